@@ -1,0 +1,31 @@
+"""Who may send and who may ask: bearer tokens, and the Host header where no token is asked."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection
+
+from collector.errors import Rejected
+
+
+def check_token(authorization: str, tokens: Collection[str]) -> None:
+    """Raises Rejected 401 without a bearer token, 403 with a wrong one; any caller passes where `tokens` is empty."""
+    if not tokens:
+        return
+    scheme, _, given = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not given.strip():
+        raise Rejected("a token is needed: send the header Authorization: Bearer <token>", 401)
+    offered = given.strip().encode()
+    # Every token is compared, so that the time says nothing about which one was near.
+    if not any([hmac.compare_digest(offered, token.encode()) for token in tokens]):
+        raise Rejected("this token is not allowed here", 403)
+
+
+def check_host(host: str, allowed: Collection[str]) -> None:
+    """Raises Rejected 403 for a Host that is not ours: a page in the same browser must not reach a collector on loopback.
+
+    `allowed` empty: the collector listens beyond loopback and anyone may name it as they like.
+    """
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    if allowed and name.strip("[]").lower() not in allowed:
+        raise Rejected(f"Host {name[:100]!r} is not allowed; add it to MISSTEP_ALLOWED_HOSTS", 403)

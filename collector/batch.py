@@ -1,0 +1,60 @@
+"""Reports and events as columns: the names and types of `schemas/events.sql`, and rows turned into an Arrow stream.
+
+A report is a sparse dict from column name to value; a batch of them becomes one Arrow array per column that any of them has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import nanoarrow as na
+from nanoarrow.c_array import c_array_from_buffers
+from nanoarrow.c_array_stream import CArrayStream
+
+from collector.tables import schemas
+
+Report = dict[str, Any]
+
+_ARROW = {
+    "varchar": na.string(), "json": na.string(), "bigint": na.int64(), "ubigint": na.uint64(), "integer": na.int32(),
+    "double": na.float64(), "boolean": na.bool_(), "smallint": na.int16(),
+}  # fmt: skip
+
+
+def tables_of(ddl: str) -> dict[str, dict[str, str]]:
+    """Table name → column name → type, of the `create table` statements in `ddl` (one column a line)."""
+    found: dict[str, dict[str, str]] = {}
+    for name, columns in re.findall(r"^create table if not exists (\w+) \(\n(.*?)^\);", ddl, re.MULTILINE | re.DOTALL):
+        found[name] = dict(re.findall(r"^ {2}(\w+) +(\w+)", columns, re.MULTILINE))
+    return found
+
+
+EVENTS_DDL = schemas().joinpath("events.sql").read_text(encoding="utf-8")
+INGEST_DDL = schemas().joinpath("ingest.sql").read_text(encoding="utf-8")
+TABLES = tables_of(EVENTS_DDL + INGEST_DDL)
+
+# What the store adds to a report when it becomes an event, and nobody outside sees.
+INTERNAL = frozenset(("report_rank", "outcome_strength"))
+COLUMNS = {name: kind for name, kind in TABLES["events"].items() if name not in INTERNAL}
+
+INTEGERS = frozenset(name for name, kind in COLUMNS.items() if kind in ("bigint", "ubigint", "integer"))
+TEXTS = frozenset(name for name, kind in COLUMNS.items() if kind == "varchar")
+
+
+class ArrowRows:
+    """Rows as one Arrow record batch that can be read again and again through the C stream interface.
+
+    `names` are the columns that any row has, in the order of `types`. DuckDB asks for the stream twice: schema, then data.
+    """
+
+    def __init__(self, rows: Sequence[Report], types: dict[str, str]) -> None:
+        present = set().union(*rows)
+        self.names = [name for name in types if name in present]
+        arrays = [na.c_array([row.get(name) for row in rows], _ARROW[types[name]]) for name in self.names]
+        self._schema = na.c_schema(na.struct({name: _ARROW[types[name]] for name in self.names}))
+        self._batch = c_array_from_buffers(self._schema, len(rows), [None], children=arrays)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return CArrayStream.from_c_arrays([self._batch], self._schema, move=False).__arrow_c_stream__()

@@ -1,0 +1,35 @@
+"""What can go wrong with a request, in two kinds, and how each is said over HTTP and gRPC.
+
+A `Rejected` request fails the same way however often it is sent; an `Unavailable` one may succeed later. Nothing else may
+leave the ingest path: an unexpected exception is answered as `Unavailable`, because OTLP exporters drop what gets a 500.
+"""
+
+from __future__ import annotations
+
+
+class Rejected(Exception):
+    """The same input will always fail; the sender must not retry.
+
+    `status` is the HTTP status: 400 malformed, 401 no token, 403 wrong token, 404 no such path, 413 too large,
+    415 unknown content type or encoding.
+    """
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Unavailable(Exception):
+    """The same input may succeed later; the sender should wait `retry_after` seconds.
+
+    `status` is 429 where the sender is too fast for us, 503 where the store cannot take anything now.
+    """
+
+    def __init__(self, message: str, retry_after: float = 1.0, status: int = 503) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.status = status
+
+
+# google.rpc.Code of each HTTP status that we answer with (OTLP specification, "Failures").
+GRPC_CODE = {400: 3, 401: 16, 403: 7, 404: 12, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}

@@ -1,0 +1,167 @@
+"""Settings: flags over `MISSTEP_*` variables over `misstep.toml` over defaults. Wrong ones are all named at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from collector.tables import TableError, load_toml
+
+DURATION = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)\Z")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Host and port to listen on; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def address(text: str) -> Address:
+    """`host:port`, `[::1]:port` or `:port` (all interfaces)."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise ValueError("write host:port, such as 127.0.0.1:4318")
+    return Address(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104 - ":4318" asks for all interfaces
+
+
+def duration(text: str) -> float:
+    """Seconds of `30d`, `15m`, `500ms`."""
+    found = DURATION.fullmatch(text.strip())
+    if not found:
+        raise ValueError("write a number and ms, s, m, h, d or w, such as 30d")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def size(text: str) -> int:
+    """Bytes of `64MiB`, `512KiB`, `1048576`."""
+    found = re.fullmatch(r"(\d+)\s*(B|KiB|MiB|GiB)?", text.strip())
+    if not found:
+        raise ValueError("write a number and B, KiB, MiB or GiB, such as 64MiB")
+    return int(found[1]) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found[2] or "B"]
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Comma-separated words."""
+    return tuple(word for part in text.split(",") if (word := part.strip()))
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """A word out of `allowed`."""
+
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"write one of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def _setting(default: Any, parse: Callable[[str], Any], about: str) -> Any:
+    return field(default=default, metadata={"parse": parse, "about": about})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that a user can set. The variable of a setting is `MISSTEP_` and its name in capitals."""
+
+    store: str = _setting("duckdb:///data/misstep.duckdb", str, "where events are kept")
+    http: Address = _setting(Address("127.0.0.1", 4318), address, "OTLP/HTTP, plain JSON and the query API")
+    grpc: Address = _setting(Address("127.0.0.1", 4317), address, "OTLP/gRPC")
+    rules: Path = _setting(Path("alerts.yaml"), Path, "alert rules; the default set where the file is missing")
+    tables: Path | None = _setting(None, Path, "folder with a taxonomy.toml, redactions.toml and sources/ of your own")
+    retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
+    ingest_tokens: tuple[str, ...] = _setting((), words, "tokens that may send; none: no token is asked")
+    query_tokens: tuple[str, ...] = _setting((), words, "tokens that may query; none: no token is asked")
+    open: bool = _setting(False, lambda text: _boolean(text), "listen beyond loopback without tokens")
+    allowed_hosts: tuple[str, ...] = _setting((), words, "further names in the Host header taken without a token")
+    hash_key: str = _setting("", str, "key of params_hash and of secret fingerprints; else a random one beside the store")
+    personal: str = _setting("mask", one_of("mask", "keep"), "home directories and e-mail addresses")
+    fingerprint_secrets: bool = _setting(False, lambda text: _boolean(text), "a short keyed hash in each redaction mark")
+    max_body: int = _setting(64 << 20, size, "largest request body, compressed or not")
+    queue: int = _setting(128 << 20, size, "bytes between receipt and commit before senders are asked to wait")
+    dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "where `misstep up` puts the dashboard")
+    collector_url: str = _setting("http://127.0.0.1:4318", str, "the collector that the dashboard and commands ask")
+    query_token: str = _setting("", str, "the token that the dashboard and commands send")
+    dashboard_url: str = _setting("", str, "links in notifications lead there")
+    trace_url: str = _setting("", str, "tracing system, with {trace_id}")
+    log: str = _setting("auto", one_of("auto", "json", "text"), "form of the log lines")
+
+
+class SettingsError(ValueError):
+    """One or more settings are wrong; the message names each with where it came from and the remedy."""
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Settings:
+    """The settings in force. `flags` that are None were not given. Raises SettingsError naming every mistake."""
+    mistakes: list[str] = []
+    known = {each.name: each for each in fields(Settings)}
+    values: dict[str, Any] = {}
+    for origin, found in (
+        (str(file), _from_file(file, known, mistakes)),
+        ("environment", _from_environ(environ, known)),
+        ("command line", {name: value for name, value in flags.items() if value is not None}),
+    ):
+        for name, value in found.items():
+            try:
+                values[name] = known[name].metadata["parse"](value) if isinstance(value, str) else value
+            except ValueError as error:
+                shown = "***" if "token" in name or "key" in name else repr(value)
+                mistakes.append(f"{origin}: {name} = {shown}: {error}")
+    if mistakes:
+        raise SettingsError("\n".join(mistakes))
+    settings = Settings(**values)
+    _check(settings)
+    return settings
+
+
+def _from_environ(environ: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:
+    return {name: environ[f"MISSTEP_{name.upper()}"] for name in known if environ.get(f"MISSTEP_{name.upper()}")}
+
+
+def _from_file(file: Path, known: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]:
+    if not file.exists():
+        return {}
+    try:
+        found = load_toml(file)
+    except TableError as error:
+        mistakes.extend(str(error).splitlines())
+        return {}
+    mistakes.extend(f"{file}: {name} is no setting; known are {', '.join(known)}" for name in found if name not in known)
+    return {name: _text(value) for name, value in found.items() if name in known}
+
+
+def _text(value: Any) -> str:
+    """TOML values in the spelling of the variables, so that one parser reads both."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise ValueError("write true or false")
+
+
+def _check(settings: Settings) -> None:
+    exposed = settings.http.host not in LOOPBACK or settings.grpc.host not in LOOPBACK
+    if exposed and not settings.open and not (settings.ingest_tokens and settings.query_tokens):
+        raise SettingsError(
+            f"http = {settings.http}, grpc = {settings.grpc}: others could read and write. "
+            "Set MISSTEP_INGEST_TOKENS and MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true where something else guards the port"
+        )

@@ -1,0 +1,44 @@
+-- What the writer needs to store each request once and each call once. `requests`, `keys`, `reports` and `trace_session` are
+-- kept for 24 hours, `redirects` as long as the events.
+
+-- The identity of every request that was stored: the same bytes again add nothing.
+create table if not exists requests (
+  identity    uuid not null,
+  received_ns bigint not null
+);
+
+-- Every identity by which an event is known: hashes of (service, session, call id), (trace id, call id), (trace id, span id), …
+create table if not exists keys (
+  key         ubigint not null,
+  event_id    ubigint not null,
+  received_ns bigint not null
+);
+
+-- The single reports of events that are the fold of several, and of calls whose outcome nobody has told yet.
+-- An event with one report has no row here: its own row in `events` is that report.
+create table if not exists reports (
+  event_id    ubigint not null,
+  received_ns bigint not null,
+  report      json not null
+);
+
+-- Which session a trace belongs to, said by any of its spans or logs.
+create table if not exists trace_session (
+  trace_id    varchar not null,
+  session     varchar not null,
+  received_ns bigint not null
+);
+
+-- Events that turned out to be one: links to the younger id lead to the older.
+create table if not exists redirects (
+  old_id      ubigint not null,
+  event_id    ubigint not null,
+  received_ns bigint not null
+);
+
+-- What became of every record: stored, duplicate, or dropped by reason. Increments; retention adds them up.
+create table if not exists accounting (
+  reason      varchar not null,
+  records     bigint not null,
+  received_ns bigint not null
+);

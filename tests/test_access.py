@@ -1,0 +1,40 @@
+"""Bearer tokens and the Host header."""
+
+from __future__ import annotations
+
+import pytest
+
+from collector.access import check_host, check_token
+from collector.errors import Rejected
+
+
+def test_no_token_is_asked_where_none_is_set() -> None:
+    check_token("", ())
+
+
+def test_any_of_the_tokens_opens() -> None:
+    check_token("Bearer two", ("one", "two"))
+    check_token("bearer  one ", ("one", "two"))
+
+
+@pytest.mark.parametrize(("header", "status"), [("", 401), ("Bearer ", 401), ("Basic one", 401), ("Bearer three", 403)])
+def test_wrong_token(header: str, status: int) -> None:
+    with pytest.raises(Rejected) as refused:
+        check_token(header, ("one", "two"))
+    assert refused.value.status == status
+
+
+@pytest.mark.parametrize("host", ["localhost:4318", "127.0.0.1", "[::1]:4318", "[::1]", "LOCALHOST"])
+def test_own_names_are_hosts(host: str) -> None:
+    check_host(host, {"localhost", "127.0.0.1", "::1"})
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example:4318", ""])
+def test_other_names_are_not(host: str) -> None:
+    with pytest.raises(Rejected) as refused:
+        check_host(host, {"localhost", "127.0.0.1", "::1"})
+    assert refused.value.status == 403
+
+
+def test_beyond_loopback_any_name_is_taken() -> None:
+    check_host("collector:4318", frozenset())

@@ -1,0 +1,62 @@
+"""Settings: flags over environment over file over defaults, and every mistake named at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collector.settings import Address, Settings, SettingsError, address, duration, load, size
+
+
+def test_defaults_need_nothing(tmp_path: Path) -> None:
+    assert load({}, {}, tmp_path / "misstep.toml") == Settings()
+
+
+def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
+    file = tmp_path / "misstep.toml"
+    file.write_text('http = "127.0.0.1:1"\ngrpc = "127.0.0.1:2"\nretention = "7d"\ningest_tokens = ["a", "b"]\n')
+    settings = load({"http": "127.0.0.1:9", "store": None}, {"MISSTEP_HTTP": "127.0.0.1:5", "MISSTEP_GRPC": "[::1]:6"}, file)
+    assert (settings.http, settings.grpc) == (Address("127.0.0.1", 9), Address("::1", 6))
+    assert (settings.retention, settings.ingest_tokens) == (7 * 86_400, ("a", "b"))
+
+
+def test_every_mistake_is_named_with_its_place_and_remedy(tmp_path: Path) -> None:
+    file = tmp_path / "misstep.toml"
+    file.write_text('retention = "long"\ncolour = "red"\n')
+    with pytest.raises(SettingsError) as error:
+        load({"http": "4318"}, {"MISSTEP_PERSONAL": "hide"}, file)
+    text = str(error.value)
+    for piece in ("misstep.toml: retention = 'long'", "30d", "colour is no setting", "command line: http = '4318'",
+                  "host:port", "environment: personal = 'hide'", "mask, keep"):  # fmt: skip
+        assert piece in text
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "misstep.toml"
+    file.write_text("this is = not toml")
+    with pytest.raises(SettingsError, match="not TOML"):
+        load({}, {}, file)
+
+
+def test_beyond_loopback_needs_tokens_or_a_word() -> None:
+    with pytest.raises(SettingsError, match="MISSTEP_INGEST_TOKENS"):
+        load({"http": "0.0.0.0:4318"}, {})
+    assert load({"http": ":4318"}, {"MISSTEP_OPEN": "true"}).http.host == "0.0.0.0"  # noqa: S104
+    load({"http": ":4318"}, {"MISSTEP_INGEST_TOKENS": "a", "MISSTEP_QUERY_TOKENS": "b"})
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("15 s", 15), ("2h", 7_200), ("1w", 604_800)])
+def test_durations(text: str, seconds: float) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize(("text", "count"), [("64MiB", 64 << 20), ("10", 10), ("2 KiB", 2048)])
+def test_sizes(text: str, count: int) -> None:
+    assert size(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "localhost:http", "localhost:99999"])
+def test_addresses_need_a_port(text: str) -> None:
+    with pytest.raises(ValueError, match="host:port"):
+        address(text)
