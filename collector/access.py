@@ -16,13 +16,15 @@ def check_token(authorization: str, tokens: Collection[str]) -> None:
     if scheme.lower() != "bearer" or not given.strip():
         raise Rejected("a token is needed: send the header Authorization: Bearer <token>", 401)
     offered = given.strip().encode()
-    # Every token is compared, so that the time says nothing about which one was near.
-    if not any([hmac.compare_digest(offered, token.encode()) for token in tokens]):
+    matches = [
+        hmac.compare_digest(offered, token.encode()) for token in tokens
+    ]  # all: time must not tell which was near
+    if True not in matches:
         raise Rejected("this token is not allowed here", 403)
 
 
 def check_host(host: str, allowed: Collection[str]) -> None:
-    """Raises Rejected 403 for a Host that is not ours: a page in the same browser must not reach a collector on loopback.
+    """Raises Rejected 403 for a Host that is not ours: a page in the same browser must not reach a loopback collector.
 
     `allowed` empty: the collector listens beyond loopback and anyone may name it as they like.
     """

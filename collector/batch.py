@@ -1,6 +1,6 @@
 """Reports and events as columns: the names and types of `schemas/events.sql`, and rows turned into an Arrow stream.
 
-A report is a sparse dict from column name to value; a batch of them becomes one Arrow array per column that any of them has.
+A report is a sparse dict from column name to value; rows of them become one Arrow array for each column that any has.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def tables_of(ddl: str) -> dict[str, dict[str, str]]:
 
 
 EVENTS_DDL = schemas().joinpath("events.sql").read_text(encoding="utf-8")
+ALERTS_DDL = schemas().joinpath("alerts.sql").read_text(encoding="utf-8")
 INGEST_DDL = schemas().joinpath("ingest.sql").read_text(encoding="utf-8")
 TABLES = tables_of(EVENTS_DDL + INGEST_DDL)
 
@@ -46,7 +47,7 @@ TEXTS = frozenset(name for name, kind in COLUMNS.items() if kind == "varchar")
 class ArrowRows:
     """Rows as one Arrow record batch that can be read again and again through the C stream interface.
 
-    `names` are the columns that any row has, in the order of `types`. DuckDB asks for the stream twice: schema, then data.
+    `names` are the columns that any row has, in the order of `types`. DuckDB asks for the stream twice: schema, data.
     """
 
     def __init__(self, rows: Sequence[Report], types: dict[str, str]) -> None:

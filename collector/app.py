@@ -1,0 +1,178 @@
+"""The composition root: builds every part, starts them in order, stops them in reverse. It alone knows all others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvloop
+from granian.constants import HTTPModes, Interfaces
+from granian.server.embed import Server
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.openapi.config import OpenAPIConfig
+
+from collector.alerts.engine import Engine
+from collector.alerts.notify import send
+from collector.alerts.routes import alert_routes
+from collector.alerts.rulefile import RuleBook
+from collector.api import api_routes, exception_handlers
+from collector.classify import load_taxonomy
+from collector.health import health_routes
+from collector.intake import Intake
+from collector.measures import measure
+from collector.pipeline import Pipeline
+from collector.receive_grpc import grpc_server
+from collector.receive_http import ingest_routes
+from collector.sanitise import Sanitiser, load_rules
+from collector.settings import LOOPBACK, Address, Settings
+from collector.sources import load_sources
+from collector.store import Store, StoreError, path_of
+from collector.tables import schemas
+from collector.telemetry import configure_logging
+from collector.writer import Writer
+
+DRAIN_S = 8  # after SIGTERM, how long requests that are being taken may finish
+
+log = structlog.get_logger()
+
+
+def run(settings: Settings) -> int:
+    """Serves until SIGTERM or SIGINT. Raises StoreError, TableError or OSError where it cannot start."""
+    uvloop.run(_serve(settings))
+    return 0
+
+
+async def _serve(settings: Settings) -> None:
+    for place in (settings.http, settings.grpc):
+        _check_free(place)
+    rules = load_rules(*_tables(settings, "redactions.toml"))
+    key = _hash_key(settings)
+    sanitiser = Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None)
+    own = Sanitiser(rules, personal=settings.personal)  # for logs and notifications, which other threads write
+    configure_logging(own.scrub, json_lines={"auto": None, "json": True, "text": False}[settings.log])
+    pipeline = Pipeline(
+        load_sources(*_tables(settings, "sources")),
+        load_taxonomy(*_tables(settings, "taxonomy.toml")),
+        sanitiser,
+        key,
+    )
+    store = await asyncio.to_thread(Store.open, settings.store)
+    writer = Writer(store, settings.retention)
+    intake = Intake(pipeline, writer, settings.queue)
+    engine = Engine(
+        store, RuleBook(settings.rules), measure, send, scrub=lambda text: own.scrub(text)[0],
+        dashboard_url=settings.dashboard_url,
+    )  # fmt: skip
+    http = _http_server(_application(settings, store, writer, intake, engine, pipeline), settings.http)
+    grpc = grpc_server(intake, settings)
+    if not grpc.add_insecure_port(str(settings.grpc)):
+        raise OSError(f"{settings.grpc} cannot be listened on")
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+    writer.start()
+    await grpc.start()
+    serving = asyncio.create_task(http.serve())
+    alerting = asyncio.create_task(engine.run())
+    log.info("listening", http=str(settings.http), grpc=str(settings.grpc), store=settings.store)
+    await asyncio.wait((serving, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
+
+    log.info("stopping")
+    await engine.close()
+    alerting.cancel()
+    await grpc.stop(DRAIN_S)
+    http.stop()
+    await asyncio.wait((serving,), timeout=DRAIN_S)
+    await asyncio.to_thread(intake.close)
+    await asyncio.to_thread(writer.close)
+    await asyncio.to_thread(store.close)
+    log.info("stopped")
+
+
+def _application(
+    settings: Settings, store: Store, writer: Writer, intake: Intake, engine: Engine, pipeline: Pipeline
+) -> Litestar:
+    state = {
+        "settings": settings,
+        "allowed_hosts": _allowed_hosts(settings),
+        "store": store,
+        "writer": writer,
+        "intake": intake,
+        "alerts": engine,
+        "sources": pipeline.sources,
+        "taxonomy": pipeline.taxonomy,
+    }
+    return Litestar(
+        route_handlers=[*ingest_routes(), *health_routes(), *api_routes(), *alert_routes()],
+        state=State(state),
+        exception_handlers=exception_handlers(),
+        openapi_config=OpenAPIConfig(title="Misstep", version=version("misstep"), render_plugins=[]),
+        request_max_body_size=None,  # the doors have their own limit, before and after decompression
+        logging_config=None,
+    )
+
+
+def _http_server(application: Litestar, place: Address) -> Server:
+    return Server(
+        application,
+        address=place.host,
+        port=place.port,
+        interface=Interfaces.ASGI,
+        http=HTTPModes.auto,
+        websockets=False,
+        log_enabled=False,
+    )
+
+
+def _allowed_hosts(settings: Settings) -> frozenset[str]:
+    """Names in the Host header that are taken without a token; empty: any."""
+    if settings.http.host not in LOOPBACK or settings.query_tokens:
+        return frozenset()
+    return frozenset((*LOOPBACK, *(name.lower() for name in settings.allowed_hosts)))
+
+
+def _check_free(place: Address) -> None:
+    """A port that another process holds must be said before anything is opened."""
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((place.host, place.port))
+        except OSError as error:
+            raise OSError(f"{place} cannot be listened on ({error.strerror}): is another collector running?") from None
+
+
+def _tables(settings: Settings, name: str) -> list[Any]:
+    """Our table and, if the user has a folder of tables with the same name in it, theirs."""
+    places: list[Any] = [schemas().joinpath(name)]
+    if settings.tables is not None and (settings.tables / name).exists():
+        places.append(settings.tables / name)
+    return places
+
+
+def _hash_key(settings: Settings) -> bytes:
+    """The key of params_hash: from the settings, else a random one beside the store that only its owner may read."""
+    if settings.hash_key:
+        return settings.hash_key.encode()[:64]
+    path = Path(f"{store_file}.key") if (store_file := path_of(settings.store)) else None
+    if path is None:
+        return secrets.token_bytes(32)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+    except FileExistsError:
+        pass
+    found = path.read_bytes()
+    if not 16 <= len(found) <= 64:
+        raise StoreError(f"{path} is damaged: it must hold 16 to 64 bytes; remove it to start a new key")
+    return found

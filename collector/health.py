@@ -1,0 +1,111 @@
+"""Is it alive, is it ready, what has it done, what can it be asked: health, metrics and the API's description."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.types import ControllerRouterHandler
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from collector import telemetry
+from collector.errors import Unavailable
+from collector.store import SCHEMA_VERSION, Store
+from collector.writer import Writer
+
+
+@get("/healthz", sync_to_thread=False, summary="Liveness")
+def healthz() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@get("/readyz", sync_to_thread=True, summary="Readiness")
+def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
+    """The store answers and the writer takes requests."""
+    store: Store = request.app.state.store
+    try:
+        store.rows("select 1", timeout_s=2)
+    except Exception:  # whatever keeps the store from answering, the collector is not ready
+        return Response({"status": "the store does not answer"}, status_code=503)
+    return Response({"status": "ready"})
+
+
+@get("/metrics", sync_to_thread=False, summary="Prometheus metrics", media_type="text/plain")
+def metrics() -> Response[bytes]:
+    """Prometheus text format."""
+    return Response(generate_latest(telemetry.REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+
+@get("/openapi.json", include_in_schema=False, sync_to_thread=False)
+def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    """The description of this API."""
+    return request.app.openapi_schema.to_schema()
+
+
+@get("/api/v1/health", sync_to_thread=True, summary="Accepted = stored + duplicate + dropped by reason")
+def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    """What became of every record ever accepted, and how the store and the queue are."""
+    store: Store = request.app.state.store
+    writer: Writer = request.app.state.writer
+    fates = store.accounting()
+    stored, duplicate = fates.pop("stored", 0), fates.pop("duplicate", 0)
+    dropped = dict(sorted(fates.items(), key=lambda item: -item[1]))
+    return {
+        "version": version("misstep"),
+        "schema_version": SCHEMA_VERSION,
+        "accepted": stored + duplicate + sum(dropped.values()),
+        "stored": stored,
+        "duplicate": duplicate,
+        "dropped": dropped,
+        "events": store.rows("select count(*) as n from events")[0]["n"],
+        "queue": {"requests": writer.queued, "bytes": _value(telemetry.QUEUE_BYTES)},
+        "commit_p99_ms": _p99(),
+        "lag_seconds": _value(telemetry.LAG_SECONDS),
+        "failures": {sample.labels["part"]: sample.value for sample in _samples(telemetry.FAILED, "_total")},
+        "redactions": {sample.labels["rule"]: int(sample.value) for sample in _samples(telemetry.REDACTED, "_total")},
+        "store": _store(store.path),
+    }
+
+
+def health_routes() -> list[ControllerRouterHandler]:
+    """The handlers of this module; `health` asks for the query token like the rest of `/api`."""
+    return [healthz, readyz, metrics, openapi, health]
+
+
+def _samples(metric: Any, suffix: str) -> list[Any]:
+    return [sample for family in metric.collect() for sample in family.samples if sample.name.endswith(suffix)]
+
+
+def _value(gauge: Any) -> float:
+    return float(_samples(gauge, "")[0].value)
+
+
+def _p99() -> float | None:
+    """Upper bound of the histogram bucket that holds the 99th percentile of commit times, in milliseconds."""
+    buckets = [(float(sample.labels["le"]), sample.value) for sample in _samples(telemetry.COMMIT_SECONDS, "_bucket")]
+    total = buckets[-1][1] if buckets else 0
+    for bound, count in buckets:
+        if total and count >= 0.99 * total:
+            return bound * 1e3 if bound != float("inf") else None
+    return None
+
+
+def _store(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {"path": ":memory:"}
+    log = path.with_name(path.name + ".wal")
+    try:
+        free = shutil.disk_usage(path.parent).free
+    except OSError:
+        raise Unavailable("the folder of the store cannot be read") from None
+    return {
+        "path": path.name,
+        "bytes": os.path.getsize(path) if path.exists() else 0,
+        "log_bytes": os.path.getsize(log) if log.exists() else 0,
+        "disk_free_bytes": free,
+    }

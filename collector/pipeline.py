@@ -1,0 +1,199 @@
+"""Bytes of one request to a batch of sanitised reports, in one process and one pass; no raw text leaves this module.
+
+decode → recognise (and settle) → target → classify → hash the parameters → sanitise → cut to bounds → fingerprint.
+Classifying comes before sanitising because it needs the raw text, fingerprinting after because templates are stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from collector import otlp
+from collector.batch import INTEGERS, TEXTS, Report
+from collector.classify import Taxonomy
+from collector.correlate import Batch, Recent
+from collector.fingerprint import fingerprint, template
+from collector.recognise import Recognised, recognise
+from collector.sanitise import Sanitiser
+from collector.sources import Sources
+from collector.target import extract_target, target_from_params
+
+EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock
+AHEAD_NS = 3_600_000_000_000
+SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
+
+PARAMS_BYTES, MESSAGE_CHARS, STACK_CHARS, ATTRIBUTES_BYTES = 16 << 10, 4 << 10, 16 << 10, 8 << 10
+TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
+NAME_CHARS = 512  # names, ids and targets
+
+BOUNDS = {"message": MESSAGE_CHARS, "suggestion": MESSAGE_CHARS, "stack": STACK_CHARS}
+# Texts that a sender can choose; the others come from our own tables or are hex.
+SCRUBBED = frozenset((*TEXTS, "params", "attributes")).difference(
+    ("source", "source_signal", "session_source", "trace_id", "span_id", "parent_span_id", "operation", "outcome"),
+    ("phase", "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "template"),
+)
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """The tables and keys that a request is read with. One per thread: a sanitiser cannot be shared."""
+
+    sources: Sources
+    taxonomy: Taxonomy
+    sanitiser: Sanitiser
+    hash_key: bytes
+    seen: Recent[bool] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
+
+    def process(self, body: bytes, media_type: str, signal: str, received_ns: int) -> Batch:
+        """One OTLP request body as a batch. Raises Rejected for what can never be read."""
+        request = otlp.decode(body, media_type, signal)
+        return self.batch(request, identity(signal, body), received_ns)
+
+    def batch(self, request: otlp.Request, identity: bytes, received_ns: int) -> Batch:
+        """One decoded request as a batch."""
+        if request.metrics is not None:
+            dropped = Counter({"metric": request.records})
+            return Batch(identity, received_ns, [], {}, dropped, request.records, request.warning)
+        found: Recognised = recognise(request.scopes, self.sources, self.seen)
+        reports = [self._finish(report, received_ns) for report in found.reports]
+        sessions: dict[str, str] = {}
+        for link in found.links:
+            session = self.sanitiser.scrub(link.session)[0][:NAME_CHARS]
+            sessions[link.trace_id] = min(session, sessions.get(link.trace_id, session))
+        return Batch(
+            identity, received_ns, reports, sessions, found.dropped, request.records, request.warning, found.told
+        )
+
+    def stored(self, batch: Batch) -> None:
+        """Remembers which tool results of earlier turns need no second look. To be called after the commit."""
+        for digest in batch.told:
+            self.seen.put(digest, True)
+
+    def _finish(self, report: Report, received_ns: int) -> Report:
+        report["received_ns"] = received_ns
+        report["time_ns"] = sane_time(report.get("time_ns"), received_ns)
+        params = report.get("params")
+        if not report.get("target"):
+            target = target_from_params(params) if isinstance(params, Mapping) else None
+            target = target or (extract_target(report["message"]) if report.get("message") else None)
+            if target:
+                report["target"] = target
+        self._classify(report)
+        if params is not None and not report.pop("_cut", False):
+            report["params_hash"] = params_hash(params, self.hash_key)
+        kept = {
+            name: value for name, value in report.items() if name[0] != "_" or name in ("_rank", "_strength", "_keys", "_lends", "_twin")
+        }
+        return self._sanitise(kept)
+
+    def _classify(self, report: Report) -> None:
+        """Class and what follows from it; for cancelled and denied calls only where something names a class."""
+        outcome = report.get("outcome")
+        if outcome == "ok" or outcome is None:
+            return
+        source = report.get("source", "")
+        name, by = _class_of(
+            self.taxonomy,
+            source,
+            report.get("operation", "tool"),
+            report.get("reported_class"),
+            report.get("_shape") or (),
+            report.get("status_code"),
+            report.get("_text") or report.get("message"),
+            report.get("tool_kind"),
+        )
+        if outcome != "error" and by not in ("reported", "alias"):
+            return
+        facts = self.taxonomy.defaults(name, source)
+        declared = report.get("retryable_declared")
+        report.update(
+            domain=facts.domain, category=facts.category, error_class=name, classified_by=by,
+            attribution=facts.attribution, recovery=facts.recovery, mistake=facts.mistake and outcome == "error",
+            retryable=facts.retryable if declared is None else declared,
+        )  # fmt: skip
+        report.setdefault("severity", facts.severity)
+        report.setdefault("fatal", facts.fatal)
+        if facts.advice_model:
+            report.setdefault("suggestion", facts.advice_model)
+
+    def _sanitise(self, report: Report) -> Report:
+        texts = {name: value for name, value in report.items() if name in SCRUBBED and value is not None}
+        clean, rules = self.sanitiser.scrub_report(texts)
+        report.update(clean)
+        if rules:
+            report["redactions"] = len(rules)
+        for name in ("params", "attributes"):
+            if name in report:
+                report[name] = _json(report[name], PARAMS_BYTES if name == "params" else ATTRIBUTES_BYTES)
+        for name, value in clean.items():
+            if name not in ("params", "attributes"):
+                report[name] = cut(str(value), BOUNDS.get(name, NAME_CHARS))
+        for name in INTEGERS.intersection(report):
+            report[name] = _integer(report[name])
+        if report.get("error_class"):
+            report["template"] = template(report.get("message") or "")
+            report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
+        return report
+
+
+@lru_cache(maxsize=4096)
+def _class_of(taxonomy: Taxonomy, *facts: Any) -> tuple[str, str]:
+    return taxonomy.classify(*facts)
+
+
+def identity(signal: str, body: bytes) -> bytes:
+    """The identity of a request: 16 bytes over its signal and decoded bytes."""
+    return hashlib.blake2b(body, digest_size=16, person=signal.encode()[:16]).digest()
+
+
+def sane_time(time_ns: Any, received_ns: int) -> int:
+    """The record's time, or the receive time where it is absent or absurd (before 2015, more than an hour ahead)."""
+    if isinstance(time_ns, int) and EARLIEST_NS <= time_ns <= received_ns + AHEAD_NS:
+        return time_ns
+    return received_ns
+
+
+def params_hash(params: object, key: bytes) -> int:
+    """Keyed blake2b-64 of the arguments as canonical JSON: keys sorted, JSON inside a text parsed first."""
+    if isinstance(params, str):
+        with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+            params = msgspec.json.decode(params)
+    try:
+        canonical = msgspec.json.encode(params, order="sorted")
+    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError):
+        canonical = repr(params).encode("utf-8", "replace")
+    return int.from_bytes(hashlib.blake2b(canonical, digest_size=8, key=key).digest(), "big")
+
+
+def cut(text: str, limit: int) -> str:
+    """The text, or its beginning with a mark and the original length."""
+    return text if len(text) <= limit else f"{text[:limit]}… [cut, {len(text)} characters]"
+
+
+def _json(value: object, limit: int) -> str:
+    """JSON text of at most about `limit` bytes; what is longer becomes a JSON string with the mark of `cut`."""
+    if isinstance(value, str):
+        with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+            value = msgspec.json.decode(value)
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError):
+        text = msgspec.json.encode(repr(value).encode("utf-8", "replace").decode()).decode()
+    return text if len(text) <= limit else msgspec.json.encode(cut(text, limit)).decode()
+
+
+def _integer(value: Any) -> int | None:
+    """What fits a signed 64-bit column, or an unsigned one for hashes; anything else is absent."""
+    if isinstance(value, int) and SMALLEST <= value < 1 << 64:
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST:
+        return int(value)
+    return None

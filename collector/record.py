@@ -1,0 +1,139 @@
+"""What a decoded request is made of, whatever its encoding: `Request` → `Scope` → `Record`.
+
+Attributes, bodies and span events are converted only when they are read: most spans of real agents are dropped by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from collector.errors import Rejected
+
+MAX_DEPTH = 64  # of nested attribute values; real agents stay below 10
+
+
+def check_depth(depth: int) -> None:
+    """Raises Rejected for a value nested beyond MAX_DEPTH."""
+    if depth > MAX_DEPTH:
+        raise Rejected("an attribute value is nested too deeply")
+
+
+class SpanEvent:
+    """One event of a span: name, time and attributes."""
+
+    __slots__ = ("attributes", "name", "time_ns")
+
+    def __init__(self, name: str, time_ns: int = 0, attributes: dict[str, Any] | None = None) -> None:
+        self.name = name
+        self.time_ns = time_ns
+        self.attributes = {} if attributes is None else attributes
+
+
+class Record:
+    """One log record, span or plain JSON object, whatever the encoding it came in.
+
+    Times are nanoseconds, 0 where absent; `time_ns` of a span is its end. Ids are lower-case hex, "" where absent.
+    `status` is 0 unset, 1 ok, 2 error; `kind` is the span kind (2 server, 3 client); `signal` is log, span or event.
+    """
+
+    __slots__ = (
+        "_attributes", "_body", "_convert", "_events", "_raw",
+        "kind", "name", "observed_ns", "parent_span_id", "severity", "signal", "span_id",
+        "start_ns", "status", "status_message", "time_ns", "trace_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        signal: str,
+        name: str = "",
+        attributes: dict[str, Any] | None = None,
+        *,
+        body: Any = None,
+        time_ns: int = 0,
+        start_ns: int = 0,
+        observed_ns: int = 0,
+        trace_id: str = "",
+        span_id: str = "",
+        parent_span_id: str = "",
+        kind: int = 0,
+        status: int = 0,
+        status_message: str = "",
+        severity: int = 0,
+        events: list[SpanEvent] | None = None,
+        raw: Any = None,
+        convert: Convert | None = None,
+    ) -> None:
+        self.signal = signal
+        self.name = name
+        self.time_ns = time_ns
+        self.start_ns = start_ns
+        self.observed_ns = observed_ns
+        self.trace_id = trace_id
+        self.span_id = span_id
+        self.parent_span_id = parent_span_id
+        self.kind = kind
+        self.status = status
+        self.status_message = status_message
+        self.severity = severity
+        self._raw = raw
+        self._convert = convert
+        self._attributes = attributes if convert is None else None
+        self._body = body
+        self._events = events
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Attribute values as str, bool, int, float, bytes, list, dict or None."""
+        if self._attributes is None:
+            self._attributes = {} if self._convert is None else self._convert.attributes(self._raw)
+        return self._attributes
+
+    @property
+    def body(self) -> Any:
+        """The log body, converted like an attribute value; None for a span."""
+        if self._body is None and self._convert is not None and self.signal == "log":
+            self._body = self._convert.body(self._raw)
+        return self._body
+
+    @property
+    def events(self) -> list[SpanEvent]:
+        """The span's events; empty for anything else."""
+        if self._events is None:
+            self._events = [] if self._convert is None or self.signal != "span" else self._convert.events(self._raw)
+        return self._events
+
+
+@dataclass(slots=True)
+class Scope:
+    """Records that share a resource and an instrumentation scope."""
+
+    resource: dict[str, Any]
+    name: str
+    version: str
+    records: list[Record]
+
+
+@dataclass(slots=True, frozen=True)
+class Convert:
+    """How one encoding's raw record gives up its attributes, events and body."""
+
+    attributes: Callable[[Any], dict[str, Any]]
+    events: Callable[[Any], list[SpanEvent]]
+    body: Callable[[Any], Any]
+
+
+@dataclass(slots=True)
+class Request:
+    """One decoded export request.
+
+    `records` counts log records, spans or data points; `warning` says what had to be mended, for `partialSuccess`;
+    `metrics` holds (resource, scope name, metric names) of a metrics request, whose points are never events.
+    """
+
+    signal: str
+    scopes: list[Scope]
+    records: int
+    warning: str = ""
+    metrics: list[tuple[dict[str, Any], str, list[str]]] | None = None

@@ -1,0 +1,161 @@
+"""A real collector in a process of its own, on free ports and a fresh store, for tests that talk to it from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+MISSTEP = str(Path(sys.executable).with_name("misstep"))
+EVER = "2000-01-01T00:00:00Z"
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class RunningCollector:
+    """`misstep collector` with its store in `folder`; `settings` are MISSTEP_ variables, written without the prefix."""
+
+    folder: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    url: str = ""
+    grpc: str = ""
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> RunningCollector:
+        """Starts it on ports of its own and returns when it is ready."""
+        self.grpc = self.grpc or f"127.0.0.1:{free_port()}"
+        self.url = self.url or f"http://127.0.0.1:{free_port()}"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [MISSTEP, "collector", "--http", self.url.removeprefix("http://"), "--grpc", self.grpc],
+                cwd=self.folder,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(self._ready, 30, lambda: f"the collector is not ready:\n{self.logged()}")
+        return self
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ends it with a signal and returns its exit code."""
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+        return self.process.wait(20)
+
+    def kill(self) -> None:
+        """Ends it as a power cut would."""
+        self.stop(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Ends it if it still runs, and starts it again on the same store and ports."""
+        if self.process and self.process.poll() is None:
+            self.stop()
+        self.start()
+
+    def post(self, path: str, body: bytes | str, headers: dict[str, str] | None = None) -> httpx.Response:
+        """The answer to a body that is posted, as JSON unless `headers` say otherwise."""
+        headers = {"content-type": "application/json", **(headers or {})}
+        return httpx.post(self.url + path, content=body, headers=headers, timeout=30)
+
+    def get(self, path: str, **params: Any) -> Any:
+        """The JSON of an answer that must be a success."""
+        answer = httpx.get(self.url + path, params=params, timeout=30)
+        assert answer.is_success, f"{path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def events(self, **params: Any) -> list[dict[str, Any]]:
+        """Every stored event that `params` choose, whatever its time, newest first; at most 10,000."""
+        rows: list[dict[str, Any]] = self.get("/api/v1/events", **{"from": EVER, "limit": 10_000, **params})["rows"]
+        return rows
+
+    def logged(self) -> str:
+        """What it wrote to standard output and error."""
+        return self.log.read_text(errors="replace")
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "collector.log"
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "misstep.duckdb"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Its variables: those of this process without its MISSTEP_ ones, the store, and `settings`."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MISSTEP_", "OTEL_"))}
+        ours = {"STORE": f"duckdb:///{self.store}", **self.settings}
+        return inherited | {f"MISSTEP_{name}": value for name, value in ours.items()}
+
+    def _ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the collector ended:\n{self.logged()}"
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=2).is_success
+        except httpx.TransportError:
+            return False
+
+
+def wait_until(
+    happened: Callable[[], Any], seconds: float, otherwise: Callable[[], str] = lambda: "it never happened"
+) -> None:
+    """Returns as soon as `happened()` is true; fails with `otherwise()` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, otherwise()
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def start_collector(tmp_path: Path) -> Iterator[Callable[..., RunningCollector]]:
+    """Starts collectors with settings of the test's own: `start_collector(QUERY_TOKENS="one")`."""
+    running: list[RunningCollector] = []
+
+    def start(**settings: str) -> RunningCollector:
+        folder = tmp_path / f"collector-{len(running)}"
+        folder.mkdir()
+        running.append(RunningCollector(folder, settings))
+        return running[-1].start()
+
+    yield start
+    for each in running:
+        if each.process and each.process.poll() is None:
+            each.stop()
+
+
+@pytest.fixture
+def collector(start_collector: Callable[..., RunningCollector]) -> RunningCollector:
+    """A collector with an empty store and the default settings."""
+    return start_collector()
+
+
+def misstep(*arguments: object, cwd: Path, stdin: bytes = b"", **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command line in `cwd` and returns what it printed."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MISSTEP_", "OTEL_"))}
+    return subprocess.run(
+        [MISSTEP, *map(str, arguments)],
+        cwd=cwd,
+        env=environment | {f"MISSTEP_{name}": value for name, value in settings.items()},
+        input=stdin.decode(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )

@@ -1,0 +1,240 @@
+"""One event for one call: whatever the order, batching and repetition of its reports, the store holds the same."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collector.batch import Report
+from collector.correlate import Batch, Correlator, Recent, fold, keys_of
+from collector.store import Store
+
+NOW = 1_800_000_000_000_000_000
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+def report(**fields: Any) -> Report:
+    """A log report of a failed tool call; every field can be replaced, None takes one away."""
+    base: Report = {
+        "time_ns": NOW, "received_ns": NOW, "source": "x", "source_signal": "log", "service": "s", "operation": "tool",
+        "tool": "read", "session": "S", "session_source": "record", "call_id": "c1", "outcome": "error",
+        "error_class": "UnknownError", "_rank": 40, "_strength": 40,
+    }  # fmt: skip
+    return {name: value for name, value in (base | fields).items() if value is not None}
+
+
+def span(**fields: Any) -> Report:
+    """A span's report of the same call: no session, ids of its trace, ended well as far as it knows."""
+    return report(
+        **{"source_signal": "span", "session": None, "session_source": None, "trace_id": "t1", "span_id": "a1",
+           "outcome": "ok", "error_class": None, "_rank": 30, "_strength": 10} | fields
+    )  # fmt: skip
+
+
+def batch(*reports: Report, sessions: dict[str, str] | None = None, identity: bytes | None = None) -> Batch:
+    name = identity or random.Random(str((reports, sessions))).randbytes(16)
+    return Batch(name, NOW, [dict(one) for one in reports], sessions or {}, Counter({"no_event": 1}), len(reports) + 1)
+
+
+def store_all(store: Store, groups: Sequence[Sequence[Batch]], correlator: Correlator | None = None) -> list[Report]:
+    """Commits the groups one after another and returns the events, without ids and receive times."""
+    correlator = correlator or Correlator(store, fresh=True)
+    for group in groups:
+        changes = correlator.plan(group)
+        store.write(changes)
+        correlator.learn(changes)
+    return events(store)
+
+
+def events(store: Store) -> list[Report]:
+    hidden = {"event_id", "received_ns", "report_rank", "outcome_strength"}
+    rows = [{name: value for name, value in row.items() if value is not None and name not in hidden}
+            for row in store.rows("select * from events")]  # fmt: skip
+    return sorted(rows, key=str)
+
+
+def test_log_and_span_of_one_call_are_one_event(store: Store) -> None:
+    link = {"t1": "S"}
+    found = store_all(store, [[batch(report(message="no such file"))], [batch(span(duration_ms=5.0), sessions=link)]])
+    assert len(found) == 1
+    assert (found[0]["outcome"], found[0]["message"], found[0]["duration_ms"]) == ("error", "no such file", 5.0)
+    assert (found[0]["session"], found[0]["trace_id"]) == ("S", "t1")
+
+
+def test_a_session_that_comes_later_reaches_what_was_stored_before(store: Store) -> None:
+    first = store_all(store, [[batch(span())]])
+    assert (first[0]["session"], first[0]["session_source"]) == ("t1", "trace_id")
+    correlator = Correlator(store, fresh=False)
+    found = store_all(store, [[batch(sessions={"t1": "S"})]], correlator)
+    assert (found[0]["session"], found[0]["session_source"]) == ("S", "trace")
+    assert store_all(store, [[batch(report())]], correlator)[0]["outcome"] == "error"
+    assert len(events(store)) == 1
+
+
+def test_two_events_that_come_to_share_a_key_become_the_older(store: Store) -> None:
+    correlator = Correlator(store, fresh=True)
+    store_all(store, [[batch(report(received_ns=NOW - 5))]], correlator)
+    store_all(store, [[batch(span(call_id=None))]], correlator)
+    ids = [row["event_id"] for row in store.rows("select event_id from events order by received_ns")]
+    bridge = span(session="S", session_source="record")
+    assert len(store_all(store, [[batch(bridge)]], correlator)) == 1
+    assert store.rows("select event_id from events") == [{"event_id": ids[0]}]
+    assert store.rows("select old_id, event_id from redirects") == [{"old_id": ids[1], "event_id": ids[0]}]
+
+
+def test_a_report_that_tells_no_outcome_waits_for_one(store: Store) -> None:
+    decision = report(outcome=None, error_class=None, target="a.py", _strength=0)
+    correlator = Correlator(store, fresh=True)
+    assert store_all(store, [[batch(decision)]], correlator) == []
+    found = store_all(store, [[batch(report(tool=None))]], correlator)
+    assert [(one["outcome"], one["target"], one["tool"]) for one in found] == [("error", "a.py", "read")]
+
+
+def test_the_same_request_adds_nothing_even_after_a_restart(store: Store) -> None:
+    once = batch(report())
+    for group in ([once, once], [once]):
+        store_all(store, [group], Correlator(store, fresh=False))
+    assert len(events(store)) == 1
+    assert store.accounting() == {"stored": 1, "no_event": 1, "duplicate": 4}
+
+
+def test_calls_without_any_identity_stay_apart(store: Store) -> None:
+    alone = report(session=None, session_source=None, call_id=None)
+    assert len(store_all(store, [[batch(alone, alone)], [batch(alone)]])) == 3
+
+
+def test_a_failed_commit_leaves_no_trace(store: Store) -> None:
+    correlator = Correlator(store, fresh=True)
+    lost = batch(report())
+    correlator.plan([lost])  # and the store fails
+    assert len(store_all(store, [[lost]], correlator)) == 1
+
+
+def test_operations_do_not_share_a_call_id(store: Store) -> None:
+    assert len(store_all(store, [[batch(report(), report(operation="model"))]])) == 2
+
+
+OUTCOMES = [
+    (("ok", 10), ("error", 40), "error"),
+    (("ok", 20), ("error", 40), "error"),
+    (("error", 40), ("denied", 60), "denied"),
+    (("error", 40), ("cancelled", 50), "cancelled"),
+    (("ok", 10), ("ok", 20), "ok"),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), OUTCOMES)
+def test_the_surest_outcome_wins(one: tuple[str, int], other: tuple[str, int], expected: str) -> None:
+    reports = [report(outcome=name, _strength=strength) for name, strength in (one, other)]
+    assert fold(reports)["outcome"] == fold(reports[::-1])["outcome"] == expected
+
+
+def test_the_specific_class_wins_over_the_trusted_signal() -> None:
+    trusted = report(error_class="UnknownError", _rank=90, message="it failed")
+    specific = report(error_class="FileNotFoundError", _rank=1, suggestion="look")
+    row = fold([trusted, specific])
+    assert (row["error_class"], row["message"], row["suggestion"]) == ("FileNotFoundError", "it failed", "look")
+
+
+def test_an_ok_event_keeps_nothing_of_a_failure() -> None:
+    row = fold(
+        [report(outcome="ok", _strength=20, message=None, error_class=None), report(outcome=None, message="text")]
+    )
+    assert row["outcome"] == "ok"
+    assert not {"message", "error_class", "template", "fingerprint"} & set(row)
+
+
+def test_forgotten_keys_are_looked_up() -> None:
+    recent: Recent[int] = Recent(2)
+    for number in range(3):
+        recent.put(number, number)
+    before = recent.whole
+    for number in range(3, 7):
+        recent.put(number, number)
+    assert (before, recent.whole) == (True, False)
+    assert (recent.get(0), recent.get(6)) == (None, 6)
+
+
+KINDS = st.sampled_from(["log", "span", "both ids", "child"])
+CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3), KINDS), min_size=1, max_size=12)
+
+
+def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
+    """Reports of a few calls in a few traces of a few sessions, each told from another angle."""
+    reports = []
+    for trace, session, call, kind in calls:
+        ids = {"trace_id": f"t{trace}", "span_id": f"{trace}{call}"}
+        texts = {
+            "message": f"{kind} {call}",
+            "error_class": ["UnknownError", "FileNotFoundError", "TimeoutError"][call % 3],
+        }
+        if kind == "log":
+            reports.append(report(session=f"S{session}", call_id=f"c{call}", **texts))
+        elif kind == "span":
+            reports.append(span(call_id=f"c{call}", duration_ms=float(call), **ids))
+        elif kind == "both ids":
+            reports.append(span(session=f"S{session}", session_source="record", call_id=f"c{call}", _rank=20, **ids))
+        else:
+            reports.append(span(call_id=None, _keys=[("child", f"t{trace}", str(call))], target="x", outcome=None,
+                                _strength=0, **ids))  # fmt: skip
+    return reports
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CALLS, st.randoms(use_true_random=False), st.sets(st.integers(0, 2)), st.booleans())
+def test_order_batching_and_repetition_change_nothing(
+    calls: list[tuple[int, int, int, str]], chance: random.Random, linked: set[int], forgetful: bool
+) -> None:
+    reports = made(calls)
+    links = [{f"t{trace}": f"S{trace}"} for trace in sorted(linked)]
+    whole = Store.open("duckdb://:memory:")
+    merged = {trace: session for link in links for trace, session in link.items()}
+    expected = store_all(whole, [[batch(*reports, sessions=merged)]])
+    whole.close()
+
+    pieces: list[Batch] = [batch(one) for one in reports + chance.sample(reports, len(reports) // 2)]
+    pieces += [batch(sessions=link) for link in links]
+    chance.shuffle(pieces)
+    for position, piece in enumerate(pieces):  # re-sent in another cut, so with another identity
+        piece.identity = position.to_bytes(16, "big")
+    cut = Store.open("duckdb://:memory:")
+    correlator = Correlator(cut, fresh=not forgetful)
+    while pieces:
+        size = chance.randint(1, 3)
+        if forgetful:
+            correlator = Correlator(cut, fresh=False)
+        store_all(cut, [pieces[:size]], correlator)
+        pieces = pieces[size:]
+    found = events(cut)
+    cut.close()
+    assert found == expected
+
+
+def test_the_store_file_survives_and_says_its_version(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path}/m.duckdb"
+    first = Store.open(url)
+    store_all(first, [[batch(report(message="kept"))]])
+    first.close()
+    again = Store.open(url)
+    assert [one["message"] for one in events(again)] == ["kept"]
+    assert again.rows("select value from meta where name = 'schema_version'") == [{"value": "1"}]
+    again.close()
+
+
+def test_keys_need_a_session_that_is_more_than_a_guess() -> None:
+    assert len(keys_of(report())) == 1
+    assert len(keys_of(span(session="t1", session_source="trace_id"))) == 2
+    assert len(keys_of(span(session="S", session_source="trace"))) == 3

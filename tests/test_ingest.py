@@ -1,0 +1,247 @@
+"""The doors as a sender sees them: what is taken, what is refused and how, and that what was acknowledged is there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+from tests.conftest import RunningCollector, wait_until
+
+PROTOBUF = {"content-type": "application/x-protobuf"}
+
+
+def span(number: int, *, error: str = "", session: str = "S") -> dict[str, Any]:
+    attributes = {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read_file", "gen_ai.conversation.id": session,
+        "gen_ai.tool.call.id": f"call_{session}_{number}",
+    }  # fmt: skip
+    if error:
+        attributes["error.type"] = error
+    now = time.time_ns()
+    return {
+        "name": "execute_tool read_file", "traceId": f"{number + 1:032x}", "spanId": f"{number + 1:016x}", "kind": 1,
+        "startTimeUnixNano": str(now - 1000), "endTimeUnixNano": str(now), "status": {"code": 2 if error else 0},
+        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
+    }  # fmt: skip
+
+
+def traces(*spans: dict[str, Any]) -> bytes:
+    service = [{"key": "service.name", "value": {"stringValue": "demo"}}]
+    scopes = [{"scope": {"name": "agent"}, "spans": list(spans)}]
+    return json.dumps({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": scopes}]}).encode()
+
+
+def protobuf(number: int) -> ExportTraceServiceRequest:
+    message = ExportTraceServiceRequest()
+    group = message.resource_spans.add()
+    group.resource.attributes.add(key="service.name").value.string_value = "demo"
+    raw = group.scope_spans.add().spans.add(
+        name="execute_tool read_file", trace_id=(number + 1).to_bytes(16, "big"), span_id=(number + 1).to_bytes(8, "big"),
+        end_time_unix_nano=time.time_ns(),
+    )  # fmt: skip
+    raw.attributes.add(key="gen_ai.operation.name").value.string_value = "execute_tool"
+    raw.attributes.add(key="gen_ai.tool.name").value.string_value = "read_file"
+    return message
+
+
+def test_json_protobuf_and_grpc_are_taken_alike(collector: RunningCollector) -> None:
+    answers = [
+        collector.post("/v1/traces", traces(span(0))),
+        collector.post("/v1/traces", gzip.compress(traces(span(1))), {"content-encoding": "gzip"}),
+        collector.post("//v1/traces", traces(span(2)), {"content-type": "application/json; charset=utf-8"}),
+        collector.post("/", traces(span(3))),
+        collector.post("/v1/traces", protobuf(4).SerializeToString(), PROTOBUF),  # type: ignore[arg-type]
+    ]
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert [answer.json() for answer in answers[:4]] == [{}] * 4
+    assert answers[4].headers["content-type"] == "application/x-protobuf"
+    assert ExportTraceServiceResponse.FromString(answers[4].content) == ExportTraceServiceResponse()
+    with grpc.insecure_channel(collector.grpc) as channel:
+        TraceServiceStub(channel).Export(protobuf(5), compression=grpc.Compression.Gzip)
+    found = collector.events()
+    assert len(found) == 6
+    assert {event["outcome"] for event in found} == {"ok"}
+
+
+def test_chunked_bodies_and_http2_without_tls_are_taken(collector: RunningCollector) -> None:
+    body = traces(span(0))
+    answer = httpx.post(
+        f"{collector.url}/v1/traces", content=iter([body[:50], body[50:]]), headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 200
+    assert len(collector.events()) == 1
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"stringValue": "x"}
+    for _ in range(depth):
+        value = {"arrayValue": {"values": [value]}}
+    return value
+
+
+def deep_span() -> dict[str, Any]:
+    made = span(0)
+    made["attributes"].append({"key": "deep", "value": nested(500)})
+    return made
+
+
+REFUSED: dict[str, tuple[bytes, dict[str, str], int]] = {
+    "bad JSON": (b"{", {}, 400),
+    "wrong types": (b'{"resourceSpans": [{"scopeSpans": 5}]}', {}, 400),
+    "bad trace id": (traces({**span(0), "traceId": "xyz"}), {}, 400),
+    "100,000 brackets": (b'{"resourceSpans":' + b"[" * 100_000, {}, 400),
+    "deep attribute": (traces(deep_span()), {}, 400),
+    "random protobuf": (b"\x00\x01random", PROTOBUF, 400),
+    "truncated protobuf": (protobuf(0).SerializeToString()[:-3], PROTOBUF, 400),
+    "truncated gzip": (gzip.compress(traces(span(0)))[:-9], {"content-encoding": "gzip"}, 400),
+    "no gzip": (b"junk", {"content-encoding": "gzip"}, 400),
+    "unknown encoding": (b"junk", {"content-encoding": "br"}, 415),
+    "no content type": (b"{}", {"content-type": ""}, 415),
+    "text": (b"{}", {"content-type": "text/plain"}, 415),
+    "gzip bomb": (gzip.compress(bytes(256 << 20)), {"content-encoding": "gzip"}, 413),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_refused_with_a_status_in_its_own_encoding(case: str, shared: RunningCollector) -> None:
+    body, headers, status = REFUSED[case]
+    answer = shared.post("/v1/traces", body, headers)
+    assert answer.status_code == status
+    if headers.get("content-type") == "application/x-protobuf":
+        assert Status.FromString(answer.content).message
+    else:
+        assert answer.json()["message"]
+    assert shared.post("/v1/traces", traces(span(7))).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    running = RunningCollector(tmp_path_factory.mktemp("shared")).start()
+    yield running
+    running.stop()
+
+
+def memory(running: RunningCollector) -> int:
+    assert running.process is not None
+    with open(f"/proc/{running.process.pid}/status") as file:
+        return next(int(line.split()[1]) >> 10 for line in file if line.startswith("VmRSS"))
+
+
+def test_large_bodies_are_refused_and_cost_no_memory(shared: RunningCollector) -> None:
+    before = memory(shared)
+    for _ in range(3):
+        answer = shared.post("/v1/traces", bytes(70 << 20))
+        assert answer.status_code == 413
+        endless = httpx.post(
+            f"{shared.url}/v1/traces",
+            content=(bytes(1 << 20) for _ in range(70)),
+            headers={"content-type": "application/json"},
+            timeout=30,
+        )
+        assert endless.status_code == 413
+    wait_until(lambda: memory(shared) < before + 150, 20, lambda: f"{before} → {memory(shared)} MiB")
+
+
+def test_a_path_that_is_none_is_404(shared: RunningCollector) -> None:
+    assert shared.post("/v1/profiles", b"{}").status_code == 404
+    assert shared.post("/", protobuf(0).SerializeToString(), PROTOBUF).status_code == 404
+    assert httpx.get(f"{shared.url}/v1/traces").status_code == 405
+
+
+def test_other_hosts_are_refused_on_loopback(shared: RunningCollector) -> None:
+    for path in ("/v1/traces", "/api/v1/events"):
+        send = httpx.post if path == "/v1/traces" else httpx.get
+        headers = {"host": "evil.example", "content-type": "application/json"}
+        assert send(shared.url + path, headers=headers).status_code == 403
+
+
+def test_tokens(start_collector: Callable[..., RunningCollector]) -> None:
+    running = start_collector(INGEST_TOKENS="send", QUERY_TOKENS="ask")
+    given = {"authorization": "Bearer send"}
+    assert running.post("/v1/traces", traces(span(0))).status_code == 401
+    assert running.post("/v1/traces", traces(span(0)), {"authorization": "Bearer ask"}).status_code == 403
+    assert running.post("/v1/traces", traces(span(0)), given).status_code == 200
+    with grpc.insecure_channel(running.grpc) as channel:
+        with pytest.raises(grpc.RpcError) as refused:
+            TraceServiceStub(channel).Export(protobuf(1))
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED  # type: ignore[attr-defined]
+        TraceServiceStub(channel).Export(protobuf(1), metadata=(("authorization", "Bearer send"),))
+    for headers, status in (({}, 401), ({"authorization": "Bearer send"}, 403), ({"authorization": "Bearer ask"}, 200)):
+        assert httpx.get(f"{running.url}/api/v1/events", headers=headers).status_code == status
+    assert httpx.get(f"{running.url}/healthz").status_code == 200
+
+
+def test_the_same_request_again_adds_nothing_also_after_a_restart(collector: RunningCollector) -> None:
+    body = traces(span(0, error="FileNotFoundError"), span(1))
+    for _ in range(2):
+        assert collector.post("/v1/traces", body).status_code == 200
+    collector.kill()
+    collector.restart()
+    assert collector.post("/v1/traces", body).status_code == 200
+    assert len(collector.events()) == 2
+    health = collector.get("/api/v1/health")
+    assert (health["accepted"], health["stored"], health["duplicate"]) == (6, 2, 4)
+
+
+def test_every_acknowledged_event_survives_kill_9(collector: RunningCollector) -> None:
+    acknowledged: set[int] = set()
+    stop = threading.Event()
+
+    def send(first: int) -> None:
+        with httpx.Client(base_url=collector.url, headers={"content-type": "application/json"}) as client:
+            for number in range(first, first + 100_000, 4):
+                if stop.is_set():
+                    return
+                try:
+                    if client.post("/v1/traces", content=traces(span(number))).status_code == 200:
+                        acknowledged.add(number)
+                except httpx.TransportError:
+                    time.sleep(0.05)
+
+    senders = [threading.Thread(target=send, args=(first,)) for first in range(4)]
+    for sender in senders:
+        sender.start()
+    for _ in range(3):
+        counted = len(acknowledged)
+        wait_until(lambda counted=counted: len(acknowledged) > counted + 50, 20)  # type: ignore[misc]
+        collector.kill()
+        collector.restart()
+    stop.set()
+    for sender in senders:
+        sender.join()
+    stored = [event["call_id"] for event in collector.events()]
+    assert len(stored) == len(set(stored))
+    assert {f"call_S_{number}" for number in acknowledged} <= set(stored)
+
+
+def test_sigterm_ends_it_cleanly(collector: RunningCollector) -> None:
+    assert collector.post("/v1/traces", traces(span(0))).status_code == 200
+    assert collector.stop(signal.SIGTERM) == 0
+    assert not collector.store.with_name("misstep.duckdb.wal").exists()
+
+
+def test_a_second_collector_on_the_same_store_says_why_it_cannot_start(
+    collector: RunningCollector, start_collector: Callable[..., RunningCollector]
+) -> None:
+    with pytest.raises(AssertionError, match="in use by another process"):
+        start_collector(STORE=f"duckdb:///{collector.store}")
+
+
+def test_metrics_are_acknowledged_and_counted(collector: RunningCollector) -> None:
+    metric = {"name": "m", "sum": {"dataPoints": [{"asInt": "1"}, {"asInt": "2"}]}}
+    body = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]})
+    assert collector.post("/v1/metrics", body).status_code == 200
+    assert collector.get("/api/v1/health")["dropped"] == {"metric": 2}
+    assert 'misstep_records_total{fate="metric"} 2.0' in httpx.get(f"{collector.url}/metrics").text
