@@ -1,0 +1,259 @@
+"""Values out of records: keys of the source tables compiled to readers, and lenient conversions.
+
+A key is an attribute's name or one of the forms in `schemas/sources/README.md`. Telemetry is full of half-empty values,
+so nothing here raises on a value: what cannot be read is absent (None).
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+MAX_JSON = 4 << 20  # longer texts are not parsed; the largest conversation in the recordings has 0.4 MB
+ABSENT_TEXTS = frozenset(("", "null", "undefined"))
+TRUE_WORDS = frozenset(("true", "1", "yes", "y", "on"))
+VARIANT_TEXT = re.compile(r"([A-Z]\w*)(?:::|\()([A-Z]\w*)")
+FALSE_WORDS = frozenset(("false", "0", "no", "n", "off"))
+
+_decode_json = msgspec.json.Decoder().decode
+
+
+@dataclass(slots=True)
+class Around:
+    """What surrounds a record: its scope, and what its name said."""
+
+    resource: Mapping[str, Any]
+    scope: str
+    captured: str = ""
+    event: str = ""
+
+
+Reader = Callable[[Any, Around], Any]
+
+
+def present(value: Any) -> bool:
+    """Whether a value says anything: not None, "", "null", "undefined", an empty map or an empty list."""
+    if value is None:
+        return False
+    if isinstance(value, str):
+        return value not in ABSENT_TEXTS
+    return not (isinstance(value, (dict, list)) and not value)
+
+
+def glob(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    """One pattern for several globs; None for none."""
+    found = [fnmatch.translate(pattern) for pattern in patterns]
+    return re.compile("|".join(found)) if found else None
+
+
+def parsed(value: Any) -> Any:
+    """The value, or what its JSON text (or Python literal of a map or list) stands for; the text itself where it is
+    neither.
+    """
+    if not isinstance(value, str) or not 1 < len(value) <= MAX_JSON:
+        return value
+    text = value.strip()
+    if text[:1] not in ("{", "[", '"') or text[-1:] not in ("}", "]", '"'):
+        return value
+    try:
+        return _decode_json(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        pass
+    try:  # lone surrogates and NaN, which the strict decoder refuses
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    if "'" in text and len(text) < 1 << 16:  # {'path': 'x'}: LangChain and others send Python's repr
+        try:
+            literal = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            return value
+        return literal if isinstance(literal, (dict, list)) else value
+    return value
+
+
+def at_path(value: Any, path: Iterable[str]) -> Any:
+    """What stands at the path in maps, lists and JSON texts; None where there is nothing."""
+    for step in path:
+        value = parsed(value)
+        if step == "::":
+            return variant_path(value)
+        if isinstance(value, Mapping):
+            value = variant(value)[1] if step == "*" else value.get(step)
+        elif isinstance(value, list) and step.lstrip("-").isdigit() and -len(value) <= int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
+def unwrapped(value: dict[str, Any]) -> dict[str, Any]:
+    """The object with what an envelope holds: KODE's `event`, the `fields` of a line by Rust's tracing-subscriber."""
+    for name in ("event", "fields"):
+        if isinstance(inner := value.get(name), dict):
+            value = {**{key: item for key, item in value.items() if key != name}, **inner}
+    return value
+
+
+def variant(value: Any) -> tuple[str, Any]:
+    """Name and content of an enum's variant as Rust's serde writes it: `{"Tool": …}`, beside keys in lower case at
+    most; else ("", None).
+    """
+    named = [name for name in value if name[:1].isupper()] if isinstance(value, Mapping) else []
+    return (named[0], value[named[0]]) if len(named) == 1 else ("", None)
+
+
+def variant_path(value: Any) -> str | None:
+    """`ToolError::FileNotFound` of `{"Tool": {"FileNotFound": …}}`, `Tool(FileNotFound { … })` or a text that begins
+    with that path.
+    """
+    if isinstance(value, str):
+        found = VARIANT_TEXT.match(value)
+        outer, inner = found.groups() if found else ("", "")
+    else:
+        outer, below = variant(value)
+        inner = variant(parsed(below))[0]
+    if not inner:
+        return outer or None
+    return f"{outer}::{inner}" if outer.endswith("Error") else f"{outer}Error::{inner}"
+
+
+def reader(key: str) -> Reader:
+    """Compiles a key to a function of a record and its surroundings."""
+    if key[0] == "=":
+        constant = key[1:]
+        return lambda record, around: constant
+    if key[0] == "!":
+        told = reader(key[1:])
+        return lambda record, around: None if (value := as_bool(told(record, around))) is None else not value
+    if "~" in key:
+        key, _, text = key.partition("~")
+        inner, pattern = reader(key), re.compile(text)
+        return lambda record, around: _matched(pattern, inner(record, around))
+    head, _, path = key.partition("#")
+    plain = _plain_reader(head)
+    if not path:
+        return plain
+    steps = tuple(path.split("."))
+    if not is_attribute(head):
+        return lambda record, around: at_path(plain(record, around), steps)
+    flattened = f"{head}.{path}"  # how exporters that know no maps write it
+    return lambda record, around: (
+        at_path(plain(record, around), steps) if head in record.attributes else record.attributes.get(flattened)
+    )
+
+
+def is_attribute(key: str) -> bool:
+    """Whether the key is simply an attribute's name."""
+    return key[:1] not in ("@", "=", "!") and not any(mark in key for mark in "#>~") and not key.startswith("resource:")
+
+
+def _plain_reader(head: str) -> Reader:
+    if head in _SPECIAL:
+        return _SPECIAL[head]
+    if head.startswith("resource:"):
+        name = head.removeprefix("resource:")
+        return lambda record, around: around.resource.get(name)
+    if ">" in head:
+        event, _, attribute = head.partition(">")
+        return lambda record, around: _span_event(record, event, attribute)
+    return lambda record, around: record.attributes.get(head)
+
+
+_SPECIAL: dict[str, Reader] = {
+    "@name": lambda record, around: around.captured or record.name,
+    "@record": lambda record, around: record.attributes,
+    "@body": lambda record, around: record.body,
+    "@status_message": lambda record, around: record.status_message,
+    "@scope": lambda record, around: around.scope,
+    "@event": lambda record, around: around.event,
+    "@kind": lambda record, around: record.kind,
+}
+
+
+def _matched(pattern: re.Pattern[str], value: Any) -> str | None:
+    found = pattern.search(value) if isinstance(value, str) and len(value) <= 1 << 16 else None
+    return found[1] if found else None
+
+
+def _span_event(record: Any, event: str, attribute: str) -> Any:
+    for one in reversed(record.events):
+        if one.name == event and present(one.attributes.get(attribute)):
+            return one.attributes[attribute]
+    return None
+
+
+def as_bool(value: Any) -> bool | None:
+    """True or false, whatever it was sent as; None for anything else."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        return bool(value) if value in (0, 1) else None
+    if isinstance(value, str):
+        word = value.strip().lower()
+        return True if word in TRUE_WORDS else False if word in FALSE_WORDS else None
+    return None
+
+
+def as_int(value: Any) -> int | None:
+    """An integer, also from "52", 5.0 or "http 429" (the first number of a short text); None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if math.isfinite(value) else None
+    if isinstance(value, str) and len(value) <= 40 and (found := re.search(r"-?\d{1,18}", value)):
+        return int(found[0])
+    return None
+
+
+def as_float(value: Any) -> float | None:
+    """A finite number, also from text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def as_text(value: Any) -> str | None:
+    """Text, also of numbers and booleans; JSON text of maps and lists; None for what is absent."""
+    if isinstance(value, str):
+        return value if value not in ABSENT_TEXTS else None
+    if not present(value):
+        return None
+    if isinstance(value, (bool, int, float)):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return repr(value)
+
+
+def as_lines(value: Any) -> str | None:
+    """Text, with a list of texts as its lines."""
+    listed = parsed(value)
+    return "\n".join(map(str, listed)) if isinstance(listed, list) and listed else as_text(value)
+
+
+def as_params(value: Any) -> Any:
+    """Arguments: parsed where they are JSON text; an empty map stays (a call without arguments), other absences are
+    None.
+    """
+    value = parsed(value)
+    if isinstance(value, dict):
+        return value
+    return value if present(value) else None

@@ -1,0 +1,98 @@
+"""What an error's text or stack says beside its words: refusals, HTTP status, wanted delay, the class that a wrapper
+hides.
+"""
+
+from __future__ import annotations
+
+import re
+
+HEAD = 1000  # characters in which a refusal must stand; further down it may be anybody's words
+FEW_LINES, FEW_CHARS = 6, 600
+
+DENIED_TEXT = re.compile(
+    r"rejected by (the )?user|\buser (has )?(rejected|declined|denied|refused)\b|declined to run this tool"
+    r"|doesn't want to (proceed|take this action)|was (denied|blocked) by (the )?(user|policy|administrator|permission)"
+    r"|denied by (policy|the user|user|permission)|blocked by \w* ?hook"
+    r"|permission (to use|for) .{1,80}(denied|rejected|has been denied)"
+    r"|specified a rule which prevents you from using this specific tool|requires approval.{0,80}(denied|rejected)"
+    r"|tool execution (was )?denied|not approved by (the )?user|denied execution",
+    re.IGNORECASE,
+)
+CANCELLED_TEXT = re.compile(
+    r"(aborted|interrupted|cancell?ed) by (the )?user|\[operation cancelled\]|^user cancelled\b"
+    r"|^(the |this )?operation was (aborted|cancell?ed)\b|^request was aborted|^aborted$|^cancell?ed$",
+    re.IGNORECASE,
+)
+GENERIC_TEXT = re.compile(
+    r"^\W*(error|failed|failure|exception|unknown( error)?|tool execution (failed|error)|tool error|an error occurred"
+    r"|an error occurred while running the tool\. please try again)\W*$|details are redacted",
+    re.IGNORECASE,
+)
+TELLING_LINE = re.compile(
+    r"error|exception|not found|no such|denied|fail|fatal|cannot|can't|could not|unable|timed? ?out|invalid|usage:"
+    r"|panic|refused|abort",
+    re.IGNORECASE,
+)
+STATUS = re.compile(
+    r"(?:status[_ ]?code|error code|http(?:/[\d.]+)?|status|\"code\")[\"']?\s*[:=]?\s*[\"']?([45]\d\d)\b"
+    r"|^([45]\d\d)\b|\(([45]\d\d)\)",
+    re.IGNORECASE,
+)
+DELAY = re.compile(
+    r"(?:retry[- _]?delay|retry[- _]?after|(?:try|retry) again in|retry in)[\"']?\s*[:=]?\s*"
+    r"[\"']?(\d{1,9}(?:\.\d{1,9})?)"
+    r"\s*(ms|milliseconds|s|sec|seconds|m|min|minutes)?\b",
+    re.IGNORECASE,
+)
+TO_MS = {"ms": 1, "milliseconds": 1, "m": 60_000, "min": 60_000, "minutes": 60_000}
+
+CHAINED = re.compile(
+    r"^(?:The above exception was the direct cause of the following exception"
+    r"|During handling of the above exception, .*):$",
+    re.MULTILINE,
+)
+RAISED_LINE = re.compile(r"^[ \t|].*\n(?P<name>[A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
+OTHER_CAUSE = re.compile(r"^\s*(?:\[cause\]:|Caused by:)\s*(?P<name>[A-Za-z_][\w.$]*)", re.MULTILINE)
+
+
+def refusal_in(text: str) -> str:
+    """ "denied" or "cancelled" where the beginning of an error text says so, else ""."""
+    head = text[:HEAD]
+    return "denied" if DENIED_TEXT.search(head) else "cancelled" if CANCELLED_TEXT.search(head) else ""
+
+
+def is_generic(text: str) -> bool:
+    """Whether an error text says nothing ("Tool execution failed")."""
+    return not text or (len(text) < 2000 and GENERIC_TEXT.search(text) is not None)
+
+
+def decisive(text: str) -> str:
+    """The lines of a command's output that say why it failed: all of a short one, else telling ones and the last."""
+    lines = [line.rstrip() for line in text[-16384:].splitlines() if line.strip()]
+    if len(lines) <= FEW_LINES and sum(map(len, lines)) <= FEW_CHARS:
+        return "\n".join(lines)
+    telling = [line for line in lines[:-1] if TELLING_LINE.search(line[:FEW_CHARS])][-3:]
+    return "\n".join(line[:FEW_CHARS] for line in [*telling, *lines[-1:]])
+
+
+def status_in(text: str) -> int | None:
+    """The HTTP status that an error text names ("Error code: 429 - …", "status_code: 500, …")."""
+    found = STATUS.search(text[:2000])
+    return int(next(one for one in found.groups() if one)) if found else None
+
+
+def retry_after_in(text: str) -> int | None:
+    """The delay in ms that an error text asks for ("retryDelay":"1s", "try again in 20ms")."""
+    found = DELAY.search(text[:4000])
+    return int(float(found[1]) * TO_MS.get((found[2] or "s").lower(), 1000)) if found else None
+
+
+def cause_in(stack: str, wrappers: re.Pattern[str]) -> str:
+    """The class that a wrapping exception hides, "" where the stack does not say.
+
+    It is the nearest cause that is no wrapper itself: of Python's chained tracebacks (the cause stands first), of
+    JavaScript's `[cause]`, of `Caused by` in Java and Rust (the cause stands last).
+    """
+    names = [found[-1] for block in CHAINED.split(stack)[:-1] if (found := RAISED_LINE.findall(block))]
+    names += [found["name"] for found in OTHER_CAUSE.finditer(stack)][::-1]
+    return next((name for name in reversed(names) if not wrappers.fullmatch(name)), "")

@@ -1,0 +1,137 @@
+"""Both doors in one process: objects as OTLP log records and as plain JSON, through the real tables to events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from collector import plain
+from collector.batch import Report
+from collector.classify import load_taxonomy
+from collector.correlate import Batch, Correlator
+from collector.pipeline import Pipeline
+from collector.sanitise import Sanitiser, load_rules
+from collector.sources import load_sources
+from collector.store import Store
+from collector.tables import schemas
+
+NOW = 1_795_297_311_000_000_000  # 2026-11-21T21:41:51Z
+DOORS = ("flat", "nested", "body map", "body text", "events")
+
+
+@cache
+def pipeline() -> Pipeline:
+    """The pipeline with the tables that come with the program."""
+    tables = load_sources(schemas().joinpath("sources")), load_taxonomy()
+    return Pipeline(*tables, Sanitiser(load_rules()), b"a key of the tests")
+
+
+def any_value(value: Any) -> dict[str, Any]:
+    """A Python value as OTLP/JSON writes it."""
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, str):
+        return {"stringValue": value}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [any_value(item) for item in value]}}
+    return {"kvlistValue": {"values": pairs(value)}} if isinstance(value, dict) else {}
+
+
+def pairs(attributes: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": any_value(value)} for key, value in attributes.items()]
+
+
+def flattened(item: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The object as an exporter without maps writes it: `detail.errorType`."""
+    flat: dict[str, Any] = {}
+    for key, value in item.items():
+        flat |= flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def logs(*records: dict[str, Any], service: str = "", scope: str = "") -> bytes:
+    """A request of log records, each given by its OTLP fields with `attributes` and `body` as plain values."""
+    raw = []
+    for number, record in enumerate(records):
+        one: dict[str, Any] = {"timeUnixNano": str(NOW + number)} | record
+        one["attributes"] = pairs(record.get("attributes", {}))
+        one["body"] = any_value(record.get("body"))
+        raw.append(one)
+    resource = {"attributes": pairs({"service.name": service} if service else {})}
+    return json.dumps(
+        {"resourceLogs": [{"resource": resource, "scopeLogs": [{"scope": {"name": scope}, "logRecords": raw}]}]}
+    ).encode()
+
+
+def spans(*records: dict[str, Any], service: str = "", scope: str = "") -> bytes:
+    """A request of spans; `status` is 0, 1 or 2, ids are short hex that is filled up."""
+    raw = []
+    for number, record in enumerate(records):
+        one = {"startTimeUnixNano": str(NOW - 10**9), "endTimeUnixNano": str(NOW + number)} | record
+        one["attributes"] = pairs(record.get("attributes", {}))
+        one["status"] = {"code": record.get("status", 0), "message": record.get("status_message", "")}
+        one["traceId"] = str(record.get("traceId", "a")).rjust(32, "0")
+        one["spanId"] = str(record.get("spanId", f"{number + 1:x}")).rjust(16, "0")
+        if "parentSpanId" in record:
+            one["parentSpanId"] = record["parentSpanId"].rjust(16, "0")
+        one["events"] = [event | {"attributes": pairs(event["attributes"])} for event in record.get("events", ())]
+        raw.append(one)
+    resource = {"attributes": pairs({"service.name": service} if service else {})}
+    return json.dumps(
+        {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": scope}, "spans": raw}]}]}
+    ).encode()
+
+
+def taken(body: bytes, signal: str = "logs") -> Batch:
+    """What a request comes to; `signal` is logs, traces or events."""
+    if signal == "events":
+        return plain.batch(pipeline(), body, NOW)
+    return pipeline().process(body, "application/json", signal, NOW)
+
+
+def through(door: str, item: dict[str, Any], service: str = "my-agent") -> Batch:
+    """The object through one of the DOORS."""
+    if door == "events":
+        return taken(json.dumps(item | ({"service": service} if service else {})).encode(), "events")
+    records: dict[str, dict[str, Any]] = {
+        "flat": {"attributes": flattened(item)},
+        "nested": {"attributes": item},
+        "body map": {"body": item},
+        "body text": {"body": json.dumps(item)},
+    }
+    return taken(logs(records[door], service=service))
+
+
+def only(batch: Batch) -> Report:
+    """The one report of a batch."""
+    assert len(batch.reports) == 1, (batch.reports, batch.dropped)
+    return batch.reports[0]
+
+
+def stored(*groups: Iterable[Batch]) -> list[Report]:
+    """The events that a store holds after these batches, each group in a commit of its own, oldest first."""
+    store = Store.open("duckdb://:memory:")
+    correlator = Correlator(store, fresh=True)
+    for group in groups:
+        changes = correlator.plan(list(group))
+        store.write(changes)
+        correlator.learn(changes)
+    rows = store.rows("select * from events order by time_ns, event_id")
+    store.close()
+    return rows
+
+
+def missing(report: Report, wanted: Report) -> Report:
+    """What a report lacks of what is wanted, with what it has instead."""
+    return {name: report.get(name) for name, value in wanted.items() if report.get(name) != value}
+
+
+def cline(name: str, **attributes: Any) -> dict[str, Any]:
+    """A log record as Cline sends it: the event's name is the body."""
+    return {"body": name, "attributes": {"ulid": "u1", **attributes}}

@@ -1,0 +1,278 @@
+"""Plain JSON bodies: what is taken, what is mended, what is refused and why; nothing but Rejected is ever raised."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.errors import Rejected
+from collector.plain import decode, time_of
+from tests.doors import NOW, only, stored, taken
+
+CALL = {"tool": "read_file", "outcome": "error", "error_class": "FileNotFoundError", "message": "gone", "session": "s"}
+LINE = json.dumps(CALL).encode()
+DEEP = b'{"tool": ' + b"[" * 200 + b"]" * 200 + b"}"
+DEEPEST = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (LINE, 1),
+        (b" \n" + LINE + b"\n\n", 1),
+        (b"[" + LINE + b"," + LINE + b"]", 2),
+        (LINE + b"\n" + LINE + b"\r\n\n" + LINE, 3),
+        (json.dumps([CALL], indent=2).encode(), 1),
+        (json.dumps(CALL, indent=2).encode(), 1),
+        (b"", 0),
+        (b" \n ", 0),
+        (b"[]", 0),
+    ],
+)
+def test_an_object_an_array_and_json_lines_are_taken(body: bytes, count: int) -> None:
+    batch = taken(body, "events")
+    assert (len(batch.reports), batch.records, batch.warning) == (count, count, "")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"[1,2]", "item 1 is a number or a boolean, not a JSON object"),
+        (b"7", "line 1 is a number or a boolean"),
+        (b"null", "line 1 is null"),
+        (b'"text"', "line 1 is a text"),
+        (b"[[]]", "item 1 is an array"),
+        (b'{"a": 1', "line 1 is not JSON"),
+        (b'{\n  "a": 1,\n  "b" 2\n}', "line 3 is not JSON"),
+        (b'[\n{"a": 1},\n{"b": }\n]', "line 3 is not JSON"),
+        (b"<html>", "line 1 is not JSON"),
+        (b"one\ntwo\n", "line 1 is not JSON"),
+        (b"\x00\x01", "line 1 is not JSON"),
+        (DEEP, "line 1 is nested deeper than 64 levels"),
+        (DEEPEST, "nested"),
+    ],
+)
+def test_what_holds_no_object_is_refused_with_its_line(body: bytes, reason: str) -> None:
+    with pytest.raises(Rejected, match=reason) as refused:
+        taken(body, "events")
+    assert refused.value.status == 400
+
+
+def test_a_refusal_never_repeats_the_data() -> None:
+    for body in (b'{"password": "hunter2', b'"hunter2"', b"hunter2", b'{"a": "hunter2"}\nhunter2\n[1'):
+        try:
+            said = decode(body).warning
+        except Rejected as refused:
+            said = str(refused)
+        assert said
+        assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    ("body", "accepted", "warning"),
+    [
+        (LINE + b"\n{oops\n" + LINE + b"\n7\n", 2, "2 of 4 were not taken; the first: line 2 is not JSON"),
+        (b"{oops\n" + LINE, 1, "1 of 2 were not taken; the first: line 1 is not JSON"),
+        (b"[3, " + LINE + b"]", 1, "1 of 2 were not taken; the first: item 1 is a number"),
+        (LINE + b"\n" + DEEP, 1, "the first: line 2 is nested deeper than 64 levels"),
+    ],
+)
+def test_good_lines_are_taken_and_the_bad_ones_named(body: bytes, accepted: int, warning: str) -> None:
+    batch = taken(body, "events")
+    assert len(batch.reports) == accepted
+    assert warning in batch.warning
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (b'"cut \\ud83d"', "cut \ufffd"),
+        (b'"whole \\ud83d\\ude00"', "whole \U0001f600"),
+        (b'"bad \xff byte"', "bad \ufffd byte"),
+        ('"grün"'.encode(), "grün"),
+    ],
+)
+def test_one_bad_character_costs_nothing(written: bytes, message: str) -> None:
+    body = b'{"tool": "t", "outcome": "error", "score": NaN, "message": ' + written + b"}"
+    assert only(taken(body.replace(b" NaN", b" NaN" if b"\\u" in written else b" 1"), "events"))["message"] == message
+
+
+MOMENT = 1_795_297_311_123_000_000
+
+
+@pytest.mark.parametrize(
+    ("value", "time_ns"),
+    [
+        ("2026-11-21T21:41:51.123Z", MOMENT),
+        ("2026-11-21T21:41:51.123", MOMENT),
+        ("2026-11-21T22:41:51.123+01:00", MOMENT),
+        (1_795_297_311, MOMENT // 10**9 * 10**9),
+        (1_795_297_311.123, MOMENT),
+        (1_795_297_311_123, MOMENT),
+        (1_795_297_311_123.0, MOMENT),
+        (1_795_297_311_123_000, MOMENT),
+        (MOMENT + 7, MOMENT + 7),
+        (str(MOMENT), MOMENT),
+        ("1795297311.123", MOMENT),
+        (True, 0),
+        (-1, 0),
+        (0, 0),
+        (1 << 70, 0),
+        (float("inf"), 0),
+        (float("nan"), 0),
+        ("soon", 0),
+        ("0001-01-01T00:00:00", 0),
+        ("9" * 5000, 0),
+        ("1e400.", 0),
+        ([], 0),
+        (None, 0),
+    ],
+)
+def test_times_of_every_unit(value: object, time_ns: int) -> None:
+    assert time_of(value) == time_ns
+
+
+@pytest.mark.parametrize("key", ["timestamp", "time", "ts", "@timestamp"])
+def test_the_time_is_found_under_its_usual_names(key: str) -> None:
+    assert only(taken(json.dumps(CALL | {key: "2026-11-21T21:41:50Z"}).encode(), "events"))["time_ns"] == NOW - 10**9
+
+
+def test_the_envelope_is_opened_and_its_bookmark_tells_the_time() -> None:
+    envelope = {"cursor": 9, "bookmark": {"seq": 9, "timestamp": NOW // 10**6 - 5}, "event": CALL}
+    report = only(taken(json.dumps(envelope).encode(), "events"))
+    assert (report["tool"], report["time_ns"]) == ("read_file", NOW - 5_000_000)
+
+
+def test_trace_ids_and_resource_are_taken_over() -> None:
+    item = CALL | {
+        "trace_id": "0AF7651916CD43DD8448EB211C80319C",
+        "span_id": "00F067AA0BA902B7",
+        "resource": {"service.name": "agent", "service.version": "1.2"},
+    }
+    report = only(taken(json.dumps(item).encode(), "events"))
+    assert report["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
+    assert (report["service"], report["service_version"]) == ("agent", "1.2")
+    assert "trace_id" not in only(taken(json.dumps(CALL | {"trace_id": "no id"}).encode(), "events"))
+
+
+def test_source_chooses_the_table() -> None:
+    entry = {"tool": "apply_diff", "error_type": "DiffApplyFailedError", "category": "execution", "message": "no"}
+    for source, item in (("roo-code", entry), ("event", entry), ("event", CALL)):
+        assert only(taken(json.dumps(item | {"source": source}).encode(), "events"))["source"] == source
+
+
+def test_objects_of_no_known_shape_are_counted_and_not_kept() -> None:
+    batch = taken(b'{"hello": "world"}\n{}\n' + LINE, "events")
+    assert (len(batch.reports), batch.records, batch.dropped["no_event"]) == (1, 3, 2)
+
+
+def test_misstep_s_own_names_work() -> None:
+    item = {
+        "service": "my-agent",
+        "session": "s1",
+        "tool": "fetch",
+        "outcome": "error",
+        "error_type": "TimeoutError",
+        "call_id": "c9",
+        "message": "timed out",
+        "params": {"url": "https://example.org"},
+        "duration_ms": 12.5,
+        "attempt": 2,
+        "retryable": True,
+        "suggestion": "wait",
+        "model": "m",
+        "severity": "warning",
+        "sequence": 4,
+    }
+    report = only(taken(json.dumps(item).encode(), "events"))
+    wanted: dict[str, Any] = {
+        "source": "event",
+        "service": "my-agent",
+        "session": "s1",
+        "tool": "fetch",
+        "outcome": "error",
+        "call_id": "c9",
+        "reported_class": "TimeoutError",
+        "error_class": "ToolTimeoutError",
+        "duration_ms": 12.5,
+        "attempt": 2,
+        "retryable_declared": True,
+        "retryable": True,
+        "suggestion": "wait",
+        "model": "m",
+        "severity": "warn",
+        "sequence": 4,
+    }
+    assert {name: report.get(name) for name in wanted} == wanted
+
+
+def test_a_repeated_body_adds_nothing_unless_it_has_no_time() -> None:
+    timed = json.dumps(CALL | {"timestamp": NOW}).encode()
+    assert taken(timed, "events").identity == taken(timed, "events").identity
+    assert len(stored([taken(timed, "events")], [taken(timed, "events")])) == 1
+    timeless = [taken(LINE, "events"), taken(b" " + LINE, "events")]
+    assert len(stored([timeless[0]], [timeless[1]])) == 2
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "tool",
+                    "outcome",
+                    "error",
+                    "message",
+                    "event",
+                    "fields",
+                    "channel",
+                    "type",
+                    "call",
+                    "detail",
+                    "Tool",
+                    "hook_event_name",
+                    "timestamp",
+                    "session",
+                    "params",
+                    "data",
+                    "toolName",
+                    "nonFatal",
+                    "error_type",
+                    "category",
+                    "resource",
+                    "ok",
+                    "status",
+                ]
+            )
+            | st.text(max_size=4),
+            inner,
+            max_size=6,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(JSON_VALUES)
+def test_any_json_is_a_batch_or_rejected(value: object) -> None:
+    try:
+        batch = taken(json.dumps(value).encode(), "events")
+    except Rejected:
+        return
+    assert len(batch.reports) + batch.dropped.total() == batch.records
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_are_a_batch_or_rejected(body: bytes) -> None:
+    try:
+        decode(body)
+    except Rejected:
+        return

@@ -1,0 +1,385 @@
+"""Whole records to reports: trimmed recordings of real agents against the truth, and what any telemetry may contain."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.correlate import fold, keys_of
+from collector.recognise import Link, Recognised, recognise
+from collector.record import Record, Scope, SpanEvent
+from collector.sources import Sources, load_sources
+from collector.tables import schemas
+
+TABLES = load_sources(schemas() / "sources")
+RECORDINGS = Path(__file__).parent / "data" / "sources"
+
+# What each recording tells: call id (or tool and number, where there is none) → outcome. All else in it is noise.
+TRUTH: dict[str, dict[str, str]] = {
+    "codex": {"call_t01": "error", "call_t02": "error", "call_t03": "ok", "call_t08": "error"},
+    "qwen-code": {"call_d01": "ok", "call_d02": "denied", "call_d03": "denied"},
+    "opencode": {
+        "call_t01": "error",
+        "call_t02": "ok",
+        "call_t07": "error",
+        "call_t08": "error",
+        "call_t09": "error",
+        "call_t14": "error",
+    },
+    "fastmcp": {"read_file 1": "ok", "read_file 2": "error"},
+    "pydantic-ai": {
+        "call_s2_01": "ok",
+        "call_s2_02": "error",
+        "call_s2_03": "error",
+        "call_s2_04": "error",
+        "call_s2_07": "error",
+        "call_s2_09": "error",
+    },
+    "vercel-ai": {
+        "call_s2_01": "ok",
+        "call_s2_02": "error",
+        "call_s2_03": "error",
+        "call_s2_04": "error",
+        "call_s2_05": "error",
+        "call_s2_06": "error",
+        "call_s2_07": "error",
+        "call_s2_08": "ok",
+        "call_s2_09": "error",
+        "call_s2_10": "ok",
+        "call_s2_11": "error",
+    },
+    "openllmetry": {
+        "call_s2_01": "ok",
+        "call_s2_02": "error",
+        "call_s2_04": "error",
+        "call_s2_05": "error",
+        "call_s2_06": "error",
+    },
+    "strands": {
+        "call_s2_01": "ok",
+        "call_s2_02": "error",
+        "call_s2_03": "error",
+        "call_s2_04": "error",
+        "call_s2_05": "error",
+        "call_s2_06": "error",
+        "call_s2_07": "error",
+        "call_s2_08": "ok",
+        "call_s2_09": "error",
+        "call_s2_10": "ok",
+        "call_s2_11": "error",
+    },
+    "openai-agents": {"call_s2_01": "ok", "call_s2_02": "error", "call_s2_03": "error", "search_repo 1": "error"},
+}
+
+
+def recorded(source: str) -> list[Scope]:
+    """The records of a recording, each in a scope of its own."""
+    scopes = []
+    for line in json.loads((RECORDINGS / f"{source}.json").read_text())["records"]:
+        resource, scope, signal = line.pop("resource"), line.pop("scope"), line.pop("signal")
+        events = [SpanEvent(one["name"], 0, one["attributes"]) for one in line.pop("events", ())]
+        record = Record(signal, line.pop("name", ""), line.pop("attributes"), events=events, **line)
+        scopes.append(Scope(resource, scope, "", [record]))
+    return scopes
+
+
+def events_of(requests: Iterable[list[Scope]], tables: Sources = TABLES) -> list[dict[str, Any]]:
+    """The tool events that the reports of these requests fold into, as the correlator joins them."""
+    groups: dict[int, list[dict[str, Any]]] = {}
+    for position, request in enumerate(requests):
+        for report in recognise(request, tables).reports:
+            keys = keys_of({**report, "received_ns": 0}) or [-position]
+            joined = [{**report, "received_ns": 0}]
+            for group in {id(groups[key]): groups[key] for key in keys if key in groups}.values():
+                joined += group
+            for key in {key for one in joined for key in keys_of(one)} | set(keys):
+                groups[key] = joined
+    folded = [fold(group) for group in {id(group): group for group in groups.values()}.values()]
+    return [event for event in folded if event.get("outcome") and event["operation"] == "tool"]
+
+
+def outcomes(events: Iterable[dict[str, Any]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for event in sorted(events, key=lambda event: event["time_ns"]):
+        name = event.get("call_id")
+        if not name:
+            name = next(name for number in range(1, 99) if (name := f"{event['tool']} {number}") not in found)
+        assert name not in found, f"{name} twice"
+        found[name] = event["outcome"]
+    return found
+
+
+@pytest.mark.parametrize("source", TRUTH)
+def test_recording_tells_the_truth(source: str) -> None:
+    assert outcomes(events_of([recorded(source)])) == TRUTH[source]
+
+
+@pytest.mark.parametrize("source", TRUTH)
+@pytest.mark.parametrize("seed", range(3))
+def test_order_batches_and_repetition_change_nothing(source: str, seed: int) -> None:
+    dice = random.Random(seed)
+    scopes = recorded(source)
+    scopes += dice.sample(scopes, len(scopes) // 2)
+    dice.shuffle(scopes)
+    cut = dice.randrange(len(scopes))
+    assert outcomes(events_of([scopes[:cut], scopes[cut:]])) == TRUTH[source]
+
+
+def test_every_recording_is_tested() -> None:
+    assert {path.stem for path in RECORDINGS.glob("*.json")} == TRUTH.keys()
+
+
+def of(record: Record, *, service: str = "s", scope: str = "my.agent", **resource: Any) -> Recognised:
+    return recognise([Scope({"service.name": service, **resource}, scope, "", [record])], TABLES)
+
+
+def tool_span(**attributes: Any) -> Record:
+    names = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ls", **attributes}
+    return Record(
+        "span", "execute_tool ls", names, trace_id="0a", span_id="0b", start_ns=10_000_000, time_ns=35_000_000
+    )
+
+
+def test_report_of_a_span() -> None:
+    record = tool_span(**{"gen_ai.tool.call.id": "c1", "team": "core", "user.email": "a@b.example", "note": "x" * 300})
+    found = of(record, **{"service.version": "1", "service.instance.id": "i", "deployment.environment.name": "prod"})
+    assert found.reports == [
+        {
+            "source": "gen-ai",
+            "source_signal": "span",
+            "service": "s",
+            "service_version": "1",
+            "service_instance": "i",
+            "environment": "prod",
+            "operation": "tool",
+            "outcome": "ok",
+            "tool": "ls",
+            "call_id": "c1",
+            "trace_id": "0a",
+            "span_id": "0b",
+            "time_ns": 35_000_000,
+            "duration_ms": 25.0,
+            "attributes": {"team": "core"},
+            "_rank": 30,
+            "_strength": 10,
+        }
+    ]
+
+
+def test_log_record_lies_in_a_span_and_is_not_it() -> None:
+    record = Record(
+        "log", "", {"event.name": "codex.tool_result", "call_id": "c"}, trace_id="0a", span_id="0b", time_ns=5
+    )
+    report = of(record, scope="codex_otel.log_only").reports[0]
+    assert (report["trace_id"], report["parent_span_id"]) == ("0a", "0b")
+    assert "span_id" not in report
+
+
+TIMES = [
+    ({}, 7, 9, 7),
+    ({"event.timestamp": "2026-11-21T20:16:12.631Z"}, 0, 9, 1_795_292_172_631_000_000),
+    ({"event.timestamp": "2026-11-21T20:16:12.631"}, 0, 9, 1_795_292_172_631_000_000),
+    ({"event.timestamp": 1_795_292_172_631}, 0, 9, 1_795_292_172_631_000_000),
+    ({"event.timestamp": "yesterday"}, 0, 9, 9),
+    ({}, 0, 9, 9),
+]
+
+
+@pytest.mark.parametrize(("attributes", "time_ns", "observed_ns", "expected"), TIMES)
+def test_zero_time_falls_back(attributes: dict[str, Any], time_ns: int, observed_ns: int, expected: int) -> None:
+    names = {"event.name": "codex.tool_result", "call_id": "c", **attributes}
+    record = Record("log", "", names, time_ns=time_ns, observed_ns=observed_ns)
+    assert of(record, scope="codex_otel.log_only").reports[0]["time_ns"] == expected
+
+
+ABSENT: list[Any] = [None, "", "null", "undefined", [], {}]
+
+
+@pytest.mark.parametrize("value", ABSENT)
+def test_empty_values_say_nothing(value: Any) -> None:
+    report = of(
+        tool_span(**{"error.type": value, "gen_ai.conversation.id": value, "gen_ai.tool.call.id": value})
+    ).reports[0]
+    assert report["outcome"] == "ok"
+    assert not {"session", "call_id", "reported_class"} & report.keys()
+
+
+EVENT_NAMES = [
+    Record("log", "", {"event.name": "gemini_cli.loop_detected"}),
+    Record("log", "", {"event.name": "loop_detected"}),
+    Record("log", "loop_detected", {}),
+    Record("log", "", {}, body="loop_detected: chanting"),
+    Record("log", "event otel/src/events.rs:703", {"event.name": "loop_detected"}),
+]
+
+
+@pytest.mark.parametrize("record", EVENT_NAMES)
+def test_event_name_stands_in_different_places(record: Record) -> None:
+    report = of(record, service="gemini-cli", scope="gemini-cli").reports[0]
+    assert (report["operation"], report["reported_class"]) == ("agent", "loop_detected")
+
+
+def test_log_that_was_sent_as_a_span() -> None:
+    names = {"log.bridge": True, "event.name": "qwen-code.tool_call", "call_id": "c", "success": False, "error": "no"}
+    record = Record("span", "Tool call: edit.", names, trace_id="0a", span_id="0b", time_ns=5)
+    report = of(record, service="qwen-code", scope="qwen-code").reports[0]
+    assert (report["outcome"], report["call_id"], report["source_signal"]) == ("error", "c", "log")
+    assert "span_id" not in report
+
+
+def test_session_of_the_resource_and_of_the_record() -> None:
+    names = {"event.name": "gemini_cli.tool_call", "function_name": "ls", "success": True}
+    told = [
+        of(Record("log", "", {**names, **own}, time_ns=5), scope="gemini-cli", **{"session.id": "r"}).reports[0]
+        for own in ({}, {"session.id": "a"})
+    ]
+    assert [(one["session"], one["session_source"]) for one in told] == [("r", "resource"), ("a", "record")]
+
+
+def test_parent_span_brings_the_session() -> None:
+    record = Record(
+        "span", "invoke_agent", {"gen_ai.operation.name": "invoke_agent", "session.id": "s1"}, trace_id="0a"
+    )
+    found = of(record)
+    assert found.links == [Link("0a", "s1", "gen-ai", "s")]
+    assert not found.reports
+
+
+def test_failed_model_request() -> None:
+    record = Record(
+        "span",
+        "chat m",
+        {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.usage.input_tokens": "12"},
+        status=2,
+        events=[
+            SpanEvent("exception", 0, {"exception.type": "RateLimitError", "exception.message": "status_code: 429"})
+        ],
+    )
+    report = of(record).reports[0]
+    expected = {"operation": "model", "outcome": "error", "status_code": 429, "model": "m", "input_tokens": 12}
+    assert {name: report[name] for name in expected} == expected
+
+
+def mcp(kind: int, span: str, parent: str, name: str = "tools/call read", **fields: Any) -> Scope:
+    names = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "read", **fields.pop("attributes", {})}
+    record = Record(
+        "span", name, names, trace_id="0a", span_id=span, parent_span_id=parent, kind=kind, time_ns=5, **fields
+    )
+    return Scope({"service.name": "server" if kind == 2 else "agent"}, "fastmcp", "", [record])
+
+
+def test_client_transport_and_server_span_are_one_call() -> None:
+    spans = [
+        mcp(3, "01", "00"),
+        mcp(3, "02", "01", "MCP send tools/call read"),
+        mcp(2, "03", "02", status=2, status_message="boom", attributes={"fastmcp.server.name": "files"}),
+    ]
+    for order in (spans, spans[::-1], [spans[1], spans[2], spans[0]]):
+        (event,) = events_of([[one] for one in order])
+        assert (event["service"], event["outcome"], event["mcp_server"]) == ("agent", "error", "files")
+
+
+def test_calls_below_one_span_stay_apart() -> None:
+    spans = [mcp(3, "01", "00"), mcp(3, "02", "00"), mcp(3, "03", "00")]
+    assert len(events_of([spans])) == 3
+
+
+def shell_log(number: int) -> Scope:
+    names = {
+        "event.name": "gemini_cli.tool_call",
+        "function_name": "run_shell_command",
+        "function_args": json.dumps({"command": f"run {number}"}),
+        "success": True,
+        "session.id": "s",
+    }
+    record = Record("log", "", names, trace_id="0a", span_id="0c", time_ns=1_000_000 + number)
+    return Scope({"service.name": "gemini-cli"}, "gemini-cli", "", [record])
+
+
+def shell_span(call: str) -> Scope:
+    names = {
+        "gen_ai.tool.name": "run_shell_command",
+        "gen_ai.tool.call_id": f"run_shell_command__{call}",
+        "gen_ai.conversation.id": "s",
+    }
+    record = Record(
+        "span", "tool_call", names, trace_id="0a", span_id=f"0{call}", parent_span_id="0c", status=1, time_ns=5
+    )
+    return Scope({"service.name": "gemini-cli"}, "gemini-cli", "", [record])
+
+
+def request_telling(*calls: str) -> Scope:
+    asked = [
+        {"functionCall": {"id": call, "name": "run_shell_command", "args": {"command": f"run {call}"}}}
+        for call in calls
+    ]
+    told = [
+        {"functionResponse": {"id": call, "name": "run_shell_command", "response": {"output": "x\nExit Code: 1"}}}
+        for call in calls
+    ]
+    history = json.dumps([{"role": "model", "parts": asked}, {"role": "user", "parts": told}])
+    names = {"event.name": "gemini_cli.api_request", "session.id": "s", "request_text": history}
+    return Scope({"service.name": "gemini-cli"}, "gemini-cli", "", [Record("log", "", names, time_ns=9)])
+
+
+def test_what_the_model_was_told_corrects_the_log_in_any_order() -> None:
+    records = [shell_log(1), shell_log(2), shell_span("1"), shell_span("2"), request_telling("1")]
+    for order in itertools.permutations(records):
+        found = outcomes(events_of([[one] for one in order], Sources(TABLES.sources)))
+        assert found in ({"1": "error", "2": "ok"}, {"1": "error", "run_shell_command 1": "ok"})
+
+
+def test_record_that_comes_again_in_another_batch_is_the_same_event() -> None:
+    assert len(events_of([[shell_log(1), shell_log(2)], [shell_log(2)], [shell_log(3)]])) == 3
+
+
+def test_drops_are_counted_by_reason() -> None:
+    records = [Record("span", "GET /", {}), Record("span", "execute_tool (merged tools)", {"gen_ai.tool.name": "x"})]
+    found = recognise([Scope({}, "x", "", records)], TABLES)
+    assert found.dropped == {"no_event": 1, "duplicate_twin": 1}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.binary(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+KNOWN = sorted(
+    {key for source in TABLES.sources for row in source.rows for key in row.uses} | {"event.name", "log.bridge"}
+)
+NAMES = [
+    ("codex_exec", "codex_otel.log_only", "codex.tool_result"),
+    ("gemini-cli", "gemini-cli", "tool_call"),
+    ("qwen-code", "qwen-code", "qwen-code.tool"),
+    ("opencode", "opencode", "ai.toolCall"),
+    ("x", "openinference.instrumentation.openai_agents", "response"),
+    ("x", "x", "execute_tool x"),
+]
+
+
+@given(
+    st.sampled_from(NAMES),
+    st.sampled_from(["log", "span", "event"]),
+    st.dictionaries(st.sampled_from(KNOWN), VALUES, max_size=12),
+    VALUES,
+)
+def test_no_attribute_raises(place: tuple[str, str, str], signal: str, attributes: dict[str, Any], body: Any) -> None:
+    service, scope, name = place
+    events = (
+        [SpanEvent("exception", 0, attributes), SpanEvent("gen_ai.tool.message", 0, attributes)]
+        if signal == "span"
+        else []
+    )
+    record = Record(
+        signal, name, attributes, body=body if signal == "log" else None, events=events, trace_id="0a", status=2
+    )
+    found = recognise([Scope({"service.name": service, **attributes}, scope, "", [record])], TABLES)
+    assert all(report["operation"] in ("tool", "model", "agent") for report in found.reports)

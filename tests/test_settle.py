@@ -1,0 +1,289 @@
+"""Outcomes from all evidence, and what an error says of itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.outputs import breaks_schema, read_output, text_of, verdict_of
+from collector.readers import glob
+from collector.reasons import cause_in, decisive, is_generic, refusal_in, retry_after_in, status_in
+from collector.settle import Raised, Said, settle
+from collector.sources import Rules
+
+PLAIN = Rules()
+SHELL = Rules(
+    exit_header=(re.compile(r"^Process exited with code (-?\d+)", re.M),), preamble=(re.compile(r"\A.*\nOutput:\n"),)
+)
+
+EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
+    # nothing said is a success, and so is everything that says so
+    ({}, Said(), "ok"),
+    ({}, Said(status=1), "ok"),
+    ({"flags": [True]}, Said(), "ok"),
+    ({"flags": ["true"]}, Said(), "ok"),
+    ({"flags": [1]}, Said(), "ok"),
+    ({"says": ["success"]}, Said(), "ok"),
+    ({"failed": [False]}, Said(), "ok"),
+    ({"exits": [0]}, Said(), "ok"),
+    ({"says": ["running"]}, Said(), "ok"),
+    ({"decisions": ["accept"]}, Said(), "ok"),
+    # flags of any type
+    ({"flags": [False]}, Said(), "error"),
+    ({"flags": ["false"]}, Said(), "error"),
+    ({"flags": [0]}, Said(), "error"),
+    ({"flags": ["maybe"]}, Said(), "ok"),
+    ({"failed": ["True"]}, Said(), "error"),
+    # one piece of evidence of failure is enough
+    ({"flags": ["true"], "exits": ["127"]}, Said(status=1), "error"),
+    ({"flags": [True], "outputs": ['{"exit_code": 2}']}, Said(), "error"),
+    ({"errors": ["tool_error"]}, Said(), "error"),
+    ({"errors": [""]}, Said(), "ok"),
+    ({"errors": ["null"]}, Said(), "ok"),
+    ({}, Said(status=2), "error"),
+    ({}, Said(raised=[Raised("ValueError", "no")]), "error"),
+    # an exception that was handled: the span says OK itself
+    ({}, Said(status=1, raised=[Raised("ValueError", "no")]), "ok"),
+    # denials and cancellations
+    ({"decisions": ["reject"], "flags": [False]}, Said(), "denied"),
+    ({"decisions": ["denied_by_user"]}, Said(), "denied"),
+    ({"decisions": ["abort"]}, Said(), "cancelled"),
+    ({"says": ["cancelled"], "flags": [False]}, Said(), "cancelled"),
+    ({"says": ["execution-denied"]}, Said(), "denied"),
+    ({"flags": [False]}, Said(message="exec command rejected by user"), "denied"),
+    ({"flags": [False]}, Said(message="The user doesn't want to proceed with this tool use."), "denied"),
+    ({"flags": [False]}, Said(message="aborted by user after 3s"), "cancelled"),
+    ({"flags": [False]}, Said(message="[Operation Cancelled] Reason: x"), "cancelled"),
+    ({}, Said(status=2, raised=[Raised("asyncio.exceptions.CancelledError")]), "cancelled"),
+    ({}, Said(status=2, raised=[Raised("AbortError", "This operation was aborted")]), "cancelled"),
+    ({}, Said(status=2, reported="plan_mode_blocked"), "denied"),
+    ({}, Said(status=2, raised=[Raised("PermissionError", "[Errno 13] Permission denied: '/etc/shadow'")]), "error"),
+    # a command that ran may print anything
+    ({"outputs": ['{"exit_code": 1, "stderr": "merge aborted by user"}']}, Said(), "error"),
+    # what the row itself says is not refined
+    ({}, Said(fixed="error", message="cancelled"), "error"),
+    ({}, Said(fixed="cancelled"), "cancelled"),
+]
+
+
+@pytest.mark.parametrize(("signs", "said", "outcome"), EVIDENCE)
+def test_outcome(signs: dict[str, list[Any]], said: Said, outcome: str) -> None:
+    assert settle(signs, PLAIN, said).outcome == outcome
+
+
+def test_strength_orders_outcomes() -> None:
+    pieces: list[dict[str, list[Any]]] = [{}, {"flags": [True]}, {"flags": [False]}]
+    pieces += [{"says": ["cancelled"]}, {"says": ["denied"]}]
+    strengths = [settle(signs, PLAIN, Said()).strength for signs in pieces]
+    assert strengths == [10, 20, 40, 50, 60]
+
+
+def test_span_status_and_exceptions_can_be_worthless() -> None:
+    deaf = Rules(status=False, exceptions=False)
+    assert settle({}, deaf, Said(status=2, raised=[Raised("X", "y")])).outcome == "ok"
+
+
+def test_source_says_which_classes_are_denials() -> None:
+    rules = Rules(denied=glob(["Permission*Error"]))
+    assert settle({}, rules, Said(status=2, reported="PermissionRejectedError")).outcome == "denied"
+
+
+OUTPUTS = [
+    ("plain text with Error: in it", "", None),
+    ('{"is_error": true, "content": "boom"}', "error", None),
+    ('{"isError": "true"}', "error", None),
+    ({"ok": False}, "error", None),
+    ({"success": "false"}, "error", None),
+    ({"status": "error"}, "error", None),
+    ({"status": "denied"}, "denied", None),
+    ({"error": "no such order"}, "error", None),
+    ({"error": {"message": "no"}}, "error", None),
+    ({"error": None}, "", None),
+    ({"error": ""}, "", None),
+    ({"error": 0}, "", None),
+    ({"errors": []}, "", None),
+    ({"interrupted": True}, "cancelled", None),
+    ({"interrupted": False, "stdout": "x"}, "", None),
+    ({"timed_out": True}, "error", None),
+    ({"exit_code": 0}, "", 0),
+    ({"exitCode": 127}, "", 127),
+    ({"returncode": "1"}, "", 1),
+    ({"exit": True}, "", None),
+    ('"{\\"exit_code\\": 2}"', "", 2),
+    ('[{"text": "{\\"exit_code\\": 2}"}]', "", 2),
+    ([{"type": "text", "text": "x"}, {"isError": True}], "error", None),
+    ({"content": [{"type": "text", "text": "no"}], "isError": True}, "error", None),
+    ("{'exit_code': 3}", "", 3),
+    ("Process exited with code 2\nOutput:\nProcess exited with code 0", "", 2),
+    (None, "", None),
+    ({}, "", None),
+    ([], "", None),
+    (3.5, "", None),
+    (b"\xff", "", None),
+]
+
+
+@pytest.mark.parametrize(("value", "verdict", "exit_code"), OUTPUTS)
+def test_output(value: Any, verdict: str, exit_code: int | None) -> None:
+    read = read_output(value, SHELL)
+    assert (read.verdict, read.exit_code) == (verdict, exit_code)
+
+
+def test_exit_code_header_only_counts_where_a_source_writes_it() -> None:
+    assert read_output("Process exited with code 2", PLAIN).exit_code is None
+
+
+def test_failed_command_says_why_without_its_whole_output() -> None:
+    noise = "\n".join(f"collected item {number}" for number in range(200))
+    settled = settle(
+        {"outputs": [{"exit_code": 1, "stdout": f"{noise}\nFAILED test_a\n1 failed, 9 passed"}]}, PLAIN, Said()
+    )
+    assert settled.message == "exit code 1: FAILED test_a\n1 failed, 9 passed"
+    assert settled.exit_code == 1
+    assert settled.shape == ("exit_code", "exit:1")
+
+
+def test_preamble_of_the_source_is_no_part_of_the_message() -> None:
+    settled = settle({"flags": [False], "outputs": ["Wall time: 1 s\nOutput:\nticket T-4 not found"]}, SHELL, Said())
+    assert settled.message == "ticket T-4 not found"
+
+
+def test_generic_text_gives_way_to_what_says_more() -> None:
+    said = Said(status=2, status_message="Tool execution failed")
+    settled = settle({"outputs": ["ENOENT: no such file"]}, PLAIN, said)
+    assert settled.text == "Tool execution failed\nENOENT: no such file"
+
+
+PYTHON = """Traceback (most recent call last):
+  File "a.py", line 1, in f
+    raise DiffApplyError()
+common.DiffApplyError: hunk #1 failed
+second line of the message
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "b.py", line 1, in g
+lib.ModelRetry: hunk #1 failed
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "c.py", line 1, in h
+lib.ToolRetryError: hunk #1 failed
+"""
+CAUSES = [
+    (PYTHON, "common.DiffApplyError"),
+    ("ToolRetryError: x\n    at f (a.js:1)\n  [cause]: TypeError: no\n      at g", "TypeError"),
+    ("java.lang.ToolRetryError: x\n\tat a.B\nCaused by: java.io.IOException: no\n\tat c.D", "java.io.IOException"),
+    ("lib.ToolRetryError: alone", ""),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("stack", "name"), CAUSES)
+def test_true_class_stands_in_the_stack(stack: str, name: str) -> None:
+    wrappers = glob(["*ToolRetryError", "*ModelRetry"])
+    assert wrappers is not None
+    assert cause_in(stack, wrappers) == name
+    settled = settle({}, Rules(wrappers=wrappers), Said(status=2, raised=[Raised("lib.ToolRetryError", "x", stack)]))
+    assert settled.reported == (name or "lib.ToolRetryError")
+
+
+TEXTS = [
+    ("status_code: 429, model_name: m", 429, None),
+    ("Error code: 500 - {'error': …}", 500, None),
+    ('{"error":{"code":429,"details":[{"retryDelay":"1s"}]}}', 429, 1000),
+    ("503 Service Unavailable", 503, None),
+    ("Rate limit reached. Please try again in 20ms.", None, 20),
+    ("Retry-After: 2", None, 2000),
+    ("retry in 1.5 minutes", None, 90_000),
+    ("port 4290 is taken, 500 files", None, None),
+]
+
+
+@pytest.mark.parametrize(("text", "status", "delay"), TEXTS)
+def test_status_and_delay_in_texts(text: str, status: int | None, delay: int | None) -> None:
+    assert (status_in(text), retry_after_in(text)) == (status, delay)
+
+
+SCHEMA = json.dumps(
+    {
+        "properties": {"path": {"type": "string"}, "lines": {"type": "integer", "default": 3}},
+        "required": ["path", "lines"],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("params", "broken"),
+    [
+        ({"path": "/a"}, False),
+        ({"path": "/a", "lines": 2, "more": 1}, False),
+        ({}, True),
+        ({"path": 3}, True),
+        ({"path": "/a", "lines": "soon"}, True),
+        ('{"path": "/a', True),
+        (None, False),
+    ],
+)
+def test_arguments_against_the_tools_schema(params: Any, broken: bool) -> None:
+    assert breaks_schema([SCHEMA], params) is broken
+
+
+def test_redacted_error_with_broken_arguments_is_a_validation_error() -> None:
+    said = Said(status=2, status_message="Error running tool: details are redacted", params={})
+    assert settle({"schemas": [SCHEMA]}, PLAIN, said).shape == ("validation",)
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("patch rejected by user", "denied"),
+        ("The user has declined to run this tool", "denied"),
+        ("Command blocked by PreToolUse hook", "denied"),
+        ("Command was cancelled by user before it could complete", "cancelled"),
+        ("Permission denied: /etc/shadow", ""),
+        ("connection aborted", ""),
+        ("x" * 2000 + " rejected by user", ""),
+    ],
+)
+def test_refusals_in_error_texts(text: str, refusal: str) -> None:
+    assert refusal_in(text) == refusal
+
+
+def test_words_that_say_nothing() -> None:
+    words: list[Any] = ["accept", "modify", "auto_accept", "x" * 61, None, True, 3, []]
+    assert [verdict_of(word) for word in words] == [""] * 8
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30) | st.binary(max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["error", "status", "exit_code", "isError", "output", "content", "loc", "msg", "ok", "type"]
+            )
+            | st.text(max_size=5),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=20,
+)
+KINDS = st.sampled_from(["flags", "failed", "says", "decisions", "errors", "exits", "outputs", "schemas", "shape:x"])
+
+
+@given(st.dictionaries(KINDS, st.lists(ANYTHING, max_size=3)), ANYTHING, st.text(max_size=40))
+def test_nothing_that_telemetry_holds_raises(signs: dict[str, list[Any]], params: Any, text: str) -> None:
+    settled = settle(signs, SHELL, Said(message=text, params=params, raised=[Raised(text, text, text)]))
+    assert settled.outcome in ("ok", "error", "cancelled", "denied")
+    assert isinstance(text_of(params), str)
+    assert isinstance(decisive(text), str)
+    assert isinstance(is_generic(text), bool)

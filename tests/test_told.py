@@ -1,0 +1,296 @@
+"""Tool results found in the messages of later model requests, in every dialect."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.recognise import Recognised, recognise
+from collector.record import Record, Scope, SpanEvent
+from collector.sources import Rules, load_sources
+from collector.tables import schemas
+from collector.told import calls_in, told_in, unflattened
+
+TABLES = load_sources(schemas() / "sources")
+PLAIN = Rules()
+GEMINI = Rules(exit_header=(re.compile(r"^Exit Code: (-?\d+)", re.M),))
+ARGS = {"path": "/a"}
+
+# Each dialect tells of one call c1 of `read` with ARGS that ended in "boom".
+DIALECTS: dict[str, Any] = {
+    "OTel parts": [
+        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "read", "arguments": ARGS}]},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": {"error": "boom"}}]},
+    ],
+    "AI SDK": [
+        {
+            "role": "assistant",
+            "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "read", "input": ARGS}],
+        },
+        {
+            "role": "tool",
+            "content": [
+                {
+                    "type": "tool-result",
+                    "toolCallId": "c1",
+                    "toolName": "read",
+                    "output": {"type": "error-text", "value": "boom"},
+                }
+            ],
+        },
+    ],
+    "Anthropic": [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": ARGS}]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "boom", "is_error": True}],
+        },
+    ],
+    "OpenAI chat": [
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "read", "arguments": json.dumps(ARGS)}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": '{"error": "boom"}'},
+    ],
+    "OpenAI responses": [
+        {"type": "function_call", "call_id": "c1", "name": "read", "arguments": json.dumps(ARGS)},
+        {"type": "function_call_output", "call_id": "c1", "output": '{"error": "boom"}'},
+    ],
+    "Gemini": [
+        {"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "read", "args": ARGS}}]},
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"id": "read__c1", "name": "read", "response": {"error": "boom"}}}],
+        },
+    ],
+    "Strands": [
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "read", "input": ARGS}}]},
+        {
+            "role": "user",
+            "content": [{"toolResult": {"toolUseId": "c1", "status": "error", "content": [{"text": "boom"}]}}],
+        },
+    ],
+    "LangChain": [
+        {"lc": 1, "type": "constructor", "kwargs": {"tool_calls": [{"id": "c1", "name": "read", "args": ARGS}]}},
+        {
+            "lc": 1,
+            "type": "constructor",
+            "kwargs": {"type": "tool", "tool_call_id": "c1", "name": "read", "content": "boom", "status": "error"},
+        },
+    ],
+    "flattened": unflattened(
+        {
+            "llm.input_messages.0.message.role": "user",
+            "llm.input_messages.1.message.tool_calls.0.tool_call.id": "c1",
+            "llm.input_messages.1.message.tool_calls.0.tool_call.function.name": "read",
+            "llm.input_messages.1.message.tool_calls.0.tool_call.function.arguments": json.dumps(ARGS),
+            "llm.input_messages.10.message.role": "tool",
+            "llm.input_messages.10.message.tool_call_id": "c1",
+            "llm.input_messages.10.message.content": '{"error": "boom"}',
+        },
+        "llm.input_messages",
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("sent_as", ["text", "value"])
+def test_dialect(dialect: str, sent_as: str) -> None:
+    messages = DIALECTS[dialect]
+    told = told_in(json.dumps(messages) if sent_as == "text" else messages, PLAIN)
+    assert [(one.call_id, one.tool, one.params, one.outcome, one.text) for one in told] == [
+        ("c1", "read", ARGS, "error", "boom")
+    ]
+    assert calls_in(messages) == [("c1", "read", ARGS)]
+
+
+def result(value: Any, **marks: Any) -> list[dict[str, Any]]:
+    return [{"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": value, **marks}]}]
+
+
+RESULTS: list[tuple[Any, str, bool]] = [
+    ("all fine", "ok", False),
+    ("ERROR 2026-01-01 app: Traceback in a log that was read", "error", False),  # weak, see the next test
+    ({"output": "fine"}, "ok", False),
+    ("Unknown tool name: 'x'. Available tools: read", "error", True),
+    ("Model tried to call unavailable tool 'x'. Available tools: read.", "error", True),
+    ("Error: x is not a valid tool, try one of [read].", "error", True),
+    ("Invalid input for tool run: JSON parsing failed: Text: {", "error", True),
+    ("Tool call run with id c1 could not be executed - arguments were malformed or truncated.", "error", True),
+    (
+        "Error invoking tool 'run' with kwargs {} with error:\n command: Field required\n Please fix the error",
+        "error",
+        False,
+    ),
+    ([{"type": "missing", "loc": ["command"], "msg": "Field required", "input": {}}], "error", False),
+    ({"error": "[Operation Cancelled] User cancelled tool execution."}, "cancelled", False),
+    ({"error": "exec command rejected by user"}, "denied", False),
+    ({"output": "bash: x: command not found\nExit Code: 127"}, "error", False),
+    ({"output": "1\nExit Code: 0"}, "ok", False),
+]
+
+
+@pytest.mark.parametrize(("value", "outcome", "refused"), RESULTS)
+def test_result(value: Any, outcome: str, refused: bool) -> None:
+    told = told_in(result(value), GEMINI)
+    assert [(one.outcome, one.refused) for one in told] == [(outcome, refused)]
+
+
+def test_words_alone_never_beat_what_the_call_itself_reports() -> None:
+    strengths = {
+        value if isinstance(value, str) else "": told_in(result(value), PLAIN)[0].strength
+        for value, _, _ in RESULTS[:3]
+    }
+    assert max(strengths.values()) < 10
+    assert told_in(result("boom", status="error"), PLAIN)[0].strength == 40
+
+
+def test_only_the_last_exchange_is_fresh() -> None:
+    messages = [*DIALECTS["OTel parts"], *json.loads(json.dumps(DIALECTS["OTel parts"]).replace("c1", "c2"))]
+    assert [(one.call_id, one.fresh) for one in told_in(messages, PLAIN)] == [("c1", False), ("c2", True)]
+
+
+def test_text_without_results_is_not_parsed() -> None:
+    assert told_in('[{"role": "user", "parts": [' + "x" * 100, PLAIN) == []
+
+
+def told_by(record: Record, scope: str = "my.agent", seen: frozenset[int] = frozenset()) -> Recognised:
+    return recognise([Scope({"service.name": "s"}, scope, "", [record])], TABLES, seen)
+
+
+def chat(**fields: Any) -> Record:
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": "s1", **fields.pop("attributes", {})}
+    return Record("span", "chat m", attributes, trace_id="0a", span_id="0b", start_ns=100, time_ns=200, **fields)
+
+
+def test_call_without_a_span_becomes_a_report() -> None:
+    messages = [
+        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "search", "arguments": '{"q": 1}'}]},
+        {
+            "role": "user",
+            "parts": [{"type": "tool_call_response", "id": "c1", "result": "Unknown tool name: 'search'"}],
+        },
+    ]
+    found = told_by(chat(attributes={"gen_ai.input.messages": json.dumps(messages)}))
+    model, tool = found.reports
+    assert model["operation"] == "model"
+    assert {
+        name: tool[name]
+        for name in ("operation", "outcome", "tool", "call_id", "session", "trace_id", "params", "time_ns")
+    } == {
+        "operation": "tool",
+        "outcome": "error",
+        "tool": "search",
+        "call_id": "c1",
+        "session": "s1",
+        "trace_id": "0a",
+        "params": {"q": 1},
+        "time_ns": 100,
+    }
+    assert "span_id" not in tool  # that is the model's
+    assert "_lends" not in tool
+
+
+def test_span_events_of_the_old_conventions() -> None:
+    events = [
+        SpanEvent(
+            "gen_ai.assistant.message",
+            0,
+            {"tool_calls": '[{"id": "c1", "function": {"name": "ls", "arguments": "{}"}}]'},
+        ),
+        SpanEvent("gen_ai.tool.message", 0, {"id": "c1", "content": '{"error": "boom"}'}),
+    ]
+    tool = told_by(chat(events=events)).reports[1]
+    assert (tool["call_id"], tool["outcome"], tool["message"]) == ("c1", "error", "boom")
+
+
+def test_log_record_of_the_old_conventions() -> None:
+    record = Record(
+        "log", "gen_ai.tool.message", {}, body={"id": "c1", "content": '{"error": "boom"}'}, trace_id="0a", time_ns=5
+    )
+    tool = told_by(record).reports[0]
+    assert (tool["call_id"], tool["outcome"], tool["trace_id"]) == ("c1", "error", "0a")
+
+
+def test_gemini_tells_the_exit_code_only_to_the_model() -> None:
+    history = [
+        {
+            "role": "model",
+            "parts": [{"functionCall": {"id": "c1", "name": "run_shell_command", "args": {"command": "x"}}}],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {
+                    "functionResponse": {
+                        "id": "run_shell_command__c1",
+                        "name": "run_shell_command",
+                        "response": {
+                            "output": "Output: bash: x: command not found\nExit Code: 127\nProcess Group PGID: 7"
+                        },
+                    }
+                }
+            ],
+        },
+    ]
+    attributes = {"event.name": "gemini_cli.api_request", "session.id": "s1", "request_text": json.dumps(history)}
+    found = told_by(Record("log", "", attributes, time_ns=5), "gemini-cli")
+    (tool,) = found.reports
+    assert (tool["call_id"], tool["outcome"], tool["_strength"], tool["_lends"]) == ("c1", "error", 40, True)
+    assert tool["_shape"] == ("exit_code", "exit:127")
+
+
+def test_repeated_history_counts_once_and_what_is_stored_needs_no_second_report() -> None:
+    record = chat(attributes={"gen_ai.input.messages": json.dumps(DIALECTS["OTel parts"])})
+    later = chat(attributes={"gen_ai.input.messages": json.dumps(DIALECTS["OTel parts"])})
+    later.start_ns = 900
+    first = recognise([Scope({}, "x", "", [later, record])], TABLES)
+    tools = [report for report in first.reports if report["operation"] == "tool"]
+    assert [tool["time_ns"] for tool in tools] == [100]
+    again = recognise([Scope({}, "x", "", [later])], TABLES, first.told)
+    assert [report["operation"] for report in again.reports] == ["model"]
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+NAMES = st.sampled_from(
+    [
+        "role",
+        "type",
+        "parts",
+        "content",
+        "tool_calls",
+        "function",
+        "id",
+        "tool_call_id",
+        "name",
+        "functionResponse",
+        "toolUse",
+        "tool_call_response",
+        "tool",
+        "response",
+        "result",
+        "output",
+        "kwargs",
+        "lc",
+        "status",
+        "value",
+    ]
+)
+MESSAGES = st.recursive(
+    LEAVES | NAMES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=6), max_leaves=25
+)
+
+
+@given(MESSAGES)
+def test_no_message_raises(messages: Any) -> None:
+    assert isinstance(told_in(messages, GEMINI), list)
+    assert isinstance(calls_in(messages), list)
+    assert isinstance(told_in(json.dumps(messages), GEMINI), list)
