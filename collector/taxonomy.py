@@ -1,0 +1,232 @@
+"""The taxonomy as typed rows and indexes: built from parsed TOML and checked, so that every mistake is named at once.
+
+What the fields mean is said at the head of `schemas/taxonomy.toml`; in which order they are asked, in `classify.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import hyperscan
+import msgspec
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+Recovery = Literal["retry", "fix_and_retry", "needs_user", "none"]
+Severity = Literal["info", "warn", "error", "fatal"]
+Attribution = Literal["model", "tool", "environment", "provider", "user", "agent"]
+RETRYABLE = ("retry", "fix_and_retry")
+UNKNOWN = "UnknownError"
+PARTS = ("generic", "kinds", "classes", "messages")
+SCAN_FLAGS = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_MULTILINE | hyperscan.HS_FLAG_SINGLEMATCH
+
+
+class ErrorClass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One row: a class of error, what follows from it, and the names, flags and status codes that mean it."""
+
+    name: str
+    domain: Literal["streaming", "tool", "network", "storage", "loop", "git", "config", "unknown"]
+    category: str
+    attribution: Attribution
+    mistake: bool
+    recovery: Recovery
+    retryable: bool
+    fatal: bool
+    severity: Severity
+    title: str
+    advice_model: str
+    advice_person: str
+    retry_after_ms: int | None = None
+    details: bool = False
+    seeds: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    aliases_of: dict[str, tuple[str, ...]] = {}
+    shapes: tuple[str, ...] = ()
+    status: tuple[int, ...] = ()
+    gives_way_to: tuple[str, ...] = ()
+    becomes: dict[str, str] = {}
+    overrides: dict[str, Override] = {}
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What one source means by a class; `because` names the seed that says so."""
+
+    because: str
+    attribution: Attribution | None = None
+    mistake: bool | None = None
+    recovery: Recovery | None = None
+    retryable: bool | None = None
+    fatal: bool | None = None
+    severity: Severity | None = None
+    retry_after_ms: int | None = None
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Patterns of texts that mean a class, with texts that must and must not come to it."""
+
+    error_class: str = msgspec.field(name="class")
+    match: tuple[str, ...]
+    examples: tuple[str, ...]
+    counter_examples: tuple[str, ...] = ()
+    where: frozenset[str] = frozenset()
+    unless: frozenset[str] = frozenset()
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole taxonomy, ready to be asked. Names are looked up by their `key`; values are classes' names."""
+
+    classes: Mapping[str, ErrorClass]
+    messages: tuple[MessageRow, ...]
+    generic: frozenset[str]
+    aliases: Mapping[str, str]
+    aliases_of: Mapping[tuple[str, str], str]  # by (source or operation, key)
+    shapes: Mapping[str, str]
+    status: Mapping[int, str]
+    kinds: Mapping[str, str]
+    gives_way: Mapping[str, frozenset[str]]
+    meant_by: Mapping[tuple[str, str], ErrorClass]  # by (class, source)
+
+
+def key(name: str) -> str:
+    """What a reported name is looked up by: letters and digits only, without a final Error or Exception."""
+    bare = "".join(filter(str.isalnum, name.casefold()))
+    for ending in ("exception", "error"):
+        if bare.endswith(ending) and bare != ending:
+            return bare[: -len(ending)]
+    return bare
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` laid over `base`: tables are merged, lists joined with the rows of `over` first, all else replaced."""
+    result = dict(base)
+    for name, value in over.items():
+        old = result.get(name)
+        if isinstance(value, dict) and isinstance(old, dict):
+            result[name] = merged(old, value)
+        elif isinstance(value, list) and isinstance(old, list):
+            result[name] = [*value, *old]
+        else:
+            result[name] = value
+    return result
+
+
+def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
+    """The table in `raw` (parsed TOML), and what is wrong in it: usable only where nothing is."""
+    mistakes = [f"{part}: unknown; expected one of {', '.join(PARTS)}" for part in raw if part not in PARTS]
+    written = raw.get("classes", {})
+    rows = [typed(ErrorClass, written[name], f"classes.{name}", mistakes, name=name) for name in written]
+    classes = {row.name: row for row in rows if row is not None}
+    if UNKNOWN not in classes:
+        mistakes.append(f"classes.{UNKNOWN}: missing; lay your own file over the built-in one")
+    every = list(classes.values())
+    for row in every:
+        mistakes += [f"classes.{row.name}: {mistake}" for mistake in _contradictions(row, classes)]
+    kinds = raw.get("kinds", {})
+    mistakes += [f"kinds.{kind}: no class is named '{name}'" for kind, name in kinds.items() if name not in classes]
+    aliases = ((key(name), row.name) for row in every for name in (row.name, *row.aliases))
+    aliases_of = (((of, key(name)), row.name) for row in every for of in row.aliases_of for name in row.aliases_of[of])
+    table = Table(
+        classes=classes,
+        messages=tuple(_messages(raw.get("messages", []), classes, mistakes)),
+        generic=frozenset(key(name) for name in raw.get("generic", [])),
+        kinds=kinds,
+        aliases=_index(aliases, "aliases", mistakes),
+        aliases_of=_index(aliases_of, "aliases_of", mistakes),
+        shapes=_index(((flag, row.name) for row in every for flag in row.shapes), "shapes", mistakes),
+        status=_index(((code, row.name) for row in every for code in row.status), "status", mistakes),
+        gives_way={row.name: frozenset(_members(row.gives_way_to, classes)) - {row.name} for row in every},
+        meant_by={(row.name, source): _meant(row, over) for row in every for source, over in row.overrides.items()},
+    )
+    return table, mistakes
+
+
+def typed(kind: type[Row], fields: Any, place: str, mistakes: list[str], **given: Any) -> Row | None:
+    """`fields` as a `kind`; None with every unknown, missing and mistyped field named in `mistakes`."""
+    if not isinstance(fields, dict):
+        mistakes.append(f"{place}: expected a table, got {fields!r}")
+        return None
+    fields = {**fields, **given}
+    before = len(mistakes)
+    known = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for name, value in fields.items():
+        if name not in known:
+            mistakes.append(f"{place}: field '{name}': unknown; expected one of {', '.join(known)}")
+            continue
+        try:
+            msgspec.convert(value, known[name].type)
+        except msgspec.ValidationError as error:
+            mistakes.append(f"{place}: field '{name}': {error}; got {value!r}")
+    missing = (name for name, field in known.items() if field.required and name not in fields)
+    mistakes += [f"{place}: field '{name}': missing" for name in missing]
+    return msgspec.convert(fields, kind) if len(mistakes) == before else None
+
+
+def _contradictions(row: ErrorClass, classes: Mapping[str, ErrorClass]) -> Iterator[str]:
+    """What a class says against itself or about classes that are not there."""
+    if not row.name.endswith("Error"):
+        yield "the name must end in Error"
+    if row.retryable != (row.recovery in RETRYABLE):
+        yield f"field 'retryable': {row.retryable} contradicts recovery '{row.recovery}'"
+    if row.mistake and (row.attribution != "model" or row.category == "state"):
+        yield f"field 'mistake': only the model's errors may be, and none of state; got {row.attribution}"
+    for name in row.gives_way_to:
+        if not [*_members((name,), classes)]:
+            yield f"field 'gives_way_to': no class, category or domain is named '{name}'"
+    for name in row.becomes.values():
+        if name not in classes:
+            yield f"field 'becomes': no class is named '{name}'"
+
+
+def _messages(raw: Any, classes: Mapping[str, ErrorClass], mistakes: list[str]) -> Iterator[MessageRow]:
+    """The message rows, in order."""
+    for number, fields in enumerate(raw, start=1):
+        row = typed(MessageRow, fields, f"messages[{number}]", mistakes)
+        if row is None:
+            continue
+        if row.error_class not in classes:
+            mistakes.append(f"messages[{number}]: field 'class': no class is named '{row.error_class}'")
+        if not row.examples:
+            mistakes.append(f"messages[{number}]: field 'examples': needs at least one text that must match")
+        yield row
+
+
+def automaton(patterns: Sequence[tuple[int, str]]) -> hyperscan.Database:
+    """One automaton for (number, pattern) pairs; a match calls back with the number. Raises hyperscan.error."""
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    numbers, texts = zip(*patterns, strict=True) if patterns else ((0,), ("no pattern at all",))
+    database.compile(
+        expressions=[text.encode() for text in texts], ids=numbers, elements=len(numbers), flags=SCAN_FLAGS
+    )
+    return database
+
+
+def unusable_patterns(rows: Iterable[MessageRow]) -> Iterator[str]:
+    """What Hyperscan has against single patterns: for when it refuses all of them together, which is quicker to ask."""
+    for number, row in enumerate(rows, start=1):
+        for pattern in row.match:
+            try:
+                automaton([(number, pattern)])
+            except hyperscan.error as error:
+                yield f"messages[{number}]: field 'match': {pattern!r} is no Hyperscan pattern: {error}"
+
+
+def _index(pairs: Iterable[tuple[Any, str]], field: str, mistakes: list[str]) -> dict[Any, str]:
+    """Word -> class. A word that means two classes is a mistake."""
+    index: dict[Any, str] = {}
+    for word, name in pairs:
+        if index.setdefault(word, name) != name:
+            mistakes.append(f"classes.{name}: field '{field}': {word!r} already means {index[word]}")
+    return index
+
+
+def _members(names: Iterable[str], classes: Mapping[str, ErrorClass]) -> Iterator[str]:
+    """The classes that are named, or whose category or domain is."""
+    wanted = set(names)
+    return (row.name for row in classes.values() if wanted & {row.name, row.category, row.domain})
+
+
+def _meant(row: ErrorClass, override: Override) -> ErrorClass:
+    """The class with what a source means by it."""
+    said = msgspec.structs.asdict(override)
+    del said["because"]
+    return msgspec.structs.replace(row, **{name: value for name, value in said.items() if value is not None})

@@ -1,0 +1,410 @@
+"""Classification: in which order evidence is believed, the traps, the seeds' examples, and what agents really sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.classify import HEAD, TAIL, load_taxonomy
+
+TAXONOMY = load_taxonomy()
+# Texts as agents and providers send them: recorded, or from their documentation and issue threads.
+TEXTS = [json.loads(line) for line in (Path(__file__).parent / "data" / "error-texts.jsonl").read_text().splitlines()]
+
+
+def classify(
+    reported: str | None = None,
+    text: str | None = None,
+    *,
+    source: str = "gen-ai",
+    operation: str = "tool",
+    shape: tuple[str, ...] = (),
+    status: int | None = None,
+    kind: str | None = None,
+) -> tuple[str, str]:
+    return TAXONOMY.classify(source, operation, reported, shape, status, text, kind)
+
+
+REPORTED_NAMES = [
+    # as it stands, by alias, with paths and suffixes of every language
+    ("FileNotFoundError", "FileNotFoundError", "reported"),
+    ("builtins.FileNotFoundError", "FileNotFoundError", "alias"),
+    ("FileNotFoundToolError", "FileNotFoundError", "alias"),
+    ("java.io.FileNotFoundException", "FileNotFoundError", "alias"),
+    ("Error:ENOENT", "FileNotFoundError", "alias"),
+    ("ENOENT", "FileNotFoundError", "alias"),
+    ("*fs.PathError", "FileNotFoundError", "alias"),
+    ("file_not_found", "FileNotFoundError", "alias"),
+    ("ToolError::FileNotFound", "FileNotFoundError", "alias"),
+    ('loopr::errors::ToolError::FileNotFound { path: "x" }', "FileNotFoundError", "alias"),
+    ("RooIgnoreViolationError", "IgnoreViolationError", "alias"),
+    ("PermissionDeniedToolError", "PermissionDeniedError", "alias"),
+    ("tool_validation", "InvalidParameterError", "alias"),
+    ("MissingParameterError", "MissingParameterError", "reported"),
+    ("ToolNotFoundError", "InvalidToolError", "alias"),
+    ("AI_NoSuchToolError", "InvalidToolError", "alias"),
+    ("tool_not_registered", "InvalidToolError", "alias"),
+    ("edit_no_occurrence_found", "ContentNotFoundError", "alias"),
+    ("edit_expected_occurrence_mismatch", "DuplicateMatchError", "alias"),
+    ("edit_no_change_llm_judgement", "NoChangeError", "alias"),
+    ("edit_requires_prior_read", "EditWithoutReadError", "alias"),
+    ("target_is_directory", "NotAFileError", "alias"),
+    ("path_not_in_workspace", "SandboxViolationError", "alias"),
+    ("attempt_to_create_existing_file", "FileExistsError", "alias"),
+    ("no_space_left", "DiskFullError", "alias"),
+    ("mcp_resource_not_found", "McpResourceError", "alias"),
+    ("shell_execute_error", "CommandFailedError", "alias"),
+    ("subprocess.CalledProcessError", "CommandFailedError", "alias"),
+    ("subprocess.TimeoutExpired", "CommandTimeoutError", "alias"),
+    ("policy_violation", "ToolPermissionError", "alias"),
+    ("execution_denied", "ToolPermissionError", "alias"),
+    ("plan_mode_blocked", "ToolPermissionError", "alias"),
+    ("common.DiffApplyError", "DiffApplyFailedError", "alias"),
+    ("playwright._impl._errors.TargetClosedError", "BrowserActionError", "alias"),
+    ("-32601", "InvalidToolError", "alias"),
+    ("-32602", "InvalidParameterError", "alias"),
+    ("json.decoder.JSONDecodeError", "InvalidParameterError", "alias"),
+    ("httpx.ConnectError", "ConnectionError", "alias"),
+    ("requests.exceptions.ConnectionError", "ConnectionError", "alias"),
+    ("aiohttp.client_exceptions.ClientConnectorError", "ConnectionError", "alias"),
+    ("TypeError:UND_ERR_SOCKET", "ConnectionError", "alias"),
+    ("AcmeDiffApplyFailed", "DiffApplyFailedError", "alias"),
+    ("MyOwnFileNotFoundError", "FileNotFoundError", "alias"),
+    ("UserTokenError", "UnknownError", "none"),
+    ("FrobnicationError", "UnknownError", "none"),
+    ("", "UnknownError", "none"),
+    ("::", "UnknownError", "none"),
+]
+
+
+@pytest.mark.parametrize(("reported", "name", "by"), REPORTED_NAMES)
+def test_reported_name_of_a_tool(reported: str, name: str, by: str) -> None:
+    assert classify(reported) == (name, by)
+
+
+MODEL_NAMES = [
+    ("openai.RateLimitError", "RateLimitError"),
+    ("langchain_openai.chat_models.base.OpenAIRateLimitError", "RateLimitError"),
+    ("strands.types.exceptions.ModelThrottledException", "RateLimitError"),
+    ("pydantic_ai.exceptions.ModelRateLimitError", "RateLimitError"),
+    ("ThrottlingException", "RateLimitError"),
+    ("overloaded_error", "OverloadedError"),
+    ("insufficient_quota", "QuotaError"),
+    ("openai.AuthenticationError", "AuthenticationError"),
+    ("openai.PermissionDeniedError", "AuthenticationError"),
+    ("litellm.exceptions.ContextWindowExceededError", "ContextOverflowError"),
+    ("strands.types.exceptions.ContextWindowOverflowException", "ContextOverflowError"),
+    ("pydantic_ai.exceptions.ModelContextWindowExceededError", "ContextOverflowError"),
+    ("openai.InternalServerError", "ServerError"),
+    ("openai.NotFoundError", "ModelNotFoundError"),
+    ("openai.BadRequestError", "ApiError"),
+    ("openai.APITimeoutError", "TimeoutError"),
+    ("TimeoutError", "TimeoutError"),
+    ("anthropic.APIConnectionError", "ConnectionError"),
+    ("NO_FINISH_REASON", "InvalidStreamError"),
+    ("MALFORMED_FUNCTION_CALL", "MalformedToolCallError"),
+    ("MAX_TOKENS_EXCEEDED", "OutputLimitError"),
+    ("SAFETY_BLOCKED", "RefusedError"),
+    ("json.decoder.JSONDecodeError", "InvalidResponseError"),
+    ("google.api_core.exceptions.ResourceExhausted", "RateLimitError"),
+    ("DEADLINE_EXCEEDED", "TimeoutError"),
+    ("UNAVAILABLE", "ServerError"),
+    ("asyncio.exceptions.CancelledError", "UserInterruptError"),
+    ("AbortError", "StreamAbortedError"),
+    ("content_filter", "RefusedError"),
+]
+
+
+@pytest.mark.parametrize(("reported", "name"), MODEL_NAMES)
+def test_reported_name_of_a_model_request(reported: str, name: str) -> None:
+    assert classify(reported, operation="model")[0] == name
+
+
+PLACES = [
+    # one name, another trouble elsewhere
+    ("TimeoutError", "tool", "command", "CommandTimeoutError"),
+    ("TimeoutError", "tool", None, "ToolTimeoutError"),
+    ("TimeoutError", "model", None, "TimeoutError"),
+    ("ETIMEDOUT", "tool", "mcp", "ToolTimeoutError"),
+    ("PermissionError", "tool", "command", "PermissionDeniedError"),
+    ("NotFoundError", "tool", None, "ResourceNotFoundError"),
+    ("404", "model", None, "ModelNotFoundError"),
+    ("404", "tool", None, "ResourceNotFoundError"),
+    ("AuthenticationError", "tool", None, "ToolAuthenticationError"),
+    ("401", "tool", None, "ToolAuthenticationError"),
+    ("403", "tool", None, "ToolPermissionError"),
+    ("403", "model", None, "AuthenticationError"),
+    ("ValidationError", "model", None, "InvalidResponseError"),
+]
+
+
+@pytest.mark.parametrize(("reported", "operation", "kind", "name"), PLACES)
+def test_a_name_means_what_it_means_in_its_place(reported: str, operation: str, kind: str | None, name: str) -> None:
+    assert classify(reported, operation=operation, kind=kind)[0] == name
+
+
+STATUS = [
+    (400, "ApiError"), (401, "AuthenticationError"), (402, "QuotaError"), (403, "AuthenticationError"),
+    (404, "ModelNotFoundError"), (408, "TimeoutError"), (409, "ApiError"), (413, "ContextOverflowError"),
+    (422, "ApiError"), (429, "RateLimitError"), (500, "ServerError"), (502, "ServerError"), (503, "ServerError"),
+    (504, "TimeoutError"), (529, "OverloadedError"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "name"), STATUS)
+def test_status_of_a_model_request(status: int, name: str) -> None:
+    assert classify(operation="model", status=status) == (name, "status")
+    assert classify(str(status), operation="model") == (name, "status")
+
+
+GIVING_WAY = [
+    # a coarse name, flag or status, and what the text says more precisely
+    (
+        "openai.BadRequestError",
+        (),
+        400,
+        "This model's maximum context length is 8192 tokens",
+        "model",
+        "ContextOverflowError",
+    ),
+    (None, (), 400, "context_length_exceeded", "model", "ContextOverflowError"),
+    (
+        None,
+        (),
+        429,
+        "You exceeded your current quota, please check your plan and billing details",
+        "model",
+        "QuotaError",
+    ),
+    (None, (), 503, "The model is overloaded. Please try again later.", "model", "OverloadedError"),
+    ("ApiError", (), 429, '{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}', "model", "RateLimitError"),
+    ("ApiError", (), None, "teapot", "model", "ApiError"),
+    (
+        "invalid_tool_params",
+        (),
+        None,
+        "params must have required property 'file_path'",
+        "tool",
+        "MissingParameterError",
+    ),
+    ("invalid_tool_params", (), None, "params/command must be string", "tool", "InvalidParameterError"),
+    ("invalid_tool_params", (), None, 'Path not in workspace: "/x" resolves outside', "tool", "SandboxViolationError"),
+    ("invalid_tool_params", (), None, "Path does not exist: /srv/app/nodir", "tool", "FileNotFoundError"),
+    ("ls_execution_error", (), None, "ENOENT: no such file or directory, stat 'x'", "tool", "FileNotFoundError"),
+    ("fastmcp.exceptions.NotFoundError", (), None, "Unknown tool: 'search_repo'", "tool", "InvalidToolError"),
+    (
+        "shell_execute_error",
+        (),
+        None,
+        "bash: line 1: x: command not found\nExit Code: 127",
+        "tool",
+        "CommandNotFoundError",
+    ),
+    ("shell_execute_error", (), None, "ENOENT: no such file\nExit Code: 1", "tool", "CommandFailedError"),
+    (None, ("exit:1",), None, "Traceback\nConnectionError: refused", "tool", "CommandFailedError"),
+    (None, ("exit:127",), None, "", "tool", "CommandNotFoundError"),
+    (None, ("exit:124",), None, None, "tool", "CommandTimeoutError"),
+    # what is no finer meaning of the name does not replace it
+    ("edit_no_occurrence_found", (), None, "Permission denied", "tool", "ContentNotFoundError"),
+    ("tool_not_registered", (), None, "file not found", "tool", "InvalidToolError"),
+    ("CommandFailedError", (), None, "command not found", "tool", "CommandFailedError"),
+    (None, (), 401, "connection refused", "model", "AuthenticationError"),
+]
+
+
+@pytest.mark.parametrize(("reported", "shape", "status", "text", "operation", "name"), GIVING_WAY)
+def test_a_coarse_finding_gives_way_to_a_text_that_says_more(
+    reported: str | None, shape: tuple[str, ...], status: int | None, text: str | None, operation: str, name: str
+) -> None:
+    assert classify(reported, text, shape=shape, status=status, operation=operation)[0] == name
+
+
+@pytest.mark.parametrize(
+    "generic",
+    ["Error", "Exception", "_OTHER", "tool_error", "unknown", "ShellError", "fastmcp.exceptions.ToolError", "OSError"],
+)
+def test_a_generic_name_leaves_it_to_the_text(generic: str) -> None:
+    assert classify(generic, "Unknown tool: 'x'") == ("InvalidToolError", "message")
+    assert classify(generic)[0] == "UnknownError"
+
+
+TRAPS = [
+    ('Tool "read_file_v9" not found. Did you mean one of: "read_file"?', None, "InvalidToolError"),
+    ('{"error": "Tool \\"read_file_v9\\" not found."}', None, "InvalidToolError"),
+    ('File "tool.py" not found', None, "FileNotFoundError"),
+    ("1 validation error\ncommand\n  Field required [type=missing]", None, "MissingParameterError"),
+    ("run() missing 1 required positional argument: 'command'", None, "MissingParameterError"),
+    ("API key is required", None, "ToolAuthenticationError"),
+    ("/bin/bash: line 1: frobnicate: command not found", "command", "CommandNotFoundError"),
+    ("Process exited with code 1\nOutput:\ncat: x: No such file or directory", "command", "CommandFailedError"),
+    ("Error: ConnectionError - the network is down", None, "ConnectionError"),
+    ("FileNotFoundError(2, 'x')", None, "FileNotFoundError"),
+    ("ticket T-404 not found (404)", None, "ResourceNotFoundError"),
+    ("ticket T-404 not found (404)", "mcp", "McpToolError"),
+    ("[Errno 2] No such file or directory: 'x'", "mcp", "FileNotFoundError"),
+    ("Request timed out", "mcp", "ToolTimeoutError"),
+    ("Transport closed", "mcp", "McpConnectionError"),
+    ("something nobody foresaw", "mcp", "McpToolError"),
+    ("something nobody foresaw", None, "UnknownError"),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "name"), TRAPS)
+def test_text_of_a_tool(text: str, kind: str | None, name: str) -> None:
+    assert classify(None, text, kind=kind)[0] == name
+
+
+SEEDS = [
+    # Roo Code: log entry and streaming classes
+    ("roo-code", "tool", "FileNotFoundToolError", (), "File not found: src/x.ts", "FileNotFoundError"),
+    ("roo-code", "tool", "PermissionDeniedToolError", (), "Access denied: .env (rooignore)", "IgnoreViolationError"),
+    ("roo-code", "tool", "MissingParameterError", (), "Missing required parameter: path", "MissingParameterError"),
+    ("roo-code", "model", "StreamAbortedError", (), None, "StreamAbortedError"),
+    ("roo-code", "tool", "tool_execution", (), "boom", "ToolExecutionError"),
+    ("roo-code", "agent", "ConsecutiveMistakeError", (), None, "ConsecutiveMistakeError"),
+    (
+        "roo-code",
+        "tool",
+        None,
+        (),
+        "Roo tried to use read_file without value for required parameter 'path'.",
+        "MissingParameterError",
+    ),
+    ("roo-code", "tool", None, (), "Unable to apply diff to file: /srv/x.ts", "DiffApplyFailedError"),
+    # KODE: the error type is a kind, the text says what
+    ("kode-sdk", "tool", "logical", (), "File not found: /src/utils/helper.ts", "FileNotFoundError"),
+    (
+        "kode-sdk",
+        "tool",
+        "validation",
+        ("_validationError",),
+        "Invalid parameters: path is required",
+        "MissingParameterError",
+    ),
+    ("kode-sdk", "tool", "validation", ("detail#_validationError",), "timeout: wrong", "InvalidParameterError"),
+    ("kode-sdk", "tool", "runtime", ("_thrownError",), "EACCES: permission denied", "PermissionDeniedError"),
+    ("kode-sdk", "tool", "runtime", ("_thrownError",), "boom", "ToolExecutionError"),
+    ("kode-sdk", "tool", "aborted", (), "Tool execution timed out", "ToolTimeoutError"),
+    ("kode-sdk", "tool", "aborted", (), "Interrupted by user", "UserInterruptError"),
+    # Loopr: variants by name, and as their Display text
+    ("loopr", "agent", "StorageError::NotFound", (), "Record not found: 7", "StorageNotFoundError"),
+    ("loopr", "model", "LlmError::RateLimited", (), None, "RateLimitError"),
+    ("loopr", "model", None, (), "Rate limited, retry after 5s", "RateLimitError"),
+    ("loopr", "tool", "ToolError::UnknownTool", (), "Tool not found: x", "InvalidToolError"),
+    ("loopr", "tool", None, (), "Tool error: Must read file before editing: src/x.rs", "EditWithoutReadError"),
+    ("loopr", "agent", None, (), "Config error: Environment variable X_KEY not set", "EnvNotSetError"),
+    (
+        "loopr",
+        "agent",
+        None,
+        (),
+        "Loop error: Max iterations (8) reached without validation passing",
+        "MaxIterationsError",
+    ),
+    ("loopr", "agent", None, (), 'Git error: Merge conflict in files: ["a"]', "MergeConflictError"),
+    ("loopr", "agent", "LoopError::Invalidated", (), None, "LoopInvalidatedError"),
+    # OpenAgents: "not found" must not swallow "tool not found"
+    ("openagents", "tool", None, ("nonFatal",), "Tool not found: get_issue", "InvalidToolError"),
+    ("openagents", "tool", None, ("nonFatal",), "Not Found: 404", "ResourceNotFoundError"),
+    ("openagents", "tool", "ResourceNotFoundError", ("nonFatal",), "No such file: x", "ResourceNotFoundError"),
+    ("openagents", "tool", "ToolArgumentError", (), "bad", "InvalidParameterError"),
+    ("openagents", "tool", "ToolExecutionError", (), "boom", "ToolExecutionError"),
+]
+
+
+@pytest.mark.parametrize(("source", "operation", "reported", "shape", "text", "name"), SEEDS)
+def test_the_seeds_own_examples(
+    source: str, operation: str, reported: str | None, shape: tuple[str, ...], text: str | None, name: str
+) -> None:
+    assert classify(reported, text, source=source, operation=operation, shape=shape)[0] == name
+
+
+@pytest.mark.parametrize("sent", TEXTS, ids=lambda sent: f"{sent['class']}-{sent['text'][:40]}")
+def test_what_agents_send(sent: dict[str, Any]) -> None:
+    name, _ = classify(
+        sent["reported"], sent["text"], source=sent["source"], operation=sent["operation"], kind=sent["kind"]
+    )
+    assert name == sent["class"]
+
+
+MEANINGS = [
+    ("FileNotFoundError", "codex", "mistake", True),
+    ("FileNotFoundError", "roo-code", "mistake", False),
+    ("DiffApplyFailedError", "roo-code", "mistake", True),
+    ("StreamAbortedError", "roo-code", "retryable", False),
+    ("InvalidStreamError", "roo-code", "retryable", False),
+    ("MissingParameterError", "kode-sdk", "retryable", False),
+    ("MissingParameterError", "codex", "retryable", True),
+    ("PermissionDeniedError", "kode-sdk", "retryable", True),
+    ("UnknownError", "kode-sdk", "retryable", True),
+    ("ToolTimeoutError", "kode-sdk", "retryable", False),
+    ("IoError", "loopr", "retryable", True),
+    ("StorageNotFoundError", "loopr", "retryable", False),
+    ("StorageParseError", "loopr", "retryable", False),
+    ("SqliteError", "loopr", "retryable", False),
+    ("InvalidResponseError", "loopr", "retryable", False),
+    ("ServerError", "loopr", "retry_after_ms", 5000),
+    ("ConnectionError", "loopr", "retry_after_ms", 2000),
+    ("TimeoutError", "loopr", "retry_after_ms", 1000),
+    ("ServerError", "codex", "retry_after_ms", None),
+    ("ToolAuthenticationError", "openagents", "fatal", True),
+    ("ToolPermissionError", "openagents", "fatal", True),
+    ("ToolExecutionError", "openagents", "fatal", True),
+    ("ResourceNotFoundError", "openagents", "fatal", False),
+    ("ToolPermissionError", "codex", "fatal", False),
+    ("ToolRepetitionError", "roo-code", "mistake", False),
+    ("ApiError", "loopr", "details", True),
+    ("CommandFailedError", "loopr", "details", True),
+    ("MergeConflictError", "loopr", "details", True),
+    ("NoSuchClass", "codex", "name", "UnknownError"),
+]
+
+
+@pytest.mark.parametrize(("name", "source", "fact", "value"), MEANINGS)
+def test_what_follows_is_the_sources_own_meaning(name: str, source: str, fact: str, value: object) -> None:
+    assert getattr(TAXONOMY.defaults(name, source), fact) == value
+
+
+def test_the_start_and_the_end_of_a_long_text_are_looked_at() -> None:
+    filler = "x" * (HEAD + TAIL)
+    assert classify(None, f"ENOSPC {filler}")[0] == "DiskFullError"
+    assert classify(None, f"{filler}\nExit code 3")[0] == "CommandFailedError"
+    assert classify(None, f"{filler}\nExit code 3\n{filler}")[0] == "UnknownError"
+
+
+def test_a_text_in_the_place_of_a_name_is_read_as_text() -> None:
+    assert classify("The SEARCH block:\nx\n...does not match anything in the file.")[0] == "ContentNotFoundError"
+
+
+words = st.one_of(
+    st.none(), st.text(), st.sampled_from(["Error", "TimeoutError", "a::b", "x.y:Z", "404", "\ud800", "{", "…"])
+)
+
+
+@given(
+    source=st.sampled_from(["", "loopr", "nobody"]),
+    operation=st.sampled_from(["tool", "model", "agent", ""]),
+    reported=words,
+    shape=st.lists(st.text()).map(tuple),
+    status=st.one_of(st.none(), st.integers()),
+    text=words,
+    kind=words,
+)
+def test_every_error_gets_a_class_and_a_reason(
+    source: str,
+    operation: str,
+    reported: str | None,
+    shape: tuple[str, ...],
+    status: int | None,
+    text: str | None,
+    kind: str | None,
+) -> None:
+    name, by = TAXONOMY.classify(source, operation, reported, shape, status, text, kind)
+    assert name in TAXONOMY.classes
+    assert by in ("reported", "alias", "shape", "status", "message", "none")
+    assert TAXONOMY.defaults(name, source).name == name

@@ -1,0 +1,117 @@
+"""Templates: what differs from call to call goes, what makes an error another error stays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.fingerprint import TEMPLATE_CHARS, fingerprint, template
+
+TEMPLATES = [
+    ("", ""),
+    ("File not found: /srv/app/a.py", "File not found: <path>"),
+    ("File not found: src/lib/a.py", "File not found: <path>"),
+    ("File missing.py not found", "File <path> not found"),
+    ("open 'C:\\x\\y.txt' failed", "open <str> failed"),
+    ("cannot open C:\\x\\y.txt", "cannot open <path>"),
+    ("[Errno 2] No such file or directory: '/srv/x'", "[Errno 2] No such file or directory: <str>"),
+    ("ENOENT: no such file or directory, open \"x\"", "ENOENT: no such file or directory, open <str>"),
+    ("Process exited with code 1", "Process exited with code 1"),
+    ("Process exited with code 127", "Process exited with code 127"),
+    ("Exit Code: 2", "Exit Code: 2"),
+    ("returned non-zero exit status 128.", "returned non-zero exit status 128."),
+    ("{\"exit_code\":2,\"stderr\":\"\"}", "{\"exit_code\":2,<str>:<str>}"),
+    ("http 429", "http 429"),
+    ("GET https://a.test/x?y=1 returned 503, try again", "GET <url> returned 503, try again"),
+    ("GET https://a.test/x failed: 403 (sent x)", "GET <url> failed: 403 (sent x)"),
+    ("ticket T-404 not found (404)", "ticket <id> not found (404)"),
+    ("Mcp error: -32602: Invalid params", "Mcp error: -32602: Invalid params"),
+    ("timed out after 30 seconds", "timed out after <time>"),
+    ("timed out after 3000ms before it", "timed out after <time> before it"),
+    ("at 2026-11-21T21:41:51.123Z by ann@example.org", "at <time> by <email>"),
+    ("session 123e4567-e89b-12d3-a456-426614174000 gone", "session <uuid> gone"),
+    ("connect ECONNREFUSED 127.0.0.1:8080", "connect ECONNREFUSED <ip>"),
+    ("commit 1a2b3c4d5e6f not found", "commit <hex> not found"),
+    ("at 0x7ffe12ab", "at <hex>"),
+    ("Unknown process id 99999", "Unknown process id <num>"),
+    ("Tool call run_command with id call_s1_02 failed", "Tool call run_command with id <id> failed"),
+    ("error in main.rs:10:5: x", "error in <path>: x"),
+    ("Found 3 occurrences for old_string", "Found <num> occurrences for old_string"),
+    ("key [redacted:aws-key] in use", "key [redacted:aws-key] in use"),
+    ("too   many\n\tspaces", "too many spaces"),
+    ("doesn't match", "doesn't match"),
+    ("Input/output error", "Input/output error"),
+    ("{\"error\": \"File not found: /srv/a\"}", "File not found: <path>"),
+    ("got {\"a\": {\"b\": [\"c\", \"d\"]}} here", "got <json> here"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "expected"), TEMPLATES)
+def test_template(message: str, expected: str) -> None:
+    assert template(message) == expected
+    assert template(expected) == expected
+
+
+def test_one_error_in_a_thousand_places_is_one_group() -> None:
+    messages = [f"hunk #{n} failed at line {n * 7} of /srv/app/file_{n}.py: found 'retries = {n}'" for n in range(1000)]
+    assert {template(message) for message in messages} == {"hunk #<num> failed at line <num> of <path>: found <str>"}
+
+
+def test_a_template_is_bounded_and_never_ends_in_half_a_placeholder() -> None:
+    for length in range(280, 320):
+        cut = template("x" * length + " 12345 tail")
+        assert len(cut) <= TEMPLATE_CHARS
+        assert "<" not in cut.replace("<num>", "")
+
+
+def test_a_fingerprint_tells_class_tool_and_template_apart() -> None:
+    groups = {
+        fingerprint(*parts)
+        for parts in [
+            ("A", "t", "x"),
+            ("B", "t", "x"),
+            ("A", "u", "x"),
+            ("A", "t", "y"),
+            ("A", "tx", ""),
+            ("At", "x", ""),
+        ]
+    }
+    assert len(groups) == 6
+    assert all(0 <= group < 1 << 64 for group in groups)
+
+
+def test_fingerprints_stay_what_they_are_because_stored_groups_are_found_by_them() -> None:
+    assert fingerprint("FileNotFoundError", "read_file", "File not found: <path>") == 4693809987250877821
+
+
+pieces = st.sampled_from(
+    [
+        "exit code 1",
+        "'",
+        '"',
+        "`",
+        "/a/b.py",
+        "<num>",
+        "<",
+        "5 ms",
+        "a_1b2",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\\",
+        "x@y.z",
+        "12",
+        ":",
+        " ",
+        ".",
+    ]
+)
+
+
+@given(st.one_of(st.text(max_size=3000), st.lists(pieces, max_size=400).map("".join)))
+def test_a_template_of_anything_is_its_own_template(message: str) -> None:
+    once = template(message)
+    assert len(once) <= TEMPLATE_CHARS
+    assert template(once) == once
