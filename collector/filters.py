@@ -1,0 +1,295 @@
+"""Which events a question is about: the query API's filter grammar as a table, read into a `Selection`, written as SQL.
+
+The parser, the sentences of its errors, the OpenAPI description and the documentation all come from `DIMENSIONS`.
+Values are bound as parameters; only names out of this table ever become part of a statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+Value = str | int | bool | None
+
+SECOND = 1_000_000_000
+HOUR = 3600 * SECOND
+UNITS = {"ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": HOUR, "d": 24 * HOUR, "w": 7 * 24 * HOUR}
+LATEST = 2**63 - 1 - HOUR  # 2262-04-11, the last time that 64-bit nanoseconds hold, less room for `Selection.until_ns`
+
+
+class BadParameter(ValueError):
+    """A parameter that cannot be used: answered as 400 with these four fields."""
+
+    def __init__(self, parameter: str, value: str, message: str, allowed: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+        self.value = value
+        self.message = message
+        self.allowed = tuple(allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A column to filter and to break down by.
+
+    `type` is text, flag, integer or id (64 bits, decimal). `about` says whether it describes the call (who, what,
+    where) or how it ended: a share of all calls keeps the former's filters in its denominator and leaves the latter's
+    out.
+    """
+
+    name: str
+    type: str
+    about: str
+    text: str
+    allowed: tuple[str, ...] = ()
+
+
+DIMENSIONS = (
+    Dimension("operation", "text", "call", "kind of attempt", ("tool", "model", "agent")),
+    Dimension("outcome", "text", "end", "how it ended", ("ok", "error", "cancelled", "denied")),
+    Dimension("domain", "text", "end", "first level of the taxonomy, such as tool or network"),
+    Dimension("category", "text", "end", "second level of the taxonomy, such as validation"),
+    Dimension("error_class", "text", "end", "third level of the taxonomy, such as FileNotFoundError"),
+    Dimension("reported_class", "text", "end", "what the agent itself called the error"),
+    Dimension(
+        "classified_by", "text", "end", "why this class", ("reported", "alias", "shape", "status", "message", "none")
+    ),
+    Dimension("severity", "text", "end", "how bad it is", ("info", "warn", "error", "fatal")),
+    Dimension(
+        "attribution", "text", "end", "who has to act", ("model", "tool", "environment", "provider", "user", "agent")
+    ),
+    Dimension("recovery", "text", "end", "what has to happen", ("retry", "fix_and_retry", "needs_user", "none")),
+    Dimension("mistake", "flag", "end", "the model could have avoided it"),
+    Dimension(
+        "retryable", "flag", "end", "another attempt may succeed, as declared by the agent, else by the taxonomy"
+    ),
+    Dimension("fatal", "flag", "end", "the conversation must stop"),
+    Dimension("recovered", "flag", "end", "a later attempt succeeded; empty while that is not yet known"),
+    Dimension("tool", "text", "call", "name of the tool"),
+    Dimension("tool_kind", "text", "call", "function, mcp, browser, command, file, …"),
+    Dimension("mcp_server", "text", "call", "MCP server that offers the tool"),
+    Dimension("target", "text", "call", "path, URL, command or resource that the tool acted on"),
+    Dimension("source", "text", "call", "dialect that was recognised, such as codex or gen-ai"),
+    Dimension("service", "text", "call", "service.name of the sender"),
+    Dimension("service_version", "text", "call", "service.version of the sender"),
+    Dimension("environment", "text", "call", "deployment.environment.name of the sender"),
+    Dimension("agent", "text", "call", "name of the agent"),
+    Dimension("model", "text", "call", "name of the model"),
+    Dimension("provider", "text", "call", "who serves the model"),
+    Dimension("session", "text", "call", "conversation or task"),
+    Dimension("subagent", "text", "call", "agent started by another inside the session"),
+    Dimension("trace_id", "text", "call", "trace, in hex"),
+    Dimension("fingerprint", "id", "end", "group of equal errors"),
+    Dimension("status_code", "integer", "end", "HTTP or exit status"),
+)
+BY_NAME: Mapping[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One dimension is (or is not) one of `values`; None stands for a missing value."""
+
+    dimension: Dimension
+    values: tuple[Value, ...]
+    negated: bool = False
+
+    def param(self, place: int) -> str:
+        """The name by which the statement knows the value at `place`."""
+        return f"{'not_' if self.negated else 'is_'}{self.dimension.name}_{place}"
+
+    def sql(self) -> str:
+        """The condition over `events`; `!value` holds for an empty column too."""
+        column = self.dimension.name
+        named = ", ".join(f"${self.param(place)}" for place, value in enumerate(self.values) if value is not None)
+        parts = (
+            [f"coalesce({column} in ({named}), false)" if self.negated else f"{column} in ({named})"] if named else []
+        )
+        parts += [f"{column} is null"] if None in self.values else []
+        either = f"({' or '.join(parts)})"
+        return f"not {either}" if self.negated else either
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Events with `start_ns` ≤ time < `until_ns` that meet every term and have `text` in their message.
+
+    `failure_only` are the sources that never report a success, from their tables: no rate is computed over them.
+    """
+
+    start_ns: int
+    end_ns: int
+    terms: tuple[Term, ...] = ()
+    text: str = ""
+    failure_only: tuple[str, ...] = ()
+    to_now: bool = False
+
+    @property
+    def until_ns(self) -> int:
+        """The upper bound; an hour past a moving end, so that an agent whose clock is ahead is seen at once."""
+        return self.end_ns + HOUR if self.to_now else self.end_ns
+
+    @property
+    def previous_ns(self) -> int:
+        """Start of the equally long period before this one."""
+        return max(0, 2 * self.start_ns - self.end_ns)
+
+    def uses(self, name: str) -> bool:
+        return any(term.dimension.name == name for term in self.terms)
+
+    def about_call(self) -> Selection:
+        """The same without the terms on how calls ended: what a share of all calls has as its denominator."""
+        terms = tuple(term for term in self.terms if term.dimension.about == "call")
+        return Selection(self.start_ns, self.end_ns, terms, "", self.failure_only, self.to_now)
+
+    def params(self) -> dict[str, object]:
+        """What `where`, `condition` and `rated` refer to by name, and the bounds."""
+        bound: dict[str, object] = {"start_ns": self.start_ns, "until_ns": self.until_ns, "text": self.text}
+        for term in self.terms:
+            bound |= {term.param(place): value for place, value in enumerate(term.values)}
+        return bound | {f"failure_only_{place}": source for place, source in enumerate(self.failure_only)}
+
+    def where(self, start: str = "$start_ns") -> str:
+        """Time range and condition, as SQL over `events`."""
+        return f"time_ns >= {start} and time_ns < $until_ns and {self.condition()}"
+
+    def condition(self) -> str:
+        """Everything but the time range, as SQL over `events`."""
+        parts = [term.sql() for term in self.terms]
+        if self.text:
+            parts.append("contains(lower(message), lower($text))")
+        return " and ".join(parts) or "true"
+
+    def rated(self) -> str:
+        """Whether an event's source also reports successes, as SQL over `events`."""
+        if not self.failure_only:
+            return "true"
+        names = ", ".join(f"$failure_only_{place}" for place in range(len(self.failure_only)))
+        return f"coalesce(source not in ({names}), true)"
+
+
+def terms_of(name: str, text: str) -> list[Term]:
+    """Reads `value[,value…]`, each with an optional `!`; `\\` before a comma, `!` or `\\` makes it part of the value.
+
+    An empty value means that the column is empty. Raises BadParameter.
+    """
+    dimension = BY_NAME[name]
+    wanted: list[Value] = []
+    unwanted: list[Value] = []
+    for word in split_values(text):
+        negated = word.startswith("!")
+        plain = re.sub(r"\\([\\,!])", r"\1", word.removeprefix("!"))
+        (unwanted if negated else wanted).append(_typed(dimension, plain))
+    terms = [Term(dimension, tuple(wanted))] if wanted else []
+    return terms + ([Term(dimension, tuple(unwanted), negated=True)] if unwanted else [])
+
+
+def terms_of_rule(where: Mapping[str, list[str] | str | bool]) -> tuple[Term, ...]:
+    """The filters of an alert rule: values are whole words, only a leading `!` has a meaning. Raises BadParameter."""
+    terms: list[Term] = []
+    for name, value in where.items():
+        words = value if isinstance(value, list) else [value]
+        plain = [str(word).lower() if isinstance(word, bool) else str(word) for word in words]
+        terms += terms_of(name, ",".join(re.sub(r"([\\,])", r"\\\1", word) for word in plain))
+    return tuple(terms)
+
+
+def split_values(text: str) -> list[str]:
+    """Splits at commas that no backslash protects; the escapes stay in place."""
+    words = [""]
+    for token in re.findall(r"\\.|,|[^\\,]+|\\$", text, re.DOTALL):
+        if token == ",":
+            words.append("")
+        else:
+            words[-1] += token
+    return words
+
+
+def _typed(dimension: Dimension, word: str) -> Value:
+    if not word:
+        return None
+    match dimension.type:
+        case "flag":
+            if word not in ("true", "false"):
+                raise BadParameter(dimension.name, word, f"{dimension.name} is true or false", ("true", "false"))
+            return word == "true"
+        case "integer":
+            return whole_number(dimension.name, word, -(2**31), 2**31 - 1)
+        case "id":
+            return whole_number(dimension.name, word, 0, 2**64 - 1)
+    if dimension.allowed and word not in dimension.allowed:
+        message = f"{dimension.name} is one of {', '.join(dimension.allowed)}"
+        raise BadParameter(dimension.name, word, message, dimension.allowed)
+    return word
+
+
+def whole_number(name: str, word: str, least: int, most: int) -> int:
+    """Raises BadParameter where `word` is no decimal integer between the two bounds."""
+    if not re.fullmatch(r"-?[0-9]{1,20}", word) or not least <= int(word) <= most:
+        raise BadParameter(name, word, f"{name} is a whole number from {least} to {most}")
+    return int(word)
+
+
+def duration_ns(name: str, word: str) -> int:
+    """`90s`, `5m`, `1h30m`, `7d` in nanoseconds. Raises BadParameter."""
+    parts = re.findall(r"([0-9]{1,9})(ms|[smhdw])", word)
+    if not parts or "".join(number + unit for number, unit in parts) != word:
+        raise BadParameter(name, word, f"{name} is a duration such as 90s, 5m, 1h30m or 7d", tuple(UNITS))
+    return min(sum(int(number) * UNITS[unit] for number, unit in parts), LATEST)
+
+
+_RFC3339 = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[Tt ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:[.]([0-9]{1,9})[0-9]*)?([Zz]|[ +-][0-9]{2}:[0-9]{2})?)?"
+)
+
+
+def time_ns(name: str, word: str, now_ns: int) -> int:
+    """`now`, `-24h` or RFC 3339 (UTC where it names no zone) in nanoseconds since 1970. Raises BadParameter.
+
+    A space before the zone's offset is read as the `+` that a URL turns into a space.
+    """
+    if word == "now":
+        return now_ns
+    try:
+        at = max(0, now_ns - duration_ns(name, word[1:])) if word.startswith("-") else rfc3339_ns(word)
+    except ValueError:
+        message = f"{name} is a time in RFC 3339, such as 2026-11-21T21:41:51Z, or relative, such as -24h or now"
+        raise BadParameter(name, word, message, ("RFC 3339", "now", "-90s", "-5m", "-24h", "-7d")) from None
+    if not 0 <= at <= LATEST:
+        raise BadParameter(name, word, f"{name} lies between 1970 and 2262")
+    return at
+
+
+def rfc3339_ns(word: str) -> int:
+    """Nanoseconds since 1970. Raises ValueError where `word` is no time."""
+    match = _RFC3339.fullmatch(word)
+    if not match:
+        raise ValueError(word)
+    day, clock, fraction, zone = match.groups()
+    offset = (zone or "Z").upper().replace("Z", "+00:00").replace(" ", "+")
+    moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{offset}")
+    return int((moment - _EPOCH).total_seconds()) * SECOND + int((fraction or "").ljust(9, "0"))
+
+
+def rfc3339(at_ns: int) -> str:
+    """UTC with nanoseconds, as every time in an answer is written."""
+    seconds, rest = divmod(at_ns, SECOND)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def select(
+    params: Mapping[str, str], now_ns: int, *, since: str = "-24h", failure_only: Sequence[str] = ()
+) -> Selection:
+    """Reads `from`, `to`, `q` and the dimensions out of `params`; other names are left alone. Raises BadParameter."""
+    start = time_ns("from", params.get("from", since), now_ns)
+    end = time_ns("to", params.get("to", "now"), now_ns)
+    if start > end:
+        raise BadParameter("from", params.get("from", since), f"from ({rfc3339(start)}) is after to ({rfc3339(end)})")
+    terms = tuple(term for name, text in params.items() if name in BY_NAME for term in terms_of(name, text))
+    to_now = params.get("to", "now") == "now"
+    return Selection(start, end, terms, params.get("q", ""), tuple(failure_only), to_now)

@@ -1,0 +1,343 @@
+"""The query API from outside: every address in JSON and Arrow, what is refused and how, who may ask, never a 5xx."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.testing import TestClient
+
+from collector.api import ARROW, api_routes, exception_handlers
+from collector.endpoints import ENDPOINTS
+from collector.filters import DIMENSIONS
+from collector.settings import Settings
+from collector.store import Store
+from tests.recorded import NOW, event, failed, holding
+
+DOCS = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+ALWAYS = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-22T00:00:00Z"}
+SOURCES = SimpleNamespace(
+    sources=(
+        SimpleNamespace(id="roo-code", reports_ok=False, coverage={"session": True, "successes": False}),
+        SimpleNamespace(id="codex", reports_ok=True, coverage={"parameters": "log_tool_arguments = true in [otel]"}),
+    )
+)
+
+
+def events() -> list[dict[str, Any]]:
+    return [
+        failed(9, params='{"path": "~/a"}', params_hash=7, attributes='{"k": [1]}', sequence=3, target="/a,b"),
+        failed(8, source="roo-code"),
+        event(7, outcome="denied", model="m1"),
+        event(6, outcome="cancelled"),
+        event(5, session="with/slash and ü", service="web"),
+        event(4, operation="model", tool=None),
+        failed(30, session="s3", tool="write"),
+        event(29, session="s3", tool="write"),
+    ]
+
+
+def application(store: Store, **state: Any) -> Litestar:
+    known = {"store": store, "settings": Settings(), "allowed_hosts": frozenset(), "sources": SOURCES}
+    return Litestar(
+        api_routes(),
+        state=State(known | state),
+        exception_handlers=exception_handlers(),
+        openapi_config=OpenAPIConfig("Misstep", "1", path="/", render_plugins=[JsonRenderPlugin(path="/openapi.json")]),
+        logging_config=None,
+    )
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    holding(opened, events())
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def client(store: Store) -> Iterator[TestClient[Litestar]]:
+    with TestClient(application(store), raise_server_exceptions=False) as opened:
+        yield opened
+
+
+def ask(client: TestClient[Litestar], path: str, **params: str) -> Any:
+    answer = client.get(f"/api/v1/{path}", params=ALWAYS | params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+PATHS = [
+    "breakdown", "timeseries", "values/tool", "events", "streaks", "streaks/summary", "streaks/limits", "retries",
+    "retries/curve", "groups", "sessions", "sessions/s1", "sources",
+]  # fmt: skip
+SINGLES = ["events/9", f"groups/{2**64 - 1}"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_list_answers_the_same_rows_in_json_and_arrow(client: TestClient[Litestar], path: str) -> None:
+    body = ask(client, path)
+    answer = client.get(f"/api/v1/{path}", params=ALWAYS, headers={"Accept": ARROW})
+    assert answer.headers["content-type"] == ARROW
+    frame = pl.read_ipc_stream(io.BytesIO(answer.content))
+    assert len(frame) == len(body["rows"]) > 0
+    assert [name for name in body["rows"][0] if name != "remedies"] == frame.columns
+    assert (body["truncated"], body["exact"]) == (False, True)
+    for name, kind in frame.schema.items():
+        if kind == pl.Datetime("ns", "UTC"):
+            stamps = [
+                None if at is None else f"{at.replace('+00:00', 'Z')}" for at in frame[name].dt.to_string("iso:strict")
+            ]
+            assert stamps == [row[name] for row in body["rows"]]
+
+
+@pytest.mark.parametrize("path", SINGLES)
+def test_one_thing_answers_with_itself_whatever_its_time(client: TestClient[Litestar], path: str) -> None:
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == 200
+    assert answer.json()["fingerprint"] == str(2**64 - 1)
+    frame = pl.read_ipc_stream(io.BytesIO(client.get(f"/api/v1/{path}", headers={"Accept": ARROW}).content))
+    assert (len(frame), frame["fingerprint"][0]) == (1, 2**64 - 1)
+
+
+def test_an_event_is_written_for_people_and_javascript(client: TestClient[Litestar]) -> None:
+    row = client.get("/api/v1/events/9").json()
+    assert row["time"] == "2026-11-21T21:32:51.123456789Z"
+    assert (row["event_id"], row["params_hash"], row["sequence"]) == ("9", "7", 3)
+    assert (row["params"], row["attributes"]) == ({"path": "~/a"}, {"k": [1]})
+
+
+def test_answers_page_through_next(client: TestClient[Litestar]) -> None:
+    for path in ("events", "sessions/s1"):
+        whole = ask(client, path)
+        found, page = [], ask(client, path, limit="2")
+        while True:
+            found += page["rows"]
+            if page["next"] is None:
+                break
+            page = ask(client, path, limit="2", cursor=page["next"])
+        assert found == whole["rows"]
+
+
+def test_live_reading_continues_after_what_was_seen(client: TestClient[Litestar], store: Store) -> None:
+    seen = ask(client, "events")["after"]
+    assert ask(client, "events", after=seen)["rows"] == []
+    assert ask(client, "events", after=seen)["after"] == seen
+    holding(store, [*events(), event(3, received_ns=NOW + 1)])
+    assert [row["event_id"] for row in ask(client, "events", after=seen)["rows"]] == ["3"]
+    holding(store, events())
+
+
+def test_a_session_key_may_hold_anything(client: TestClient[Litestar]) -> None:
+    rows = ask(client, f"sessions/{quote('with/slash and ü', safe='')}")["rows"]
+    assert [row["event_id"] for row in rows] == ["5"]
+
+
+def test_an_empty_range_says_where_the_newest_event_is(client: TestClient[Litestar]) -> None:
+    for path in ("breakdown", "events", "streaks", "timeseries"):
+        body = client.get(f"/api/v1/{path}", params={"from": "2020-01-01", "to": "2020-01-02"}).json()
+        assert body["newest"] == "2026-11-21T21:37:51.123456789Z"
+        assert "newest" not in ask(client, path)
+
+
+def test_sources_tell_what_to_switch_on(client: TestClient[Litestar]) -> None:
+    rows = {row["source"]: row for row in ask(client, "sources")["rows"]}
+    assert rows["codex"]["remedies"] == {"parameters": "log_tool_arguments = true in [otel]"}
+    assert rows["roo-code"]["remedies"] == {}
+
+
+def test_filters_narrow_every_list(client: TestClient[Litestar]) -> None:
+    assert [row["event_id"] for row in ask(client, "events", target="/a\\,b")["rows"]] == ["9"]
+    mistakes = ask(client, "events", mistake="true", source="!roo-code", session="s1")
+    assert [row["event_id"] for row in mistakes["rows"]] == ["9"]
+    assert ask(client, "breakdown", tool="")["rows"][0]["calls"] == 1
+    assert ask(client, "breakdown", q="DOES NOT")["rows"][0]["errors"] == 3
+
+
+def test_a_rate_leaves_out_who_reports_only_failures(client: TestClient[Litestar]) -> None:
+    row = ask(client, "breakdown")["rows"][0]
+    assert (row["errors"], row["rated"], row["error_rate"]) == (3, 5, pytest.approx(2 / 5))
+    assert ask(client, "breakdown", source="roo-code")["rows"][0]["error_rate"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "parameter", "allowed"),
+    [
+        ("breakdown", "toool=a", "toool", "tool"),
+        ("breakdown", "by=toool", "by", "tool"),
+        ("breakdown", "measures=p99", "measures", "p95_ms"),
+        ("breakdown", "sort=-p95_ms", "sort", "errors"),
+        ("breakdown", "previous=yes", "previous", "true"),
+        ("breakdown", "limit=0", "limit", None),
+        ("breakdown", "limit=10001", "limit", None),
+        ("breakdown", "mistake=1", "mistake", "true"),
+        ("breakdown", "status_code=abc", "status_code", None),
+        ("breakdown", "tool=a&tool=b", "tool", None),
+        ("breakdown", "from=yesterday", "from", "-24h"),
+        ("breakdown", "from=-1h&to=-2h", "from", None),
+        ("timeseries", "bucket=5", "bucket", "m"),
+        ("timeseries", "bucket=1ms", "bucket", None),
+        ("values/toool", "", "dimension", "tool"),
+        ("events", "cursor=zzz", "cursor", None),
+        ("events", "after=-1h", "after", None),
+        ("events", "sort=tool", "sort", "time"),
+        ("events/abc", "", "event_id", None),
+        ("events/9", "tool=a", "tool", None),
+        ("streaks", "scope=file", "scope", "target"),
+        ("streaks", "kind=bug", "kind", "mistake"),
+        ("streaks", "state=closed", "state", "ended"),
+        ("streaks", "min_length=x", "min_length", None),
+        ("retries", "by=recovered", "by", "error_class"),
+        ("groups", "state=old", "state", "new"),
+        ("groups/-1", "", "fingerprint", None),
+        ("sessions", "sort=name", "sort", "worst_streak"),
+    ],
+)
+def test_a_parameter_that_cannot_be_used_is_named(
+    client: TestClient[Litestar], path: str, query: str, parameter: str, allowed: str | None
+) -> None:
+    answer = client.get(f"/api/v1/{path}?{query}")
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["parameter"] == parameter
+    assert parameter in error["message"] or error["value"] in error["message"]
+    assert (allowed in error["allowed"]) if allowed else True
+
+
+@pytest.mark.parametrize("path", ["events/12345", "groups/12345", "nothing"])
+def test_what_is_not_there_is_404_with_a_reason(client: TestClient[Litestar], path: str) -> None:
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"]
+    assert client.get(f"/api/v1/{path}", headers={"Accept": ARROW}).status_code == 404
+
+
+def test_a_merged_event_redirects_to_the_one_that_is_left(client: TestClient[Litestar], store: Store) -> None:
+    store.execute("insert into redirects values (1234, 9, 0)")
+    answer = client.get("/api/v1/events/1234", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (308, "/api/v1/events/9")
+    assert client.get("/api/v1/events/1234").json()["event_id"] == "9"
+
+
+def test_a_question_that_takes_too_long_is_a_503() -> None:
+    store = Store.open("duckdb://:memory:")
+    store.execute(
+        "insert into events (time_ns, received_ns, event_id, session, operation, outcome, mistake)"
+        f" select {NOW} - n, 0, n, n % 1000, 'tool', 'error', true from range(300_000) as numbers(n)"
+    )
+    with TestClient(application(store, query_seconds=0.05), raise_server_exceptions=False) as client:
+        answer = client.get("/api/v1/streaks/limits", params=ALWAYS)
+    store.close()
+    assert answer.status_code == 503
+    assert "narrow the range" in answer.json()["error"]["message"]
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 403),
+        ({"Authorization": "Bearer right"}, 200),
+        ({"Authorization": "Basic x"}, 401),
+    ],
+)
+def test_tokens_are_asked_for_where_there_are_any(store: Store, headers: dict[str, str], status: int) -> None:
+    with TestClient(application(store, settings=Settings(query_tokens=("right",)))) as client:
+        for path in [*PATHS, *SINGLES]:
+            assert client.get(f"/api/v1/{path}", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize(("host", "status"), [("localhost:4318", 200), ("127.0.0.1", 200), ("evil.example", 403)])
+def test_on_loopback_only_our_own_names_are_answered(store: Store, host: str, status: int) -> None:
+    """A page that rebinds its name to 127.0.0.1 comes with its own name in Host."""
+    with TestClient(application(store, allowed_hosts=frozenset({"localhost", "127.0.0.1"}))) as client:
+        answer = client.get("/api/v1/breakdown", headers={"Host": host})
+    assert answer.status_code == status
+
+
+def test_the_description_names_every_address_and_parameter(client: TestClient[Litestar]) -> None:
+    described = client.get("/openapi.json").json()["paths"]
+    for endpoint in ENDPOINTS:
+        path = "/api/v1" + re.sub(r":\w+}", "}", endpoint.path)
+        operation = described[path]["get"]
+        names = {parameter["name"] for parameter in operation["parameters"]}
+        assert names >= {parameter.name for parameter in endpoint.takes}
+        assert all(parameter["description"] for parameter in operation["parameters"])
+        assert {"200", "400", "503"} <= set(operation["responses"])
+        if endpoint.filters:
+            places = {parameter.name for parameter in endpoint.takes}
+            assert names >= {dimension.name for dimension in DIMENSIONS} - places
+
+
+def test_the_documentation_names_every_address_parameter_and_dimension() -> None:
+    words = {dimension.name for dimension in DIMENSIONS}
+    words |= {parameter.name for endpoint in ENDPOINTS for parameter in endpoint.takes}
+    words |= {"/api/v1" + re.sub(r":\w+}", "}", endpoint.path) for endpoint in ENDPOINTS}
+    assert sorted(word for word in words if f"`{word}" not in DOCS) == []
+
+
+NAMES = sorted(
+    {dimension.name for dimension in DIMENSIONS}
+    | {parameter.name for endpoint in ENDPOINTS for parameter in endpoint.takes}
+    | {"from", "to", "q", "unknown"}
+)
+LIKELY = st.sampled_from(
+    [
+        *(
+            "true",
+            "false",
+            "",
+            "!",
+            "!a",
+            "a,b",
+            "\\",
+            "*",
+            "tool",
+            "tool,model",
+            "target",
+            "session",
+            "recovered",
+            "error",
+        ),
+        *("ok", "open", "fingerprint", "-errors", "-time", "sessions,p95_ms", "-24h", "-9d", "now", "5m", "1", "10000"),
+        *("1.2", "1.2.3", "2026-11-21"),
+    ]
+)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.sampled_from([*PATHS, *SINGLES, "values/{}", "events/{}", "groups/{}", "sessions/{}"]),
+    place=st.text(),
+    params=st.dictionaries(st.sampled_from(NAMES), LIKELY | st.text(), max_size=4),
+    arrow=st.booleans(),
+)
+def test_no_query_string_is_our_fault(
+    client: TestClient[Litestar], path: str, place: str, params: dict[str, str], arrow: bool
+) -> None:
+    query = urlencode(params, errors="surrogatepass")
+    place = quote(place, safe="", errors="surrogatepass") or "x"
+    answer = client.get(f"/api/v1/{path.format(place)}?{query}", headers={"Accept": ARROW} if arrow else {})
+    assert answer.status_code in (200, 400, 404), answer.text
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(PATHS), st.binary(max_size=60))
+def test_no_bytes_in_a_query_string_are_our_fault(client: TestClient[Litestar], path: str, query: bytes) -> None:
+    plain = "".join(chr(byte) for byte in query if 32 < byte < 127 and byte != ord("#"))
+    assert client.get(f"/api/v1/{path}?{plain}").status_code in (200, 400)

@@ -1,0 +1,316 @@
+"""Counts, lists and measures over a real store, against the same counted in plain Python or told as a story."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from collector import queries
+from collector.breakdowns import breakdown, bucket_of, timeseries, values
+from collector.filters import BadParameter, Selection, select
+from collector.measures import OVER_EVENTS, measure
+from collector.statement import wilson
+from collector.store import Store
+from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
+
+EVER = Selection(0, NOW)
+SILENT = ("roo-code",)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+def mixed(count: int = 600, seed: int = 3) -> list[Event]:
+    """Events of four tools, two services, some sessions, over the last ten hours."""
+    dice = random.Random(seed)
+    events = []
+    for number in range(count):
+        fields: dict[str, Any] = {
+            "event_id": number, "time_ns": NOW - 1 - dice.randrange(10 * HOUR),
+            "tool": dice.choice(["a", "b", "c", None]),
+            "service": dice.choice(["api", "web"]), "session": dice.choice([*"pqrst", None]),
+            "duration_ms": dice.random() * 90,
+            "source": dice.choice(["codex", "codex", "roo-code"]), "operation": dice.choice(["tool", "model"]),
+        }  # fmt: skip
+        how = dice.choice(["ok", "ok", "error", "cancelled", "denied"])
+        if fields["source"] in SILENT and how == "ok":
+            how = "error"
+        events.append(failed(number, **fields) if how == "error" else event(number, outcome=how, **fields))
+    return events
+
+
+def counted(events: Sequence[Event]) -> dict[str, Any]:
+    outcomes = Counter(one["outcome"] for one in events)
+    rated = [one["outcome"] for one in events if one["source"] not in SILENT and one["outcome"] in ("ok", "error")]
+    return {
+        "calls": len(events),
+        "ok": outcomes["ok"],
+        "errors": outcomes["error"],
+        "cancelled": outcomes["cancelled"],
+        "denied": outcomes["denied"],
+        "rated": len(rated),
+        "error_rate": pytest.approx(rated.count("error") / len(rated)) if rated else None,
+        "first_seen": min((one["time_ns"] for one in events), default=None),
+        "last_seen": max((one["time_ns"] for one in events), default=None),
+    }
+
+
+def test_a_breakdown_counts_and_leaves_sources_without_successes_out_of_rates(store: Store) -> None:
+    events = mixed()
+    holding(store, events)
+    selection = Selection(NOW - 6 * HOUR, NOW, failure_only=SILENT)
+    inside = [one for one in events if one["time_ns"] >= NOW - 6 * HOUR]
+    for by in ([], ["tool"], ["service", "source"]):
+        rows = breakdown(selection, by, limit=100).rows(store)
+        found = {tuple(row[name] for name in by): row for row in rows}
+        assert set(found) == {tuple(one.get(name) for name in by) for one in inside}
+        for key, row in found.items():
+            mine = [one for one in inside if tuple(one.get(name) for name in by) == key]
+            assert {name: row[name] for name in counted(mine)} == counted(mine)
+            assert row["low"] is None or row["low"] <= row["error_rate"] <= row["high"]
+
+
+def test_named_measures_count_sessions_quantiles_and_recovery(store: Store) -> None:
+    events = mixed()
+    holding(store, events)
+    row = breakdown(EVER, [], ["sessions", "p50_ms", "p95_ms", "recovery_rate"]).rows(store)[0]
+    durations = sorted(one["duration_ms"] for one in events)
+    assert row["sessions"] == len({(one["service"], one["session"]) for one in events if "session" in one})
+    assert row["p50_ms"] == pytest.approx((durations[299] + durations[300]) / 2)
+    assert durations[560] < row["p95_ms"] < durations[575]
+    assert row["recovery_rate"] == row["errors_recovered"] / row["errors_retried"]
+    plain = breakdown(EVER, []).rows(store)[0]
+    assert not {"sessions", "p50_ms", "p95_ms", "recovery_rate"} & set(plain)
+
+
+def test_previous_is_the_same_over_the_period_before(store: Store) -> None:
+    events = mixed()
+    holding(store, events)
+    now = Selection(NOW - 4 * HOUR, NOW, failure_only=SILENT)
+    before = Selection(NOW - 8 * HOUR, NOW - 4 * HOUR, failure_only=SILENT)
+    both = {row["tool"]: row for row in breakdown(now, ["tool"], ["sessions", "p95_ms"], previous=True).rows(store)}
+    for row in breakdown(now, ["tool"], ["sessions", "p95_ms"]).rows(store):
+        assert {name: both[row["tool"]][name] for name in row} == row
+    for row in breakdown(before, ["tool"], ["sessions", "p95_ms"]).rows(store):
+        for name in ("calls", "errors", "error_rate", "low", "high", "sessions", "p95_ms"):
+            assert both[row["tool"]][f"previous_{name}"] == row[name]
+
+
+def test_a_value_seen_only_before_still_has_its_row(store: Store) -> None:
+    holding(store, [failed(90, tool="gone"), event(1, tool="here")])
+    rows = breakdown(Selection(NOW - HOUR, NOW), ["tool"], previous=True).rows(store)
+    assert {row["tool"]: (row["calls"], row["previous_calls"]) for row in rows} == {"here": (1, 0), "gone": (0, 1)}
+
+
+def test_rows_come_sorted_and_one_more_than_wanted_tells_of_more(store: Store) -> None:
+    holding(store, [*(failed(n, tool="x") for n in (1, 2, 3)), event(4, tool="y"), failed(5, tool="z")])
+    assert [row["tool"] for row in breakdown(EVER, ["tool"]).rows(store)] == ["x", "z", "y"]
+    assert [row["tool"] for row in breakdown(EVER, ["tool"], sort=["calls", "-tool"]).rows(store)] == ["z", "y", "x"]
+    assert len(breakdown(EVER, ["tool"], limit=2).rows(store)) == 3
+    with pytest.raises(BadParameter, match="p95_ms"):
+        breakdown(EVER, ["tool"], sort=["p95_ms"])
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "low", "high"), [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0)]
+)
+def test_intervals_are_wilsons(store: Store, part: int, whole: int, low: float, high: float) -> None:
+    ends = store.rows("select {} as low, {} as high".format(*wilson(f"{part}", f"{whole}")))[0]
+    assert (ends["low"], ends["high"]) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+
+
+def test_buckets_add_up_to_the_whole(store: Store) -> None:
+    events = mixed()
+    holding(store, events)
+    rows = timeseries(EVER, 15 * MINUTE, ["tool"]).rows(store)
+    expected = Counter((one["time_ns"] // (15 * MINUTE) * 15 * MINUTE, one.get("tool")) for one in events)
+    assert {(row["time"], row["tool"]): row["calls"] for row in rows} == expected
+    assert [row["time"] for row in rows] == sorted(row["time"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("length", "bucket"), [(HOUR, 60), (2 * HOUR, 60), (DAY, 900), (30 * DAY, 6 * 3600), (4000 * DAY, 2880000)]
+)
+def test_the_default_bucket_makes_at_most_120(length: int, bucket: int) -> None:
+    assert bucket_of(Selection(NOW - length, NOW), None) == bucket * 10**9
+
+
+@pytest.mark.parametrize("bucket", [0, 1, 10**9])
+def test_buckets_that_are_too_short_are_refused(bucket: int) -> None:
+    with pytest.raises(BadParameter, match="at least"):
+        bucket_of(Selection(NOW - 30 * DAY, NOW), bucket)
+
+
+def test_values_come_commonest_first(store: Store) -> None:
+    holding(store, [failed(1, tool="apply_diff"), event(2, tool="read_file"), event(3, tool="read_file")])
+    assert values(EVER, "tool", "", [], 10).rows(store) == [
+        {"value": "read_file", "calls": 2, "errors": 0},
+        {"value": "apply_diff", "calls": 1, "errors": 1},
+    ]
+    assert [row["value"] for row in values(EVER, "tool", "DIFF", [], 10).rows(store)] == ["apply_diff"]
+
+
+def pages(store: Store, sort: str, size: int) -> list[int]:
+    found: list[int] = []
+    cursor = ""
+    while True:
+        rows = queries.events(EVER, size, cursor=cursor, sort=sort).rows(store)
+        found += [row["event_id"] for row in rows[:size]]
+        if len(rows) <= size:
+            return found
+        cursor = queries.token(rows[size - 1]["time"], rows[size - 1]["event_id"])
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_pages_hold_every_event_once_in_order_also_at_one_time(store: Store, size: int) -> None:
+    events = [event(number, time_ns=NOW - 1 - number // 4) for number in range(20)]
+    holding(store, events)
+    oldest_first = [one["event_id"] for one in sorted(events, key=lambda one: (one["time_ns"], one["event_id"]))]
+    assert pages(store, "time", size) == oldest_first
+    assert pages(store, "-time", size) == oldest_first[::-1]
+
+
+def test_after_gives_what_arrived_since_whenever_it_happened(store: Store) -> None:
+    holding(store, [event(1, received_ns=NOW + 1), event(9, received_ns=NOW + 2), event(5, received_ns=NOW)])
+    rows = queries.events(EVER, 10, after=queries.token(NOW + 1, 1)).rows(store)
+    assert [row["event_id"] for row in rows] == [9]
+
+
+@pytest.mark.parametrize("text", ["1", "1.2.3", "a.b", "-1.2", "1.", "1.2x"])
+def test_a_cursor_that_nobody_gave_is_refused(text: str) -> None:
+    with pytest.raises(BadParameter, match="unchanged"):
+        queries.events(EVER, 10, cursor=text)
+
+
+def test_an_event_has_every_column_and_what_became_of_it(store: Store) -> None:
+    holding(store, [failed(99), event(98), failed(50), event(1, session="other")])
+    rows = {row["event_id"]: row for row in queries.events(EVER, 10).rows(store)}
+    assert {number: row["recovered"] for number, row in rows.items()} == {99: True, 98: None, 50: False, 1: None}
+    assert rows[99] == queries.event(99).rows(store)[0]
+    row = rows[99]
+    assert (row["time"], row["fingerprint"], row["mistake"]) == (NOW - 99 * MINUTE, 2**64 - 1, True)
+    assert not {"time_ns", "received_ns", "report_rank", "outcome_strength"} & set(row)
+
+
+def test_events_that_did_not_recover_can_be_listed(store: Store) -> None:
+    holding(store, [failed(99), event(98), failed(90), event(1, session="other")])
+    selection = select({"from": "-7d", "recovered": "false"}, NOW)
+    assert [row["event_id"] for row in queries.events(selection, 10).rows(store)] == [90]
+
+
+def test_a_session_is_told_in_its_own_order(store: Store) -> None:
+    same = {"time_ns": NOW - MINUTE}
+    events = [event(3, sequence=2, **same), event(7, sequence=1, **same), event(5, **same), event(9)]
+    holding(store, [*events, event(8, session="x")])
+    rows = queries.session_events(EVER, "s1", 10).rows(store)
+    assert [row["event_id"] for row in rows] == [9, 7, 3, 5]
+    cursor = queries.token(NOW - MINUTE, 2, 3)
+    assert [row["event_id"] for row in queries.session_events(EVER, "s1", 10, cursor).rows(store)] == [5]
+
+
+def test_sessions_show_their_worst_streak_and_last_outcomes(store: Store) -> None:
+    holding(store, [failed(9), failed(8), event(7), failed(6), event(5, outcome="denied"), event(4, session="s2")])
+    rows = queries.sessions(EVER).rows(store)
+    counts = tuple(rows[0][name] for name in ("session", "calls", "ok", "errors", "denied"))
+    assert counts == ("s1", 5, 1, 3, 1)
+    assert (rows[0]["worst_streak"], rows[0]["strip"]) == (2, "eeoed")
+    assert (rows[0]["started"], rows[0]["ended"]) == (NOW - 9 * MINUTE, NOW - 5 * MINUTE)
+    assert (rows[1]["session"], rows[1]["worst_streak"], rows[1]["strip"]) == ("s2", 0, "o")
+
+
+def test_a_strip_holds_the_last_sixty(store: Store) -> None:
+    holding(store, [failed(100), *(event(number) for number in range(1, 61))])
+    assert queries.sessions(EVER).rows(store)[0]["strip"] == "o" * 60
+
+
+def test_a_group_is_new_until_it_was_seen_before_the_range(store: Store) -> None:
+    other = {"fingerprint": 5, "message": "another", "template": "another"}
+    events = [failed(2000), failed(3), failed(2, session="s2", message="newest"), failed(1, **other)]
+    holding(store, [*events, event(4, session="s3")])
+    day = Selection(NOW - DAY, NOW)
+    rows = {row["fingerprint"]: row for row in queries.groups(day).rows(store)}
+    assert {number: row["state"] for number, row in rows.items()} == {2**64 - 1: "ongoing", 5: "new"}
+    row = rows[2**64 - 1]
+    assert (row["events"], row["sessions"], row["sample"], row["newest_event_id"]) == (2, 2, "newest", 2)
+    assert row["spread"] == pytest.approx(2 / 3)
+    assert (row["first_seen"], row["last_seen"]) == (NOW - 2000 * MINUTE, NOW - 2 * MINUTE)
+    assert [row["fingerprint"] for row in queries.groups(day, state="new").rows(store)] == [5]
+    assert [row["events"] for row in queries.groups(EVER, fingerprint=2**64 - 1).rows(store)] == [3]
+
+
+def test_a_filter_on_errors_leaves_the_spreads_denominator_whole(store: Store) -> None:
+    holding(store, [failed(3), event(2, session="s2"), event(1, session="s3", service="web")])
+    selection = select({"error_class": "FileNotFoundError", "service": "api", "from": "-7d"}, NOW)
+    assert queries.groups(selection).rows(store)[0]["spread"] == pytest.approx(1 / 2)
+
+
+def test_sources_say_what_they_leave_out(store: Store) -> None:
+    holding(store, [
+        event(9, params_hash=1), failed(8, error_class="UnknownError"), failed(7, retryable_declared=True, model="m"),
+        failed(6, source="roo-code", session=None),
+    ])  # fmt: skip
+    rows = {row["source"]: row for row in queries.sources(Selection(0, NOW, failure_only=SILENT)).rows(store)}
+    codex = rows["codex"]
+    assert (codex["events"], codex["errors"], codex["unclassified"], codex["unclassified_rate"]) == (3, 2, 1, 0.5)
+    assert codex["coverage"] == {
+        "session": 1, "parameters": pytest.approx(1 / 3), "order": 0, "model": pytest.approx(1 / 3), "class": 0.5,
+        "retryable": 0.5,
+    }  # fmt: skip
+    assert (codex["reports_ok"], rows["roo-code"]["reports_ok"]) == (True, False)
+    assert rows["roo-code"]["coverage"]["session"] == 0
+
+
+def test_merged_events_lead_to_the_one_that_is_left(store: Store) -> None:
+    store.execute("insert into redirects values (77, 78, 0)")
+    assert queries.redirected(store, 77) == 78
+    assert queries.redirected(store, 78) is None
+
+
+def test_the_newest_event_of_all(store: Store) -> None:
+    assert queries.newest_ns(holding(store, [event(9), event(4)])) == NOW - 4 * MINUTE
+    assert queries.newest_ns(holding(store, [])) is None
+
+
+def sampled(store: Store, name: str, by: Sequence[str] = (), where: dict[str, Any] | None = None) -> dict[Any, Any]:
+    samples = measure(store, name, where or {}, by, NOW - HOUR, NOW, failure_only=SILENT)
+    return {tuple(one.labels.values()): (one.value, one.calls) for one in samples}
+
+
+def test_measures_of_a_window(store: Store) -> None:
+    holding(store, [
+        failed(70), failed(9, duration_ms=10.0), event(8, duration_ms=20.0), event(7, tool="other"), event(6,
+        outcome="denied"), failed(5, source="roo-code", error_class="UnknownError", fingerprint=5), event(4,
+        session="s2", service="web"),
+    ])  # fmt: skip
+    assert sampled(store, "errors") == {(): (2, 6)}
+    assert sampled(store, "calls", ["service"]) == {("api",): (5, 5), ("web",): (1, 1)}
+    assert sampled(store, "error_rate", ["tool"]) == {("read_file",): (pytest.approx(1 / 3), 3), ("other",): (0, 1)}
+    assert sampled(store, "error_rate", where={"source": "roo-code"}) == {(): (None, 0)}
+    assert sampled(store, "sessions") == {(): (2, 6)}
+    assert sampled(store, "recovery_rate") == {(): (1, 1)}
+    assert sampled(store, "unclassified_rate") == {(): (0.5, 2)}
+    assert sampled(store, "p95_ms") == {(): (19.5, 2)}
+    assert sampled(store, "new_groups") == {(): (1, 6)}
+    assert sampled(store, "calls", ["mistake"], {"tool": ["!other"]}) == {("",): (3, 3), ("true",): (2, 2)}
+
+
+@pytest.mark.parametrize("name", [*OVER_EVENTS, "streak", "streaks"])
+def test_a_rule_without_labels_always_has_one_sample(store: Store, name: str) -> None:
+    rates = ("error_rate", "recovery_rate", "unclassified_rate", "p95_ms")
+    assert sampled(holding(store, []), name) == {(): (None if name in rates else 0, 0)}
+    assert sampled(store, name, ["tool"]) == {}
+
+
+def test_silence_is_told_in_seconds_until_somebody_has_left(store: Store) -> None:
+    holding(store, [event(100), event(90), event(30, service="web"), event(8 * 24 * 60, service="gone")])
+    assert sampled(store, "silent", ["service"]) == {("api",): (5400, 2), ("web",): (1800, 1)}
+    assert sampled(store, "silent") == {(): (1800, 1)}
+    assert sampled(store, "silent", where={"service": "gone"}) == {(): (None, 0)}

@@ -1,0 +1,439 @@
+"""Streaks and retry chains: the SQL against a plain, slow reading of the rules, on random sessions and in stories."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collector.filters import Selection, select, terms_of
+from collector.measures import measure
+from collector.retries import curve, judged, retries
+from collector.statement import used
+from collector.store import Store
+from collector.streaks import Scope, limits, streaks, summary
+from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
+
+EVER = Selection(0, NOW + DAY)
+SILENT = ("roo-code",)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+# The rules, read as plainly as they are written
+# ---------------------------------------------------------------------------
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    return sorted(events, key=lambda one: (one["time_ns"], one.get("sequence", 2**63), one["event_id"]))
+
+
+def session_of(one: Event) -> tuple[Any, ...]:
+    return one.get("service"), one["session"]
+
+
+def scope_key(one: Event, scope: str) -> tuple[Any, ...] | None:
+    key = (*session_of(one), one.get("subagent"))
+    for name in {"session": (), "tool": ("tool",), "target": ("tool", "target")}[scope]:
+        if one.get(name) is None:
+            return None
+        key += (one[name],)
+    return key
+
+
+def counts(one: Event, kind: str) -> bool:
+    if kind == "denied":
+        return bool(one["outcome"] == "denied")
+    return bool(one["outcome"] == "error" and (kind == "error" or one.get("mistake")))
+
+
+def newest_by_service(events: Iterable[Event]) -> dict[Any, int]:
+    newest: dict[Any, int] = {}
+    for one in events:
+        newest[one.get("service")] = max(newest.get(one.get("service"), 0), one["time_ns"])
+    return newest
+
+
+def expected_streaks(events: Sequence[Event], scope: str, kind: str, limit: int) -> list[dict[str, Any]]:
+    """Walks every session event by event with one open run per scope key."""
+    newest, found = newest_by_service(events), []
+    by_session: dict[Any, list[Event]] = defaultdict(list)
+    for one in in_order(events):
+        if one.get("session") is not None:
+            by_session[session_of(one)].append(one)
+    for members in by_session.values():
+        running: dict[Any, list[Event]] = {}
+        resets: dict[Any, int] = {}
+        last = None
+        for one in members:
+            if last is not None and one["time_ns"] - last > HOUR:
+                found += [described(run, "ended", limit, scope) for run in running.values()]
+                running = {}
+            last = one["time_ns"]
+            agent = (*session_of(one), one.get("subagent"))
+            if one.get("error_class") == "ConsecutiveMistakeError":
+                resets[agent] = resets.get(agent, 0) + 1
+            key = scope_key(one, scope)
+            if one["operation"] != "tool" or key is None:
+                continue
+            if one["outcome"] == "ok" and key in running:
+                found.append(described(running.pop(key), "recovered", limit, scope))
+            elif counts(one, kind):
+                running.setdefault(key, []).append(one | {"resets": resets.get(agent, 0)})
+        assert last is not None
+        state = "ended" if newest[members[0].get("service")] - last > HOUR else "open"
+        found += [described(run, state, limit, scope) for run in running.values()]
+    return sorted(found, key=lambda one: one["last_event_id"])
+
+
+def described(run: list[Event], state: str, limit: int, scope: str) -> dict[str, Any]:
+    """One streak; the limit is reached anew where the agent has asked, or its own count has fallen, since."""
+    since, times, before = 0, 0, None
+    for one in run:
+        fell = (
+            scope == "session"
+            and before is not None
+            and one.get("reported_streak", 99) < before.get("reported_streak", -1)
+        )
+        asked = before is not None and one["resets"] > before["resets"]
+        since = 1 if asked or fell else since + 1
+        times += since == limit
+        before = one
+    return {
+        "first_event_id": run[0]["event_id"],
+        "last_event_id": run[-1]["event_id"],
+        "length": len(run),
+        "started": run[0]["time_ns"],
+        "ended": run[-1]["time_ns"],
+        "state": state,
+        "limit_times": times,
+        "limit_reached": times > 0,
+        "classes": sorted({one["error_class"] for one in run if one.get("error_class")}),
+        "tools": sorted({one["tool"] for one in run if one.get("tool")}),
+    }
+
+
+def expected_chains(events: Sequence[Event]) -> dict[int, tuple[Any, ...]]:
+    """For each error with a session: retried, recovered, identical retry, identical and changed recovery, attempts."""
+    newest, found = newest_by_service(events), {}
+    ordered = in_order(events)
+    for place, one in enumerate(ordered):
+        if one["outcome"] != "error" or one.get("session") is None:
+            continue
+        chain = [
+            other
+            for other in ordered[place + 1 :]
+            if other["time_ns"] - one["time_ns"] <= 30 * MINUTE and chain_key(other) == chain_key(one)
+        ]
+        ok = next((number for number, other in enumerate(chain) if other["outcome"] == "ok"), None)
+        closed = newest[one.get("service")] - one["time_ns"] > 30 * MINUTE
+        recovered = None if one["source"] in SILENT else True if ok is not None else False if closed else None
+        same = [equal(one, other) for other in chain]
+        found[one["event_id"]] = (
+            bool(chain),
+            recovered,
+            bool(chain) and same[0] is True,
+            bool(recovered) and ok is not None and same[ok] is True,
+            bool(recovered) and ok is not None and same[ok] is False,
+            ok + 1 if recovered and ok is not None else None,
+        )
+    return found
+
+
+def chain_key(one: Event) -> tuple[Any, ...]:
+    return tuple(one.get(name) for name in ("service", "session", "subagent", "operation", "tool", "target"))
+
+
+def equal(one: Event, other: Event) -> bool | None:
+    hashes = one.get("params_hash"), other.get("params_hash")
+    return None if None in hashes else hashes[0] == hashes[1]
+
+
+# Random sessions
+# ----------------------------------------------------------------------------------------------------------
+
+STEPS = st.sampled_from([0, 0, 1, MINUTE, 10 * MINUTE, 30 * MINUTE, 30 * MINUTE + 1, HOUR, HOUR + 1, 3 * HOUR])
+FIELDS = {
+    "outcome": st.sampled_from(["ok", "error", "error", "error", "cancelled", "denied"]),
+    "mistake": st.sampled_from([True, True, True, False, None]),
+    "operation": st.sampled_from(["tool", "tool", "tool", "tool", "model", "agent"]),
+    "session": st.sampled_from(["s1", "s1", "s1", "s2", None]),
+    "subagent": st.sampled_from([None, None, None, "helper"]),
+    "service": st.sampled_from(["api", "api", "web", None]),
+    "tool": st.sampled_from(["read", "read", "write", None]),
+    "target": st.sampled_from(["/a", "/a", "/b", None]),
+    "source": st.sampled_from(["codex", "codex", "roo-code"]),
+    "sequence": st.sampled_from([None, None, 1, 2]),
+    "params_hash": st.sampled_from([None, 7, 7, 8]),
+    "reported_streak": st.sampled_from([None, 1, 2, 3]),
+    "error_class": st.sampled_from(["FileNotFoundError", "TimeoutError", "ConsecutiveMistakeError"]),
+    "model": st.sampled_from(["m1", "m2", None]),
+}
+USUAL = {"mistake": True, "tool": "read", "target": "/a", "params_hash": 7, "error_class": "FileNotFoundError"}
+
+
+@st.composite
+def recorded_sessions(draw: st.DrawFn) -> list[Event]:
+    """Up to 25 events whose times step by nothing, minutes or hours, in an order of arrival of their own.
+
+    Only some fields vary in one example: where all do, hardly any two events share a scope.
+    """
+    at, events = NOW - 10 * DAY, []
+    varied = draw(st.sets(st.sampled_from(sorted(FIELDS)), max_size=5)) | {"outcome"}
+    for number in range(draw(st.integers(1, 25))):
+        at += draw(STEPS)
+        fields = USUAL | {name: draw(FIELDS[name]) for name in sorted(varied)}
+        if fields["outcome"] != "error":
+            fields |= {"mistake": None, "error_class": None}
+        events.append(event(number, time_ns=at, received_ns=at, **fields))
+    return list(draw(st.permutations(events)))
+
+
+EXAMPLES = int(os.environ.get("MISSTEP_EXAMPLES", "25"))  # more where somebody changes the SQL
+CHECKED = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+SHOWN = (
+    "first_event_id", "last_event_id", "length", "started", "ended", "state", "limit_times", "limit_reached", "classes",
+    "tools",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("scope", ["session", "tool", "target"])
+@pytest.mark.parametrize("kind", ["mistake", "error", "denied"])
+@CHECKED
+@given(events=recorded_sessions())
+def test_streaks_are_what_the_rules_say(store: Store, scope: str, kind: str, events: list[Event]) -> None:
+    holding(store, events)
+    asked = Scope(scope, kind, 2)
+    rows = streaks(EVER, asked, limit=1000).rows(store)
+    found = sorted(({name: row[name] for name in SHOWN} for row in rows), key=lambda row: row["last_event_id"])
+    assert found == expected_streaks(events, scope, kind, 2)
+
+
+@CHECKED
+@given(events=recorded_sessions(), start=st.integers(0, 30), length=st.integers(0, 30))
+def test_a_range_and_a_filter_choose_streaks_and_never_cut_them(
+    store: Store, events: list[Event], start: int, length: int
+) -> None:
+    """The range applies to the last event, a filter to the first; the streak itself stays what it is."""
+    holding(store, events)
+    start_ns = NOW - 10 * DAY + start * 20 * MINUTE
+    end_ns = start_ns + length * 20 * MINUTE
+    chosen = Selection(start_ns, end_ns, tuple(terms_of("tool", "!read")))
+    rows = streaks(chosen, Scope(), limit=1000).rows(store)
+    by_id = {one["event_id"]: one for one in events}
+    wanted = {
+        one["last_event_id"]: (one["length"], one["state"])
+        for one in expected_streaks(events, "session", "mistake", 3)
+        if start_ns <= one["ended"] < end_ns and by_id[one["first_event_id"]].get("tool") != "read"
+    }
+    assert {row["last_event_id"]: (row["length"], row["state"]) for row in rows} == wanted
+
+
+@CHECKED
+@given(events=recorded_sessions())
+def test_what_an_alert_sees_is_what_was_known_then(store: Store, events: list[Event]) -> None:
+    """The measures of a past window equal those of a store that ends with it."""
+    end = NOW - 10 * DAY + 2 * HOUR
+    known = [one for one in events if one["time_ns"] < end]
+    for name in ("streak", "streaks", "recovery_rate"):
+        holding(store, events)
+        later = measure(store, name, {}, ["session"], end - HOUR, end, failure_only=SILENT)
+        holding(store, known)
+        then = measure(store, name, {}, ["session"], end - HOUR, end, failure_only=SILENT)
+        assert sorted(map(str, later)) == sorted(map(str, then))
+
+
+JUDGED = ("retried", "recovered", "identical_retry", "recovered_identical", "recovered_changed", "attempts")
+
+
+@CHECKED
+@given(events=recorded_sessions())
+def test_retry_chains_are_what_the_rules_say(store: Store, events: list[Event]) -> None:
+    holding(store, events)
+    selection = Selection(0, NOW + DAY, failure_only=SILENT)
+    sql = f"select event_id, {', '.join(JUDGED)} from ({judged(selection)}) where begins"
+    rows = store.rows(sql, used(sql, selection.params()))
+    assert {row["event_id"]: tuple(row[name] for name in JUDGED) for row in rows} == expected_chains(events)
+
+
+@CHECKED
+@given(events=recorded_sessions())
+def test_retries_and_their_curve_count_the_chains(store: Store, events: list[Event]) -> None:
+    holding(store, events)
+    selection = Selection(0, NOW + DAY, failure_only=SILENT)
+    chains = expected_chains(events)
+    by_id = {one["event_id"]: one for one in events}
+    rated = [chain for number, chain in chains.items() if chain[0] and by_id[number]["source"] not in SILENT]
+    total = retries(selection, []).rows(store)[0]
+    assert total["errors"] == len(chains)
+    assert total["retried"] == sum(chain[0] for chain in chains.values())
+    assert total["rated"] == len(rated)
+    assert total["recovered"] == sum(chain[1] is True for chain in chains.values())
+    assert total["lasting"] == total["errors"] - total["recovered"]
+    assert total["identical_retries"] == sum(chain[2] for chain in chains.values())
+    assert total["recovery_rate"] == (
+        pytest.approx(sum(chain[1] is True for chain in rated) / len(rated)) if rated else None
+    )
+    for row in curve(selection, []).rows(store):
+        if row["axis"] == "attempts":
+            assert row["retried"] == len(rated)
+            assert row["recovered"] == sum(chain[5] is not None and chain[5] <= row["at"] for chain in rated)
+
+
+@CHECKED
+@given(events=recorded_sessions())
+def test_summary_and_limits_follow_from_the_streaks(store: Store, events: list[Event]) -> None:
+    holding(store, events)
+    every = expected_streaks(events, "session", "mistake", 3)
+    by_id = {one["event_id"]: one for one in events}
+    rows = summary(EVER, Scope()).rows(store)
+    assert [row["length"] for row in rows] == list(range(1, max((one["length"] for one in every), default=0) + 1))
+    for row in rows:
+        reached = [one for one in every if one["length"] >= row["length"]]
+        assert row["streaks"] == len(reached)
+        assert row["reached_next"] == sum(one["length"] > row["length"] for one in reached)
+        assert row["hazard"] == pytest.approx(row["reached_next"] / row["streaks"])
+        assert row["low"] <= row["hazard"] <= row["high"]
+        for state in ("open", "recovered", "ended"):
+            assert row[state] == sum(one["state"] == state for one in reached)
+    for row in limits(EVER, Scope(), []).rows(store):
+        sessions: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+        for one in every:
+            if one["length"] >= row["mistake_limit"]:
+                sessions[session_of(by_id[one["first_event_id"]])].append(one)
+        assert row["interrupted"] == len(sessions)
+        assert row["recovered"] == sum(all(one["state"] == "recovered" for one in runs) for runs in sessions.values())
+        saved = [one["length"] - row["mistake_limit"] for runs in sessions.values() for one in runs]
+        assert row["mistakes_saved"] == sum(saved)
+        used_tools = [one for one in events if one["operation"] == "tool" and one.get("session") is not None]
+        assert row["sessions"] == len({session_of(one) for one in used_tools})
+
+
+# Told stories
+# -------------------------------------------------------------------------------------------------------------
+
+
+def only(store: Store, events: list[Event], scope: str = "session", kind: str = "mistake") -> dict[str, Any]:
+    rows = streaks(EVER, Scope(scope, kind), limit=10).rows(holding(store, events))
+    assert len(rows) == 1
+    return rows[0]
+
+
+def test_three_mistakes_are_open_until_a_success(store: Store) -> None:
+    mistakes = [failed(number) for number in (9, 8, 7)]
+    assert only(store, mistakes)["state"] == "open"
+    streak = only(store, [*mistakes, event(6)])
+    assert (streak["length"], streak["state"], streak["limit_reached"], streak["tool"]) == (
+        3,
+        "recovered",
+        True,
+        "read_file",
+    )
+
+
+def test_what_does_not_count_neither_extends_nor_ends(store: Store) -> None:
+    between = [
+        failed(8, mistake=False, error_class="TimeoutError"),
+        event(7, outcome="cancelled"),
+        event(6, outcome="denied"),
+    ]
+    streak = only(store, [failed(9), *between, failed(5)])
+    assert (streak["length"], streak["state"]) == (2, "open")
+
+
+def test_an_idle_hour_ends_a_streak_but_not_while_the_session_thinks(store: Store) -> None:
+    apart = [failed(200), failed(100)]
+    assert sorted(row["state"] for row in streaks(EVER, Scope()).rows(holding(store, apart))) == ["ended", "open"]
+    thinking = event(150, operation="model", tool=None)
+    assert only(store, [*apart, thinking])["length"] == 2
+
+
+def test_open_is_judged_by_the_newest_event_of_the_service(store: Store) -> None:
+    assert only(store, [failed(100), event(1, service="web", session="other")])["state"] == "open"
+    assert only(store, [failed(100), event(1, session="other")])["state"] == "ended"
+
+
+def test_a_sub_agent_has_streaks_of_its_own(store: Store) -> None:
+    rows = streaks(EVER, Scope()).rows(holding(store, [failed(9), event(8, subagent="helper"), failed(7)]))
+    assert [(row["length"], row["state"]) for row in rows] == [(2, "open")]
+
+
+def test_a_success_of_another_file_leaves_the_streak_on_this_one(store: Store) -> None:
+    events = [failed(9, target="/a"), event(8, target="/b"), failed(7, target="/a")]
+    streak = only(store, events, "target")
+    assert (streak["length"], streak["target"], streak["limit_reached"]) == (2, "/a", True)
+    assert len(streaks(EVER, Scope("session")).rows(store)) == 2
+
+
+def test_calls_that_name_no_target_have_no_streak_on_one(store: Store) -> None:
+    assert streaks(EVER, Scope("target")).rows(holding(store, [failed(9), failed(8)])) == []
+
+
+def test_events_without_a_session_are_in_no_streak_and_no_chain(store: Store) -> None:
+    holding(store, [failed(9, session=None), event(8, session=None)])
+    assert streaks(EVER, Scope()).rows(store) == []
+    assert retries(EVER, []).rows(store)[0]["errors"] == 0
+
+
+def test_the_limit_is_reached_again_after_the_agent_asked(store: Store) -> None:
+    """Roo Code counts to three, asks the person, and counts from one again; its report of that is no mistake."""
+    count = [failed(20 - number, reported_streak=reported) for number, reported in enumerate((1, 2, 3, 1, 2, 3))]
+    assert only(store, count)["limit_times"] == 2
+    silent = [failed(20 - number) for number in range(6)]
+    assert only(store, silent)["limit_times"] == 1
+    asked = failed(17, event_id=99, operation="agent", tool=None, mistake=None, error_class="ConsecutiveMistakeError")
+    again = only(store, [*silent, asked | {"time_ns": NOW - 17 * MINUTE - 1}])
+    assert (again["length"], again["limit_times"]) == (6, 2)
+    assert only(store, [*silent, asked | {"time_ns": NOW - 17 * MINUTE - 1, "subagent": "helper"}])["limit_times"] == 1
+
+
+def test_a_source_that_reports_only_failures_cannot_recover(store: Store) -> None:
+    holding(store, [failed(99, source="roo-code"), failed(98, source="roo-code"), event(1, session="other")])
+    selection = Selection(0, NOW, failure_only=SILENT)
+    streak = streaks(selection, Scope()).rows(store)[0]
+    assert (streak["state"], streak["can_recover"]) == ("ended", False)
+    row = retries(selection, ["source"]).rows(store)[0]
+    assert (row["errors"], row["retried"], row["rated"], row["recovery_rate"]) == (2, 1, 0, None)
+
+
+def test_a_streak_is_found_by_how_its_first_error_went_on(store: Store) -> None:
+    events = [failed(99), failed(98), event(97), failed(50, session="s2"), event(1)]
+    holding(store, events)
+    lost = streaks(select({"from": "-7d", "recovered": "false"}, NOW), Scope()).rows(store)
+    assert [row["session"] for row in lost] == ["s2"]
+
+
+def test_order_of_arrival_changes_nothing(store: Store) -> None:
+    order = random.Random(7)
+    events = [
+        failed(number, session=f"s{number % 5}") if number % 4 else event(number, session=f"s{number % 5}")
+        for number in range(200)
+    ]
+    first = streaks(EVER, Scope(), limit=1000).rows(holding(store, events))
+    order.shuffle(events)
+    assert streaks(EVER, Scope(), limit=1000).rows(holding(store, events)) == first
+
+
+def test_the_streak_measure_fires_and_resolves(store: Store) -> None:
+    mistakes = [failed(number) for number in (9, 8, 7)]
+    where = {"tool": "read_file"}
+    holding(store, mistakes)
+    sample = measure(store, "streak", where, ["service", "session"], NOW - HOUR, NOW)
+    assert [(one.labels, one.value) for one in sample] == [({"service": "api", "session": "s1"}, 3.0)]
+    holding(store, [*mistakes, event(6)])
+    assert [one.value for one in measure(store, "streak", where, ["service", "session"], NOW - HOUR, NOW)] == [0.0]
