@@ -5,7 +5,7 @@ create table if not exists alerts (
   rule         varchar not null,
   labels       varchar not null,
   state        utinyint not null,   -- 0 inactive, 1 pending, 2 firing
-  value        double not null,     -- at the last evaluation that had one
+  value        double not null,     -- this and the next two: at last_seen_ns
   calls        bigint not null,     -- events that the value rests on
   threshold    double not null,
   since_ns     bigint not null,     -- the condition began to hold
@@ -22,7 +22,7 @@ create table if not exists alert_history (
   fired_ns    bigint not null,
   resolved_ns bigint not null,
   severity    varchar not null,
-  value       double not null,      -- when it fired; after that, when it resolved
+  value       double not null,      -- when it fired; once resolved, when it had last not recovered
   threshold   double not null,
   summary     varchar not null,     -- rendered and sanitised
   primary key (rule, labels, fired_ns)

@@ -1,0 +1,162 @@
+"""Who is due what, and the sending of it.
+
+What is due is worked out afresh from saved state at every evaluation, so there is no queue that could grow or get lost:
+a message that failed is due again. A receiver that fails is left alone for longer and longer, and holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from collector.alerts.ledger import DAY_NS, Key, Ledger
+from collector.alerts.notify import MAX_ALERTS, Item, Notification, Scrub, group_of
+from collector.alerts.rules import Receiver
+from collector.alerts.state import Alert, Labels, Reason, Sent, State, due
+from collector.errors import Rejected, Unavailable
+from collector.filters import HOUR, SECOND
+
+REST_NS = 15 * SECOND  # after a failure; doubled with each further one in a row
+MAX_REST_NS = 300 * SECOND
+MESSAGES = 20  # to one receiver after one evaluation; the others are due at the next
+ATTEMPTS_S = 10.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How sending to one address went since the start. It is left alone until `retry_ns`."""
+
+    success_ns: int = 0
+    failure_ns: int = 0
+    error: str = ""
+    failures: int = 0  # in a row
+    retry_ns: int = 0
+
+
+class Dispatch:
+    """`deliver` may run in one thread for each receiver, beside one thread that calls the rest."""
+
+    def __init__(
+        self, ledger: Ledger, notify: Callable[[Notification], None], scrub: Scrub, clock: Callable[[], int]
+    ) -> None:
+        self._ledger = ledger
+        self._notify = notify
+        self._scrub = scrub
+        self._clock = clock
+        self._sent = ledger.sent()
+        self._group_sent: dict[tuple[str, Labels], int] = {}
+        self._health: dict[str, Health] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def health(self) -> dict[str, Health]:
+        """By key of the receiver; one that was never tried is missing."""
+        with self._lock:
+            return dict(self._health)
+
+    def forgive(self) -> None:
+        """Lets every receiver be tried at once: its address may have been mended."""
+        with self._lock:
+            self._health = {key: replace(one, failures=0, retry_ns=0) for key, one in self._health.items()}
+
+    def forget(self, keys: Collection[Key]) -> None:
+        """These alerts are over; nothing more is told about them."""
+        with self._lock:
+            for pair in [pair for pair in self._sent if pair[1] in keys]:
+                del self._sent[pair]
+
+    def awaited(self, alert: Alert, receivers: Iterable[Receiver], now_ns: int) -> bool:
+        """Whether a receiver still has to hear that this alert is resolved."""
+        return any(self._reason(alert, receiver, now_ns) is Reason.RESOLVED for receiver in receivers)
+
+    def due(
+        self, items: Iterable[tuple[Item, Collection[str]]], receivers: Iterable[Receiver], now_ns: int
+    ) -> list[Notification]:
+        """Messages by receiver. With each item come the names of those who are told while it fires."""
+        pairs = list(items)
+        found = []
+        for receiver in receivers:
+            if self.health.get(receiver.key, Health()).retry_ns > now_ns:
+                continue
+            groups: defaultdict[Labels, list[tuple[Item, Reason | None]]] = defaultdict(list)
+            for item, names in pairs:
+                reason = self._reason(item.alert, receiver, now_ns)
+                # What was opened is closed whatever the rule says by now; what fires goes along with its group.
+                if reason is Reason.RESOLVED or (item.firing and receiver.name in names):
+                    groups[group_of(item.labels, receiver)].append((item, reason))
+            ready = (self._message(receiver, group, members, now_ns) for group, members in groups.items())
+            found += [message for message in ready if message][:MESSAGES]
+        return found
+
+    def deliver(self, notification: Notification) -> bool:
+        """Sends one message and records that it was taken; false where it failed."""
+        import stamina  # 2 MiB, for who has receivers
+
+        key = notification.receiver.key
+        try:
+            for attempt in stamina.retry_context(on=_pause, attempts=2, timeout=ATTEMPTS_S):
+                with attempt:
+                    self._notify(notification)
+        except Exception as error:  # whatever went wrong, the message is due again
+            self._failed(key, error)
+            return False
+        now_ns = self._clock()
+        told = {
+            (alert.rule, alert.labels): Sent(alert.fired_ns, alert.state is not State.FIRING, now_ns)
+            for alert in notification.alerts
+        }
+        self._ledger.record_sent(key, told)
+        with self._lock:
+            self._sent |= {(key, alert): sent for alert, sent in told.items()}
+            recent = {group: sent_ns for group, sent_ns in self._group_sent.items() if now_ns - sent_ns < DAY_NS}
+            self._group_sent = recent | {(key, notification.group): now_ns}
+            self._health[key] = replace(self._health.get(key, Health()), success_ns=now_ns, failures=0, retry_ns=0)
+        return True
+
+    def _reason(self, alert: Alert, receiver: Receiver, now_ns: int) -> Reason | None:
+        return due(alert, self._sent.get((receiver.key, (alert.rule, alert.labels))), receiver, now_ns)
+
+    def _message(
+        self, receiver: Receiver, group: Labels, members: Sequence[tuple[Item, Reason | None]], now_ns: int
+    ) -> Notification | None:
+        reasons = [reason for _, reason in members if reason]
+        last_ns = self._group_sent.get((receiver.key, group))
+        if not reasons or (last_ns is not None and now_ns - last_ns < receiver.group_interval_ns):
+            return None
+        items = tuple(item for item, _ in members)
+        reason = min(reasons, key=list(Reason).index)
+        return Notification(receiver, group, reason, tuple(item.alert for item in items), items[:MAX_ALERTS])
+
+    def _failed(self, key: str, error: Exception) -> None:
+        said = str(error) if isinstance(error, Rejected | Unavailable) else type(error).__name__
+        now_ns = self._clock()
+        with self._lock:
+            last = self._health.get(key, Health())
+            rest_ns = min(REST_NS << min(last.failures, 10), MAX_REST_NS)
+            if isinstance(error, Rejected):
+                rest_ns = MAX_REST_NS
+            elif isinstance(error, Unavailable):
+                rest_ns = max(rest_ns, min(int(error.retry_after * SECOND), HOUR))
+            self._health[key] = replace(
+                last, failure_ns=now_ns, error=self._scrub(said), failures=last.failures + 1, retry_ns=now_ns + rest_ns
+            )
+        log.warning("notification_failed", receiver=key, error=said, failures=last.failures + 1)
+
+
+def _pause(error: Exception) -> bool | float:
+    """Seconds until the second attempt; what asks for a longer pause gets it between evaluations."""
+    return error.retry_after if isinstance(error, Unavailable) and error.retry_after <= 2 else False
+
+
+def in_batches(messages: Iterable[Notification]) -> Mapping[str, list[Notification]]:
+    """Messages by key of their receiver."""
+    batches: defaultdict[str, list[Notification]] = defaultdict(list)
+    for message in messages:
+        batches[message.receiver.key].append(message)
+    return batches

@@ -1,0 +1,252 @@
+"""The clock of alerting: measure every rule, step its alerts, save them, tell who is due, record what was told."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from collector.alerts.dispatch import Dispatch, in_batches
+from collector.alerts.ledger import DAY_NS, Key, Ledger, Silence
+from collector.alerts.notify import Item, Notification, Scrub, describe
+from collector.alerts.recorder import Evaluation, Recorder
+from collector.alerts.rulefile import RuleBook
+from collector.alerts.rules import MEASURES, Condition, Rule
+from collector.alerts.state import Alert, Sample, State, labels_of, step
+from collector.filters import HOUR
+
+if TYPE_CHECKING:
+    from collector.store import Store
+
+INTERVAL_S = 15.0
+CLOSE_S = 5.0
+MAX_LABEL_SETS = 1000  # with an alert, of one rule
+
+log = structlog.get_logger()
+
+Where = Mapping[str, list[str] | str | bool]
+
+
+class Measuring(Protocol):
+    """Samples of one measure over `start_ns` ≤ time < `end_ns`, one for each label set: collector.measures.measure."""
+
+    def __call__(
+        self, store: Store, measure: str, where: Where, by: Sequence[str], start_ns: int, end_ns: int
+    ) -> list[Sample]: ...
+
+
+class Engine:
+    """Evaluates the rules of a book. `evaluate` and `deliver` are all the work; `run` calls them in time.
+
+    `evaluate` is for one thread at a time. What public attributes hold is replaced, never changed, so any thread may
+    read it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        book: RuleBook,
+        measure: Measuring,
+        notify: Callable[[Notification], None],
+        *,
+        scrub: Scrub,
+        dashboard_url: str = "",
+        clock: Callable[[], int] = time.time_ns,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        self.book = book
+        self.clock = clock
+        self.ledger = Ledger(store)
+        self.dispatch = Dispatch(self.ledger, notify, scrub, clock)
+        self.evaluated_ns = 0
+        self.error = ""  # of the last evaluation as a whole
+        self.evaluations: Mapping[str, Evaluation] = {}
+        self.alerts: Mapping[Key, Alert] = self.ledger.alerts()
+        self.items: Mapping[Key, Item] = {}
+        self.silences: Sequence[Silence] = self.ledger.silences(clock())
+        self._store = store
+        self._measure = measure
+        self._scrub = scrub
+        self._dashboard_url = dashboard_url
+        self._interval_s = interval_s
+        # Also those that left the file and still have alerts: a resolution has the labels of its firing.
+        self._rules = {rule.name: rule for rule in book.file.rules}
+        self._recorder = Recorder()
+        self._pruned_ns = 0
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._stop = asyncio.Event()
+        self._evaluating = asyncio.Lock()
+        self.ledger.close_history(clock())
+
+    def evaluate(self, now_ns: int) -> list[Notification]:
+        """Evaluates every rule; what it changed is saved when this returns. Gives the messages that are due."""
+        if self.book.refresh():
+            self._take_rules()
+        evaluations = {}
+        alerts: dict[Key, Alert] = {}
+        left: defaultdict[str, dict[Key, Alert]] = defaultdict(dict)
+        for key, alert in self.alerts.items():
+            left[key[0]][key] = alert
+        for rule in self.book.file.rules:
+            evaluations[rule.name], stepped = self._evaluate_rule(rule, left.pop(rule.name, {}), now_ns)
+            alerts |= stepped
+        for orphans in left.values():
+            alerts |= {key: _retired(alert, now_ns) for key, alert in orphans.items() if alert.fired_ns}
+        items = {key: self._describe(alert) for key, alert in alerts.items()}
+        current = {key: alert for key, alert in alerts.items() if not self._settled(alert, now_ns)}
+        self._save(items, current, evaluations, now_ns)
+        self.silences = self.ledger.silences(now_ns)
+        self.items = {key: items[key] for key in current}
+        self.evaluations, self.alerts, self.evaluated_ns = evaluations, current, now_ns
+        return self._due(now_ns)
+
+    def deliver(self, messages: Sequence[Notification]) -> None:
+        """Sends the messages of one receiver until one fails; that and the rest will be due again."""
+        for message in messages:
+            if not self.dispatch.deliver(message):
+                return
+
+    async def run(self) -> None:
+        """Evaluates every interval until `close`. What blocks runs in threads."""
+        loop = asyncio.get_running_loop()
+        while not self._stop.is_set():
+            started = loop.time()
+            async with self._evaluating:
+                for key, messages in in_batches(await asyncio.to_thread(self._evaluate_safely)).items():
+                    self._busy[key] = asyncio.create_task(self._deliver(key, messages))
+            try:
+                await asyncio.wait_for(self._stop.wait(), max(0.0, self._interval_s - (loop.time() - started)))
+            except TimeoutError:
+                continue
+
+    async def close(self) -> None:
+        """Stops evaluating, and waits a while for what is under way; messages not sent are due after a restart."""
+        self._stop.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S), self._evaluating:
+                await asyncio.gather(*self._busy.values())
+
+    def silenced(self, alert: Alert, now_ns: int) -> bool:
+        """Whether somebody asked not to be told about this alert now."""
+        return any(silence.mutes(alert, now_ns) for silence in self.silences)
+
+    async def _deliver(self, key: str, messages: Sequence[Notification]) -> None:
+        try:
+            await asyncio.to_thread(self.deliver, messages)
+        except Exception as error:  # what was sent could not be recorded: it is sent again rather than lost
+            log.error("notification_not_recorded", receiver=key, error=self._scrub(f"{type(error).__name__}: {error}"))
+        finally:
+            del self._busy[key]
+
+    def _evaluate_safely(self) -> list[Notification]:
+        try:
+            messages = self.evaluate(self.clock())
+        except Exception as error:  # such as a store that is busy: the next evaluation starts from what was saved
+            self.error = self._scrub(f"{type(error).__name__}: {error}")
+            log.error("alerts_not_evaluated", error=self.error)
+            return []
+        self.error = ""
+        return messages
+
+    def _take_rules(self) -> None:
+        in_use = {rule for rule, _ in self.alerts}
+        kept = {name: rule for name, rule in self._rules.items() if name in in_use}
+        self._rules = kept | {rule.name: rule for rule in self.book.file.rules}
+        self.dispatch.forgive()
+        log.info("rules_loaded", path=self.book.file.path, rules=len(self.book.file.rules))
+
+    def _evaluate_rule(self, rule: Rule, mine: Mapping[Key, Alert], now_ns: int) -> tuple[Evaluation, dict[Key, Alert]]:
+        """A rule that fails keeps its alerts as they are, and stops no other."""
+        started = time.perf_counter()
+        try:
+            found = {(rule.name, labels_of(sample.labels)): sample for sample in self._samples(rule, now_ns)}
+        except Exception as error:
+            said = self._scrub(f"{type(error).__name__}: {error}")
+            log.warning("rule_failed", rule=rule.name, error=said)
+            return replace(self.evaluations.get(rule.name, Evaluation(rule)), rule=rule, error=said), dict(mine)
+        keys = dict.fromkeys((*mine, *found))
+        stepped = {key: step(mine.get(key), rule, found.get(key), now_ns) for key in keys}
+        alerts = {key: alert for key, alert in stepped.items() if alert is not None}
+        excess = ""
+        if len(alerts) > MAX_LABEL_SETS:
+            excess = f"{len(alerts)} label sets have an alert, {MAX_LABEL_SETS} are kept; group by fewer dimensions"
+            alerts = dict(list(alerts.items())[:MAX_LABEL_SETS])
+        took_ms = (time.perf_counter() - started) * 1000
+        return Evaluation(rule, tuple(found.values()), now_ns, took_ms, excess), alerts
+
+    def _samples(self, rule: Rule, now_ns: int) -> list[Sample]:
+        start_ns = now_ns - rule.window_ns
+        samples = self._measured(rule, start_ns, now_ns)
+        previous_ns = rule.condition.previous_ns
+        if not previous_ns:
+            return samples
+        scale = rule.window_ns / previous_ns if MEASURES[rule.measure].grows else 1.0
+        earlier = {
+            labels_of(one.labels): one.value * scale
+            for one in self._measured(rule, start_ns - previous_ns, start_ns)
+            if one.value is not None
+        }
+        return [replace(one, baseline=earlier.get(labels_of(one.labels))) for one in samples]
+
+    def _measured(self, rule: Rule, start_ns: int, end_ns: int) -> list[Sample]:
+        samples = self._measure(self._store, rule.measure, rule.where, rule.by, start_ns, end_ns)
+        return [one if one.value is None or math.isfinite(one.value) else replace(one, value=None) for one in samples]
+
+    def _describe(self, alert: Alert) -> Item:
+        rule = self._rules.get(alert.rule) or replace(_GONE, name=alert.rule)
+        return describe(rule, alert, scrub=self._scrub, dashboard_url=self._dashboard_url)
+
+    def _settled(self, alert: Alert, now_ns: int) -> bool:
+        """Resolved, and everybody knows; a receiver that fails for a day is not waited for."""
+        if alert.state is not State.INACTIVE or self._busy:  # a message on its way may say that it fires
+            return False
+        return now_ns - alert.resolved_ns > DAY_NS or not self.dispatch.awaited(alert, self.book.file.receivers, now_ns)
+
+    def _save(
+        self,
+        items: Mapping[Key, Item],
+        current: Mapping[Key, Alert],
+        evaluations: Mapping[str, Evaluation],
+        now_ns: int,
+    ) -> None:
+        """History first: were it last, a crash in between would leave a resolved firing open for ever."""
+        turned = [item for key, item in items.items() if _turned(self.alerts.get(key), item.alert)]
+        self.ledger.record_history((item.alert, item.labels["severity"], item.summary) for item in turned)
+        gone = self.alerts.keys() - current.keys()
+        self.ledger.save([alert for key, alert in current.items() if self.alerts.get(key) != alert], gone)
+        self.dispatch.forget(gone)
+        self.ledger.record_samples(self._recorder.rows(evaluations.values(), current, now_ns))
+        if now_ns - self._pruned_ns >= HOUR:
+            self.ledger.prune(now_ns)
+            self._pruned_ns = now_ns
+
+    def _due(self, now_ns: int) -> list[Notification]:
+        told = []
+        for item in self.items.values():
+            rule = self._rules.get(item.alert.rule)
+            told.append((item, () if rule is None or self.silenced(item.alert, now_ns) else rule.notify))
+        idle = [receiver for receiver in self.book.file.receivers if receiver.key not in self._busy]
+        messages = self.dispatch.due(told, idle, now_ns)
+        return [replace(message, dashboard_url=self._dashboard_url) for message in messages]
+
+
+# What is said of an alert whose rule left the file while the collector was stopped.
+_GONE = Rule("", "errors", Condition("", ">", 0), {}, summary="its rule was removed")
+
+
+def _retired(alert: Alert, now_ns: int) -> Alert:
+    """The alert of a rule that left the file."""
+    return replace(alert, state=State.INACTIVE, resolved_ns=alert.resolved_ns or now_ns)
+
+
+def _turned(before: Alert | None, after: Alert) -> bool:
+    """Whether a firing began or ended."""
+    was = (before.fired_ns, before.resolved_ns) if before else (0, 0)
+    return was != (after.fired_ns, after.resolved_ns)

@@ -1,0 +1,191 @@
+"""What alerting keeps in the store: the tables of schemas/alerts.sql as types. All SQL of alerting is here.
+
+However many rows a method writes, they travel as one JSON parameter of one statement, and so in one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from collector.alerts.state import Alert, Labels, Sent, State
+from collector.batch import ALERTS_DDL, tables_of
+
+if TYPE_CHECKING:
+    from collector.store import Store
+
+Key = tuple[str, Labels]  # of an alert: rule and label set
+
+DAY_NS = 86_400 * 10**9
+KEEP_SAMPLES_NS = 7 * DAY_NS
+KEEP_HISTORY_NS = 90 * DAY_NS
+
+# Table → column → type, as from_json wants it.
+_SHAPES = {
+    table: {name: kind for name, kind in columns.items() if name != "primary"}  # primary key (…) is no column
+    for table, columns in tables_of(ALERTS_DDL).items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Alerts of `rule` (empty: of all) that have these labels are not told between the two times."""
+
+    id: str
+    rule: str
+    labels: Labels
+    author: str
+    reason: str
+    starts_ns: int
+    ends_ns: int
+
+    def mutes(self, alert: Alert, now_ns: int) -> bool:
+        """Whether receivers are spared this alert now."""
+        if not self.starts_ns <= now_ns < self.ends_ns:
+            return False
+        return self.rule in ("", alert.rule) and set(self.labels) <= set(alert.labels)
+
+
+class Ledger:
+    """The tables of alerting in one store. Any thread may call it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def alerts(self) -> dict[Key, Alert]:
+        """All alerts that were saved."""
+        rows = self._store.rows("select * from alerts")
+        return {(row["rule"], labels_from(row["labels"])): _alert(row) for row in rows}
+
+    def save(self, changed: Iterable[Alert], gone: Iterable[Key]) -> None:
+        """Makes the saved alerts those that the engine has; what was told about those that are gone goes too."""
+        self._put("alerts", [{**asdict(alert), "labels": labels_text(alert.labels)} for alert in changed])
+        keys = {"keys": [rule + "\n" + labels_text(labels) for rule, labels in gone]}
+        if keys["keys"]:
+            these = "rule || chr(10) || labels in (select unnest($keys))"
+            self._store.execute(f"delete from alert_notifications where {these}", keys)
+            self._store.execute(f"delete from alerts where {these}", keys)
+
+    def sent(self) -> dict[tuple[str, Key], Sent]:
+        """What each receiver (by its key) was last told about each alert."""
+        rows = self._store.rows("select * from alert_notifications")
+        return {
+            (row["receiver"], (row["rule"], labels_from(row["labels"]))): Sent(
+                row["fired_ns"], row["resolved"], row["sent_ns"]
+            )
+            for row in rows
+        }
+
+    def record_sent(self, receiver: str, sent: Mapping[Key, Sent]) -> None:
+        """Notes what a receiver has been told. To be called only after it was."""
+        self._put(
+            "alert_notifications",
+            [
+                {"receiver": receiver, "rule": rule, "labels": labels_text(labels), **asdict(one)}
+                for (rule, labels), one in sent.items()
+            ],
+        )
+
+    def record_history(self, rows: Iterable[tuple[Alert, str, str]]) -> None:
+        """Writes firings, with severity and summary; the same firing again replaces what was written."""
+        self._put(
+            "alert_history",
+            [
+                {
+                    "rule": alert.rule,
+                    "labels": labels_text(alert.labels),
+                    "fired_ns": alert.fired_ns,
+                    "resolved_ns": alert.resolved_ns,
+                    "severity": severity,
+                    "value": alert.value,
+                    "threshold": alert.threshold,
+                    "summary": summary,
+                }
+                for alert, severity, summary in rows
+            ],
+        )
+
+    def close_history(self, now_ns: int) -> None:
+        """Ends the firings whose alert is gone: a crash fell between the two writes."""
+        self._store.execute(
+            """update alert_history h set resolved_ns = $now where resolved_ns = 0 and not exists
+               (from alerts a where a.rule = h.rule and a.labels = h.labels and a.fired_ns = h.fired_ns)""",
+            {"now": now_ns},
+        )
+
+    def history(self, since_ns: int, limit: int) -> list[dict[str, Any]]:
+        """Firings that lasted beyond `since_ns`, newest first."""
+        return self._store.rows(
+            """from alert_history where resolved_ns = 0 or resolved_ns >= $since
+               order by fired_ns desc, rule, labels limit $limit""",
+            {"since": since_ns, "limit": limit},
+        )
+
+    def record_samples(self, rows: Collection[Mapping[str, Any]]) -> None:
+        """Appends values of rules, as columns of alert_samples."""
+        self._put("alert_samples", rows)
+
+    def samples(self, rule: str, start_ns: int, end_ns: int, limit: int) -> list[dict[str, Any]]:
+        """The newest values of a rule in a period, oldest first."""
+        return self._store.rows(
+            """from (from alert_samples where rule = $rule and time_ns >= $start and time_ns < $end
+               order by time_ns desc limit $limit) order by time_ns, labels""",
+            {"rule": rule, "start": start_ns, "end": end_ns, "limit": limit},
+        )
+
+    def silences(self, now_ns: int) -> list[Silence]:
+        """Those that have not ended."""
+        rows = self._store.rows("from alert_silences where ends_ns > $now order by ends_ns", {"now": now_ns})
+        return [Silence(**{**row, "labels": labels_from(row["labels"])}) for row in rows]
+
+    def add_silence(self, silence: Silence) -> None:
+        """Notes a silence under its id."""
+        self._store.execute(
+            "insert into alert_silences values ($id, $rule, $labels, $author, $reason, $starts_ns, $ends_ns)",
+            {**asdict(silence), "labels": labels_text(silence.labels)},
+        )
+
+    def end_silence(self, id: str, now_ns: int) -> None:
+        """Ends a silence now; it stays readable in the table."""
+        self._store.execute(
+            "update alert_silences set ends_ns = $now where id = $id and ends_ns > $now", {"id": id, "now": now_ns}
+        )
+
+    def prune(self, now_ns: int) -> None:
+        """Removes what no page shows any more."""
+        self._store.execute("delete from alert_samples where time_ns < $before", {"before": now_ns - KEEP_SAMPLES_NS})
+        before = {"before": now_ns - KEEP_HISTORY_NS}
+        self._store.execute("delete from alert_history where resolved_ns > 0 and resolved_ns < $before", before)
+        self._store.execute("delete from alert_silences where ends_ns < $before", before)
+
+    def _put(self, table: str, rows: Collection[Mapping[str, Any]]) -> None:
+        if not rows:
+            return
+        shape = json.dumps([_SHAPES[table]])
+        verb = "insert" if table == "alert_samples" else "insert or replace"
+        self._store.execute(
+            f"{verb} into {table} by name select unnest(from_json($rows, '{shape}'), recursive := true)",
+            {"rows": json.dumps(rows, ensure_ascii=False)},
+        )
+
+
+def new_id() -> str:
+    """An id for a silence that nobody can guess."""
+    return secrets.token_hex(8)
+
+
+def labels_text(labels: Labels) -> str:
+    """Labels as they are stored: a JSON object with sorted keys."""
+    return json.dumps(dict(labels), ensure_ascii=False, sort_keys=True)
+
+
+def labels_from(text: str) -> Labels:
+    """The reverse of `labels_text`."""
+    return tuple(sorted(json.loads(text).items()))
+
+
+def _alert(row: Mapping[str, Any]) -> Alert:
+    return Alert(**{**row, "labels": labels_from(row["labels"]), "state": State(row["state"])})

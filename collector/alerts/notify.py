@@ -1,0 +1,251 @@
+"""From alerts to messages: what a notification says (pure), and the two ways to send it.
+
+A webhook gets Alertmanager's JSON, version 4, so that receivers made for Alertmanager work; everything else goes by
+Apprise. Labels come from agents and are hostile: in sentences they can neither mention anybody nor start a line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from collector.alerts import summary
+from collector.alerts.rules import MEASURES, Receiver, Rule
+from collector.alerts.state import Alert, Labels, Reason, State
+from collector.errors import Rejected, Unavailable
+from collector.filters import rfc3339
+
+MAX_ALERTS = 100  # in one message; further ones are counted
+TIMEOUT_S = 5.0
+NEVER = "0001-01-01T00:00:00Z"  # Alertmanager's endsAt of an alert that still fires
+
+Scrub = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One alert in words: everything that is told or shown of it, without secrets."""
+
+    alert: Alert
+    labels: Mapping[str, str]
+    summary: str
+    description: str
+    link: str  # into the dashboard; empty where its address is not known
+
+    @property
+    def firing(self) -> bool:
+        return self.alert.state is State.FIRING
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One message to one receiver about the alerts of one group. `items` are the first of `alerts`."""
+
+    receiver: Receiver
+    group: Labels
+    reason: Reason
+    alerts: tuple[Alert, ...]
+    items: tuple[Item, ...]
+    dashboard_url: str = ""
+
+    @property
+    def status(self) -> str:
+        return "firing" if any(alert.state is State.FIRING for alert in self.alerts) else "resolved"
+
+
+def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "") -> Item:
+    """The words for an alert. `scrub` takes secrets out of a text."""
+    shown = {name: _plain(scrub(value)) for name, value in alert.labels}
+    values = {
+        **shown,
+        "value": alert.value,
+        "threshold": alert.threshold,
+        "calls": alert.calls,
+        "name": rule.name,
+        "severity": rule.severity,
+    }
+    text = summary.render(rule.summary, values) if rule.summary else _default_summary(rule, alert, shown)
+    return Item(
+        alert=alert,
+        labels=labels(rule, alert, scrub),
+        summary=scrub(" ".join(text.split())),
+        description=scrub(summary.render(rule.description, values)),
+        link=_link(rule, alert, {name: scrub(value) for name, value in alert.labels}, dashboard_url),
+    )
+
+
+def labels(rule: Rule, alert: Alert, scrub: Scrub) -> dict[str, str]:
+    """All labels as receivers see them. An event's own severity steps aside for the rule's."""
+    own = {"event_severity" if name == "severity" else name: scrub(value) for name, value in alert.labels}
+    return {**own, **(rule.labels or {}), "alertname": rule.name, "severity": rule.severity}
+
+
+def group_of(item_labels: Mapping[str, str], receiver: Receiver) -> Labels:
+    """The labels that an alert shares with the others of its message."""
+    names = ["alertname" if name == "name" else name for name in receiver.group_by]
+    return tuple((name, item_labels.get(name, "")) for name in names)
+
+
+def alertmanager(notification: Notification) -> dict[str, Any]:
+    """The notification as Alertmanager's webhook JSON, version 4."""
+    items = notification.items
+    annotations = [_annotations(item) for item in items]
+    group = dict(notification.group)
+    return {
+        "version": "4",
+        "groupKey": "{}:{" + ", ".join(f"{name}={json.dumps(value)}" for name, value in notification.group) + "}",
+        "truncatedAlerts": len(notification.alerts) - len(items),
+        "status": notification.status,
+        "receiver": notification.receiver.name,
+        "groupLabels": group,
+        "commonLabels": _common([item.labels for item in items]),
+        "commonAnnotations": _common(annotations),
+        "externalURL": notification.dashboard_url,
+        "alerts": [
+            {
+                "status": "firing" if item.firing else "resolved",
+                "labels": item.labels,
+                "annotations": words,
+                "startsAt": rfc3339(item.alert.fired_ns),
+                "endsAt": NEVER if item.firing else rfc3339(item.alert.resolved_ns),
+                "generatorURL": item.link,
+                "fingerprint": _fingerprint(item.labels),
+            }
+            for item, words in zip(items, annotations, strict=True)
+        ],
+    }
+
+
+def text(notification: Notification) -> tuple[str, str]:
+    """The notification as title and body for people."""
+    items = notification.items
+    firing = [item for item in items if item.firing]
+    group = ", ".join(_plain(value) for _, value in notification.group if value)
+    title = f"{notification.status}: {group or 'alerts'}" + (f" ({len(notification.alerts)})" if len(items) > 1 else "")
+    parts = []
+    for item in (*firing, *(item for item in items if not item.firing)):
+        words = [f"{'firing' if item.firing else 'resolved'} [{item.labels['severity']}]: {item.summary}"]
+        words += [item.description] if item.firing and item.description else []
+        words += [item.link] if item.link else []
+        parts.append("\n".join(words))
+    if len(notification.alerts) > len(items):
+        parts.append(f"and {len(notification.alerts) - len(items)} more")
+    return title, "\n\n".join(parts)
+
+
+def send(notification: Notification) -> None:
+    """Tells the receiver. Raises Unavailable where trying again may help, else Rejected, and nothing else."""
+    if notification.receiver.webhook:
+        _post(notification.receiver.address, alertmanager(notification))
+    else:
+        _apprise(notification.receiver.address, *text(notification), firing=notification.status == "firing")
+
+
+def _post(address: str, payload: Mapping[str, object]) -> None:
+    import httpx  # 10 MiB, for who has a webhook
+
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO lines hold the address, which is often the secret
+    try:
+        answer = httpx.post(address, json=payload, timeout=TIMEOUT_S)
+    except httpx.TransportError as error:
+        raise Unavailable(f"cannot be reached: {type(error).__name__}") from None
+    except (httpx.InvalidURL, ValueError):
+        raise Rejected("the address is not one that can be posted to") from None
+    if answer.is_success:
+        return
+    if answer.status_code in (408, 425, 429) or answer.status_code >= 500:
+        raise Unavailable(f"answered {answer.status_code}", _seconds(answer.headers.get("Retry-After", "")))
+    raise Rejected(f"answered {answer.status_code}")
+
+
+def _apprise(address: str, title: str, body: str, *, firing: bool) -> None:
+    from apprise import Apprise, NotifyFormat, NotifyType  # 35 MiB with its services
+
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its lines may hold the address
+    channel = Apprise()
+    if not channel.add(address):
+        raise Rejected("Apprise does not know this address")
+    kind = NotifyType.WARNING if firing else NotifyType.SUCCESS
+    try:
+        sent = channel.notify(
+            body=body, title=title, notify_type=kind, body_format=NotifyFormat.TEXT, timeout=2 * TIMEOUT_S
+        )
+    except Exception as error:  # a plug-in of Apprise that fails must not look like a failure of ours
+        raise Unavailable(f"Apprise failed: {type(error).__name__}") from None
+    if not sent:
+        raise Unavailable("was not taken by the service; Apprise does not say why")
+
+
+def _default_summary(rule: Rule, alert: Alert, shown: Mapping[str, str]) -> str:
+    value = format_value(rule.measure, alert.value)
+    where = ", ".join(f"{name} {value}" for name, value in shown.items() if value)
+    return f"{rule.name}: {rule.measure} {value}, condition {rule.condition.text}" + (f" ({where})" if where else "")
+
+
+def format_value(measure: str, value: float) -> str:
+    """A measure's value for people: "34 %", "12 min", "850 ms", "7"."""
+    unit = MEASURES[measure].unit
+    if unit == "share":
+        return summary.percent(value)
+    if unit == "s":
+        return summary.duration(value)
+    return summary.number(value) + (" ms" if unit == "ms" else "")
+
+
+def _link(rule: Rule, alert: Alert, own: Mapping[str, str], dashboard_url: str) -> str:
+    """The page with the evidence: the session, else the errors that the rule counted while it held."""
+    if not dashboard_url:
+        return ""
+    if "session" in own:
+        page, query = "session", {name: own[name] for name in ("session", "service") if name in own}
+    else:
+        page = "errors"
+        end_ns = alert.resolved_ns or alert.last_seen_ns
+        query = {name: _filter(value) for name, value in (*rule.where.items(), *own.items())}
+        query |= {"from": rfc3339(alert.since_ns - rule.window_ns), "to": rfc3339(end_ns)}
+    return f"{dashboard_url.rstrip('/')}/{page}?{urlencode(query)}"
+
+
+def _filter(value: Sequence[str] | str | bool) -> str:
+    """In the grammar of the query API, where a comma separates values."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    values = [value] if isinstance(value, str) else value
+    return ",".join(re.sub(r"([\\,])", r"\\\1", one) for one in values)
+
+
+def _plain(value: str) -> str:
+    """A label inside a sentence: one line, bounded, and with nothing that chat services read as a mention."""
+    calm = re.sub(r"@|<(?=!)", "\\g<0>\u200b", re.sub(r"[\x00-\x1f\x7f\u2028\u2029]+", " ", value))
+    return calm if len(calm) <= 200 else calm[:199] + "…"
+
+
+def _annotations(item: Item) -> dict[str, str]:
+    words = {
+        "summary": item.summary,
+        "description": item.description,
+        "link": item.link,
+        "value": f"{item.alert.value:g}",
+    }
+    return {name: value for name, value in words.items() if value}
+
+
+def _common(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """What all rows agree in."""
+    first, *others = rows
+    return {name: value for name, value in first.items() if all(row.get(name) == value for row in others)}
+
+
+def _fingerprint(item_labels: Mapping[str, str]) -> str:
+    return hashlib.blake2b(json.dumps(item_labels, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _seconds(retry_after: str) -> float:
+    """Retry-After in seconds; its date form is rare and read as the default."""
+    return float(retry_after) if re.fullmatch(r"\d{1,6}", retry_after) else 1.0

@@ -1,0 +1,360 @@
+"""Reads `alerts.yaml`, again when it changes, and names every mistake at once: line, rule, field, value and remedy.
+
+Three passes, each on what the one before let through: YAML, schemas/rules.schema.json, and what a schema cannot say
+(names that must exist, numbers that must fit their measure). jsonschema is imported only for files of users: it costs
+10 MiB, and tests/test_alert_rules.py proves the file that comes with the program.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from collector.alerts import summary
+from collector.alerts.rules import RuleFile, contradicts, parse_condition, receivers_of, rule_of
+from collector.filters import BY_NAME, BadParameter, duration_ns, terms_of_rule
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 20
+MAX_NODES = 50_000  # aliases counted as often as they are used: YAML's "billion laughs" ends here
+
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mistake:
+    """One thing to mend in a rule file. `rule` and `field` are empty where the mistake is in none."""
+
+    line: int
+    rule: str
+    field: str
+    value: str
+    message: str
+
+    def __str__(self) -> str:
+        place = ", ".join(part for part in (self.rule, f"field {self.field!r}" if self.field else "") if part)
+        value = f"{self.value}: " if self.value else ""
+        return f"{self.line}: {place + ': ' if place else ''}{value}{self.message}"
+
+
+class RuleError(ValueError):
+    """A rule file cannot be used; the text has one mistake a line, as `path:line: …`."""
+
+    def __init__(self, path: str, mistakes: Sequence[Mistake]) -> None:
+        self.path = path
+        self.mistakes = tuple(sorted(set(mistakes)))
+        super().__init__("\n".join(f"{path}:{mistake}" for mistake in self.mistakes))
+
+
+def load_rules(path: Path, dimensions: Collection[str] = ()) -> RuleFile:
+    """The rules of a file. `dimensions` (MISSTEP_DIMENSIONS) are allowed beside the built-in ones. Raises RuleError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleError(str(path), [Mistake(1, "", "", "", f"cannot be read: {error}")]) from None
+    return parse_rules(text, str(path), dimensions)
+
+
+def default_rules() -> RuleFile:
+    """The rules that come with the program, for who has no `alerts.yaml`."""
+    return _build({}, {}, "rules.default.yaml")
+
+
+def parse_rules(text: str, path: str = "alerts.yaml", dimensions: Collection[str] = ()) -> RuleFile:
+    """The same from text. Raises RuleError with every mistake."""
+    document = _Document()
+    data = document.read(text)
+    if document.mistakes:
+        raise RuleError(path, document.mistakes)
+    document.check_schema(data)
+    known = (*BY_NAME, *dimensions)
+    if isinstance(data, dict):
+        for at, message in _meaning(data, document.bad, known):
+            document.add(at, message)
+    if document.mistakes:
+        raise RuleError(path, document.mistakes)
+    return _build(data, document.lines, path)
+
+
+def _build(data: dict[str, Any], lines: dict[Place, int], path: str) -> RuleFile:
+    names = tuple(data.get("receivers", {}))
+    receivers = tuple(each for name in names for each in receivers_of(name, data["receivers"][name]))
+    own = data.get("rules")
+    raws = enumerate(_defaults() if own is None else own)
+    rules = tuple(rule_of(raw, lines.get(("rules", i), 0), names) for i, raw in raws)
+    return RuleFile(path, rules, receivers)
+
+
+def _defaults() -> list[dict[str, Any]]:
+    text = resources.files("schemas").joinpath("rules.default.yaml").read_text(encoding="utf-8")
+    rules: list[dict[str, Any]] = yaml.safe_load(text)["rules"]
+    return rules
+
+
+class RuleBook:
+    """The rules in force: the user's file, else the default ones. A broken file changes nothing and is remembered."""
+
+    def __init__(self, path: Path | None, dimensions: Collection[str] = ()) -> None:
+        self.path = path
+        self.dimensions = tuple(dimensions)
+        self.file = default_rules()
+        self.error: RuleError | None = None
+        self._read: tuple[int, int] | None = None
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Reads the file again if it changed; true if other rules are in force now."""
+        version = self._version()
+        if version == self._read:
+            return False
+        self._read = version
+        try:
+            self.file = load_rules(self.path, self.dimensions) if self.path and version else default_rules()
+        except RuleError as error:
+            self.error = error
+            return False
+        self.error = None
+        return True
+
+    def _version(self) -> tuple[int, int] | None:
+        try:
+            stat = self.path.stat() if self.path else None
+        except OSError:
+            return None
+        return (stat.st_mtime_ns, stat.st_size) if stat else None
+
+
+class _Document:
+    """One YAML text, the line of each of its parts, and the mistakes found so far."""
+
+    def __init__(self) -> None:
+        self.lines: dict[Place, int] = {}
+        self.mistakes: list[Mistake] = []
+        self.bad: set[Place] = set()  # rules and receivers that the schema refused: their meaning is not looked at
+        self._data: Any = None
+        self._nodes = 0
+
+    def read(self, text: str) -> Any:
+        if len(text) > MAX_BYTES:
+            self.add((), f"is larger than {MAX_BYTES >> 20} MiB; rules are at most that")
+            return None
+        try:
+            loader = yaml.SafeLoader(text)
+            node = loader.get_single_node()
+            if node is None:
+                self.add((), "is empty; write rules: followed by a list")
+            elif not self._index(node, ()):
+                self._data = loader.construct_document(node)
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else 1
+            self.mistakes.append(Mistake(line, "", "", "", f"is not YAML: {error.problem}"))
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            self.add((), f"is not YAML that can be read: {type(error).__name__}")
+        return self._data
+
+    def _index(self, node: yaml.Node, at: Place) -> bool:
+        """Notes the lines of a node and all below it; true where something in it must not be constructed."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            if self._nodes == MAX_NODES + 1:
+                self.add((), f"has more than {MAX_NODES} parts; use fewer aliases")
+            return True
+        if len(at) > MAX_DEPTH:
+            self.add((), f"is nested more than {MAX_DEPTH} deep")
+            return True
+        self.lines.setdefault(at, node.start_mark.line + 1)
+        if isinstance(node, yaml.SequenceNode):
+            refused = [self._index(item, (*at, i)) for i, item in enumerate(node.value)]
+            return any(refused)
+        if not isinstance(node, yaml.MappingNode):
+            return False
+        found = False
+        seen: Counter[str] = Counter()
+        for key, value in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
+                self.mistakes.append(Mistake(line, "", "", _shown(name), "a key must be text; put it in quotes"))
+                found = True
+                continue
+            seen[name] += 1
+            if seen[name] == 2:
+                self.mistakes.append(Mistake(line, "", name, "", "is written twice; keep one"))
+            self.lines[(*at, name)] = line
+            found |= self._index(value, (*at, name))
+        return found
+
+    def check_schema(self, data: Any) -> None:
+        from jsonschema import Draft202012Validator
+
+        for error in Draft202012Validator(_schema()).iter_errors(data):
+            at: Place = tuple(error.absolute_path)
+            self.bad.add(at[:2])
+            if error.validator == "additionalProperties" and isinstance(error.instance, dict):
+                known = list(error.schema["properties"])
+                for name in error.instance.keys() - set(known):
+                    self.add((*at, name), f"is not known here{_suggestion(name, known)}", shown=False)
+            elif error.validator == "required" and "errorMessage" not in error.schema:
+                for name in [name for name in error.validator_value if name not in error.instance]:
+                    self.add((*at, name), "is missing", shown=False)
+            else:
+                self.add(at, _remedy(error))
+
+    def add(self, at: Place, message: str, *, shown: bool = True) -> None:
+        """Notes a mistake at a place of the document, on the nearest line that is known."""
+        near = at
+        while near and near not in self.lines:
+            near = near[:-1]
+        value = self._at(at) if shown and len(at) > 2 else None
+        owner, rest = self._owner(at)
+        field = ".".join(str(part + 1) if isinstance(part, int) else part for part in rest)
+        self.mistakes.append(Mistake(self.lines.get(near, 1), owner, field, _shown(value), message))
+
+    def _owner(self, at: Place) -> tuple[str, Place]:
+        if len(at) > 1 and at[0] == "receivers":
+            return f"receiver {at[1]!r}", at[2:]
+        if len(at) > 1 and at[0] == "rules" and isinstance(at[1], int):
+            raw = self._at(at[:2])
+            name = raw.get("name") if isinstance(raw, dict) else None
+            return f"rule {name!r}" if isinstance(name, str) else f"rule {at[1] + 1}", at[2:]
+        return "", at
+
+    def _at(self, at: Place) -> Any:
+        here = self._data
+        for part in at:
+            try:
+                here = here[part]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return here
+
+
+def _remedy(error: Any) -> str:
+    """What to write instead, from the schema's own words where it has some."""
+    if "errorMessage" in error.schema:
+        return str(error.schema["errorMessage"])
+    if error.validator == "enum":
+        values = [str(value) for value in error.validator_value]
+        return f"is none of {', '.join(values)}{_suggestion(str(error.instance), values)}"
+    if error.validator == "type":
+        words = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number"}
+        return f"must be {words.get(error.validator_value, error.validator_value)}"
+    words = {
+        "maxLength": "is longer than {} characters",
+        "maxItems": "has more than {} items",
+        "minItems": "needs at least {} item",
+        "uniqueItems": "names something twice",
+        "minimum": "must be at least {}",
+    }
+    return words.get(error.validator, f"does not fit {error.validator} {{}}").format(error.validator_value)
+
+
+def _meaning(data: dict[str, Any], bad: set[Place], known: Collection[str]) -> Iterator[tuple[Place, str]]:
+    """What the schema cannot say, for every rule and receiver that the schema accepts."""
+    if not isinstance(data.get("rules", []), list):
+        return
+    found = data.get("receivers")
+    receivers: dict[str, Any] = found if isinstance(found, dict) else {}
+    names: set[str] = set()
+    labels = {"name", "severity", *known}
+    for i, raw in enumerate(data.get("rules", [])):
+        at: Place = ("rules", i)
+        if isinstance(raw, dict):
+            if raw.get("name") in names:
+                yield (*at, "name"), "is the name of an earlier rule; choose another"
+            names |= {raw["name"]} if isinstance(raw.get("name"), str) else set()
+            labels |= set(raw["labels"]) if isinstance(raw.get("labels"), dict) else set()
+        if at not in bad:
+            yield from ((at + field, message) for field, message in _rule_meaning(raw, receivers, known))
+    for name, raw in receivers.items():
+        if ("receivers", name) not in bad:
+            yield from ((("receivers", name, *field), message) for field, message in _receiver_meaning(raw, labels))
+
+
+def _rule_meaning(
+    raw: dict[str, Any], receivers: Collection[str], known: Collection[str]
+) -> Iterator[tuple[Place, str]]:
+    for i, name in enumerate(raw.get("by", ())):
+        if name not in known:
+            yield ("by", i), f"is no dimension{_suggestion(name, known)}"
+    for name, value in raw.get("where", {}).items():
+        if reason := _bad_filter(name, value, known):
+            yield ("where", name), reason
+    if not duration_ns("window", raw.get("window", "1h")):
+        yield ("window",), "must be longer than nothing"
+    conditions = {}
+    for field in ("condition", "recover"):
+        try:
+            if field in raw:
+                conditions[field] = parse_condition(raw[field], raw["measure"])
+        except ValueError as error:
+            yield (field,), str(error)
+    if len(conditions) == 2 and (reason := contradicts(conditions["condition"], conditions["recover"])):
+        yield ("recover",), reason
+    for i, name in enumerate(raw.get("notify", ())):
+        if name not in receivers:
+            yield ("notify", i), f"is no receiver of this file{_suggestion(name, receivers)}"
+    for name in raw.get("labels", ()):
+        if name in ("alertname", "severity"):
+            yield ("labels", name), "is set by Misstep; choose another name"
+    for field in ("summary", "description"):
+        for message in summary.mistakes(raw.get(field, ""), (*raw.get("by", ()), *summary.VALUES)):
+            yield (field,), message
+
+
+def _bad_filter(name: str, value: Any, known: Collection[str]) -> str:
+    """Why the query API would refuse this filter; empty where it would not."""
+    if name not in known:
+        return f"is no dimension{_suggestion(name, known)}"
+    if name not in BY_NAME:
+        return ""
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, bool) and BY_NAME[name].type != "flag":
+            return "is text that YAML reads as true or false; put it in quotes"
+    try:
+        terms_of_rule({name: value})
+    except BadParameter as error:
+        return error.message
+    return ""
+
+
+def _receiver_meaning(raw: dict[str, Any], labels: Collection[str]) -> Iterator[tuple[Place, str]]:
+    for i, name in enumerate(raw.get("group_by", ())):
+        if name not in labels:
+            yield ("group_by", i), f"is no label of any rule{_suggestion(name, labels)}"
+    if not raw.get("apprise"):
+        return
+    from apprise import Apprise  # 35 MiB with its services, for who sends through it
+
+    for i, address in enumerate(raw["apprise"]):
+        if Apprise.instantiate(address, suppress_exceptions=True) is None:
+            yield ("apprise", i), "is no address that Apprise knows; see https://github.com/caronc/apprise/wiki"
+
+
+def _suggestion(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
+
+
+def _shown(value: Any) -> str:
+    """A value for a message: short, and of addresses only the scheme, because secrets are in what follows."""
+    if value is None:
+        return ""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = re.sub(r'://[^\s"]*', "://…", text)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(resources.files("schemas").joinpath("rules.schema.json").read_text("utf-8"))
+    return schema

@@ -1,0 +1,223 @@
+"""What an alert rule is: the words of `alerts.yaml` as types, with durations and conditions parsed.
+
+Reading the file and naming its mistakes is in rulefile.py; schemas/rules.schema.json describes the same words for
+editors. Durations are nanoseconds throughout.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collector.filters import HOUR, SECOND, UNITS, duration_ns
+
+_CONDITION = re.compile(
+    r"(?P<operator>>=|<=|>|<) *(?P<number>\d+(?:\.\d+)?) *"
+    r"(?:(?P<unit>%|ms|s|m|h|d)|x previous (?P<previous>\d+(?:m|h|d|w)))?"
+)
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What the numbers of one measure mean: their unit, and whether a longer window makes them grow."""
+
+    unit: str  # "count", "share", "s" or "ms"
+    grows: bool = False
+    baseline: bool = True  # can be compared with an earlier period
+
+
+MEASURES: Mapping[str, Measure] = {
+    "errors": Measure("count", grows=True),
+    "calls": Measure("count", grows=True),
+    "error_rate": Measure("share"),
+    "sessions": Measure("count", baseline=False),
+    "streak": Measure("count", baseline=False),
+    "streaks": Measure("count", grows=True),
+    "recovery_rate": Measure("share"),
+    "new_groups": Measure("count", baseline=False),
+    "unclassified_rate": Measure("share"),
+    "p95_ms": Measure("ms"),
+    "silent": Measure("s", baseline=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A comparison with a number, or with `number` times what the measure was in the `previous_ns` before it."""
+
+    text: str
+    operator: str
+    number: float
+    previous_ns: int = 0
+
+    def limit(self, baseline: float | None = None) -> float | None:
+        """The number that values are compared with; None where it needs a baseline and there is none."""
+        if not self.previous_ns:
+            return self.number
+        return None if baseline is None else self.number * baseline
+
+    def holds(self, value: float | None, baseline: float | None = None) -> bool:
+        """False as well where there is nothing to compare or nothing to compare with."""
+        limit = self.limit(baseline)
+        return value is not None and limit is not None and _COMPARE[self.operator](value, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. `where` is in the grammar of the query API's filters; `line` is where the rule stands in its file."""
+
+    name: str
+    measure: str
+    condition: Condition
+    where: Mapping[str, list[str] | str | bool]
+    by: tuple[str, ...] = ()
+    window_ns: int = HOUR
+    recover: Condition | None = None
+    min_calls: int = 0
+    for_ns: int = 0
+    keep_firing_ns: int = 0
+    severity: str = "warning"
+    labels: Mapping[str, str] | None = None
+    summary: str = ""
+    description: str = ""
+    notify: tuple[str, ...] = ()
+    line: int = 0
+
+    def recovered(self, value: float, baseline: float | None = None) -> bool:
+        """Whether a firing alert may resolve at this value."""
+        if self.recover is not None:
+            return self.recover.holds(value, baseline)
+        return not self.condition.holds(value, baseline)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Receiver:
+    """One address that is told. A receiver of the file with several addresses is several of these, each with its own
+    `key`, so that one that fails does not make the others hear everything twice.
+
+    Addresses hold secrets: they are shown nowhere, not even in the repr.
+    """
+
+    name: str  # in the file
+    key: str  # name, or name/2 for the second address
+    address: str
+    webhook: bool = False  # Alertmanager's JSON is posted to `address`; else Apprise sends
+    group_by: tuple[str, ...] = ("name",)
+    group_wait_ns: int = 0
+    group_interval_ns: int = 10 * SECOND
+    repeat_ns: int = 4 * HOUR
+
+    def __repr__(self) -> str:
+        return f"Receiver({self.key!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """Everything one file says."""
+
+    path: str
+    rules: tuple[Rule, ...]
+    receivers: tuple[Receiver, ...]
+
+
+def parse_condition(text: str, measure: str) -> Condition:
+    """The condition in the unit of the measure: "> 30 %" is 0.3 of a share, "> 15m" is 900 s of silence.
+
+    Raises ValueError that says what to write instead.
+    """
+    match = _CONDITION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError('write a comparison such as "> 0.3", ">= 3" or "> 2x previous 7d"')
+    number, unit, previous = float(match["number"]), match["unit"], match["previous"]
+    meaning = MEASURES[measure]
+    if previous:
+        if not meaning.baseline:
+            raise ValueError(f"{measure} cannot be compared with an earlier period; write a number")
+        return Condition(text, match["operator"], number, duration_ns("previous", previous))
+    if unit:
+        number *= _factor(unit, measure)
+    if meaning.unit == "share" and number > 1:
+        raise ValueError(f"{measure} is a share from 0 to 1; write {number / 100:g} or {number:g} %")
+    return Condition(text, match["operator"], number)
+
+
+def _factor(unit: str, measure: str) -> float:
+    target = MEASURES[measure].unit
+    if unit == "%" and target == "share":
+        return 0.01
+    if unit in UNITS and target in ("s", "ms"):
+        return UNITS[unit] / UNITS[target]
+    raise ValueError(f"{measure} has no unit {unit!r}; write a plain number")
+
+
+def contradicts(condition: Condition, recover: Condition) -> str:
+    """Why no value should be able to fire and to recover at once; empty where none can."""
+    if condition.operator[0] == recover.operator[0]:
+        return f"points the same way as the condition; write it with {'<' if condition.operator[0] == '>' else '>'}"
+    if condition.previous_ns != recover.previous_ns:
+        return "must compare with the same earlier period as the condition"
+    upward = condition.operator[0] == ">"
+    gap = condition.number - recover.number if upward else recover.number - condition.number
+    if gap < 0 or (gap == 0 and "=" in condition.operator and "=" in recover.operator):
+        return f"holds for values that also fulfil {condition.text!r}; choose a number on the other side of it"
+    return ""
+
+
+def rule_of(raw: Mapping[str, Any], line: int, receivers: tuple[str, ...]) -> Rule:
+    """A rule from its checked YAML; `receivers` are told where the rule does not say whom."""
+
+    def duration(field: str, default: str) -> int:
+        return duration_ns(field, raw.get(field, default))
+
+    measure = raw["measure"]
+    return Rule(
+        name=raw["name"],
+        measure=measure,
+        condition=parse_condition(raw["condition"], measure),
+        where={name: _filter(value) for name, value in raw.get("where", {}).items()},
+        by=tuple(raw.get("by", ())),
+        window_ns=duration("window", "1h"),
+        recover=parse_condition(raw["recover"], measure) if "recover" in raw else None,
+        min_calls=raw.get("min_calls", 0),
+        for_ns=duration("for", "0s"),
+        keep_firing_ns=duration("keep_firing_for", "0s"),
+        severity=raw.get("severity", "warning"),
+        labels=raw.get("labels"),
+        summary=raw.get("summary", ""),
+        description=raw.get("description", ""),
+        notify=tuple(raw.get("notify", receivers)),
+        line=line,
+    )
+
+
+def receivers_of(name: str, raw: Mapping[str, Any]) -> tuple[Receiver, ...]:
+    """The addresses of one receiver from its checked YAML."""
+    addresses = [raw["webhook"]] if "webhook" in raw else raw["apprise"]
+    return tuple(
+        Receiver(
+            name=name,
+            key=name if i == 1 else f"{name}/{i}",
+            address=address,
+            webhook="webhook" in raw,
+            group_by=tuple(raw.get("group_by", ("name",))),
+            group_wait_ns=duration_ns("group_wait", raw.get("group_wait", "0s")),
+            group_interval_ns=duration_ns("group_interval", raw.get("group_interval", "10s")),
+            repeat_ns=duration_ns("repeat", raw.get("repeat", "4h")),
+        )
+        for i, address in enumerate(addresses, 1)
+    )
+
+
+def _filter(value: Any) -> list[str] | str | bool:
+    if isinstance(value, bool):
+        return value
+    return [str(item) for item in value] if isinstance(value, list) else str(value)

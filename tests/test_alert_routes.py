@@ -1,0 +1,169 @@
+"""Alerting through the API, on the real routes with a real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.testing import TestClient
+
+from collector.alerts.engine import Engine
+from collector.alerts.routes import alert_routes
+from collector.alerts.rulefile import RuleBook
+from collector.api import exception_handlers
+from collector.measures import measure
+from collector.store import Store
+from tests.recorded import NOW, failed, holding
+
+SILENCE = {
+    "rule": "mistakes-in-a-row",
+    "labels": {"service": "api"},
+    "duration": "1h",
+    "author": "ann",
+    "reason": "known",
+}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    store = Store.open("duckdb://:memory:")
+    holding(store, [failed(number) for number in (1, 2, 3, 4)])
+    book = RuleBook(tmp_path / "alerts.yaml")
+    made = Engine(store, book, measure, lambda _: None, scrub=str, dashboard_url="http://dash", clock=lambda: NOW)
+    yield made
+    store.close()
+
+
+@pytest.fixture
+def client(engine: Engine) -> Iterator[TestClient[Litestar]]:
+    application = Litestar(alert_routes(), state=State({"alerts": engine}), exception_handlers=exception_handlers())
+    with TestClient(application) as opened:
+        yield opened
+
+
+def get(client: TestClient[Litestar], path: str, **params: Any) -> Any:
+    answer = client.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_alerts_say_what_fires_and_why(engine: Engine, client: TestClient[Litestar]) -> None:
+    assert get(client, "/api/v1/alerts")["evaluated"] is None
+    engine.evaluate(NOW)
+    answer = get(client, "/api/v1/alerts", history="true")
+    (row,) = answer["rows"]
+    assert row["link"].startswith("http://dash/session?session=s1&service=api")
+    assert {
+        name: row[name] for name in ("rule", "labels", "state", "value", "threshold", "since", "severity", "summary")
+    } == {
+        "rule": "mistakes-in-a-row",
+        "labels": {"service": "api", "session": "s1"},
+        "state": "firing",
+        "value": 4.0,
+        "threshold": 3.0,
+        "since": "2026-11-21T21:41:51.123456789Z",
+        "severity": "warning",
+        "summary": "api: 4 mistakes in a row in one session",
+    }
+    assert (answer["evaluated"], answer["error"], answer["mistakes"]) == ("2026-11-21T21:41:51.123456789Z", None, [])
+    (firing,) = answer["history"]
+    assert (firing["rule"], firing["fired"], firing["resolved"]) == ("mistakes-in-a-row", row["fired"], None)
+    assert get(client, "/api/v1/alerts", state="pending")["rows"] == []
+    assert "history" not in get(client, "/api/v1/alerts", state="firing")
+
+
+def test_rules_and_their_values_over_time(engine: Engine, client: TestClient[Litestar]) -> None:
+    engine.evaluate(NOW)
+    rows = {row["name"]: row for row in get(client, "/api/v1/rules")["rows"]}
+    streak = rows["mistakes-in-a-row"]
+    assert (streak["value"], streak["threshold"], streak["state"], streak["evaluated"]) == (
+        4.0,
+        3.0,
+        "firing",
+        "2026-11-21T21:41:51.123456789Z",
+    )
+    assert rows["tool-broken"]["error"] is None
+    (sample,) = get(client, "/api/v1/rules/mistakes-in-a-row/samples")["rows"]
+    assert (sample["time"], sample["value"], sample["state"]) == ("2026-11-21T21:41:51.123456789Z", 4.0, "firing")
+    assert get(client, "/api/v1/rules/mistakes-in-a-row/samples", to="-1h")["rows"] == []
+
+
+def test_a_broken_file_is_told_with_its_mistakes(engine: Engine, client: TestClient[Litestar]) -> None:
+    assert engine.book.path is not None
+    engine.book.path.write_text("rules:\n  - {name: a, measure: errs, condition: '> 1'}\n")
+    engine.evaluate(NOW)
+    (mistake,) = get(client, "/api/v1/rules")["mistakes"]
+    assert (mistake["line"], mistake["field"]) == (2, "measure")
+    assert len(get(client, "/api/v1/rules")["rows"]) == 7
+
+
+def test_a_rule_file_is_checked_without_being_taken(client: TestClient[Litestar]) -> None:
+    answer = client.post("/api/v1/rules/check", content="rules:\n  - {name: a, measure: errs, condition: '> 1'}\n")
+    assert answer.json()["ok"] is False
+    assert answer.json()["rows"][0]["text"].endswith("did you mean 'errors'?")
+    answer = client.post("/api/v1/rules/check", content="rules:\n  - {name: a, measure: errors, condition: '> 1'}\n")
+    assert answer.json() == {"ok": True, "rows": [], "rules": ["a"]}
+    assert client.post("/api/v1/rules/check", content="#" * (1 << 21)).status_code == 413
+    assert client.post("/api/v1/rules/check", content=b"\xff\xfe").json()["ok"] is False
+
+
+def test_a_silence_holds_until_it_is_ended(engine: Engine, client: TestClient[Litestar]) -> None:
+    engine.evaluate(NOW)
+    made = client.post("/api/v1/silences", json=SILENCE)
+    assert made.status_code == 201
+    assert made.json()["ends"] == "2026-11-21T22:41:51.123456789Z"
+    assert get(client, "/api/v1/silences")["rows"] == [made.json()]
+    assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is True
+    assert client.delete(f"/api/v1/silences/{made.json()['id']}").status_code == 204
+    assert get(client, "/api/v1/silences")["rows"] == []
+    assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is False
+    assert client.delete(f"/api/v1/silences/{made.json()['id']}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rule": "mistakes"}, "there is no rule 'mistakes'"),
+        ({"rule": "", "labels": {}}, "name a rule, labels, or both"),
+        ({"duration": "long"}, "duration is a duration such as"),
+        ({"author": ""}, "author"),
+        ({"until": "2030"}, "until"),
+        ({"labels": {"service": 1}}, "labels"),
+    ],
+)
+def test_a_silence_that_cannot_be_meant_is_refused(
+    client: TestClient[Litestar], change: dict[str, Any], message: str
+) -> None:
+    answer = client.post("/api/v1/silences", json=SILENCE | change)
+    assert answer.status_code == 400
+    assert message in answer.text
+
+
+def test_a_foreign_page_cannot_silence(client: TestClient[Litestar]) -> None:
+    answer = client.post("/api/v1/silences", content=b"{}", headers={"content-type": "text/plain"})
+    assert answer.status_code == 415
+    assert get(client, "/api/v1/silences")["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/api/v1/alerts?stat=firing", 400, "stat is no parameter here"),
+        ("/api/v1/alerts?state=burning", 400, "state is one of pending, firing, resolved"),
+        ("/api/v1/alerts?history=yes", 400, "history is true or false"),
+        ("/api/v1/alerts?limit=0", 400, "limit"),
+        ("/api/v1/rules?x=1", 400, "x is no parameter here"),
+        ("/api/v1/rules/nothing/samples", 404, "there is no rule"),
+        ("/api/v1/rules/tool-broken/samples?from=soon", 400, "from is a time"),
+    ],
+)
+def test_what_cannot_be_answered_is_explained(
+    client: TestClient[Litestar], path: str, status: int, message: str
+) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert message in answer.text

@@ -1,0 +1,351 @@
+"""Rule files: what they mean, and that every mistake in them is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import yaml
+
+from collector.alerts import rulefile, summary
+from collector.alerts.rulefile import RuleBook, RuleError, default_rules, parse_rules
+from collector.alerts.rules import MEASURES, Condition, contradicts, parse_condition
+from collector.filters import DIMENSIONS, HOUR, SECOND
+
+# A service of Apprise imports it, with Python before 3.13.
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+
+ROOT = Path(__file__).parent.parent
+MINUTE = 60 * SECOND
+
+GOOD = """
+rules:
+  - name: diff-tool-failing
+    measure: error_rate
+    where: {tool: apply_diff, mistake: true, service: "!test", error_class: [A, B]}
+    by: [service, model]
+    window: 15m
+    condition: "> 0.3"
+    recover: "< 0.2"
+    min_calls: 20
+    for: 5m
+    keep_firing_for: 10m
+    severity: critical
+    labels: {team: agents}
+    summary: "apply_diff fails {{ value | percent }} for {{ service }} on {{ model }}"
+    notify: [team]
+  - {name: everything, measure: errors, condition: ">= 3"}
+receivers:
+  team: {apprise: ["json://127.0.0.1/a", "json://127.0.0.1/b"], group_by: [name, team], group_wait: 30s, repeat: 4h}
+  pager: {webhook: "https://example.org/hook"}
+"""
+
+
+def test_every_word_of_a_rule_is_taken() -> None:
+    found = parse_rules(GOOD)
+    rule, plain = found.rules
+    assert rule.condition == Condition("> 0.3", ">", 0.3)
+    assert rule.recover == Condition("< 0.2", "<", 0.2)
+    assert rule.where == {"tool": "apply_diff", "mistake": True, "service": "!test", "error_class": ["A", "B"]}
+    assert (rule.by, rule.window_ns, rule.min_calls) == (("service", "model"), 15 * MINUTE, 20)
+    assert (rule.for_ns, rule.keep_firing_ns, rule.severity) == (5 * MINUTE, 10 * MINUTE, "critical")
+    assert (rule.labels, rule.notify, rule.line) == ({"team": "agents"}, ("team",), 3)
+    assert (plain.window_ns, plain.for_ns, plain.recover, plain.severity) == (HOUR, 0, None, "warning")
+    assert plain.notify == ("team", "pager"), "a rule that does not say whom tells everybody"
+
+
+def test_a_receiver_with_two_addresses_is_told_by_each_on_its_own() -> None:
+    team, second, pager = parse_rules(GOOD).receivers
+    assert (team.key, second.key, pager.key) == ("team", "team/2", "pager")
+    assert (team.name, team.group_wait_ns, team.repeat_ns) == (second.name, 30 * SECOND, 4 * HOUR)
+    assert pager.webhook
+    assert not team.webhook
+    assert "example.org" not in repr(pager)
+
+
+@pytest.mark.parametrize(
+    ("text", "measure", "operator", "number", "previous"),
+    [
+        ("> 0.3", "error_rate", ">", 0.3, 0),
+        (">=3", "streak", ">=", 3, 0),
+        ("< 1", "calls", "<", 1, 0),
+        ("<= 30 %", "recovery_rate", "<=", 0.3, 0),
+        ("> 30%", "error_rate", ">", 0.3, 0),
+        ("> 15m", "silent", ">", 900, 0),
+        ("> 90s", "p95_ms", ">", 90_000, 0),
+        ("> 850", "p95_ms", ">", 850, 0),
+        ("> 2x previous 7d", "errors", ">", 2, 7 * 24 * HOUR),
+        ("> 1.5x previous 1h", "error_rate", ">", 1.5, HOUR),
+    ],
+)
+def test_conditions_are_in_the_unit_of_the_measure(
+    text: str, measure: str, operator: str, number: float, previous: int
+) -> None:
+    found = parse_condition(text, measure)
+    assert found.number == pytest.approx(number)
+    assert (found.operator, found.previous_ns) == (operator, previous)
+
+
+@pytest.mark.parametrize(
+    ("text", "measure", "remedy"),
+    [
+        ("0.3", "error_rate", "write a comparison"),
+        ("> -1", "errors", "write a comparison"),
+        ("== 3", "errors", "write a comparison"),
+        ("> 3 or > 4", "errors", "write a comparison"),
+        ("> 30", "error_rate", "write 0.3 or 30 %"),
+        ("> 3 %", "errors", "write a plain number"),
+        ("> 3m", "streak", "write a plain number"),
+        ("> 2x previous 7d", "streak", "write a number"),
+        ("> 2x previous 7d", "silent", "write a number"),
+    ],
+)
+def test_conditions_that_can_never_be_meant_are_refused(text: str, measure: str, remedy: str) -> None:
+    with pytest.raises(ValueError, match=remedy):
+        parse_condition(text, measure)
+
+
+@pytest.mark.parametrize(
+    ("condition", "recover", "wrong"),
+    [
+        ("> 0.3", "< 0.2", False),
+        ("> 0.3", "<= 0.3", False),
+        (">= 3", "< 3", False),
+        (">= 3", "<= 3", True),
+        ("> 0.3", "< 0.4", True),
+        ("> 0.3", "> 0.2", True),
+        ("< 0.5", "> 0.6", False),
+        ("< 0.5", "> 0.4", True),
+    ],
+)
+def test_no_value_may_fire_and_recover_at_once(condition: str, recover: str, wrong: bool) -> None:
+    one, other = (parse_condition(text, "p95_ms") for text in (condition, recover))
+    assert bool(contradicts(one, other)) is wrong
+
+
+def test_a_condition_without_its_baseline_does_not_hold() -> None:
+    condition = parse_condition("> 2x previous 7d", "errors")
+    assert not condition.holds(5, None)
+    assert condition.holds(5, 2.0)
+    assert not condition.holds(4, 2.0)
+    assert not condition.holds(None, 2.0)
+
+
+RULE = "rules:\n  - name: a\n    measure: errors\n    condition: '> 1'\n"
+
+# (what is appended to a good rule, line, what the message must contain)
+BAD_LINES = [
+    ("    windwo: 5m", 5, "rule 'a', field 'windwo': is not known here; did you mean 'window'?"),
+    ("    window: 15 minutes", 5, "field 'window': \"15 minutes\": write a duration such as 30s, 15m"),
+    ("    window: 15", 5, "field 'window': 15: write a duration"),
+    ("    window: 0s", 5, "field 'window': \"0s\": must be longer than nothing"),
+    ("    severity: warn", 5, "\"warn\": is none of info, warning, critical; did you mean 'warning'?"),
+    ("    min_calls: many", 5, "field 'min_calls': \"many\": must be a whole number"),
+    ("    min_calls: -1", 5, "must be at least 0"),
+    ("    by: [service, servce]", 5, "field 'by.2': \"servce\": is no dimension; did you mean 'service'?"),
+    ("    by: service", 5, "field 'by': \"service\": must be a list"),
+    ("    where: {toool: x}", 5, "field 'where.toool': \"x\": is no dimension; did you mean 'tool'?"),
+    ("    where: {mistake: maybe}", 5, "mistake is true or false"),
+    ("    where: {outcome: failed}", 5, "outcome is one of ok, error, cancelled, denied"),
+    ("    where: {status_code: 4xx}", 5, "status_code is a whole number"),
+    ("    where: {tool: yes}", 5, "put it in quotes"),
+    ("    where: {tool: 2026-01-01}", 5, "write a value, a list of values, or"),
+    ("    where: {tool: }", 5, "write a value, a list of values, or"),
+    ("    recover: '> 3'", 5, "points the same way as the condition"),
+    ("    recover: '< 5'", 5, "choose a number on the other side of it"),
+    ("    notify: [teem]", 5, "field 'notify.1': \"teem\": is no receiver of this file"),
+    ("    labels: {severity: high}", 5, "is set by Misstep; choose another name"),
+    ("    labels: {a b: high}", 5, "use letters, digits and underscores"),
+    ("    summary: '{{ value | percent'", 5, "is not a template"),
+    ("    summary: '{{ servce }}'", 5, "uses the unknown name 'servce'; it may use value, threshold"),
+    ("    summary: '{{ value | sum }}'", 5, "uses the unknown filter 'sum'; there are default, duration"),
+    ("    name: b", 5, "field 'name': is written twice; keep one"),
+    ("    1: b", 5, "a key must be text; put it in quotes"),
+    ("    on: b", 5, "a key must be text; put it in quotes"),
+    ("  - {name: a, measure: errors, condition: '> 1'}", 5, "is the name of an earlier rule"),
+    ("  - {name: A B, measure: errors, condition: '> 1'}", 5, "use small letters, digits and hyphens"),
+    ("  - {measure: errors, condition: '> 1'}", 5, "rule 2, field 'name': is missing"),
+    ("  - {name: b, measure: errs, condition: '> 1'}", 5, "did you mean 'errors'?"),
+    ("  - {name: b, measure: error_rate, condition: '> 30'}", 5, "write 0.3 or 30 %"),
+    ("  - nothing", 5, "rule 2: must be a mapping"),
+    ("receivers: [a]", 5, "field 'receivers': must be a mapping"),
+    ("receivers:\n  a: {}", 6, "receiver 'a': give either apprise: [addresses] or webhook: address"),
+    ("receivers:\n  a: {webhook: 'ftp://x'}", 6, "write an http:// or https:// address"),
+    ("receivers:\n  a: {apprise: ['slak://x/y/z']}", 6, "is no address that Apprise knows"),
+    ("receivers:\n  a: {apprise: 'json://x'}", 6, "field 'apprise': \"json://…\": must be a list"),
+    (
+        "receivers:\n  a: {webhook: 'http://x', group_by: [servce]}",
+        6,
+        "is no label of any rule; did you mean 'service'?",
+    ),
+    ("receivers:\n  a: {webhook: 'http://x', repeat: 4 h}", 6, "write a duration"),
+    ("rulez: []", 5, "did you mean 'rules'?"),
+    ("    summary: [", 5, "is not YAML"),
+    ("    summary: !!python/object:os.system x", 5, "is not YAML"),
+]
+
+
+@pytest.mark.parametrize(("line", "number", "message"), BAD_LINES)
+def test_a_mistake_is_named_with_its_line_and_remedy(line: str, number: int, message: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        parse_rules(RULE + line)
+    (mistake,) = [one for one in str(caught.value).splitlines() if message in one]
+    assert mistake.startswith(f"alerts.yaml:{number}: ")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "text", "rules: {}", "rules:", "\t", "- " * 2000, "[" * 3000, "\x00"])
+def test_what_is_no_rule_file_is_refused(text: str) -> None:
+    with pytest.raises(RuleError):
+        parse_rules(text)
+
+
+def test_every_mistake_of_a_file_is_named_at_once() -> None:
+    text = dedent("""
+        rules:
+          - {name: a, measure: errors, condition: "> 1", by: [x]}
+          - {name: b, measure: errors, condition: "1", where: {y: 1}}
+          - {name: c, measure: errors, condition: "> 1", notify: [z]}
+        receivers:
+          r: {webhook: nowhere}
+    """)
+    with pytest.raises(RuleError) as caught:
+        parse_rules(text)
+    assert [(mistake.line, mistake.rule, mistake.field) for mistake in caught.value.mistakes] == [
+        (3, "rule 'a'", "by.1"),
+        (4, "rule 'b'", "condition"),
+        (5, "rule 'c'", "notify.1"),
+        (7, "receiver 'r'", "webhook"),
+    ]
+
+
+def test_mistakes_do_not_repeat_the_secrets_of_addresses() -> None:
+    secret = "s3cr" + "et"
+    for receiver in (
+        f"web_hook: 'https://{secret}'",
+        f"webhook: 'ftp://u:{secret}@h'",
+        f"apprise: ['slak://{secret}/a b']",
+    ):
+        with pytest.raises(RuleError) as caught:
+            parse_rules(f"{RULE}receivers:\n  a: {{{receiver}}}")
+        assert secret not in str(caught.value)
+
+
+def test_aliases_that_unfold_without_end_are_refused_quickly() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+    with pytest.raises(RuleError, match="use fewer aliases"):
+        parse_rules("\n".join(lines))
+
+
+def test_anchors_and_merge_keys_may_be_used() -> None:
+    text = "rules:\n  - &a {name: a, measure: errors, condition: '> 1'}\n  - {<<: *a, name: b}\n"
+    assert [rule.name for rule in parse_rules(text).rules] == ["a", "b"]
+
+
+def test_dimensions_of_the_user_are_allowed() -> None:
+    text = RULE + "    by: [team]\n    where: {team: [a, b]}\n"
+    assert parse_rules(text, dimensions=["team"]).rules[0].by == ("team",)
+    with pytest.raises(RuleError, match="is no dimension"):
+        parse_rules(text)
+
+
+def test_a_file_of_receivers_alone_sends_them_the_default_rules() -> None:
+    found = parse_rules("receivers:\n  pager: {webhook: 'http://127.0.0.1:1/'}\n")
+    assert [rule.name for rule in found.rules] == [rule.name for rule in default_rules().rules]
+    assert {rule.notify for rule in found.rules} == {("pager",)}
+
+
+@pytest.mark.parametrize("path", ["schemas/rules.default.yaml", "examples/alerts.yaml"])
+def test_the_files_that_come_with_the_program_have_no_mistake(path: str) -> None:
+    found = parse_rules((ROOT / path).read_text())
+    assert len(found.rules) >= 5
+    for rule in found.rules:
+        values = dict.fromkeys(rule.by, "x") | {
+            "value": 1.0,
+            "threshold": 1.0,
+            "calls": 7,
+            "name": "n",
+            "severity": "info",
+        }
+        assert "{" not in summary.render(rule.summary, values)
+
+
+def test_the_schema_names_what_the_code_knows() -> None:
+    schema = json.loads((ROOT / "schemas/rules.schema.json").read_text())
+    rule = schema["$defs"]["rule"]["properties"]
+    assert set(schema["$defs"]["dimension"]["enum"]) == {dimension.name for dimension in DIMENSIONS}
+    assert set(rule["measure"]["enum"]) == set(MEASURES)
+    text = yaml.safe_load((ROOT / "schemas/rules.default.yaml").read_text())
+    assert {key for one in text["rules"] for key in one} <= set(rule)
+
+
+def test_a_changed_file_is_taken_and_a_broken_one_keeps_the_rules(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.yaml"
+    book = RuleBook(path)
+    assert len(book.file.rules) == len(default_rules().rules)
+
+    path.write_text(RULE)
+    assert book.refresh()
+    assert [rule.name for rule in book.file.rules] == ["a"]
+    assert not book.refresh(), "nothing changed"
+
+    path.write_text(RULE + "    windwo: 5m")
+    assert not book.refresh()
+    assert [rule.name for rule in book.file.rules] == ["a"]
+    assert "windwo" in str(book.error)
+
+    path.write_text(RULE.replace("name: a", "name: bb"))
+    assert book.refresh()
+    assert book.error is None
+    assert [rule.name for rule in book.file.rules] == ["bb"]
+
+    path.unlink()
+    assert book.refresh()
+    assert len(book.file.rules) == len(default_rules().rules)
+
+
+def test_a_file_that_is_broken_at_the_start_leaves_the_default_rules(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    book = RuleBook(path)
+    assert "cannot be read" in str(book.error)
+    assert book.file.rules
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{{ value | percent }}", "34 %"),
+        ("{{ 0.041 | percent }} {{ 1.0 | percent }} {{ 0 | percent }}", "4.1 % 100 % 0 %"),
+        ("{{ 12345.678 | number }} {{ 3.0 | number }} {{ 100 | number }}", "12,345.68 3 100"),
+        (
+            "{{ 5400 | duration }} {{ 59.6 | duration }} {{ 0.2 | duration }} {{ 90061 | duration }}",
+            "1 h 30 min 1 min 0 s 1 d 1 h",
+        ),
+        ("{{ service if service else 'nobody' }}", "api"),
+        ("{{ service.__class__.__mro__ }}", "{{ service.__class__.__mro__ }}"),
+        ("{{ value / 0 }}", "{{ value / 0 }}"),
+        ("{{ value + service }}", "{{ value + service }}"),
+    ],
+)
+def test_templates_render_or_stay_as_they_are(template: str, text: str) -> None:
+    assert summary.render(template, {"value": 0.344, "service": "api"}) == text
+
+
+def test_checking_a_template_runs_nothing() -> None:
+    huge = "{{ 'x' * 10 ** 12 }}{% for i in range(10 ** 12) %}{{ i }}{% endfor %}"
+    assert summary.mistakes(huge, ["value"]) == ["uses the unknown name 'range'; it may use value"]
+
+
+def test_rule_files_are_bounded() -> None:
+    with pytest.raises(RuleError, match="larger than 1 MiB"):
+        parse_rules("#" * (rulefile.MAX_BYTES + 1))
+
+
+def test_the_documentation_names_every_word() -> None:
+    text = (ROOT / "docs/alerts.md").read_text()
+    schema = json.loads((ROOT / "schemas/rules.schema.json").read_text())["$defs"]
+    words = [*schema["rule"]["properties"], *schema["receiver"]["properties"], *MEASURES]
+    assert [word for word in words if f"`{word}`" not in text and f"`{word}:" not in text] == []

@@ -1,0 +1,210 @@
+"""What a notification says, and that each way of sending it tells what may be tried again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from collector.alerts import notify
+from collector.alerts.notify import Notification, alertmanager, describe, format_value, group_of, send, text
+from collector.alerts.rules import Receiver, Rule, parse_condition
+from collector.alerts.state import Alert, Reason, State
+from collector.errors import Rejected, Unavailable
+from tests.webhook import Webhook
+
+# A service of Apprise imports it, with Python before 3.13.
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+
+SECRET = "s3cr" + "et"
+FIRED = 1_795_297_311_123_456_789  # 2026-11-21T21:41:51.123456789Z
+MINUTE = 60 * 10**9
+
+RULE = Rule(
+    name="diff-tool-failing",
+    measure="error_rate",
+    condition=parse_condition("> 0.3", "error_rate"),
+    where={"tool": ["apply_diff", "a,b"], "mistake": True},
+    by=("service",),
+    window_ns=15 * MINUTE,
+    labels={"team": "agents"},
+    summary="apply_diff fails {{ value | percent }} for {{ service }}",
+    description="Look at {{ service }}.",
+)
+ALERT = Alert("diff-tool-failing", (("service", "api"),), State.FIRING, 0.344, 64, 0.3, FIRED - MINUTE, FIRED, FIRED)
+TEAM = Receiver("team", "team/2", "", webhook=True, group_by=("name", "service"))
+
+
+def scrub(value: str) -> str:
+    return value.replace(SECRET, "[redacted:test]")
+
+
+def notification(*alerts: Alert, rule: Rule = RULE, receiver: Receiver = TEAM) -> Notification:
+    items = tuple(describe(rule, alert, scrub=scrub, dashboard_url="http://dash:8501/") for alert in alerts)
+    group = group_of(items[0].labels, receiver)
+    return Notification(receiver, group, Reason.FIRST, alerts, items, "http://dash:8501/")
+
+
+@pytest.fixture
+def hook() -> Iterator[Webhook]:
+    opened = Webhook()
+    yield opened
+    opened.close()
+
+
+def test_webhook_json_is_alertmanagers() -> None:
+    over = replace(ALERT, state=State.INACTIVE, value=0.1, resolved_ns=FIRED + 5 * MINUTE)
+    said = alertmanager(notification(ALERT, over))
+    labels = {"service": "api", "team": "agents", "alertname": "diff-tool-failing", "severity": "warning"}
+    link = (
+        "http://dash:8501/errors?tool=apply_diff%2Ca%5C%2Cb&mistake=true&service=api"
+        "&from=2026-11-21T21%3A25%3A51.123456789Z&to=2026-11-21T21%3A4"
+    )
+    first, second = said.pop("alerts")
+    assert said == {
+        "version": "4",
+        "groupKey": '{}:{alertname="diff-tool-failing", service="api"}',
+        "truncatedAlerts": 0,
+        "status": "firing",
+        "receiver": "team",
+        "groupLabels": {"alertname": "diff-tool-failing", "service": "api"},
+        "commonLabels": labels,
+        "commonAnnotations": {"description": "Look at api."},
+        "externalURL": "http://dash:8501/",
+    }
+    assert first.pop("generatorURL").startswith(link + "1%3A51")
+    assert second["generatorURL"].startswith(link + "6%3A51")
+    assert first["annotations"].pop("link").startswith(link)
+    assert len(first["fingerprint"]) == 16
+    assert first == {
+        "status": "firing",
+        "labels": labels,
+        "annotations": {"summary": "apply_diff fails 34 % for api", "description": "Look at api.", "value": "0.344"},
+        "startsAt": "2026-11-21T21:41:51.123456789Z",
+        "endsAt": "0001-01-01T00:00:00Z",
+        "fingerprint": second["fingerprint"],
+    }
+    assert (second["status"], second["endsAt"]) == ("resolved", "2026-11-21T21:46:51.123456789Z")
+
+
+def test_people_read_what_fires_before_what_is_resolved() -> None:
+    over = replace(ALERT, state=State.INACTIVE, value=0.1, resolved_ns=FIRED)
+    title, body = text(notification(over, ALERT))
+    assert title == "firing: diff-tool-failing, api (2)"
+    lines = body.splitlines()
+    assert lines[:2] == ["firing [warning]: apply_diff fails 34 % for api", "Look at api."]
+    assert lines[4] == "resolved [warning]: apply_diff fails 10 % for api"
+    assert text(notification(over))[0] == "resolved: diff-tool-failing, api"
+
+
+def test_a_rule_without_a_summary_is_told_in_words() -> None:
+    item = describe(replace(RULE, summary=""), ALERT, scrub=scrub)
+    assert item.summary == "diff-tool-failing: error_rate 34 %, condition > 0.3 (service api)"
+    assert item.link == ""
+
+
+def test_no_text_of_a_notification_holds_a_secret() -> None:
+    rule = replace(RULE, summary=f"{SECRET} {{{{ service }}}}", description="{{ service }}")
+    leaky = replace(ALERT, labels=(("service", f"x {SECRET}"), ("tool", SECRET)))
+    for receiver in (TEAM, replace(TEAM, group_by=("service", "tool"))):
+        one = notification(leaky, rule=rule, receiver=receiver)
+        assert SECRET not in str(alertmanager(one)) + str(text(one))
+        assert "[redacted:test]" in str(text(one))
+
+
+def test_labels_can_mention_nobody_and_start_no_line() -> None:
+    hostile = replace(ALERT, labels=(("service", "<!channel> @here\n\nresolved: all\x1b[0m well" + "x" * 500),))
+    title, body = text(notification(hostile))
+    assert "<!" not in title + body
+    assert "@here" not in title + body
+    assert not [line for line in body.splitlines() if line.startswith("resolved")]
+    assert len(title) < 300
+
+
+def test_an_events_severity_does_not_hide_the_rules() -> None:
+    item = describe(RULE, replace(ALERT, labels=(("severity", "fatal"),)), scrub=scrub)
+    assert (item.labels["severity"], item.labels["event_severity"]) == ("warning", "fatal")
+
+
+def test_a_session_is_linked_to_its_story() -> None:
+    item = describe(
+        RULE, replace(ALERT, labels=(("service", "a b"), ("session", "s/1"))), scrub=scrub, dashboard_url="http://d"
+    )
+    assert item.link == "http://d/session?session=s%2F1&service=a+b"
+
+
+def test_large_groups_are_cut_and_counted() -> None:
+    one = notification(ALERT)
+    large = replace(one, alerts=one.alerts * 130, items=one.items * notify.MAX_ALERTS)
+    assert alertmanager(large)["truncatedAlerts"] == 30
+    title, body = text(large)
+    assert title.endswith("(130)")
+    assert body.endswith("and 30 more")
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "shown"),
+    [
+        ("error_rate", 0.344, "34 %"),
+        ("silent", 5400.0, "1 h 30 min"),
+        ("p95_ms", 1234.5, "1,234.5 ms"),
+        ("streak", 3.0, "3"),
+    ],
+)
+def test_values_are_shown_in_their_unit(measure: str, value: float, shown: str) -> None:
+    assert format_value(measure, value) == shown
+
+
+def test_a_webhook_gets_one_json_message(hook: Webhook) -> None:
+    send(notification(ALERT, receiver=replace(TEAM, address=hook.url)))
+    assert hook.told == [("firing", ["firing api agents"])]
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "error", "seconds"),
+    [
+        (503, {"Retry-After": "7"}, Unavailable, 7.0),
+        (500, {}, Unavailable, 1.0),
+        (429, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, Unavailable, 1.0),
+        (408, {}, Unavailable, 1.0),
+        (404, {}, Rejected, None),
+        (302, {"Location": "http://127.0.0.1:1/"}, Rejected, None),
+    ],
+)
+def test_a_webhooks_answer_says_whether_to_try_again(
+    hook: Webhook, status: int, headers: dict[str, str], error: type[Exception], seconds: float | None
+) -> None:
+    hook.status, hook.headers = status, headers
+    with pytest.raises(error, match=f"answered {status}") as caught:
+        send(notification(ALERT, receiver=replace(TEAM, address=hook.url)))
+    assert getattr(caught.value, "retry_after", None) == seconds
+
+
+def test_a_webhook_that_is_down_may_be_tried_again_and_its_address_stays_out_of_the_error(hook: Webhook) -> None:
+    address = hook.url.replace("http://", f"http://user:{SECRET}@")
+    hook.close()
+    with pytest.raises(Unavailable, match="cannot be reached") as caught:
+        send(notification(ALERT, receiver=replace(TEAM, address=address)))
+    assert SECRET not in str(caught.value)
+
+
+def test_apprise_sends_and_its_failures_may_be_tried_again(hook: Webhook, caplog: pytest.LogCaptureFixture) -> None:
+    address = hook.url.replace("http://", f"json://user:{SECRET}@")
+    receiver = replace(TEAM, webhook=False, address=address)
+    with caplog.at_level(logging.DEBUG):
+        send(notification(ALERT, receiver=receiver))
+        hook.status = 500
+        with pytest.raises(Unavailable):
+            send(notification(ALERT, receiver=receiver))
+    (message,) = hook.taken
+    assert message["title"] == "firing: diff-tool-failing, api"
+    assert "apply_diff fails 34 % for api" in message["message"]
+    assert message["type"] == "warning"
+    assert SECRET not in caplog.text
+
+
+def test_apprise_does_not_know_every_address() -> None:
+    with pytest.raises(Rejected):
+        send(notification(ALERT, receiver=replace(TEAM, webhook=False, address="slak://a/b/c")))

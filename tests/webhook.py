@@ -1,0 +1,59 @@
+"""A real HTTP server on loopback that takes notifications, and fails when a test says so."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Webhook:
+    """Keeps what it took. `status` is what it answers; only what was answered 200 counts as taken."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.taken: list[Any] = []
+        self.attempts = 0
+        self.hold = threading.Event()  # cleared: requests are left waiting
+        self.hold.set()
+        hook = self
+
+        class Door(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                hook.attempts += 1
+                hook.hold.wait(20)
+                if hook.status == 200:
+                    hook.taken.append(json.loads(body))
+                self.send_response(hook.status)
+                for name, value in hook.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Says nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Frees the port: from then on nobody listens there."""
+        self.hold.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def told(self) -> list[tuple[str, list[str]]]:
+        """Of each message taken: its status, and its alerts as "firing x" or "resolved x", x being their labels."""
+        return [(message["status"], [self._brief(alert) for alert in message["alerts"]]) for message in self.taken]
+
+    @staticmethod
+    def _brief(alert: Any) -> str:
+        own = [value for name, value in alert["labels"].items() if name not in ("alertname", "severity")]
+        return " ".join([alert["status"], *own])
