@@ -1,0 +1,341 @@
+"""Frames in, charts out. Pure: no I/O, no Streamlit; colours come as a palette, titles stand on the page."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import altair as alt
+import polars as pl
+
+from dashboard.colours import ATTRIBUTIONS, OUTCOMES, Palette, slot
+
+HEIGHT = 220
+Picture = alt.Chart | alt.LayerChart | alt.FacetChart
+PERCENT = ".0%"
+# Vega's own default is a 12-hour clock without am or pm.
+_CLOCK = "timeFormat(datum.value, hours(datum.value) + minutes(datum.value) ? '%H:%M' : '%d %b')"
+
+
+Span = tuple[datetime, datetime]
+
+
+def _time(span: Span) -> alt.X:
+    """Time from end to end of the range, whether or not something happened."""
+    axis = alt.Axis(title=None, labelExpr=_CLOCK, grid=False, tickCount=8)
+    return alt.X("time:T", axis=axis, scale=alt.Scale(domain=[moment.astimezone(UTC) for moment in span]))
+
+
+def _value_axis(palette: Palette, form: str = "d", title: str | None = None) -> alt.Axis:
+    return alt.Axis(
+        title=title, format=form, tickCount=4, gridColor=palette.line, domain=False, ticks=False, tickMinStep=0
+    )
+
+
+def _colour(field: str, colours: dict[str, str], legend: bool = True) -> alt.Color:
+    domain = list(colours)
+    columns = len(domain) if len(domain) <= 5 else 4
+    key = alt.Legend(
+        title=None, orient="top", symbolType="square", labelLimit=200, columns=columns, padding=0, offset=6
+    )
+    scale = alt.Scale(domain=domain, range=[colours[name] for name in domain])
+    return alt.Color(f"{field}:N", scale=scale, legend=key if legend else None)
+
+
+def _steps(field: str, steps: Iterable[int | str], title: str) -> alt.X:
+    """Whole numbers, each with its place whether or not it occurs."""
+    axis = alt.Axis(title=title, labelAngle=0)
+    return alt.X(f"{field}:O", axis=axis, scale=alt.Scale(domain=list(steps)))
+
+
+def errors_over_time(
+    frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float, *, brush: bool = False
+) -> Picture:
+    """Errors stacked by category. `frame`: time, category, errors, calls."""
+    known = set(frame["category"].map_elements(slot, return_dtype=pl.String)) if frame.height else set()
+    colours = {name: colour for name, colour in palette.category.items() if name in known}
+    rows = frame.with_columns(
+        slot=pl.col("category").map_elements(slot, return_dtype=pl.String, skip_nulls=False),
+        end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)),
+    )
+    bars: alt.Chart = (
+        alt.Chart(rows, height=HEIGHT)
+        .mark_bar(binSpacing=1)
+        .encode(
+            x=_time(span),
+            x2="end:T",
+            y=alt.Y("sum(errors):Q", axis=_value_axis(palette), stack="zero"),
+            color=_colour("slot", colours),
+            order=alt.Order("slot:N"),
+            tooltip=[
+                alt.Tooltip("time:T", format="%d %b %H:%M", title="from"),
+                alt.Tooltip("slot:N", title="category"),
+                alt.Tooltip("sum(errors):Q", format=",d", title="errors"),
+                alt.Tooltip("max(of):Q", format=",d", title="calls in all"),
+            ],
+        )
+    )
+    return bars.add_params(alt.selection_interval(name="brush", encodings=["x"])) if brush else bars
+
+
+def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
+    """Calls as bars. `frame`: time, calls."""
+    rows = frame.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
+    picture: Picture = (
+        alt.Chart(rows, height=HEIGHT)
+        .mark_bar(binSpacing=1, color=palette.outcome["ok"])
+        .encode(
+            x=_time(span), x2="end:T", y=alt.Y("calls:Q", axis=_value_axis(palette)),
+            tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("calls:Q", format=",d")],
+        )
+    )  # fmt: skip
+    return picture
+
+
+def rate_over_time(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
+    """Error rate with its interval; points under 20 calls are hollow. `frame`: time, error_rate, low, high, rated."""
+    rows = frame.filter(pl.col("error_rate").is_not_null()).with_columns(certain=pl.col("rated") >= 20)
+    base = alt.Chart(rows, height=HEIGHT).encode(x=_time(span))
+    y = alt.Y("error_rate:Q", axis=_value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
+    colour = palette.outcome["error"]
+    tooltip = [
+        alt.Tooltip("time:T", format="%d %b %H:%M"),
+        alt.Tooltip("error_rate:Q", format=".1%", title="error rate"),
+        alt.Tooltip("rated:Q", format=",d", title="of calls"),
+    ]
+    band = base.mark_area(opacity=0.15, color=colour).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
+    line = base.mark_line(color=colour, strokeWidth=1.5).encode(y=y)
+    points = base.mark_point(color=colour, size=30, opacity=1).encode(
+        y=y, tooltip=tooltip, fill=alt.condition("datum.certain", alt.value(colour), alt.value(palette.paper))
+    )
+    return alt.layer(band, line, points)
+
+
+def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """One bar of 100 % by attribution, always in the same order. `frame`: attribution, errors."""
+    colours = {name: palette.attribution[name] for name in ATTRIBUTIONS}
+    total = frame["errors"].sum() or 1
+    rows = frame.filter(pl.col("attribution").is_in(ATTRIBUTIONS)).with_columns(
+        share=pl.col("errors") / total,
+        place=pl.col("attribution").replace_strict({name: place for place, name in enumerate(ATTRIBUTIONS)}),
+    )
+    base = alt.Chart(rows, height=52).encode(
+        y=alt.Y("attribution:N", axis=alt.Axis(title=None, domain=False, ticks=False), sort=list(ATTRIBUTIONS)),
+        x=alt.X("share:Q", axis=None, scale=alt.Scale(domainMin=0)),
+    )
+    bars = base.mark_bar(height=14).encode(
+        color=_colour("attribution", colours, legend=False),
+        tooltip=["attribution:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("share:Q", format=".1%")],
+    )
+    labels = base.mark_text(align="left", dx=6, color=palette.ink).encode(text=alt.Text("label:N"))
+    return alt.layer(bars, labels).properties(height=26 * max(rows.height, 1))
+
+
+def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classes: Sequence[str]) -> Picture:
+    """Errors of a class ÷ calls of the tool. `frame`: tool, error_class, errors, calls, share; no row, no cell."""
+    # Through RGB: Vega's own way from grey to orange leads through purple.
+    shade = alt.Scale(domain=[0, 1], range=list(palette.ramp), interpolate="rgb")
+    base = alt.Chart(frame).encode(
+        x=alt.X(
+            "error_class:N",
+            sort=list(classes),
+            axis=alt.Axis(title=None, labelAngle=-40, labelLimit=190, labelOverlap=False, domain=False),
+        ),
+        y=alt.Y(
+            "tool:N",
+            sort=list(tools),
+            axis=alt.Axis(title=None, labelLimit=180, labelFlush=False, domain=False, ticks=False),
+        ),
+    )
+    cells = base.mark_rect(stroke=palette.paper, strokeWidth=2).encode(
+        color=alt.Color("share:Q", scale=shade, legend=None),
+        tooltip=["tool:N", "error_class:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("calls:Q", format=",d"),
+                 alt.Tooltip("share:Q", format=".1%", title="of the tool's calls")],
+    )  # fmt: skip
+    ink = alt.condition("datum.share > 0.55", alt.value(palette.paper), alt.value(palette.ink))
+    labels = (
+        base.transform_filter("datum.errors >= 10")
+        .mark_text(fontSize=11)
+        .encode(text=alt.Text("errors:Q", format=",d"), color=ink)
+    )
+    return alt.layer(cells, labels).properties(height=alt.Step(26))
+
+
+def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str) -> Picture:
+    """A rate per name as a dot with its interval and words at the right; hollow where it rests on fewer than 20 calls.
+
+    `frame`: name, value, low, high, rated, label.
+    """
+    rows = frame.with_columns(certain=pl.col("rated") >= 20)
+    names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
+    scale = alt.Scale(domain=[0, 1])
+    base = alt.Chart(rows).encode(y=alt.Y(f"{name}:N", sort=frame[name].to_list(), axis=names))
+    colour = palette.outcome["error"] if value == "error_rate" else palette.outcome["ok"]
+    whiskers = base.mark_rule(color=colour, strokeWidth=2, opacity=0.5).encode(
+        x=alt.X("low:Q", scale=scale, axis=_value_axis(palette, PERCENT)), x2="high:Q"
+    )
+    point = base.mark_point(color=colour, size=70, opacity=1).encode(
+        x=alt.X(f"{value}:Q", scale=scale),
+        fill=alt.condition("datum.certain", alt.value(colour), alt.value(palette.paper)),
+        tooltip=[f"{name}:N", alt.Tooltip(f"{value}:Q", format=".1%"), "label:N"],
+    )
+    said = base.mark_text(align="left", dx=8, color=palette.quiet).encode(
+        x=alt.X("high:Q", scale=scale), text="label:N"
+    )
+    return alt.layer(whiskers, point, said).properties(height=alt.Step(28))
+
+
+def streak_lengths(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """Streaks by length and state. `frame`: length (text, `10+` last), state, number."""
+    colours = {"recovered": palette.outcome["ok"], "open": palette.alert["pending"], "ended": palette.outcome["error"]}
+    picture: Picture = (
+        alt.Chart(frame, height=HEIGHT)
+        .mark_bar()
+        .encode(
+            x=_steps("length", [*map(str, range(1, 10)), "10+"], "in a row"),
+            y=alt.Y("sum(number):Q", axis=_value_axis(palette)),
+            color=_colour("state", colours),
+            tooltip=["length:O", "state:N", alt.Tooltip("sum(number):Q", format=",d", title="streaks")],
+        )
+    )
+    return picture
+
+
+def hazard(frame: pl.DataFrame, palette: Palette, limit: int = 3) -> Picture:
+    """Hazard by length with its interval; hollow where fewer than 20 streaks reached it.
+
+    `frame`: length, hazard, low, high, streaks.
+    """
+    rows = frame.with_columns(certain=pl.col("streaks") >= 20)
+    colour = palette.outcome["error"]
+    base = alt.Chart(rows, height=HEIGHT).encode(x=_steps("length", range(1, 11), "after n in a row"))
+    scale = alt.Scale(domain=[0, 1])
+    whiskers = base.mark_rule(color=colour, opacity=0.5, strokeWidth=2).encode(
+        y=alt.Y("low:Q", scale=scale, axis=_value_axis(palette, PERCENT)), y2="high:Q"
+    )
+    points = base.mark_point(color=colour, size=70, opacity=1).encode(
+        y=alt.Y("hazard:Q", scale=scale),
+        fill=alt.condition("datum.certain", alt.value(colour), alt.value(palette.paper)),
+        tooltip=[
+            "length:O",
+            alt.Tooltip("hazard:Q", format=".1%"),
+            alt.Tooltip("streaks:Q", format=",d", title="reached n"),
+        ],
+    )
+    mark = (
+        alt.Chart(pl.DataFrame({"length": [limit]}))
+        .mark_rule(color=palette.quiet, strokeDash=[4, 3])
+        .encode(x="length:O")
+    )
+    return alt.layer(mark, whiskers, points)
+
+
+def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
+    """Sessions that each limit would have stopped. `frame`: mistake_limit, fate, sessions."""
+    colours = {"recovered anyway": palette.outcome["ok"], "did not recover": palette.outcome["error"]}
+    bars = (
+        alt.Chart(frame, height=HEIGHT)
+        .mark_bar()
+        .encode(
+            x=_steps("mistake_limit", range(2, 11), "limit: stop after n in a row"),
+            y=alt.Y("sum(sessions):Q", axis=_value_axis(palette)),
+            color=_colour("fate", colours),
+            opacity=alt.condition(f"datum.mistake_limit == {chosen}", alt.value(1.0), alt.value(0.45)),
+            tooltip=["mistake_limit:O", "fate:N", alt.Tooltip("sum(sessions):Q", format=",d", title="sessions")],
+        )
+    )
+    return alt.layer(bars)
+
+
+def recovery_curve(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """Share recovered within so many attempts. `frame`: at, recovery_rate, low, high."""
+    base = alt.Chart(frame, height=HEIGHT).encode(x=alt.X("at:O", axis=alt.Axis(title="attempts", labelAngle=0)))
+    scale = alt.Scale(domain=[0, 1])
+    band = base.mark_area(opacity=0.15, color=palette.outcome["ok"]).encode(
+        y=alt.Y("low:Q", scale=scale, axis=_value_axis(palette, PERCENT)), y2="high:Q"
+    )
+    line = base.mark_line(point=True, color=palette.outcome["ok"]).encode(
+        y=alt.Y("recovery_rate:Q", scale=scale),
+        tooltip=["at:O", alt.Tooltip("recovery_rate:Q", format=".1%", title="recovered")],
+    )
+    return alt.layer(band, line)
+
+
+def time_to_recovery(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """Share recovered within so many seconds, as steps on a logarithmic axis. `frame`: at, recovery_rate."""
+    picture: Picture = (
+        alt.Chart(frame, height=HEIGHT)
+        .mark_line(interpolate="step-after", point=True, color=palette.outcome["ok"])
+        .encode(
+            x=alt.X(
+                "at:Q",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(title="seconds", values=[1, 10, 60, 600, 1800], grid=True, gridColor=palette.line),
+            ),
+            y=alt.Y("recovery_rate:Q", scale=alt.Scale(domain=[0, 1]), axis=_value_axis(palette, PERCENT)),
+            tooltip=[
+                alt.Tooltip("at:Q", title="seconds"),
+                alt.Tooltip("recovery_rate:Q", format=".1%", title="recovered"),
+            ],
+        )
+    )
+    return picture
+
+
+# Bar, cross, circle, crossed circle: outcomes differ in shape, not only in colour.
+_SHAPES = {
+    "ok": "M0,-0.7L0,0.7",
+    "error": "M-0.8,-0.8L0.8,0.8M-0.8,0.8L0.8,-0.8",
+    "cancelled": "circle",
+    "denied": "M0.9,0A0.9,0.9,0,1,1,-0.9,0A0.9,0.9,0,1,1,0.9,0M-0.6,0.6L0.6,-0.6",
+}
+
+
+def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -> Picture:
+    """A session's calls in order, one row per tool, streaks as brackets above.
+
+    `frame`: order, tool, outcome, about; `streaks`: first, last, label.
+    """
+    legend = alt.Legend(title=None, orient="bottom", direction="horizontal")
+    colour = alt.Scale(domain=list(OUTCOMES), range=[palette.outcome[name] for name in OUTCOMES])
+    shape = alt.Scale(domain=list(OUTCOMES), range=[_SHAPES[name] for name in OUTCOMES])
+    order = alt.Axis(title="call", format="d", tickMinStep=1, grid=False)
+    tools = alt.Axis(title=None, labelLimit=180, labelFlush=False, grid=True, gridColor=palette.line, domain=False)
+    places = alt.Scale(domain=[0.5, frame.height + 0.5], nice=False)
+    marks = (
+        alt.Chart(frame)
+        .mark_point(size=60, strokeWidth=2.5, filled=False, opacity=1)
+        .encode(
+            x=alt.X("order:Q", axis=order, scale=places),
+            y=alt.Y("tool:N", axis=tools),
+            color=alt.Color("outcome:N", scale=colour, legend=legend),
+            shape=alt.Shape("outcome:N", scale=shape, legend=legend),
+            tooltip=["order:Q", "tool:N", "outcome:N", alt.Tooltip("about:N", title="class")],
+        )
+    )
+    if streaks.is_empty():
+        return alt.layer(marks).properties(height=alt.Step(30))
+    brackets = alt.Chart(streaks).encode(x=alt.X("first:Q", scale=places), y=alt.value(-6))
+    rule = brackets.mark_rule(color=palette.outcome["error"], strokeWidth=3).encode(x2="last:Q")
+    label = brackets.mark_text(color=palette.outcome["error"], dy=-10, fontWeight="bold", align="left").encode(
+        text="label:N"
+    )
+    return alt.layer(marks, rule, label).properties(height=alt.Step(30), padding={"top": 26})
+
+
+def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold: float | None) -> Picture:
+    """A rule's measure, which holds until its next value, with its threshold. `frame`: time, value, labels."""
+    line = (
+        alt.Chart(frame, height=HEIGHT)
+        .mark_line(strokeWidth=1.5, color=palette.outcome["ok"], interpolate="step-after", point={"size": 14})
+        .encode(
+            x=_time(span),
+            y=alt.Y("value:Q", axis=_value_axis(palette, "~g"), scale=alt.Scale(domainMin=0)),
+            detail="labels:N",
+            tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("value:Q", format=".3~g"), "labels:N"],
+        )
+    )
+    if threshold is None:
+        return alt.layer(line)
+    rule = alt.Chart(pl.DataFrame({"threshold": [threshold]})).mark_rule(
+        color=palette.alert["firing"], strokeDash=[5, 3]
+    )
+    return alt.layer(line, rule.encode(y="threshold:Q"))

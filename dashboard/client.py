@@ -1,0 +1,215 @@
+"""The only I/O of the dashboard: questions to the collector's query API, answered as polars frames.
+
+Answers are kept for a few seconds, so that viewers of one page share them, and the last one for when the collector does
+not answer. What can go wrong becomes one `Problem` with a sentence for people. No Streamlit here.
+"""
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import polars as pl
+
+TIMEOUT_S = 5.0
+KEPT_ANSWERS = 512
+
+_TIME = pl.Datetime("ns", "UTC")
+_COUNTS = """
+calls ok errors cancelled denied rated sessions events mistakes unclassified sessions_of_tool worst_streak
+retried recovered lasting recovered_identical recovered_changed identical_retries
+declared declared_retryable taxonomy_retryable
+length streaks reached_next open limit_times mistake_limit interrupted mistakes_saved at
+attempt sequence redactions reported_streak status_code retry_after_ms duration_ms
+"""
+_RATES = """
+error_rate low high recovery_rate unclassified_rate spread hazard value threshold
+p50_ms p95_ms median_attempts median_seconds cost_usd
+"""
+_FLAGS = "mistake retryable fatal retryable_declared limit_reached can_recover reports_ok truncated"
+_TIMES = (
+    "time received_time first_seen last_seen started ended since fired resolved evaluated last_evaluated until newest"
+)
+# Types of the API's columns that are not text: for answers without a row, and to tell times from text.
+TYPES: Mapping[str, Any] = {
+    **dict.fromkeys(_COUNTS.split(), pl.Float64),
+    **dict.fromkeys(_RATES.split(), pl.Float64),
+    **dict.fromkeys(_FLAGS.split(), pl.Boolean),
+    **dict.fromkeys(_TIMES.split(), _TIME),
+}
+
+
+class Problem(Exception):
+    """Why there is no answer. `state` is one of away, token, refused, slow, missing; the text is for people."""
+
+    def __init__(self, state: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.state = state
+        self.sentence = sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API said: its rows, whatever stood beside them, and when it was fetched."""
+
+    rows: pl.DataFrame
+    rest: Mapping[str, Any]
+    fetched: datetime
+
+    def pick(self, *columns: str) -> pl.DataFrame:
+        """These columns of the rows, empty ones where the answer has none of that name."""
+        missing = (pl.lit(None, column_type(name)).alias(name) for name in columns if name not in self.rows.columns)
+        return self.rows.with_columns(missing).select(columns)
+
+    def first(self) -> dict[str, Any]:
+        """The first row, or an empty one."""
+        return self.rows.row(0, named=True) if self.rows.height else {}
+
+
+@dataclass(slots=True)
+class Collector:
+    """A query API at `url`. Safe to share between threads."""
+
+    url: str
+    token: str = field(default="", repr=False)
+    away_since: datetime | None = None
+    _http: httpx.Client = field(init=False, repr=False)
+    _kept: OrderedDict[str, tuple[float, Answer]] = field(init=False, repr=False, default_factory=OrderedDict)
+    _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        self._http = httpx.Client(base_url=f"{self.url.rstrip('/')}/api/v1/", headers=headers, timeout=TIMEOUT_S)
+
+    @property
+    def place(self) -> str:
+        """Host and port, for sentences."""
+        return httpx.URL(self.url).netloc.decode()
+
+    def ask(self, path: str, params: Mapping[str, str] | None = None, *, max_age: float = 2.0) -> Answer:
+        """The answer to `GET /api/v1/{path}`, at most `max_age` seconds old; an older one while the collector is away.
+
+        Raises:
+            Problem: there is no answer.
+        """
+        key = str(httpx.URL(path, params=dict(sorted((params or {}).items()))))
+        with self._lock:
+            fetched, kept = self._kept.get(key, (0.0, None))
+        if kept and time.monotonic() - fetched < max_age:
+            return kept
+        try:
+            answer = self._fetch(path, params or {})
+        except Problem as problem:
+            if kept and problem.state == "away":
+                return kept
+            raise
+        with self._lock:
+            self._kept[key] = (time.monotonic(), answer)
+            self._kept.move_to_end(key)
+            while len(self._kept) > KEPT_ANSWERS:
+                self._kept.popitem(last=False)
+        return answer
+
+    def _fetch(self, path: str, params: Mapping[str, str]) -> Answer:
+        try:
+            response = self._http.get(path, params=dict(params))
+        except httpx.TimeoutException:
+            raise Problem("slow", f"This took longer than {TIMEOUT_S:.0f} s. Narrow the range.") from None
+        except httpx.TransportError:
+            self.away_since = self.away_since or datetime.now(UTC)
+            raise Problem("away", f"Collector at {self.place} does not answer.") from None
+        self.away_since = None
+        if response.is_success:
+            return read_answer(response.content, datetime.now(UTC))
+        raise _problem(response)
+
+    def since_away(self) -> datetime | None:
+        """Since when the collector does not answer, asked now; None while it does."""
+        try:
+            self.ask("health", max_age=5.0)
+        except Problem as problem:
+            if problem.state == "away":
+                return self.away_since
+        return self.away_since
+
+
+def path(*parts: str) -> str:
+    """A path of the API whose parts may hold any text."""
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+def from_environment(environ: Mapping[str, str] = os.environ) -> Collector:
+    """The collector that MISSTEP_COLLECTOR_URL names, asked with MISSTEP_QUERY_TOKEN."""
+    url = environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
+    return Collector(url, environ.get("MISSTEP_QUERY_TOKEN", ""))
+
+
+def read_answer(body: bytes, fetched: datetime) -> Answer:
+    """An answer's JSON as a frame: `rows` if it has them, else the object itself as the only row."""
+    data: dict[str, Any] = msgspec.json.decode(body)
+    rows = data.pop("rows", None)
+    return Answer(frame([data] if rows is None else rows), data, fetched)
+
+
+def frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Rows of the API as a frame: times as UTC timestamps, numbers as floats, objects as JSON text, ids as text."""
+    columns: dict[str, list[Any]] = {}
+    rows = list(rows)
+    for name in dict.fromkeys(name for row in rows for name in row):
+        columns[name] = [row.get(name) for row in rows]
+    return pl.DataFrame([_column(name, values) for name, values in columns.items()])
+
+
+def column_type(name: str) -> Any:
+    """The type of an API column; `previous_` columns have that of the column they precede."""
+    return TYPES.get(name.removeprefix("previous_"), pl.String)
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
+    """A column of the type that its values have; the table is asked where they are all missing, and for times."""
+    sample = next((value for value in values if value is not None), None)
+    match sample:
+        case None:
+            return pl.Series(name, values, dtype=column_type(name))
+        case bool():
+            return pl.Series(name, values, dtype=pl.Boolean)
+        case int() | float():
+            return pl.Series(name, values, dtype=pl.Float64, strict=False)
+        case str() if column_type(name) == _TIME:
+            return pl.Series(name, values, dtype=pl.String).str.to_datetime(time_unit="ns", time_zone="UTC")
+        case list() if not any(isinstance(item, (dict, list)) for item in sample):
+            return pl.Series(name, values, strict=False)
+    return pl.Series(name, [_text(value) for value in values], dtype=pl.String)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def _problem(response: httpx.Response) -> Problem:
+    if response.status_code in {401, 403}:
+        return Problem("token", "The collector wants a query token. Set MISSTEP_QUERY_TOKEN where the dashboard runs.")
+    if response.status_code == 404:
+        return Problem("missing", _detail(response) or "The collector does not know this.")
+    if response.status_code in {503, 504}:
+        return Problem("slow", _detail(response) or "The collector is busy. Narrow the range.")
+    return Problem("refused", _detail(response) or f"The collector answered {response.status_code}.")
+
+
+def _detail(response: httpx.Response) -> str:
+    """The API's own sentence: `{"error": {"message": …}}`."""
+    try:
+        said = msgspec.json.decode(response.content)
+    except msgspec.DecodeError:
+        return ""
+    error = said.get("error") if isinstance(said, dict) else None
+    return str(error.get("message") or "") if isinstance(error, dict) else ""

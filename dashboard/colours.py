@@ -1,0 +1,60 @@
+"""The colours of both themes, checked for contrast and for colour-blind distance. Colour never stands alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+OUTCOMES = ("ok", "error", "cancelled", "denied")
+ATTRIBUTIONS = ("model", "tool", "environment", "provider", "user", "agent")
+CATEGORIES = ("validation", "content", "execution", "file_operation", "rate_limit", "timeout")
+OTHER = "everything else"
+ALERT_WORDS: Mapping[str, str] = {"firing": "■ Firing", "pending": "◧ Pending", "resolved": "□ Resolved"}
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """One theme's colours by meaning."""
+
+    outcome: Mapping[str, str]
+    attribution: Mapping[str, str]
+    category: Mapping[str, str]
+    alert: Mapping[str, str]
+    ramp: tuple[str, str]
+    ink: str
+    quiet: str
+    line: str
+    paper: str
+
+
+def _named(names: tuple[str, ...], colours: str) -> dict[str, str]:
+    return dict(zip(names, colours.split(), strict=True))
+
+
+_SLOTS = (*CATEGORIES, OTHER)
+_ALERTS = ("firing", "pending", "resolved")
+
+LIGHT = Palette(
+    outcome=_named(OUTCOMES, "#5B8DB8 #C2410C #6B7280 #7B3F98"),
+    attribution=_named(ATTRIBUTIONS, "#0E90D8 #C10900 #0A6D6C #BA885B #7724B6 #2E3360"),
+    category=_named(_SLOTS, "#0095E7 #FF2D04 #006C64 #2F9246 #9F4CA7 #2E3360 #8A8F98"),
+    alert=_named(_ALERTS, "#A61B1B #B98500 #0A6D6C"),
+    ramp=("#F3F4F6", "#C2410C"),
+    ink="#1F2430", quiet="#6B7280", line="#E1E4E9", paper="#FFFFFF",
+)  # fmt: skip
+DARK = Palette(
+    outcome=_named(OUTCOMES, "#4F7FA8 #FF8A4C #9AA3AF #D9B3EA"),
+    attribution=_named(ATTRIBUTIONS, "#5061B3 #9D520C #41AA8B #FFBE1F #B385FF #D5D8F5"),
+    category=_named(_SLOTS, "#1377FE #E32316 #0CC39F #E6C51C #AC9DFF #D5D8F5 #757B85"),
+    alert=_named(_ALERTS, "#FF8A4C #FFBE1F #41AA8B"),
+    ramp=("#22262E", "#FF8A4C"),
+    ink="#E6E8EC", quiet="#9AA3AF", line="#2B303A", paper="#14161A",
+)  # fmt: skip
+
+
+def palette(theme: str | None) -> Palette:
+    """The palette of a theme's name; light where the browser has not told."""
+    return DARK if theme == "dark" else LIGHT
+
+
+def slot(category: str | None) -> str:
+    """A category's place in the legend: its own, or everything else."""
+    return category if category in CATEGORIES else OTHER

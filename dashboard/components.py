@@ -1,0 +1,350 @@
+"""What pages are made of: the page's frame, parts that fail alone, states, links, figures and charts."""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from uuid import uuid4
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import polars as pl
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dashboard import client, colours, filterbar, words
+from dashboard.charts import Picture
+from dashboard.client import Answer, Collector, Problem
+from dashboard.filters import DIMENSIONS, Filters
+
+BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)  # seconds
+BARS = 96  # in a chart over the whole width
+log = logging.getLogger(__name__)
+
+Bar = Literal["filters", "range", "none"]
+
+MENU: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "Now": (("overview", "Overview"), ("live", "Live"), ("alerts", "Alerts")),
+    "Why": (("errors", "Errors"), ("tools", "Tools"), ("sessions", "Sessions")),
+    "Does it help?": (("retries", "Retries"), ("streaks", "Streaks")),
+    "System": (("sources", "Sources"), ("health", "Health")),
+}
+DETAILS = {"tool": "Tool", "group": "Group", "session": "Session"}
+# What a detail page is about is not carried to other pages as a filter.
+SUBJECTS = {"tool": ("tool",), "group": ("fingerprint",), "session": ("session", "service")}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page being shown: whom to ask, about what, and for whose eyes."""
+
+    name: str
+    filters: Filters
+    collector: Collector
+    palette: colours.Palette
+    zone: ZoneInfo
+
+    def ask(self, path: str, **params: str | None) -> Answer:
+        """The API's answer for this page's filters; `params` win over them, None takes a filter away."""
+        merged = self.filters.api() | params
+        return self.collector.ask(path, {name: value for name, value in merged.items() if value is not None})
+
+    @property
+    def now(self) -> datetime:
+        """The time of asking, not of opening: parts refresh themselves."""
+        return datetime.now(UTC)
+
+    @property
+    def span(self) -> tuple[datetime, datetime]:
+        """First and last moment for axes: the range in whole buckets, so that refreshing seldom moves the axis."""
+        step = self.bucket(BARS)
+        start, end = (moment.timestamp() for moment in self.filters.span(self.now))
+        return datetime.fromtimestamp(start // step * step, UTC), datetime.fromtimestamp(-(-end // step) * step, UTC)
+
+    def bucket(self, bars: int) -> int:
+        """The shortest round length in seconds that cuts the range into at most so many buckets."""
+        start, end = self.filters.span(self.now)
+        return next((nice for nice in BUCKETS if (end - start).total_seconds() <= bars * nice), BUCKETS[-1])
+
+    @property
+    def every(self) -> float | None:
+        """Seconds between refreshes; None where nothing can change or the reader switched it off."""
+        chosen = self.filters.state("refresh", "10")
+        return float(chosen) if self.filters.moving and chosen.isdigit() and int(chosen) else None
+
+
+@st.cache_resource(show_spinner=False)
+def _collector(url: str, token: str) -> Collector:
+    return client.from_environment({"MISSTEP_COLLECTOR_URL": url, "MISSTEP_QUERY_TOKEN": token})
+
+
+def collector() -> Collector:
+    """The one collector of this process."""
+    return _collector(os.environ.get("MISSTEP_COLLECTOR_URL", ""), os.environ.get("MISSTEP_QUERY_TOKEN", ""))
+
+
+def open_page(name: str, title: str, question: str, *, bar: Bar = "filters") -> Page:
+    """Title, question and filter bar of a page, with what has to be said before anything else."""
+    filters = filterbar.from_link()
+    page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters))
+    st.title(title, anchor=False)
+    st.caption(question)
+    if bar != "none":
+        filterbar.show(page.collector, page.zone, SUBJECTS.get(name, ()), only_range=bar == "range")
+    if filters.ignored:
+        st.caption(f"Ignored from the link: {words.plain(', '.join(filters.ignored))}")
+    return page
+
+
+def refreshing(body: Callable[[Page], None], page: Page, every: float | None = None, *, paused: bool = False) -> None:
+    """Runs the body of a page, and again by itself while the page's range moves."""
+
+    def shown() -> None:
+        _away_bar(page)
+        body(page)
+
+    st.fragment(shown, run_every=None if paused else every or page.every)()
+
+
+def _zone(filters: Filters) -> ZoneInfo:
+    for name in (filters.state("tz"), st.context.timezone or ""):
+        try:
+            return ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            continue
+    return ZoneInfo("UTC")
+
+
+def _away_bar(page: Page) -> None:
+    if since := page.collector.since_away():
+        at = words.clock(since, page.zone, now=page.now)
+        said = f"Collector at {page.collector.place} does not answer (since {at})."
+        st.error(f"{said} What is shown is the last that it said. Retrying.")
+
+
+@contextmanager
+def part(title: str = "", help: str | None = None) -> Iterator[None]:
+    """One part of a page under its title. What goes wrong inside is said there and stays there."""
+    if title:
+        st.subheader(title, anchor=False, help=help)
+    try:
+        yield
+    except Problem as problem:
+        say(problem)
+    except Exception:
+        mark = uuid4().hex[:4]
+        log.exception("Part %r of a page failed (id %s)", title, mark)
+        st.caption(f"This part failed (id {mark}). The rest of the page works.")
+
+
+def say(problem: Problem) -> None:
+    """A problem in its words, which name the way out."""
+    st.caption(words.plain(problem.sentence, 400))
+
+
+def quiet(sentence: str) -> None:
+    """A grey line of our own words."""
+    st.caption(sentence)
+
+
+def nothing(page: Page, what: str = "calls") -> None:
+    """The state of a part that has no rows: what was looked for, and how to see more."""
+    named = " and ".join(f"{DIMENSIONS[c.dimension]} = {c.text}" for c in page.filters.conditions)
+    where = f" with {words.plain(named)}" if named else ""
+    st.caption(f"No {what}{where} in {period(page.filters)}.")
+
+
+def period(filters: Filters) -> str:
+    """The range as words: `the last 24 h`, `this range`."""
+    return f"the last {words.span(filters.seconds)}" if filters.moving and filters.seconds else "this range"
+
+
+def link(page: Page, to: str, label: str, **about: str | None) -> None:
+    """A real link to another page that keeps the filters and sets those of `about`; the label is Markdown."""
+    filters = page.filters.carried(*SUBJECTS.get(page.name, ()))
+    for name, value in about.items():
+        if name in DIMENSIONS:
+            filters = filters.set(name, [value] if value is not None else [])
+        else:
+            filters = filters.showing(**{name: value or ""})
+    st.page_link(f"views/{to}.py", label=label, query_params=filters.query())
+
+
+def row(page: Page, to: str, subject: str, facts: str, **about: str | None) -> None:
+    """One row of a short list: a link on its subject (agent text) and what there is to say about it (Markdown)."""
+    link(page, to, f"**{words.plain(subject, 60)}** \u2002 :gray[{facts}]", **about)
+
+
+def sidebar(current: str) -> None:
+    """The menu, each link with the filters of the page that is open."""
+    filters = filterbar.from_link().carried(*SUBJECTS.get(current, ()))
+    with st.sidebar:
+        st.markdown("**Misstep**")
+        for group, pages in MENU.items():
+            st.caption(group)
+            for name, title in pages:
+                label = _alerts_label(title) if name == "alerts" else title
+                st.page_link(f"views/{name}.py", label=label, query_params=filters.query(), width="stretch")
+
+
+def _alerts_label(title: str) -> str:
+    try:
+        states = collector().ask("alerts", max_age=10.0).pick("state")["state"]
+    except Problem:
+        return title
+    firing = states.eq("firing").sum()
+    return f"{title} · {firing} firing" if firing else title
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of a page: its words, how it changed, where it leads."""
+
+    label: str
+    value: str
+    help: str | None = None
+    delta: str | None = None
+    clear: bool = False  # whether the change is more than chance
+    note: str = ""
+    trend: Sequence[float] = ()
+    to: str = ""
+    more: str = "Show"
+    about: Mapping[str, str | None] | None = None
+
+
+def figures(page: Page, items: Sequence[Figure]) -> None:
+    """Figures side by side, folding where the window is narrow."""
+    with st.grid(len(items), min_column_width=150, key=f"figures-{page.name}-{items[0].label}"):
+        for item in items:
+            with st.container(border=True, height="stretch", gap="xsmall", vertical_alignment="distribute"):
+                st.metric(
+                    item.label,
+                    item.value,
+                    delta=item.delta,
+                    delta_color="inverse" if item.clear else "off",
+                    help=item.help,
+                    chart_data=list(item.trend) or None,
+                    chart_type="bar",
+                )
+                if item.note:
+                    quiet(item.note)
+                if item.to:
+                    link(page, item.to, f"{item.more} →", **(item.about or {}))
+
+
+def pair(key: str) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Two parts side by side, stacked where the window is narrow."""
+    with st.grid(2, min_column_width=420, gap="medium", key=key):
+        return st.container(), st.container()
+
+
+def chart(picture: Picture, key: str, alt_text: str) -> None:
+    """A chart, with a sentence for those who do not see it."""
+    st.altair_chart(picture, width="stretch", key=key, alt=alt_text)
+
+
+def total(rows: pl.DataFrame, column: str) -> float:
+    """The sum of a column."""
+    return float(rows[column].sum())
+
+
+def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
+    """Errors and calls by category and bucket, `of` being all calls of the bucket; and a bucket's length in seconds."""
+    step = page.bucket(BARS)
+    answer = page.ask("timeseries", by="category", bucket=f"{step}s", **params)
+    rows = answer.pick("time", "category", "errors", "calls")
+    return rows.with_columns(of=pl.col("calls").sum().over("time")), step
+
+
+def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
+    """A chart over time whose brush sets the page's range."""
+    # The range is part of the key: a new range is a new chart, without the brush that led to it.
+    key = f"{key}-{page.filters.start}-{page.filters.end}"
+    state = st.altair_chart(picture, width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="brush")
+    span = state.get("selection", {}).get("brush", {}).get("time")
+    if span:
+        start, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in span)
+        filterbar.go(page.filters.between(filterbar.rfc3339(start), filterbar.rfc3339(end)))
+        st.rerun()
+
+
+def switch(page: Page, name: str, label: str, options: Sequence[str]) -> str:
+    """One of a few options of a view, kept in the link; the first is the default."""
+    key = f"switch-{page.name}-{name}"
+    if key not in st.session_state:
+        asked = page.filters.state(name)
+        st.session_state[key] = asked if asked in options else options[0]
+
+    def write() -> None:
+        chosen = st.session_state[key]
+        filterbar.go(filterbar.from_link().showing(**{name: "" if chosen == options[0] else chosen}))
+
+    return str(st.segmented_control(label, options, key=key, required=True, on_change=write))
+
+
+def event_card(page: Page, event: Mapping[str, Any]) -> None:
+    """One event in full, without what the page it stands on says anyway."""
+    within_session = page.name == "session"
+    with st.container(border=True, gap="small"):
+        name = event.get("error_class") or event.get("outcome") or ""
+        where = event.get("tool") or event.get("operation") or ""
+        st.markdown(f"**{words.plain(name)}** · {words.plain(where, 60)}", help=f"event {event.get('event_id')}")
+        st.caption(f"{' · '.join(_facts(page, event))}")
+        if event.get("message"):
+            st.code(event["message"], language=None, wrap_lines=True)
+        if event.get("suggestion") and page.name != "group":
+            st.caption(f"What helps: {words.plain(event['suggestion'], 300)}")
+        if (params := as_json(event.get("params"))) is not None:
+            st.caption("Parameters")
+            st.json(params, expanded=within_session)
+        elif event.get("operation") == "tool":
+            st.caption("This agent does not send parameters.")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if event.get("fingerprint") and page.name != "group":
+                link(page, "group", "All errors like this →", fingerprint=str(event["fingerprint"]))
+            if event.get("session") and not within_session:
+                at = {"service": event["service"]} if event.get("service") else {}
+                link(page, "session", "Its session →", session=event["session"], event=str(event["event_id"]), **at)
+            if (template := os.environ.get("MISSTEP_TRACE_URL")) and event.get("trace_id"):
+                st.link_button("Trace →", template.replace("{trace_id}", event["trace_id"]), type="tertiary")
+
+
+def _facts(page: Page, event: Mapping[str, Any]) -> list[str]:
+    facts = [words.clock(event.get("time"), page.zone, now=page.now), str(event.get("outcome"))]
+    if event.get("duration_ms") is not None:
+        facts.append(f"took {words.duration(event['duration_ms'])}")
+    if event.get("attribution"):
+        facts.append(f"turn of the {words.plain(event['attribution'])}")
+    if event.get("classified_by"):
+        facts.append(f"classified by {words.plain(event['classified_by'])}")
+    if (event.get("attempt") or 1) > 1:
+        facts.append(f"attempt {words.count(event['attempt'])}")
+    if event.get("redactions"):
+        facts.append(f"secrets cut: {words.count(event['redactions'])}")
+    if event.get("target"):
+        facts.append(words.plain(event["target"], 80))
+    return facts
+
+
+def as_json(value: str | None) -> Any:
+    """The value of a column that holds JSON text."""
+    try:
+        return json.loads(value) if value else None
+    except ValueError:
+        return value
+
+
+def moment(text: str) -> datetime:
+    """A time of the API that stands beside its rows."""
+    return datetime.fromisoformat(text)
+
+
+def show_around(page: Page, newest: datetime) -> None:
+    """A link to the last day before the newest event."""
+    end = newest + timedelta(seconds=1)
+    start = end - timedelta(days=1)
+    filters = page.filters.between(filterbar.rfc3339(start), filterbar.rfc3339(end))
+    st.page_link(f"views/{page.name}.py", label="Show it →", query_params=filters.query())

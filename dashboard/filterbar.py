@@ -1,0 +1,245 @@
+"""The bar above each page: range, service, tool, more filters, text, refresh. Widgets show the URL and write it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import streamlit as st
+
+from dashboard import words
+from dashboard.client import Collector, Problem, path
+from dashboard.filters import CHOICES, DIMENSIONS, PRESETS, Filters, parse
+
+CUSTOM = "Custom"
+_MOVED = "filters-moved"
+REFRESH = {"0": "Off", "10": "10 s", "60": "60 s"}
+MENU_DIMENSIONS = (
+    "service_version", "environment", "agent", "model", "error_class", "category", "outcome", "attribution", "mistake",
+    "recovered", "source", "mcp_server", "operation",
+)  # fmt: skip
+
+
+def from_link() -> Filters:
+    """The filters of the page's URL."""
+    return parse(st.query_params.to_dict())
+
+
+def go(filters: Filters) -> None:
+    """Writes filters to the page's URL; the next run of the bar, a fragment, runs the whole page."""
+    st.query_params.from_dict(filters.query())
+    st.session_state[_MOVED] = True
+
+
+def show(collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], *, only_range: bool = False) -> None:
+    """The bar and, under it, one chip for each condition that is not the page's subject."""
+    st.session_state.pop(_MOVED, None)
+    st.fragment(_bar)(collector, zone, subjects, only_range)
+
+
+def _bar(collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], only_range: bool) -> None:
+    """A fragment, so that opening a menu does not run the page."""
+    if st.session_state.pop(_MOVED, False):
+        st.rerun()
+    filters = from_link()
+    with st.container(horizontal=True, key="filters", vertical_alignment="center", gap="small"):
+        _range(filters, zone)
+        if not only_range:
+            for dimension in ("service", "tool"):
+                if dimension not in subjects:
+                    _dimension(filters, collector, dimension)
+            _more(filters, collector)
+            _text(filters)
+        _refresh(filters)
+        _share(filters, collector)
+    if not only_range:
+        _chips(filters, subjects)
+
+
+def _bind(key: str, value: object, write: Callable[[], None]) -> dict[str, Any]:
+    """Arguments of a widget that shows `value`, whoever changed the URL, and calls `write` when a person changes it."""
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
+    return {"key": key, "on_change": write, "label_visibility": "collapsed"}
+
+
+def _range(filters: Filters, zone: ZoneInfo) -> None:
+    names = {start: name for name, start in PRESETS.items()}
+    shown = names.get(filters.start, CUSTOM) if filters.moving else CUSTOM
+
+    def write() -> None:
+        chosen = st.session_state["range"]
+        if chosen in PRESETS:
+            go(filters.between(PRESETS[chosen]))
+
+    st.segmented_control("Range", [*PRESETS], **_bind("range", None if shown == CUSTOM else shown, write))
+    with st.popover(_range_label(filters, zone) if shown == CUSTOM else CUSTOM, key="custom-range"):
+        _custom(filters, zone)
+
+
+def _range_label(filters: Filters, zone: ZoneInfo) -> str:
+    if filters.moving:
+        return f"last {words.span(filters.seconds)}" if filters.seconds else f"since {words.plain(filters.start)}"
+    if filters.seconds is None:
+        return words.plain(f"{filters.start} … {filters.end}")
+    start, end = (datetime.fromisoformat(text).astimezone(zone) for text in (filters.start, filters.end))
+    until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%d %b %H:%M}"
+    return f"{start:%d %b %H:%M} – {until}"
+
+
+def _custom(filters: Filters, zone: ZoneInfo) -> None:
+    end = datetime.now(UTC).replace(second=0, microsecond=0)
+    start = end - timedelta(seconds=filters.seconds or 86_400)
+    if not filters.moving and filters.seconds is not None:
+        start, end = datetime.fromisoformat(filters.start), datetime.fromisoformat(filters.end)
+    with st.form("custom-form", border=False):
+        first = st.datetime_input(f"From ({zone})", start.astimezone(zone).replace(tzinfo=None), step=60)
+        last = st.datetime_input(f"To ({zone})", end.astimezone(zone).replace(tzinfo=None), step=60)
+        if st.form_submit_button("Show") and first and last:
+            if first < last:
+                go(filters.between(_utc(first, zone), _utc(last, zone)))
+                st.rerun()
+            st.caption("The start has to be before the end.")
+
+
+def _utc(local: datetime, zone: ZoneInfo) -> str:
+    return rfc3339(local.replace(tzinfo=zone))
+
+
+def rfc3339(moment: datetime) -> str:
+    """A time as links and the API have it: UTC, whole seconds."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z"
+
+
+def _options(filters: Filters, collector: Collector, dimension: str) -> dict[str, str]:
+    """Values of a dimension in this range, commonest first, each with its count."""
+    if choices := CHOICES.get(dimension):
+        return {value: value for value in sorted(choices)}
+    params = filters.set(dimension).api() | {"limit": "200"}
+    try:
+        rows = collector.ask(path("values", dimension), params, max_age=30.0).pick("value", "calls").rows()
+    except Problem:
+        return {}
+    return {str(value): f"{words.plain(str(value), 60)} \u2002{words.count(calls)}" for value, calls in rows if value}
+
+
+def _dimension(filters: Filters, collector: Collector, dimension: str) -> None:
+    chosen = filters.values(dimension)
+    label = f"{DIMENSIONS[dimension]}: {words.plain(', '.join(chosen), 24)}" if chosen else DIMENSIONS[dimension]
+    popover = st.popover(label, key=f"open-{dimension}", on_change="rerun")
+    if not popover.open:
+        return
+    options = _options(filters, collector, dimension)
+    key = f"filter-{dimension}"
+
+    def write() -> None:
+        go(filters.set(dimension, st.session_state[key]))
+
+    with popover:
+        st.pills(
+            DIMENSIONS[dimension],
+            list(dict.fromkeys([*chosen, *options])),
+            selection_mode="multi",
+            format_func=lambda value: options.get(value, words.plain(value, 60)),
+            **_bind(key, list(chosen), write),
+        )
+        if not options:
+            st.caption(f"No {DIMENSIONS[dimension]} in this range.")
+
+
+def _more(filters: Filters, collector: Collector) -> None:
+    popover = st.popover(r"\+ Filter", key="open-more", on_change="rerun")
+    if not popover.open:
+        return
+    with popover:
+        dimension = st.selectbox("Filter by", MENU_DIMENSIONS, format_func=DIMENSIONS.__getitem__, key="more-dimension")
+        sense = st.segmented_control(
+            "Sense", ["is", "is not"], default="is", key="more-sense", label_visibility="collapsed"
+        )
+        options = _options(filters, collector, dimension)
+        values = st.pills(
+            "Values", list(options), selection_mode="multi", format_func=options.__getitem__, key=f"more-{dimension}"
+        )
+        if not options:
+            st.caption(f"No {DIMENSIONS[dimension]} in this range.")
+
+        def add() -> None:
+            excluded = sense == "is not"
+            go(filters.set(dimension, () if excluded else values, values if excluded else ()))
+
+        st.button("Add filter", key="more-add", disabled=not values, on_click=add)
+
+
+def _text(filters: Filters) -> None:
+    def write() -> None:
+        go(replace(filters, text=st.session_state["message-text"].strip()))
+
+    st.text_input(
+        "Message text", placeholder="Text in the message", width=150, **_bind("message-text", filters.text, write)
+    )
+
+
+def _refresh(filters: Filters) -> None:
+    current = filters.state("refresh", "10")
+    label = REFRESH.get(current, "Off") if filters.moving else "Off"
+
+    def write() -> None:
+        chosen = st.session_state.get("refresh")
+        if chosen:
+            go(filters.showing(refresh="" if chosen == "10" else chosen))
+
+    st.menu_button(
+        f"⟳ {label}", list(REFRESH), format_func=REFRESH.__getitem__, key="refresh", on_click=write,
+        help="How often the page asks again; a closed range never changes.",
+    )  # fmt: skip
+
+
+def _share(filters: Filters, collector: Collector) -> None:
+    with st.popover("⇧ Share", key="share"):
+        st.caption("This view, with times that stay:")
+        st.code(_absolute_link(filters), language=None, wrap_lines=True)
+        st.caption("The same with a range that moves:")
+        st.code(_address(filters), language=None, wrap_lines=True)
+        st.caption("What the page asks, for scripts:")
+        query = urlencode(filters.api())
+        st.code(
+            f"curl -H \"Authorization: Bearer $MISSTEP_TOKEN\" '{collector.url}/api/v1/breakdown?by=tool&{query}'",
+            language="bash",
+            wrap_lines=True,
+        )
+
+
+def _absolute_link(filters: Filters) -> str:
+    if not filters.moving or not filters.seconds:
+        return _address(filters)
+    end = datetime.now(UTC).replace(microsecond=0)
+    start = end - timedelta(seconds=filters.seconds)
+    return _address(filters.between(rfc3339(start), rfc3339(end)))
+
+
+def _address(filters: Filters) -> str:
+    base = (st.context.url or "").split("?")[0]
+    query = urlencode(filters.query())
+    return f"{base}?{query}" if query else base
+
+
+def _chips(filters: Filters, subjects: tuple[str, ...]) -> None:
+    shown = [condition for condition in filters.conditions if condition.dimension not in subjects]
+    if not shown and not filters.text:
+        return
+    with st.container(horizontal=True, key="chips", gap="small", vertical_alignment="center"):
+        for condition in shown:
+            name = DIMENSIONS[condition.dimension]
+            said = [f"{name} = {', '.join(condition.allowed)}"] if condition.allowed else []
+            said += [f"{name} ≠ {', '.join(condition.excluded)}"] if condition.excluded else []
+            st.button(
+                f"{words.plain(' and '.join(said), 80)} ✕",
+                key=f"chip-{condition.dimension}",
+                help="Remove this filter",
+                on_click=go,
+                args=(filters.set(condition.dimension),),
+            )
+        bare = Filters(filters.start, filters.end, tuple(c for c in filters.conditions if c.dimension in subjects))
+        st.button("Clear all", key="chip-clear", type="tertiary", on_click=go, args=(bare,))

@@ -1,0 +1,112 @@
+"""Answers of the API turned into what tables and charts show. Pure: frames in, frames out."""
+
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from dashboard import sentences, words
+
+LEVELS = ("domain", "category", "error_class")
+STATES = ("recovered", "open", "ended")
+HEIGHTS = {"o": 1, "c": 2, "d": 2, "e": 4}
+NO_TOOL = {"model": "model request", "agent": "the agent itself"}
+
+
+def tree(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows per class as a tree: domain, category and class each a row, indented, largest first on every level."""
+    total = rows["errors"].sum() or 1
+    rows = rows.with_columns(pl.col(LEVELS).fill_null("unknown"))
+    levels = []
+    for depth in range(len(LEVELS)):
+        keys = LEVELS[: depth + 1]
+        level = rows.group_by(keys).agg(pl.col("errors").sum())
+        indent = "\u2003" * depth
+        levels.append(
+            level.with_columns(name=indent + pl.col(keys[-1]), dimension=pl.lit(keys[-1]), value=pl.col(keys[-1]))
+        )
+    whole = pl.concat(levels, how="diagonal")
+    for depth in range(len(LEVELS)):
+        whole = whole.with_columns(pl.col("errors").max().over(LEVELS[: depth + 1]).alias(f"rank{depth}"))
+    order = [column for depth, name in enumerate(LEVELS) for column in (f"rank{depth}", name)]
+    whole = whole.sort(order, descending=[True, False] * len(LEVELS), nulls_last=False)
+    return whole.select("name", "errors", (pl.col("errors") / total).alias("share"), "dimension", "value")
+
+
+def lengths(rows: pl.DataFrame) -> pl.DataFrame:
+    """Streaks by exact length and state, from how many reached each length; 10 and longer together."""
+    exact = rows.sort("length").with_columns(
+        (pl.col(state) - pl.col(state).shift(-1).fill_null(0)).alias(state) for state in STATES
+    )
+    long = exact.unpivot(STATES, index="length", variable_name="state", value_name="number")
+    label = (
+        pl.when(pl.col("length") >= 10).then(pl.lit("10+")).otherwise(pl.col("length").cast(pl.Int64).cast(pl.String))
+    )
+    return long.with_columns(length=label).filter(pl.col("number") > 0)
+
+
+def disagreement(rows: pl.DataFrame) -> pl.DataFrame:
+    """Adds what was said of each class (`said`), by whom (`by`), and how it compares with what was seen (`finding`)."""
+    by_agent = pl.col("declared").fill_null(0) > 0
+    yes = (
+        pl.when(by_agent)
+        .then(pl.col("declared_retryable") * 2 >= pl.col("declared"))
+        .otherwise(pl.col("taxonomy_retryable") * 2 > pl.col("errors"))
+    )
+    off = pl.when(pl.col("said")).then(1 - pl.col("recovery_rate")).otherwise(pl.col("recovery_rate"))
+    glyph = pl.when(pl.col("said")).then(pl.lit("● yes")).otherwise(pl.lit("○ no"))
+    rows = rows.drop_nulls("error_class").with_columns(
+        said=yes, by=pl.when(by_agent).then(pl.lit("agent")).otherwise(pl.lit("table"))
+    )
+    rows = rows.with_columns(said_words=glyph + ", " + pl.col("by"), weight=off * pl.col("rated"))
+    finding = [sentences.finding(*row) for row in rows.select("said", "recovery_rate", "rated").iter_rows()]
+    return rows.with_columns(pl.Series("finding", finding, dtype=pl.String)).sort(
+        "weight", descending=True, nulls_last=True
+    )
+
+
+def ordered(rows: pl.DataFrame) -> pl.DataFrame:
+    """The events with their place, 1 for the first."""
+    return rows.with_row_index("order", 1).with_columns(pl.col("order").cast(pl.Int64))
+
+
+def brackets(rows: pl.DataFrame, streaks: pl.DataFrame) -> pl.DataFrame:
+    """First and last place of each streak in the ordered events."""
+    spans: list[dict[str, Any]] = []
+    for streak in streaks.iter_rows(named=True):
+        inside = rows.filter(pl.col("time").is_between(streak["started"], streak["ended"]))
+        if inside.height:
+            places = inside["order"]
+            spans.append({"first": places[0], "last": places[-1], "label": words.count(streak["length"])})
+    return pl.DataFrame(spans, schema={"first": pl.Int64, "last": pl.Int64, "label": pl.String})
+
+
+def strip(letters: str | None) -> list[int]:
+    """A session's last calls as bar heights: ok 1, cancelled or denied 2, error 4."""
+    return [HEIGHTS.get(letter, 1) for letter in letters or ""]
+
+
+def told(shares: dict[str, float | None], fact: str) -> str:
+    """How much of a fact a sender tells: ✓ (nearly) always, ~ at times, – never, nothing where it does not apply."""
+    share = shares.get(fact)
+    if share is None:
+        return ""
+    return "✓" if share >= 0.95 else "–" if share < 0.05 else "~"
+
+
+def filled(rows: pl.DataFrame, step_s: int, span: tuple[datetime, datetime]) -> pl.DataFrame:
+    """A series with a row for every bucket of the range, 0 where the answer has none."""
+    start, end = (int(moment.timestamp()) for moment in span)
+    times = pl.Series("time", range(start // step_s * step_s, end, step_s), dtype=pl.Int64) * 1_000_000_000
+    whole = pl.DataFrame({"time": times.cast(pl.Datetime("ns", "UTC"))})
+    return whole.join(rows, on="time", how="left").fill_null(0)
+
+
+def held(samples: pl.DataFrame, end: datetime) -> pl.DataFrame:
+    """The values of a rule, each label set's last one held until `end`."""
+    last = (
+        samples.group_by("labels", maintain_order=True)
+        .last()
+        .with_columns(time=pl.lit(end).cast(samples["time"].dtype))
+    )
+    return pl.concat([samples, last.select(samples.columns)])

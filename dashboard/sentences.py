@@ -1,0 +1,84 @@
+"""Whole sentences about an answer: verdicts and summaries, in Markdown of our own words. Pure, no Streamlit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from dashboard import words
+
+
+def verdict(now: dict[str, Any], before: str) -> str:
+    """One sentence: better, worse, or not to be told apart from the period before."""
+    rate, was = now.get("error_rate"), now.get("previous_error_rate")
+    if rate is None:
+        return f"{words.plural(now.get('errors'), 'error')}; no rate, because only failures are reported here."
+    said = f"**{words.rate_of(rate, now.get('rated'))}** calls failed"
+    if was is None:
+        return f"{said}. Nothing to compare with in the {before} before."
+    if not clear(now):
+        return f"≈ No clear change: {said}, {words.rate_of(was, now.get('previous_rated'))} in the {before} before."
+    word = ":red[▲ Worse]" if rate > was else ":green[▼ Better]"
+    return f"{word} than the {before} before: {words.rate(was)} → {said}."
+
+
+def clear(now: dict[str, Any]) -> bool:
+    """Whether the intervals of both periods lie apart."""
+    low, high, before_low, before_high = (now.get(name) for name in ("low", "high", "previous_low", "previous_high"))
+    if low is None or high is None or before_low is None or before_high is None:
+        return False
+    return bool(low > before_high or high < before_low)
+
+
+def limit(n: int, row: dict[str, float | None]) -> str:
+    """What a limit would have done."""
+    sessions = words.plural(row.get("sessions"), "session")
+    stopped, recovered = row.get("interrupted") or 0, row.get("recovered") or 0
+    share = f" ({words.rate(recovered / stopped)})" if stopped and not words.uncertain(stopped) else ""
+    return (
+        f"A limit of **{n}** would have stopped **{words.count(stopped)}** of {sessions}. "
+        f"{words.count(recovered)} of them{share} recovered by themselves. "
+        f"It would have saved {words.plural(row.get('mistakes_saved'), 'failed call')}."
+    )
+
+
+def session(rows: pl.DataFrame, streaks: pl.DataFrame) -> str:
+    """The session in one or two sentences."""
+    lasted = (rows["time"].max() - rows["time"].min()).total_seconds() * 1000  # type: ignore[operator, union-attr]
+    counts = {name: int(rows["outcome"].eq(name).sum()) for name in ("ok", "error", "cancelled", "denied")}
+    named = {
+        "error": words.plural(counts["error"], "error"),
+        **{name: f"{counts[name]} {name}" for name in ("ok", "cancelled", "denied")},
+    }
+    parts = ", ".join(named[name] for name in counts if counts[name])
+    said = f"{words.plural(rows.height, 'event')} in {words.duration(lasted)}: {parts}."
+    if streaks.is_empty():
+        return f"{said} No two mistakes in a row."
+    worst = streaks.sort("length", descending=True).row(0, named=True)
+    ends = {"recovered": "recovered by itself", "open": "still open", "ended": "never repaired"}
+    many = words.plural(streaks.height, "streak")
+    return f"{said} {many}, the longest of {words.count(worst['length'])} mistakes, {ends[worst['state']]}."
+
+
+def finding(said: bool | None, rate: float | None, of: float | None) -> str:
+    """What stands beside a class: whether what was said agrees with what was seen."""
+    if rate is None or words.uncertain(of):
+        return f"too few to tell (n = {words.count(of or 0)})"
+    seen = "never works" if rate < 0.05 else "seldom works" if rate < 0.35 else "often works" if rate < 0.8 else "works"
+    agrees = (rate >= 0.35) if said else (rate < 0.8)
+    return f"{'says retry' if said else 'says do not retry'}, {seen}{'' if agrees else ' ✕'} (n = {words.count(of)})"
+
+
+def even(said: Mapping[str, Any], dropped: Mapping[str, float]) -> bool:
+    """Whether everything that was accepted is accounted for."""
+    return bool(
+        (said.get("accepted") or 0) == (said.get("stored") or 0) + (said.get("duplicate") or 0) + sum(dropped.values())
+    )
+
+
+def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
+    """The account in one line."""
+    accepted, stored, duplicate = (f"{said.get(name) or 0:,.0f}" for name in ("accepted", "stored", "duplicate"))
+    sign = "=" if even(said, dropped) else "≠"
+    gone = f"{sum(dropped.values()):,.0f}"
+    return f"Accepted **{accepted}** {sign} stored {stored} + duplicate {duplicate} + no event {gone}."

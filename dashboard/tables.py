@@ -1,0 +1,91 @@
+"""Tables: the kinds of columns, and a table that keeps its selection while the page refreshes itself."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from dashboard import words
+from dashboard.components import Page
+
+ROW_HEIGHT = 32
+ROWS_SHOWN = 12
+
+
+def table(
+    page: Page, rows: pl.DataFrame, columns: Mapping[str, Any], *, key: str, alt_text: str, select: bool = False,
+    rows_shown: int = ROWS_SHOWN,
+) -> dict[str, Any] | None:  # fmt: skip
+    """A table of the named columns; returns the selected row whole.
+
+    While a row is selected the table stands still, because Streamlit remembers row numbers, not rows.
+    """
+    key = f"{key}-{hash(replace(page.filters, view=()))}"
+    held = f"{key}-held"
+    chosen = _chosen(key) if select else None
+    if chosen is not None and held in st.session_state:
+        rows = st.session_state[held]
+    elif select:
+        st.session_state[held] = rows
+    selecting: dict[str, Any] = {"on_select": "rerun", "selection_mode": "single-row"} if select else {}
+    shares = [name for name, column in columns.items() if column["type_config"]["type"] == "progress"]
+    st.dataframe(
+        rows.select(list(columns)).with_columns(pl.col(shares) * 100),
+        column_config=dict(columns),
+        hide_index=True,
+        row_height=ROW_HEIGHT,
+        height=ROW_HEIGHT * (min(max(rows.height, 1), rows_shown) + 1) + 4,
+        key=key,
+        alt=alt_text,
+        placeholder="",
+        **selecting,
+    )
+    return rows.row(chosen, named=True) if chosen is not None and chosen < rows.height else None
+
+
+def _chosen(key: str) -> int | None:
+    picked = st.session_state.get(key, {}).get("selection", {}).get("rows", [])
+    return int(picked[0]) if picked else None
+
+
+def with_rate_words(rows: pl.DataFrame) -> pl.DataFrame:
+    """Adds `rate` (the error rate with its denominator as words) and `uncertain`, from error_rate and rated."""
+    said = [words.rate_of(*pair) for pair in rows.select("error_rate", "rated").iter_rows()]
+    doubtful = [words.uncertain(of) for of in rows["rated"]]
+    return rows.with_columns(
+        pl.Series("rate", said, dtype=pl.String), pl.Series("uncertain", doubtful, dtype=pl.Boolean)
+    )
+
+
+def text(label: str, width: Any = None, help: str | None = None) -> Any:
+    """A column of text, shown as it is."""
+    return st.column_config.TextColumn(label, width=width, help=help)
+
+
+def number(label: str, help: str | None = None) -> Any:
+    """A column of counts."""
+    return st.column_config.NumberColumn(label, format="localized", help=help, width="small")
+
+
+def share(label: str, help: str | None = None, *, colour: str | None = None, width: int = 130) -> Any:
+    """A column of shares of 1, which `table` turns into per cents, as bars."""
+    return st.column_config.ProgressColumn(
+        label, format="%.0f %%", min_value=0, max_value=100, help=help, color=colour, width=width
+    )
+
+
+def rate() -> Any:
+    """The column that `with_rate_words` adds."""
+    return text("error rate", 130, words.HELP["error rate"])
+
+
+def bars(label: str, help: str | None = None) -> Any:
+    """A column of small bar charts, 0 to 4 high."""
+    return st.column_config.BarChartColumn(label, help=help, y_min=0, y_max=4)
+
+
+def when(label: str, page: Page) -> Any:
+    """A column of times in the reader's zone."""
+    return st.column_config.DatetimeColumn(label, format="D MMM HH:mm:ss", timezone=str(page.zone), width=125)

@@ -1,0 +1,56 @@
+"""Health: has anything been lost?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from dashboard import components, sentences, tables, words
+from dashboard.components import Figure, Page
+
+
+def body(page: Page) -> None:
+    """The sum that has to come out even, then how the collector is."""
+    with components.part():
+        said = page.collector.ask("health", max_age=2.0).first()
+        dropped = components.as_json(said.get("dropped")) or {}
+        (st.markdown if sentences.even(said, dropped) else st.error)(sentences.account(said, dropped))
+        components.figures(page, _figures(said))
+    left, right = components.pair("health-1")
+    with left, components.part("Records that were no event, by reason"):
+        _counts(page, dropped, "reason", "records")
+    with right, components.part("Secrets cut, by rule"):
+        _counts(page, components.as_json(said.get("redactions")) or {}, "rule", "cuts")
+
+
+def _figures(said: Mapping[str, Any]) -> list[Figure]:
+    store = components.as_json(said.get("store")) or {}
+    queue = components.as_json(said.get("queue"))
+    waiting = queue.get("requests") if isinstance(queue, dict) else queue
+    return [
+        Figure("Events", words.count(said.get("events") or store.get("events"))),
+        Figure("Commit p99", words.duration(said.get("commit_p99_ms")), "99 of 100 commits were faster than this."),
+        Figure("Waiting", words.count(waiting), "Requests that are not durable yet."),
+        Figure("Store", words.size(store.get("bytes")), "Size of the database file."),
+        Figure("Disk free", words.size(store.get("disk_free_bytes") or said.get("disk_free_bytes"))),
+    ]
+
+
+def _counts(page: Page, counts: Mapping[str, float], name: str, unit: str) -> None:
+    if not counts:
+        components.quiet("None.")
+        return
+    rows = pl.DataFrame({name: list(counts), unit: [float(number) for number in counts.values()]}).sort(
+        unit, descending=True
+    )
+    columns = {name: tables.text(name), unit: tables.number(unit)}
+    tables.table(page, rows, columns, key=f"health-{name}", alt_text=f"Most by {name}: {rows[name][0]}.")
+
+
+page = components.open_page("health", "Health", "Has anything been lost?", bar="none")
+with components.part():
+    about = page.collector.ask("health", max_age=5.0).first()
+    version, schema = words.plain(str(about.get("version") or "?")), words.count(about.get("schema_version"))
+    st.caption(f"Collector {version} at {page.collector.place}, schema {schema}.")
+components.refreshing(body, page)

@@ -1,0 +1,54 @@
+"""Sessions: which runs went badly?"""
+
+import polars as pl
+
+from dashboard import components, frames, tables, words
+from dashboard.components import Page
+
+
+def body(page: Page) -> None:
+    """The list, worst streak first."""
+    with components.part():
+        answer = page.ask("sessions", sort="-worst_streak,-errors", limit="500")
+        names = (
+            "session", "service", "agent", "model", "started", "ended", "calls", "errors", "denied",
+            "worst_streak", "strip",
+        )  # fmt: skip
+        rows = answer.pick(*names)
+        if rows.is_empty():
+            components.nothing(page, "sessions")
+            return
+        _table(page, rows)
+
+
+def _table(page: Page, rows: pl.DataFrame) -> None:
+    lengths = [
+        words.duration((end - start).total_seconds() * 1000) for start, end in rows.select("started", "ended").rows()
+    ]
+    shown = rows.with_columns(
+        pl.Series("length", lengths),
+        pl.Series("strip", [frames.strip(text) for text in rows["strip"]], dtype=pl.List(pl.Int64)),
+    )
+    columns = {
+        "session": tables.text("session"),
+        "service": tables.text("service", 110),
+        "agent": tables.text("agent", "small"),
+        "model": tables.text("model", 130),
+        "started": tables.when("started", page),
+        "length": tables.text("length", "small"),
+        "calls": tables.number("calls"),
+        "errors": tables.number("errors"),
+        "worst_streak": tables.number("streak", words.HELP["streak"]),
+        "strip": tables.bars("last 60 calls", "ok is low, cancelled or denied half, error full height"),
+    }
+    worst = rows.row(0, named=True)
+    text = f"Worst streak: {words.count(worst['worst_streak'])} in session {worst['session']}."
+    picked = tables.table(page, shown, columns, key="sessions", alt_text=text, select=True, rows_shown=20)
+    chosen = picked or worst
+    label = "Open" if picked else "Worst:"
+    label = f"{label} {words.plain(chosen['session'], 60)} →"
+    components.link(page, "session", label, session=chosen["session"], service=chosen["service"])
+
+
+page = components.open_page("sessions", "Sessions", "Which runs went badly?")
+components.refreshing(body, page)

@@ -1,0 +1,108 @@
+"""Sources: who sends, and what do they not tell us?"""
+
+import polars as pl
+import streamlit as st
+
+from dashboard import components, frames, tables, words
+from dashboard.components import Page
+
+SILENT_S = 3600
+# What each missing fact costs, in the order in which it is shown.
+FACTS = {
+    "session": "no streaks, retries or spread: set `session.id`",
+    "parameters": "identical retries cannot be told: turn on the agent's tool details",
+    "order": "events of one instant keep their order of arrival",
+    "class": "errors stay UnknownError: set `error.type`",
+    "model": "no comparison of models: set `gen_ai.request.model`",
+    "retryable": "only Misstep's table says what is retryable",
+}
+
+
+def body(page: Page) -> None:
+    """Senders with what they tell, then what has no class."""
+    with components.part():
+        names = (
+            "source", "service", "events", "errors", "last_seen", "unclassified_rate", "reports_ok", "coverage",
+            "remedies",
+        )  # fmt: skip
+        rows = page.ask("sources", limit="500").pick(*names)
+        if rows.is_empty():
+            components.nothing(page, "senders")
+        else:
+            _table(page, rows)
+            _gaps(rows)
+        _silent(page, rows)
+    with components.part("Errors without a class", words.HELP["unclassified"]):
+        _unclassified(page)
+
+
+def _silent(page: Page, rows: pl.DataFrame) -> None:
+    """Who sent before this range, and not in it."""
+    ever = page.collector.ask("sources", {"limit": "500"}, max_age=30.0).pick("source", "service", "last_seen")
+    gone = ever.join(rows, on=["source", "service"], how="anti", nulls_equal=True)
+    for source, service, seen in gone.iter_rows():
+        st.caption(
+            f"**{words.plain(service or source)}** sent nothing: last seen {words.age(seen, page.now, page.zone)}."
+        )
+
+
+def _table(page: Page, rows: pl.DataFrame) -> None:
+    seen = [
+        f"silent for {words.silence(then, page.now)}"
+        if then and (page.now - then).total_seconds() > SILENT_S
+        else words.age(then, page.now, page.zone)
+        for then in rows["last_seen"]
+    ]
+    shown = rows.with_columns(
+        pl.Series("seen", seen),
+        pl.Series("tells", [_tells(text) for text in rows["coverage"]]),
+        pl.Series("unclassified", [words.rate_of(*pair) for pair in rows.select("unclassified_rate", "errors").rows()]),
+        reports=pl.when(pl.col("reports_ok").fill_null(True))
+        .then(pl.lit("all calls"))
+        .otherwise(pl.lit("failures only")),
+    )
+    columns = {
+        "source": tables.text("source", "small"),
+        "service": tables.text("service"),
+        "events": tables.number("events"),
+        "errors": tables.number("errors"),
+        "seen": tables.text("last seen", "small"),
+        "unclassified": tables.text("unclassified", "small", words.HELP["unclassified"]),
+        "reports": tables.text(
+            "reports", "small", "A source that reports only failures has no error rate and no recovery."
+        ),
+        "tells": tables.text("tells", "large", "✓ nearly always, ~ at times, – never"),
+    }
+    tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.")
+
+
+def _tells(text: str | None) -> str:
+    shares = components.as_json(text) or {}
+    return "  ".join(f"{fact} {mark}" for fact in FACTS if (mark := frames.told(shares, fact)))
+
+
+def _gaps(rows: pl.DataFrame) -> None:
+    missing: dict[str, list[str]] = {}
+    for source, service, told, cures in rows.select("source", "service", "coverage", "remedies").iter_rows():
+        shares, remedies = components.as_json(told) or {}, components.as_json(cures) or {}
+        for fact in FACTS:
+            if frames.told(shares, fact) == "–":
+                cure = f" ({words.plain(remedies[fact])})" if remedies.get(fact) else ""
+                missing.setdefault(fact, []).append(f"{words.plain(service or source)}{cure}")
+    for fact, who in missing.items():
+        st.caption(f"No **{fact}** from {', '.join(dict.fromkeys(who))}: {FACTS[fact]}.")
+
+
+def _unclassified(page: Page) -> None:
+    rows = page.ask("groups", error_class="UnknownError", sort="-events", limit="8").pick(
+        "fingerprint", "tool", "template", "events"
+    )
+    for fingerprint, tool, template, events in rows.iter_rows():
+        facts = f"{words.plural(events, 'event')}{' · ' + words.plain(tool, 30) if tool else ''}"
+        components.row(page, "group", template or "no message", facts, fingerprint=fingerprint)
+    if rows.is_empty():
+        components.quiet("Every error has a class.")
+
+
+page = components.open_page("sources", "Sources", "Who sends, and what do they not tell us?")
+components.refreshing(body, page)

@@ -1,0 +1,81 @@
+"""Streaks: how long do agents keep failing, and where should they stop?"""
+
+import polars as pl
+import streamlit as st
+
+from dashboard import charts, components, frames, sentences, words
+from dashboard.components import Page
+
+LONGEST = 10
+
+
+def settings(page: Page) -> dict[str, str]:
+    """Scope and kind, from the link; the switches write them back."""
+    with st.container(horizontal=True):
+        scope = components.switch(page, "scope", "Scope", ("session", "tool", "target"))
+        kind = components.switch(page, "kind", "Kind", ("mistake", "error", "denied"))
+    return {"scope": scope, "kind": kind}
+
+
+def body(page: Page) -> None:
+    """Lengths and hazard, the simulator, open and longest streaks."""
+    with components.part():
+        asked = settings(page)
+        rows = page.ask("streaks/summary", **asked).pick(
+            "length", "streaks", "reached_next", "hazard", "low", "high", *frames.STATES
+        )
+        if rows.is_empty():
+            components.nothing(page, "streaks")
+            return
+        left, right = components.pair("streaks-1")
+        with left:
+            st.subheader("Streaks by length", anchor=False, help=words.HELP["streak"])
+            text = f"{words.count(rows['streaks'][0])} streaks by length."
+            components.chart(charts.streak_lengths(frames.lengths(rows), page.palette), "lengths", text)
+        with right:
+            st.subheader("Hazard", anchor=False, help=words.HELP["hazard"])
+            components.chart(
+                charts.hazard(rows.filter(pl.col("length") <= 10), page.palette), "hazard", "Hazard by length."
+            )
+    with components.part("Limit simulator", words.HELP["limit simulator"]):
+        names = ("mistake_limit", "sessions", "interrupted", "recovered", "mistakes_saved")
+        st.fragment(_simulator)(page, page.ask("streaks/limits", **asked).pick(*names))
+    left, right = components.pair("streaks-2")
+    with left, components.part("Open now"):
+        _list(page, asked | {"state": "open"}, "No streak is open.")
+    with right, components.part("Longest"):
+        _list(page, asked, "No streak.")
+
+
+def _simulator(page: Page, rows: pl.DataFrame) -> None:
+    """Its own fragment over an answer that holds every limit: the slider never waits."""
+    limit = st.slider("Stop after n in a row", 2, 10, 3, key="limit", width=420)
+    chosen = rows.filter(pl.col("mistake_limit") == limit)
+    sessions = rows["sessions"].max() if rows.height else 0
+    st.markdown(sentences.limit(limit, chosen.row(0, named=True) if chosen.height else {"sessions": sessions}))  # type: ignore[dict-item]
+    fates = rows.filter(pl.col("mistake_limit").is_between(2, 10)).select(
+        "mistake_limit",
+        pl.col("recovered").alias("recovered anyway"),
+        (pl.col("interrupted") - pl.col("recovered")).alias("did not recover"),
+    )
+    if fates.is_empty():
+        return
+    long = fates.unpivot(index="mistake_limit", variable_name="fate", value_name="sessions").with_columns(
+        pl.col("mistake_limit").cast(pl.Int64)
+    )
+    components.chart(charts.limits(long, page.palette, limit), "limits", "Sessions that each limit would have stopped.")
+
+
+def _list(page: Page, asked: dict[str, str], none: str) -> None:
+    rows = page.ask("streaks", sort="-length", limit=str(LONGEST), **asked).rows
+    for row in rows.iter_rows(named=True):
+        where = f" · {words.plain(row['tool'], 24)}" if row.get("tool") and asked["scope"] != "session" else ""
+        since = words.age(row["started"], page.now, page.zone)
+        facts = f"{words.count(row['length'])} in a row{where} · {row['state']} · {since}"
+        components.row(page, "session", row["session"], facts, session=row["session"], service=row.get("service") or "")
+    if rows.is_empty():
+        components.quiet(none)
+
+
+page = components.open_page("streaks", "Streaks", "How long do agents keep failing, and where should they stop?")
+components.refreshing(body, page)

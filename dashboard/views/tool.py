@@ -1,0 +1,90 @@
+"""One tool: why does it fail, for whom, since when?"""
+
+import polars as pl
+import streamlit as st
+
+from dashboard import charts, components, tables, words
+from dashboard.components import Figure, Page
+
+RATES = 24  # buckets: enough calls in each for a rate
+
+
+def body(page: Page) -> None:
+    """Figures, rate over time, classes, models, durations, groups of one tool."""
+    tool = page.filters.only("tool")
+    if not tool:
+        st.caption("Choose a tool on the Tools page.")
+        return
+    st.subheader(words.plain(tool), anchor=False)
+    with components.part():
+        totals = page.ask("breakdown", measures="sessions,p50_ms,p95_ms").first()
+        if not totals.get("calls"):
+            components.nothing(page)
+            return
+        components.figures(page, _figures(page, totals))
+    left, right = components.pair("tool-1")
+    with left, components.part("Error rate over time", words.HELP["error rate"]):
+        answer = page.ask("timeseries", bucket=f"{page.bucket(RATES)}s")
+        rows = answer.pick("time", "error_rate", "low", "high", "rated")
+        picture = charts.rate_over_time(rows, page.palette, page.span)
+        components.chart(picture, "rate", "Error rate over time with its interval.")
+    with right, components.part("By model"):
+        _models(page)
+    left, right = components.pair("tool-2")
+    with left, components.part("By class"):
+        _classes(page)
+    with right, components.part("Groups", words.HELP["spread"]):
+        _groups(page)
+
+
+def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
+    retries = page.ask("retries").first()
+    return [
+        Figure("Error rate", words.rate(totals.get("error_rate")), words.HELP["error rate"], to="errors",
+               more=f"of {words.count(totals.get('rated'))} calls", about={"tool": page.filters.only("tool")}),
+        Figure("Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"]),
+        Figure("Recovered", words.rate(retries.get("recovery_rate")), words.HELP["recovery"]),
+        Figure("Cancelled · denied", f"{words.count(totals.get('cancelled'))} · {words.count(totals.get('denied'))}"),
+        Figure("p50 · p95", f"{words.duration(totals.get('p50_ms'))} · {words.duration(totals.get('p95_ms'))}"),
+    ]  # fmt: skip
+
+
+def _models(page: Page) -> None:
+    rows = page.ask("breakdown", by="model", limit="12").pick("model", "error_rate", "low", "high", "rated")
+    rows = rows.drop_nulls(["model", "error_rate"]).sort("error_rate", descending=True)
+    if rows.is_empty():
+        components.quiet("The agents that call this tool do not tell their model.")
+        return
+    picture = charts.dots(
+        tables.with_rate_words(rows).with_columns(label=pl.col("rate")), page.palette, "model", "error_rate"
+    )
+    components.chart(picture, "models", f"Error rate by model; highest: {rows['model'][0]}.")
+
+
+def _classes(page: Page) -> None:
+    rows = (
+        page.ask("breakdown", by="error_class", outcome="error", limit="100").pick("error_class", "errors").drop_nulls()
+    )
+    if rows.is_empty():
+        components.quiet("It has not failed.")
+        return
+    rows = rows.with_columns(share=pl.col("errors") / rows["errors"].sum())
+    columns = {
+        "error_class": tables.text("class"),
+        "errors": tables.number("errors"),
+        "share": tables.share("share of errors"),
+    }
+    tables.table(page, rows, columns, key="tool-classes", alt_text=f"Most errors are {rows['error_class'][0]}.")
+
+
+def _groups(page: Page) -> None:
+    rows = page.ask("groups", sort="-events", limit="8").pick("fingerprint", "error_class", "template", "events")
+    for fingerprint, name, template, events in rows.iter_rows():
+        facts = f"{words.plural(events, 'event')} · {words.plain(template, 44)}"
+        components.row(page, "group", name or "", facts, fingerprint=fingerprint)
+    if rows.is_empty():
+        components.quiet("No group of errors.")
+
+
+page = components.open_page("tool", "Tool", "Why does it fail, for whom, and since when?")
+components.refreshing(body, page)

@@ -1,0 +1,117 @@
+"""Tools: which tool should we fix first?"""
+
+import polars as pl
+
+from dashboard import charts, components, tables, words
+from dashboard.components import Page
+
+TOP_TOOLS, TOP_CLASSES = 20, 15
+
+
+def body(page: Page) -> None:
+    """Table, rates with intervals, heat map, MCP servers."""
+    with components.part("All tools"):
+        rows = tools(page)
+        if rows.is_empty():
+            components.nothing(page, "tool calls")
+            return
+        _table(page, rows)
+    left, right = components.pair("tools-1")
+    with left, components.part("Error rate", words.HELP["error rate"]):
+        _rates(page, rows)
+    with right, components.part("Tool × class"):
+        _heat(page, rows)
+    with components.part("MCP servers"):
+        _servers(page)
+
+
+def tools(page: Page) -> pl.DataFrame:
+    """One row per tool, certain rates before uncertain ones, worst first."""
+    answer = page.ask("breakdown", by="tool", operation="tool", measures="sessions,p50_ms,p95_ms", limit="1000")
+    names = (
+        "tool", "calls", "ok", "errors", "cancelled", "denied", "rated", "error_rate", "low", "high", "sessions",
+        "p50_ms", "p95_ms",
+    )  # fmt: skip
+    rows = answer.pick(*names).filter(pl.col("tool").is_not_null())
+    lasting = page.ask("retries", by="tool", operation="tool", limit="1000").pick("tool", "lasting")
+    rows = rows.join(lasting, on="tool", how="left").with_columns(pl.col("lasting").fill_null(0))
+    return tables.with_rate_words(rows).sort(
+        "uncertain", "lasting", "errors", descending=[False, True, True], nulls_last=True
+    )
+
+
+def _table(page: Page, rows: pl.DataFrame) -> None:
+    columns = {
+        "tool": tables.text("tool"),
+        "calls": tables.number("calls"),
+        "errors": tables.number("errors"),
+        "rate": tables.rate(),
+        "error_rate": tables.share("", colour=page.palette.outcome["error"]),
+        "lasting": tables.number("lasting", words.HELP["lasting errors"]),
+        "cancelled": tables.number("cancelled"),
+        "denied": tables.number("denied"),
+        "p50": tables.text("p50", "small"),
+        "p95": tables.text("p95", "small"),
+    }
+    times = [pl.Series(name[:3], [words.duration(ms) for ms in rows[name]]) for name in ("p50_ms", "p95_ms")]
+    worst = rows.row(0, named=True)
+    text = f"Most lasting errors: {worst['tool']}, {words.rate_of(worst['error_rate'], worst['rated'])} calls."
+    picked = tables.table(page, rows.with_columns(times), columns, key="tools", alt_text=text, select=True)
+    if picked:
+        components.link(page, "tool", f"Open {words.plain(picked['tool'], 60)} →", tool=picked["tool"])
+    else:
+        components.link(page, "tool", f"Worst: {words.plain(worst['tool'], 60)} →", tool=worst["tool"])
+
+
+def _rates(page: Page, rows: pl.DataFrame) -> None:
+    shown = rows.drop_nulls("error_rate").sort("uncertain", "error_rate", descending=[False, True]).head(12)
+    if shown.is_empty():
+        components.quiet("Only failures are reported: no tool has a rate.")
+        return
+    picture = charts.dots(shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate")
+    components.chart(picture, "tool-rates", f"Error rates of {shown.height} tools with their 95 % intervals.")
+
+
+def _heat(page: Page, rows: pl.DataFrame) -> None:
+    top = rows["tool"].head(TOP_TOOLS).to_list()
+    pairs = page.ask("breakdown", by="tool,error_class,category", operation="tool", outcome="error", limit="2000")
+    cells = (
+        pairs.pick("tool", "error_class", "category", "errors")
+        .drop_nulls()
+        .join(rows.select("tool", "calls"), on="tool")
+    )
+    totals = (
+        cells.group_by("category", "error_class")
+        .agg(pl.col("errors").sum())
+        .sort("errors", descending=True)
+        .head(TOP_CLASSES)
+    )
+    classes = totals.sort("category", "error_class")["error_class"].to_list()
+    shown = cells.filter(pl.col("tool").is_in(top) & pl.col("error_class").is_in(classes))
+    if shown.is_empty():
+        components.quiet("No tool failed.")
+        return
+    shown = shown.with_columns(share=pl.col("errors") / pl.col("calls"))
+    text = f"Errors by class ÷ calls, for {len(top)} tools and {len(classes)} classes."
+    components.chart(charts.heat_map(shown, page.palette, top, classes), "heat", text)
+
+
+def _servers(page: Page) -> None:
+    answer = page.ask("breakdown", by="mcp_server,tool", operation="tool", mcp_server="!", limit="1000")
+    rows = answer.pick("mcp_server", "tool", "calls", "errors", "error_rate", "rated").drop_nulls("mcp_server")
+    if rows.is_empty():
+        components.quiet("No call went to an MCP server.")
+        return
+    columns = {
+        "mcp_server": tables.text("server"),
+        "tool": tables.text("tool"),
+        "calls": tables.number("calls"),
+        "errors": tables.number("errors"),
+        "rate": tables.rate(),
+    }
+    rows = tables.with_rate_words(rows).sort("mcp_server", "errors", descending=[False, True])
+    tables.table(page, rows, columns, key="servers", alt_text=f"{rows.height} tools of MCP servers.")
+
+
+page = components.open_page("tools", "Tools", "Which tool should we fix first?")
+components.refreshing(body, page)

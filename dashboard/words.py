@@ -1,0 +1,195 @@
+"""What people read: help texts, and numbers, durations, ages and hostile text turned into words. Pure, no Streamlit."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+
+UNCERTAIN_BELOW = 20  # calls; a rate of fewer is marked, design.md section 6
+
+HELP: Mapping[str, str] = {
+    "error rate": (
+        "Errors ÷ (ok + errors); cancelled and denied calls are left out, "
+        "and below 20 calls the rate is marked as uncertain."
+    ),
+    "mistake": (
+        "An error that the model could have avoided, such as a missing parameter or a file that does not exist; "
+        "a timeout or a rate limit is not one."
+    ),
+    "streak": (
+        "Mistakes in a row in one session (or one tool, or one target) with no success between them; "
+        "a success ends it, an idle hour closes it."
+    ),
+    "hazard": (
+        "Of the streaks that reached n mistakes, the share that went on to n + 1: "
+        "when it climbs with n, waiting longer seldom helps."
+    ),
+    "limit simulator": (
+        "If the agent had stopped and asked after n mistakes in a row: how many sessions that would have stopped, "
+        "and how many of those recovered by themselves anyway."
+    ),
+    "retryable, declared": (
+        "Whether the agent said that another attempt may succeed; "
+        '"table" marks classes where only Misstep\'s taxonomy says so.'
+    ),
+    "retryable, observed": (
+        "Of the errors that were tried again within 30 minutes, the share where a later attempt succeeded."
+    ),
+    "recovery": (
+        "Errors followed by a success of the same tool on the same target in the same session within 30 minutes "
+        "÷ errors that were tried again."
+    ),
+    "spread": (
+        "Sessions with this error ÷ sessions that used the tool: "
+        "high means that the tool is broken, low that it was used badly."
+    ),
+    "attribution": (
+        "Who has to act so that this stops: "
+        "the model, the tool, its environment, the provider, the user, or the agent's own code."
+    ),
+    "unclassified": (
+        "Errors that Misstep could not name (`UnknownError`): counted, but without a known cause, fault or advice."
+    ),
+    "lasting errors": (
+        "Errors that no later attempt repaired; what is left when everything the agent fixed by itself is taken away."
+    ),
+}
+
+NONE = "–"
+_NB = "\u00a0"  # a number and its unit stay on one line
+
+
+def count(number: float | None) -> str:
+    """2,310; from 100,000 on 123 k, 1.2 M."""
+    if number is None:
+        return NONE
+    if abs(number) < 100_000:
+        return f"{number:,.0f}"
+    for size, unit in ((1e9, "G"), (1e6, "M")):
+        if abs(number) >= size:
+            return f"{number / size:,.1f}{_NB}{unit}"
+    return f"{number / 1000:,.0f}{_NB}k"
+
+
+def plural(number: float | None, one: str, many: str = "") -> str:
+    """`1 error`, `2 errors`."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def rate(value: float | None) -> str:
+    """A share of 1 as per cent with one decimal; a share that is not 0 or 1 is never shown as such."""
+    if value is None:
+        return NONE
+    if value <= 0 or value >= 1:
+        return f"{value * 100:.0f}{_NB}%"
+    if value < 0.001:
+        return f"<{_NB}0.1{_NB}%"
+    return f">{_NB}99.9{_NB}%" if value > 0.999 else f"{value * 100:.1f}{_NB}%"
+
+
+def uncertain(of: float | None) -> bool:
+    """Whether a rate of so many calls has to be marked."""
+    return (of or 0) < UNCERTAIN_BELOW
+
+
+def rate_of(value: float | None, of: float | None) -> str:
+    """A rate with its denominator: `9.8 % of 2,310`, below 20 calls `~ 33 % of 6`."""
+    if value is None or not of:
+        return "no rate"
+    if uncertain(of):
+        return f"~{_NB}{value * 100:.0f}{_NB}% of {count(of)}"
+    return f"{rate(value)} of {count(of)}"
+
+
+def points(difference: float) -> str:
+    """A change of a rate: `+1.2 pts`."""
+    return f"{difference * 100:+.1f}{_NB}pts"
+
+
+def duration(ms: float | None) -> str:
+    """840 ms, 2.1 s, 4 m 10 s, 3 h 05 m, 2 d 4 h."""
+    if ms is None:
+        return NONE
+    if ms < 999.5:
+        return f"{ms:.0f}{_NB}ms"
+    if ms < 59_950:
+        return f"{ms / 1000:.1f}{_NB}s"
+    total = round(ms / 1000)
+    if total < 3600:
+        return _joined(total // 60, "m", f"{total % 60:02d}", "s")
+    if total < 86_400:
+        return _joined(total // 3600, "h", f"{total % 3600 // 60:02d}", "m")
+    return _joined(total // 86_400, "d", total % 86_400 // 3600, "h")
+
+
+def size(number: float | None) -> str:
+    """A number of bytes: 43 MB."""
+    if number is None:
+        return NONE
+    for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= limit:
+            return _joined(f"{number / limit:.3g}", unit)
+    return _joined(f"{number:.0f}", "B")
+
+
+def _joined(*parts: object) -> str:
+    return _NB.join(map(str, parts))
+
+
+def age(then: datetime | None, now: datetime, zone: tzinfo = UTC) -> str:
+    """How long ago: `now`, `12 s ago`, `12 min ago`, `5 h ago`; from 24 h on the date."""
+    if then is None:
+        return NONE
+    seconds = (now - then).total_seconds()
+    if seconds >= 86_400:
+        return then.astimezone(zone).strftime("%d %b %H:%M")
+    if seconds < 5:
+        return "now"
+    if seconds < 60:
+        return f"{seconds:.0f} s ago"
+    return f"{seconds // 60:.0f} min ago" if seconds < 3600 else f"{seconds // 3600:.0f} h ago"
+
+
+def silence(then: datetime, now: datetime) -> str:
+    """How long nothing came: `3 h`, `2 d`."""
+    seconds = (now - then).total_seconds()
+    if seconds < 3600:
+        return f"{max(seconds, 0) // 60:.0f} min"
+    return f"{seconds // 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds // 86_400:.0f} d"
+
+
+def clock(then: datetime | None, zone: tzinfo = UTC, *, now: datetime | None = None) -> str:
+    """A time of day, with the date if it is not the day of `now`."""
+    if then is None:
+        return NONE
+    local = then.astimezone(zone)
+    same_day = now is not None and local.date() == now.astimezone(zone).date()
+    return local.strftime("%H:%M:%S" if same_day else "%d %b %H:%M:%S")
+
+
+def span(length: timedelta | float) -> str:
+    """The length of a range: `24 h`, `7 d`, `15 min`."""
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= (2 * unit if name == "d" else unit):
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def clip(text: str, limit: int) -> str:
+    """At most `limit` characters of text, with a mark where it was cut."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+_PUNCTUATION = re.compile(r"""([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~])""")
+# Streamlit replaces emoji and icon short codes and turns bare addresses into links after the Markdown was parsed, where
+# a backslash no longer helps; an invisible word joiner does.
+_LATE = re.compile(r"(:)(?=\S)|(www)(?=\.)|(?<=\S)(@)", re.IGNORECASE)
+_JOINER = "\u2060"
+
+
+def plain(text: str | None, limit: int = 200) -> str:
+    """Agent text that is safe in a Streamlit label: every Markdown character escaped, one line, cut to `limit`."""
+    if not text:
+        return NONE
+    line = clip(" ".join(text.split()), limit)
+    return _PUNCTUATION.sub(r"\\\1", _LATE.sub(rf"\g<0>{_JOINER}", line))

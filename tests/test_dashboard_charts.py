@@ -1,0 +1,143 @@
+"""Frames in, valid Vega-Lite out, also for frames without rows; what carries meaning is in the specification."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from dashboard import charts, colours
+
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SPAN = (START - timedelta(hours=1), START + timedelta(hours=1))
+PALETTES = [colours.LIGHT, colours.DARK]
+
+
+def spec(picture: charts.Picture) -> dict[str, Any]:
+    """The chart as Vega-Lite, validated against its schema."""
+    made: dict[str, Any] = picture.to_dict()
+    return made
+
+
+def over_time(rows: int = 3) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "time": [START + timedelta(minutes=5 * place) for place in range(rows)],
+            "category": ["validation", None, "git"][:rows],
+            "errors": [3.0, 1.0, 2.0][:rows],
+            "calls": [30.0, 10.0, 20.0][:rows],
+            "of": [30.0, 10.0, 20.0][:rows],
+            "error_rate": [0.1, 0.2, None][:rows],
+            "low": [0.05, 0.1, None][:rows],
+            "high": [0.2, 0.4, None][:rows],
+            "rated": [30.0, 10.0, 0.0][:rows],
+        },
+        schema_overrides={"time": pl.Datetime("ns", "UTC")},
+    )
+
+
+RATES = pl.DataFrame(
+    {
+        "tool": ["apply_diff"],
+        "error_rate": [0.5],
+        "low": [0.4],
+        "high": [0.6],
+        "rated": [40.0],
+        "label": ["50.0 % of 40"],
+    }
+)
+STEPS = pl.DataFrame({"at": [1, 2], "recovery_rate": [0.3, 0.5], "low": [0.2, 0.4], "high": [0.4, 0.6]})
+LENGTHS = pl.DataFrame(
+    {"length": [1.0, 2.0], "hazard": [0.5, 0.6], "low": [0.4, 0.2], "high": [0.6, 0.9], "streaks": [40.0, 10.0]}
+)
+VALUES = pl.DataFrame({"time": [START], "value": [0.2], "labels": ["{}"]})
+CASES = {
+    "errors": lambda p: charts.errors_over_time(over_time(), p, SPAN, 300, brush=True),
+    "no errors": lambda p: charts.errors_over_time(over_time(0), p, SPAN, 300),
+    "calls": lambda p: charts.calls_over_time(over_time(), p, SPAN, 300),
+    "rates": lambda p: charts.rate_over_time(over_time(), p, SPAN),
+    "shares": lambda p: charts.share_bar(
+        pl.DataFrame({"attribution": ["tool", "model"], "errors": [1.0, 3.0], "label": ["1", "3"]}), p
+    ),
+    "heat": lambda p: charts.heat_map(
+        pl.DataFrame({"tool": ["a"], "error_class": ["E"], "errors": [12.0], "calls": [20.0], "share": [0.6]}),
+        p,
+        ["a"],
+        ["E"],
+    ),
+    "dots": lambda p: charts.dots(RATES, p, "tool", "error_rate"),
+    "lengths": lambda p: charts.streak_lengths(pl.DataFrame({"length": ["1"], "state": ["open"], "number": [2.0]}), p),
+    "hazard": lambda p: charts.hazard(LENGTHS, p),
+    "limits": lambda p: charts.limits(
+        pl.DataFrame({"mistake_limit": [3], "fate": ["did not recover"], "sessions": [2.0]}), p, 3
+    ),
+    "curve": lambda p: charts.recovery_curve(STEPS, p),
+    "times": lambda p: charts.time_to_recovery(STEPS, p),
+    "session": lambda p: charts.session_line(
+        pl.DataFrame({"order": [1, 2], "tool": ["a", "a"], "outcome": ["error", "ok"], "about": ["E", ""]}),
+        p,
+        pl.DataFrame({"first": [1], "last": [2], "label": ["2"]}),
+    ),
+    "rule": lambda p: charts.value_over_time(
+        pl.DataFrame({"time": [START], "value": [0.2], "labels": ["{}"]}), p, SPAN, 0.3
+    ),
+    "rule without threshold": lambda p: charts.value_over_time(VALUES, p, SPAN, None),
+}
+
+
+@pytest.mark.parametrize("palette", PALETTES, ids=["light", "dark"])
+@pytest.mark.parametrize("name", CASES)
+def test_each_chart_is_valid_vega_lite(name: str, palette: colours.Palette) -> None:
+    assert spec(CASES[name](palette))["$schema"].endswith(".json")
+
+
+def test_a_category_keeps_its_colour_and_the_rest_share_one() -> None:
+    made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300))
+    scale = made["encoding"]["color"]["scale"]
+    assert dict(zip(scale["domain"], scale["range"], strict=True)) == {
+        "validation": colours.LIGHT.category["validation"],
+        colours.OTHER: colours.LIGHT.category[colours.OTHER],
+    }
+
+
+def test_times_stay_aware_of_their_zone_and_the_clock_has_24_hours() -> None:
+    made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300))
+    [rows] = made["datasets"].values()
+    assert rows[0]["time"].endswith(("Z", "+00:00", "+0000"))
+    ends = made["encoding"]["x"]["scale"]["domain"]
+    assert [(end["hours"], end["utc"]) for end in ends] == [(11, True), (13, True)]
+    assert "%H:%M" in json.dumps(made)
+    assert "%I" not in json.dumps(made)
+
+
+def test_outcomes_differ_in_shape_as_well_as_in_colour() -> None:
+    made = spec(CASES["session"](colours.LIGHT))
+    shapes = made["layer"][0]["encoding"]["shape"]["scale"]
+    assert len(set(shapes["range"])) == len(colours.OUTCOMES)
+
+
+def test_a_rate_without_calls_makes_no_point() -> None:
+    made = spec(charts.rate_over_time(over_time(), colours.LIGHT, SPAN))
+    [rows] = made["datasets"].values()
+    assert len(rows) == 2
+    assert [row["certain"] for row in rows] == [True, False]
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2 contrast ratio of two colours."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("palette", PALETTES, ids=["light", "dark"])
+def test_every_mark_stands_out_from_the_page(palette: colours.Palette) -> None:
+    for group in (palette.outcome, palette.attribution, palette.category, palette.alert):
+        for name, colour in group.items():
+            assert contrast(colour, palette.paper) >= 3 - 0.1, name

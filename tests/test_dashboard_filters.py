@@ -1,0 +1,136 @@
+"""The page's link and the API's parameters are one grammar, and every link can be read."""
+
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.filters import CHOICES, DIMENSIONS, NUMBERS, VIEW_KEYS, Condition, Filters, parse
+
+FREE = [name for name in DIMENSIONS if name not in CHOICES and name not in NUMBERS]
+values = st.lists(st.text("ab,!\\ é", max_size=6) | st.text(max_size=12), max_size=3, unique=True).map(tuple)
+conditions = st.builds(Condition, st.sampled_from(FREE), values, values).filter(lambda c: c.allowed or c.excluded)
+ranges = st.sampled_from(
+    [
+        ("-24h", ""),
+        ("-15m", ""),
+        ("-7d", "-1h"),
+        ("2026-11-21T10:00:00Z", ""),
+        ("2026-11-21T10:00:00Z", "2026-11-21T12:00:00+01:00"),
+    ]
+)
+
+
+@st.composite
+def filters(draw: st.DrawFn) -> Filters:
+    made = Filters(*draw(ranges), text=draw(st.text(max_size=20)))
+    for condition in draw(st.lists(conditions, max_size=5)):
+        made = made.set(condition.dimension, condition.allowed, condition.excluded)
+    return made.showing(**draw(st.dictionaries(st.sampled_from(VIEW_KEYS), st.text(max_size=8))))
+
+
+@given(filters())
+def test_a_link_is_read_back_as_the_filters_that_wrote_it(wanted: Filters) -> None:
+    link = urlencode(wanted.query())
+    assert parse(dict(parse_qsl(link, keep_blank_values=True))) == wanted
+
+
+@given(filters())
+def test_the_api_gets_the_conditions_of_the_link_and_always_a_range(wanted: Filters) -> None:
+    sent = wanted.api()
+    assert sent["from"] == wanted.start
+    assert {name: text for name, text in sent.items() if name in DIMENSIONS} == {
+        name: text for name, text in wanted.query().items() if name in DIMENSIONS
+    }
+    assert not sent.keys() & set(VIEW_KEYS)
+
+
+@given(st.dictionaries(st.one_of(st.sampled_from([*DIMENSIONS, *VIEW_KEYS, "from", "to", "q"]), st.text()), st.text()))
+def test_any_link_is_read_and_what_was_read_is_stable(query: dict[str, str]) -> None:
+    once = parse(query)
+    assert parse(once.query()).query() == once.query()
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, {}),
+        ({"from": "-24h"}, {}),
+        ({"from": "-7d"}, {"from": "-7d"}),
+        ({"tool": "a,b"}, {"tool": "a,b"}),
+        ({"tool": "!a"}, {"tool": "!a"}),
+        ({"tool": "!a,b"}, {"tool": "b,!a"}),
+        ({"tool": r"\![x](http://h)"}, {"tool": r"\![x](http://h)"}),
+        ({"target": r"a\,b"}, {"target": r"a\,b"}),
+        ({"session": ""}, {"session": ""}),
+        ({"mistake": "true"}, {"mistake": "true"}),
+        ({"refresh": "0", "sort": "-errors"}, {"sort": "-errors", "refresh": "0"}),
+    ],
+)
+def test_links(query: dict[str, str], expected: dict[str, str]) -> None:
+    filters = parse(query)
+    assert (filters.query(), filters.ignored) == (expected, ())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"toool": "a"},
+        {"mistake": "yes"},
+        {"outcome": "!broken"},
+        {"status_code": "four"},
+        {"fingerprint": "-1"},
+        {"from": "yesterday"},
+        {"from": "2026-11-21T10:00:00"},
+        {"to": "24h"},
+    ],
+)
+def test_what_is_not_understood_is_kept_to_be_said(query: dict[str, str]) -> None:
+    [(name, value)] = query.items()
+    assert parse(query) == Filters(ignored=(f"{name}={value}",))
+
+
+def test_a_range_that_ends_before_it_starts_is_not_asked_for() -> None:
+    filters = parse({"from": "2026-11-21T12:00:00Z", "to": "2026-11-21T11:00:00Z"})
+    assert (filters.start, filters.end) == ("-24h", "")
+    assert filters.ignored == ("from=2026-11-21T12:00:00Z to=2026-11-21T11:00:00Z",)
+
+
+def test_a_value_that_starts_with_an_exclamation_mark_or_holds_a_comma_stays_one_value() -> None:
+    filters = Filters().set("tool", ["!not, a negation", "b"])
+    assert filters.api()["tool"] == r"\!not\, a negation,b"
+    assert parse(filters.query()).values("tool") == ("!not, a negation", "b")
+
+
+def test_setting_no_value_removes_the_condition() -> None:
+    assert Filters().set("tool", ["a"]).set("tool") == Filters()
+
+
+def test_another_page_keeps_what_was_chosen_but_not_what_the_page_was_about() -> None:
+    open_page = parse({"tool": "apply_diff", "service": "web", "from": "-7d", "sort": "-errors", "tz": "UTC"})
+    assert open_page.carried("tool").query() == {"from": "-7d", "service": "web", "tz": "UTC"}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "seconds"),
+    [
+        ("-15m", "", 900.0),
+        ("-7d", "", 604_800.0),
+        ("2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z", 3600.0),
+        ("2026-11-21T10:00:00Z", "", None),
+        ("-7d", "-1d", None),
+    ],
+)
+def test_length_of_a_range(start: str, end: str, seconds: float | None) -> None:
+    assert Filters(start, end).seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "hours"),
+    [("-24h", "", (-24, 0)), ("-7d", "-1h", (-168, -1)), ("2026-11-21T10:00:00Z", "", (-2, 0))],
+)
+def test_first_and_last_moment_of_a_range(start: str, end: str, hours: tuple[int, int]) -> None:
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    assert Filters(start, end).span(now) == tuple(now + timedelta(hours=hour) for hour in hours)

@@ -1,0 +1,214 @@
+"""Answers of the API turned into tables, charts and sentences, on small frames whose result can be counted by hand."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from dashboard import client, frames, sentences
+
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def spaced(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def test_the_tree_has_a_row_per_level_largest_first() -> None:
+    rows = pl.DataFrame(
+        {
+            "domain": ["network", "tool", "tool", None],
+            "category": ["timeout", "content", "execution", None],
+            "error_class": ["TimeoutError", "NoChangeError", "CommandFailedError", None],
+            "errors": [4.0, 1.0, 3.0, 2.0],
+        }
+    )
+    made = frames.tree(rows)
+    assert [(name.strip(), errors) for name, errors in made.select("name", "errors").rows()] == [
+        ("network", 4), ("timeout", 4), ("TimeoutError", 4),
+        ("tool", 4), ("execution", 3), ("CommandFailedError", 3), ("content", 1), ("NoChangeError", 1),
+        ("unknown", 2), ("unknown", 2), ("unknown", 2),
+    ]  # fmt: skip
+    assert made.filter(pl.col("dimension") == "domain")["share"].sum() == 1
+    assert made.row(5, named=True)["value"] == "CommandFailedError"
+
+
+def test_streaks_by_exact_length_are_those_that_did_not_reach_the_next() -> None:
+    reached = pl.DataFrame(
+        {
+            "length": [1.0, 2.0, 12.0],
+            "recovered": [5.0, 2.0, 0.0],
+            "open": [1.0, 1.0, 0.0],
+            "ended": [1.0, 1.0, 1.0],
+        }
+    )
+    made = {
+        (length, state): number
+        for length, state, number in frames.lengths(reached).select("length", "state", "number").rows()
+    }
+    assert made == {("1", "recovered"): 3, ("2", "recovered"): 2, ("2", "open"): 1, ("10+", "ended"): 1}
+
+
+def retried(**facts: Any) -> pl.DataFrame:
+    row = {
+        "error_class": "E", "errors": 40.0, "rated": 30.0, "recovery_rate": 0.5,
+        "declared": 0.0, "declared_retryable": 0.0, "taxonomy_retryable": 0.0,
+    }  # fmt: skip
+    return frames.disagreement(pl.DataFrame([row | facts]))
+
+
+@pytest.mark.parametrize(
+    ("facts", "said", "finding"),
+    [
+        (
+            {"declared": 30.0, "declared_retryable": 30.0, "recovery_rate": 0.01},
+            "● yes, agent",
+            "says retry, never works ✕ (n = 30)",
+        ),
+        ({"declared": 30.0, "recovery_rate": 0.9}, "○ no, agent", "says do not retry, works ✕ (n = 30)"),
+        ({"taxonomy_retryable": 40.0, "recovery_rate": 0.5}, "● yes, table", "says retry, often works (n = 30)"),
+        ({"recovery_rate": 0.2}, "○ no, table", "says do not retry, seldom works (n = 30)"),
+        ({"rated": 19.0}, "○ no, table", "too few to tell (n = 19)"),
+        ({"rated": None, "recovery_rate": None}, "○ no, table", "too few to tell (n = 0)"),
+    ],
+)
+def test_what_was_said_of_a_class_stands_beside_what_was_seen(facts: dict[str, Any], said: str, finding: str) -> None:
+    row = retried(**facts).row(0, named=True)
+    assert (row["said_words"], row["finding"]) == (said, finding)
+
+
+def test_the_largest_disagreement_comes_first() -> None:
+    rows = pl.concat(
+        [retried(error_class="agrees", recovery_rate=0.1), retried(error_class="differs", recovery_rate=0.95)]
+    )
+    assert frames.disagreement(rows)["error_class"].to_list() == ["differs", "agrees"]
+
+
+EVENTS = pl.DataFrame(
+    {
+        "time": [START + timedelta(seconds=place) for place in range(5)],
+        "outcome": ["error", "error", "denied", "ok", "ok"],
+    }
+)
+
+
+def streak(state: str) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"started": [START], "ended": [START + timedelta(seconds=1)], "length": [2.0], "state": [state]}
+    )
+
+
+def test_a_streak_is_bracketed_by_the_places_of_its_first_and_last_event() -> None:
+    assert frames.brackets(frames.ordered(EVENTS), streak("recovered")).rows() == [(1, 2, "2")]
+    assert frames.brackets(frames.ordered(EVENTS), streak("recovered").clear()).is_empty()
+
+
+@pytest.mark.parametrize(
+    ("state", "end"), [("recovered", "recovered by itself"), ("open", "still open"), ("ended", "never repaired")]
+)
+def test_a_session_in_a_sentence(state: str, end: str) -> None:
+    said = spaced(sentences.session(EVENTS, streak(state)))
+    assert said == f"5 events in 4.0 s: 2 ok, 2 errors, 1 denied. 1 streak, the longest of 2 mistakes, {end}."
+
+
+def test_a_session_without_streaks() -> None:
+    assert sentences.session(EVENTS, streak("open").clear()).endswith("No two mistakes in a row.")
+
+
+def totals(**facts: Any) -> dict[str, Any]:
+    now = {"error_rate": 0.1, "rated": 1000, "low": 0.08, "high": 0.12, "errors": 100}
+    before = {"previous_error_rate": 0.04, "previous_rated": 900, "previous_low": 0.03, "previous_high": 0.055}
+    return now | before | facts
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({}, ":red[▲ Worse] than the 24 h before: 4.0 % → **10.0 % of 1,000** calls failed."),
+        (
+            {"previous_error_rate": 0.2, "previous_low": 0.18, "previous_high": 0.22},
+            ":green[▼ Better] than the 24 h before: 20.0 % → **10.0 % of 1,000** calls failed.",
+        ),
+        (
+            {"previous_high": 0.09},
+            "≈ No clear change: **10.0 % of 1,000** calls failed, 4.0 % of 900 in the 24 h before.",
+        ),
+        (
+            {"previous_error_rate": None},
+            "**10.0 % of 1,000** calls failed. Nothing to compare with in the 24 h before.",
+        ),
+        ({"error_rate": None}, "100 errors; no rate, because only failures are reported here."),
+        ({"low": None}, "≈ No clear change: **10.0 % of 1,000** calls failed, 4.0 % of 900 in the 24 h before."),
+    ],
+)
+def test_the_verdict_is_only_clear_where_the_intervals_lie_apart(facts: dict[str, Any], said: str) -> None:
+    assert spaced(sentences.verdict(totals(**facts), "24 h")) == said
+
+
+def test_what_a_limit_would_have_done() -> None:
+    row: dict[str, float | None] = {"sessions": 120, "interrupted": 41, "recovered": 29, "mistakes_saved": 87}
+    assert spaced(sentences.limit(3, row)) == (
+        "A limit of **3** would have stopped **41** of 120 sessions. 29 of them (70.7 %) recovered by themselves. "
+        "It would have saved 87 failed calls."
+    )
+    assert "0 of them recovered" in sentences.limit(9, {"sessions": 120})
+
+
+@pytest.mark.parametrize(("accepted", "sign"), [(10, "="), (11, "≠")])
+def test_the_account_says_whether_it_comes_out_even(accepted: int, sign: str) -> None:
+    said = {"accepted": accepted, "stored": 5, "duplicate": 1}
+    assert sentences.account(said, {"no_event": 3, "metric": 1}) == (
+        f"Accepted **{accepted}** {sign} stored 5 + duplicate 1 + no event 4."
+    )
+
+
+@pytest.mark.parametrize(("share", "mark"), [(None, ""), (1.0, "✓"), (0.95, "✓"), (0.5, "~"), (0.049, "–")])
+def test_how_much_of_a_fact_is_told(share: float | None, mark: str) -> None:
+    assert frames.told({"session": share}, "session") == mark
+    assert frames.told({}, "session") == ""
+
+
+def test_a_strip_is_low_where_it_went_well() -> None:
+    assert frames.strip("oecd?") == [1, 4, 2, 2, 1]
+    assert frames.strip(None) == []
+
+
+def test_rows_of_the_api_become_typed_columns() -> None:
+    made = client.frame(
+        [
+            {"time": "2026-11-21T21:41:51.123456789Z", "event_id": "18446744073709551615", "calls": 3, "mistake": True,
+             "labels": {"a": 1}, "classes": ["A", "B"], "extra": 1.5, "ended": 4},
+            {"time": None, "event_id": None, "calls": None, "mistake": None, "labels": None, "classes": []},
+        ]
+    )  # fmt: skip
+    assert made["time"][0].microsecond == 123456
+    assert made["time"].dt.nanosecond()[0] == 123456789
+    assert made.row(0, named=True) | {"time": None} == {
+        "time": None, "event_id": "18446744073709551615", "calls": 3.0, "mistake": True, "labels": '{"a":1}',
+        "classes": ["A", "B"], "extra": 1.5, "ended": 4.0,
+    }  # fmt: skip
+
+
+def test_columns_that_an_answer_lacks_are_there_with_their_type() -> None:
+    picked = client.Answer(client.frame([]), {}, START).pick("tool", "calls", "time", "mistake")
+    assert picked.schema == {
+        "tool": pl.String,
+        "calls": pl.Float64,
+        "time": pl.Datetime("ns", "UTC"),
+        "mistake": pl.Boolean,
+    }
+
+
+def test_a_series_has_a_row_for_every_bucket_of_the_range() -> None:
+    rows = client.frame([{"time": "2026-11-21T12:05:00Z", "errors": 2}])
+    made = frames.filled(rows, 300, (START, START + timedelta(minutes=12)))
+    assert made.rows() == [(START + timedelta(minutes=5 * place), errors) for place, errors in enumerate([0, 2, 0])]
+
+
+def test_the_last_value_of_a_rule_holds_until_the_end() -> None:
+    at = "2026-11-21T12:00:00Z"
+    rows = [{"time": at, "value": value, "labels": labels} for value, labels in [(1, "a"), (2, "b"), (3, "a")]]
+    made = frames.held(client.frame(rows), START + timedelta(hours=1))
+    assert made.tail(2).select("value", "labels").rows() == [(3, "a"), (2, "b")]
+    assert made["time"].to_list()[-2:] == [START + timedelta(hours=1)] * 2

@@ -1,0 +1,183 @@
+"""Every page over a real collector with demo traffic: it renders, no part fails, and its numbers are the API's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import dashboard
+from dashboard import launch, start, words
+from tests.conftest import RunningCollector, misstep, wait_until
+
+APP = str(Path(dashboard.__file__).with_name("app.py"))
+PAGES = ["errors", "tools", "sessions", "retries", "streaks", "alerts", "sources", "health", "live"]
+RANGE = {"from": "-7d"}
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
+    """A collector that holds a day of the demo's agents."""
+    folder = tmp_path_factory.mktemp("busy")
+    running = RunningCollector(folder).start()
+    sent = misstep("demo", "--to", running.url, "--sessions", "12", "--seed", "7", cwd=folder)
+    assert sent.returncode == 0, sent.stderr
+    wait_until(lambda: running.get("/api/v1/breakdown", **RANGE)["rows"][0]["errors"] > 0, 20)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def open_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    """Opens a page of the dashboard on a collector; further names are the link's parameters."""
+
+    def opened(url: str, page: str = "overview", *, token: str = "", **link: str) -> AppTest:
+        monkeypatch.setenv("MISSTEP_COLLECTOR_URL", url)
+        monkeypatch.setenv("MISSTEP_QUERY_TOKEN", token)
+        app = AppTest.from_file(APP, default_timeout=60)
+        for name, value in link.items():
+            app.query_params[name.rstrip("_")] = value
+        if page == "overview":
+            return app.run()
+        app.run()
+        for name, value in link.items():
+            app.query_params[name.rstrip("_")] = value
+        return app.switch_page(f"views/{page}.py").run()
+
+    return opened
+
+
+def captions(app: AppTest) -> list[str]:
+    return [caption.value for caption in app.caption]
+
+
+def metric(app: AppTest, label: str) -> str:
+    return next(str(metric.value) for metric in app.metric if metric.label == label)
+
+
+def check(app: AppTest, title: str) -> None:
+    """The page is there, whole, without an exception and without a part that failed."""
+    assert [each.value for each in app.title] == [title]
+    assert not app.exception
+    assert not [said for said in captions(app) if "failed (id" in said]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_shows_real_data(busy: RunningCollector, open_app: Callable[..., AppTest], page: str) -> None:
+    app = open_app(busy.url, page, from_="-7d")
+    check(app, page.capitalize())
+    assert not app.error
+    assert not [said for said in captions(app) if said.startswith("No calls")]
+
+
+def test_the_overviews_figures_are_the_apis(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    app = open_app(busy.url, from_="-7d")
+    check(app, "Overview")
+    [total] = busy.get("/api/v1/breakdown", **RANGE)["rows"]
+    [retries] = busy.get("/api/v1/retries", **RANGE)["rows"]
+    [hit] = busy.get("/api/v1/breakdown", **RANGE, outcome="error", measures="sessions")["rows"]
+    assert metric(app, "Error rate") == words.rate(total["error_rate"])
+    assert metric(app, "Lasting errors") == words.count(retries["lasting"])
+    assert metric(app, "Sessions hit") == words.count(hit["sessions"])
+
+
+def test_a_filter_of_the_link_is_a_filter_of_the_page(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    worst = busy.get("/api/v1/breakdown", **RANGE, by="tool", operation="tool")["rows"][0]
+    app = open_app(busy.url, "tool", from_="-7d", tool=worst["tool"])
+    check(app, "Tool")
+    assert words.plain(worst["tool"]) in [each.value for each in app.subheader]
+    assert metric(app, "Error rate") == words.rate(worst["error_rate"])
+
+
+def test_a_group_opens_with_its_message_and_advice(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    group = busy.get("/api/v1/groups", **RANGE, sort="-events", limit=1)["rows"][0]
+    app = open_app(busy.url, "group", from_="-7d", fingerprint=group["fingerprint"])
+    check(app, "Group")
+    assert group["template"] in [each.value for each in app.text]
+    assert metric(app, "Events") == words.count(group["events"])
+
+
+def test_a_session_is_told_step_by_step(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    session = busy.get("/api/v1/sessions", **RANGE, limit=1)["rows"][0]
+    app = open_app(busy.url, "session", session=session["session"], service=session["service"])
+    check(app, "Session")
+    events = busy.get(f"/api/v1/sessions/{session['session']}", service=session["service"])["rows"]
+    assert any(each.value.startswith(f"{words.plural(len(events), 'event')} in ") for each in app.markdown)
+
+
+@pytest.mark.parametrize("page", ["tool", "group", "session"])
+def test_a_detail_page_without_its_subject_says_where_to_choose_one(
+    busy: RunningCollector, open_app: Callable[..., AppTest], page: str
+) -> None:
+    app = open_app(busy.url, page)
+    check(app, page.capitalize())
+    assert [said for said in captions(app) if said.startswith("Choose a ")]
+
+
+def test_a_filter_that_matches_nothing_says_what_was_looked_for(
+    busy: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    app = open_app(busy.url, "tools", from_="-7d", tool="aply_diff")
+    check(app, "Tools")
+    assert "No tool calls with tool \\= aply\\_diff in the last 7 d." in captions(app)
+
+
+def test_what_a_link_says_wrongly_is_said_and_left_out(
+    busy: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    app = open_app(busy.url, "tools", from_="-7d", toool="x")
+    check(app, "Tools")
+    assert any(said.startswith("Ignored from the link: toool") for said in captions(app))
+
+
+def test_an_empty_collector_shows_how_to_point_an_agent_at_it(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    app = open_app(collector.url)
+    check(app, "Overview")
+    assert [tab.label for tab in app.tabs] == list(start.AGENTS)
+    assert "Nothing received yet. Point an agent here:" in [each.value for each in app.subheader]
+    assert "This page notices the first event by itself." in captions(app)
+    for page in PAGES:
+        check(open_app(collector.url, page), page.capitalize())
+
+
+def test_the_last_answer_stays_while_the_collector_is_away(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest], tmp_path: Path
+) -> None:
+    running = start_collector()
+    misstep("demo", "--to", running.url, "--sessions", "2", "--seed", "1", cwd=tmp_path)
+    app = open_app(running.url, "health")
+    before = metric(app, "Events")
+    running.stop()
+    wait_until(lambda: bool(app.run().error), 20, lambda: "the page does not say that the collector is away")
+    assert app.error[0].value.startswith("Collector at 127.0.0.1:")
+    assert metric(app, "Events") == before
+
+
+def test_a_missing_token_is_said_with_its_remedy(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
+) -> None:
+    running = start_collector(QUERY_TOKENS="open-sesame")
+    refused = captions(open_app(running.url, "tools"))
+    assert any("MISSTEP\\_QUERY\\_TOKEN" in said for said in refused)
+    allowed = captions(open_app(running.url, "tools", token="open-sesame"))
+    assert not any("TOKEN" in said for said in allowed)
+
+
+def test_the_command_names_the_app_its_port_and_its_collector() -> None:
+    command = launch.command(8600, "0.0.0.0")
+    assert command[1:4] == ["-m", "streamlit", "run"]
+    assert command[4] == APP
+    assert {"--server.port=8600", "--server.address=0.0.0.0"} <= set(command)
+    environment = launch.environment({"PATH": "/bin", "MISSTEP_TRACE_URL": "t"}, collector="http://c:1", token="k")
+    expected: dict[str, Any] = {
+        "PATH": "/bin",
+        "MISSTEP_COLLECTOR_URL": "http://c:1",
+        "MISSTEP_QUERY_TOKEN": "k",
+        "MISSTEP_TRACE_URL": "t",
+    }
+    assert environment.items() >= expected.items()

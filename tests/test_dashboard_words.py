@@ -1,0 +1,162 @@
+"""What people read: exact help, numbers, durations, ages, and hostile text made harmless."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard import words
+
+NOW = datetime(2026, 11, 21, 21, 41, 51, tzinfo=UTC)
+
+
+def spaced(text: str) -> str:
+    """With ordinary spaces where the page has ones that do not break."""
+    return text.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (2310, "2,310"),
+        (99_999, "99,999"),
+        (123_400, "123 k"),
+        (1_234_567, "1.2 M"),
+        (4.2e9, "4.2 G"),
+    ],
+)
+def test_counts(number: float | None, said: str) -> None:
+    assert spaced(words.count(number)) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "–"),
+        (0, "0 %"),
+        (0.0004, "< 0.1 %"),
+        (0.0416, "4.2 %"),
+        (0.9996, "> 99.9 %"),
+        (1, "100 %"),
+    ],
+)
+def test_rates(value: float | None, said: str) -> None:
+    assert spaced(words.rate(value)) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "of", "said"),
+    [
+        (0.098, 2310, "9.8 % of 2,310"),
+        (1 / 3, 6, "~ 33 % of 6"),
+        (0.5, 19, "~ 50 % of 19"),
+        (0.5, 20, "50.0 % of 20"),
+        (None, 20, "no rate"),
+        (0.5, 0, "no rate"),
+    ],
+)
+def test_a_rate_has_its_denominator_and_is_marked_below_20_calls(value: float | None, of: float, said: str) -> None:
+    assert spaced(words.rate_of(value, of)) == said
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (None, "–"),
+        (0.4, "0 ms"),
+        (840, "840 ms"),
+        (999.6, "1.0 s"),
+        (2100, "2.1 s"),
+        (59_940, "59.9 s"),
+        (59_960, "1 m 00 s"),
+        (250_000, "4 m 10 s"),
+        (11_100_000, "3 h 05 m"),
+        (187_200_000, "2 d 4 h"),
+    ],
+)
+def test_durations(ms: float | None, said: str) -> None:
+    assert spaced(words.duration(ms)) == said
+
+
+@pytest.mark.parametrize(
+    ("ago", "said"),
+    [
+        (timedelta(seconds=2), "now"),
+        (timedelta(seconds=-30), "now"),
+        (timedelta(seconds=12), "12 s ago"),
+        (timedelta(minutes=12, seconds=50), "12 min ago"),
+        (timedelta(hours=5, minutes=59), "5 h ago"),
+        (timedelta(hours=24), "20 Nov 22:41"),
+    ],
+)
+def test_ages_become_dates_after_a_day_in_the_readers_zone(ago: timedelta, said: str) -> None:
+    assert words.age(NOW - ago, NOW, ZoneInfo("Europe/Berlin")) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(90, "2 min"), (900, "15 min"), (3600, "1 h"), (86_400, "24 h"), (604_800, "7 d")]
+)
+def test_lengths_of_a_range(seconds: float, said: str) -> None:
+    assert words.span(seconds) == said
+
+
+def test_a_clock_names_the_day_only_when_it_is_another_one() -> None:
+    assert words.clock(NOW, now=NOW) == "21:41:51"
+    assert words.clock(NOW - timedelta(days=1), now=NOW) == "20 Nov 21:41:51"
+    assert words.clock(None) == "–"
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(-5, "0 min"), (1800, "30 min"), (7200, "2 h"), (172_800, "2 d")])
+def test_silence(seconds: float, said: str) -> None:
+    assert words.silence(NOW - timedelta(seconds=seconds), NOW) == said
+
+
+@pytest.mark.parametrize(("number", "said"), [(None, "–"), (12, "12 B"), (43_000_000, "43 MB"), (81.2e9, "81.2 GB")])
+def test_sizes(number: float | None, said: str) -> None:
+    assert spaced(words.size(number)) == said
+
+
+def test_small_words() -> None:
+    assert spaced(words.points(0.0124)) == "+1.2 pts"
+    assert spaced(words.points(-0.05)) == "-5.0 pts"
+    assert (words.plural(1, "error"), words.plural(2, "error")) == ("1 error", "2 errors")
+    assert words.clip("abcdef", 4) == "abc…"
+
+
+@pytest.mark.parametrize("name", list(words.HELP))
+def test_each_help_text_is_one_sentence_that_ends(name: str) -> None:
+    assert words.HELP[name].endswith(".")
+
+
+MARKDOWN = re.compile(r"(?<!\\)[!\"#$%&'()*+,\-./:;<=>?@\[\]^_`{|}~]")
+
+
+@given(st.text())
+def test_no_character_of_agent_text_acts_as_markdown(text: str) -> None:
+    said = words.plain(text).replace("\\\\", "")
+    assert MARKDOWN.search(said) is None
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "never"),
+    [
+        (":material/bolt:", ":material"),
+        (":smile:", ":smile"),
+        ("see http://evil.example", "http://"),
+        ("www.evil.example", "www."),
+        ("ann@evil.example", "@evil"),
+    ],
+)
+def test_what_is_replaced_after_parsing_is_broken_up(text: str, never: str) -> None:
+    assert never not in words.plain(text).replace("\\", "")
+
+
+def test_agent_text_is_cut_and_missing_text_is_a_dash() -> None:
+    assert words.plain("abcdef", 4) == "abc…"
+    assert words.plain(None) == words.plain("") == "–"
