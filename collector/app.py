@@ -7,15 +7,16 @@ import os
 import secrets
 import signal
 import socket
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from threading import Lock
 
 import structlog
 import uvloop
 from granian.constants import HTTPModes, Interfaces
 from granian.server.embed import Server
-from litestar import Litestar
+from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
 
@@ -23,9 +24,9 @@ from collector.alerts.engine import Engine
 from collector.alerts.notify import send
 from collector.alerts.routes import alert_routes
 from collector.alerts.rulefile import RuleBook
-from collector.api import api_routes, exception_handlers
+from collector.api import api_routes, exception_handlers, guard_query
 from collector.classify import load_taxonomy
-from collector.health import health_routes
+from collector.health import health, health_routes
 from collector.intake import Intake
 from collector.measures import measure
 from collector.pipeline import Pipeline
@@ -36,7 +37,7 @@ from collector.settings import LOOPBACK, Address, Settings
 from collector.sources import load_sources
 from collector.store import Store, StoreError, path_of
 from collector.tables import schemas
-from collector.telemetry import configure_logging
+from collector.telemetry import Scrub, configure_logging
 from collector.writer import Writer
 
 DRAIN_S = 8  # after SIGTERM, how long requests that are being taken may finish
@@ -53,24 +54,29 @@ def run(settings: Settings) -> int:
 async def _serve(settings: Settings) -> None:
     for place in (settings.http, settings.grpc):
         _check_free(place)
-    rules = load_rules(*_tables(settings, "redactions.toml"))
+    rules = load_rules(*_own(settings, "redactions.toml"))
     key = _hash_key(settings)
     sanitiser = Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None)
-    own = Sanitiser(rules, personal=settings.personal)  # for logs and notifications, which other threads write
-    configure_logging(own.scrub, json_lines={"auto": None, "json": True, "text": False}[settings.log])
+    scrub = _shared(Sanitiser(rules, personal=settings.personal))  # for logs and notifications, from many threads
+    configure_logging(scrub, json_lines={"auto": None, "json": True, "text": False}[settings.log])
     pipeline = Pipeline(
-        load_sources(*_tables(settings, "sources")),
-        load_taxonomy(*_tables(settings, "taxonomy.toml")),
+        load_sources(schemas() / "sources", *_own(settings, "sources")),
+        load_taxonomy(schemas() / "taxonomy.toml", *_own(settings, "taxonomy.toml")),
         sanitiser,
         key,
     )
     store = await asyncio.to_thread(Store.open, settings.store)
     writer = Writer(store, settings.retention)
     intake = Intake(pipeline, writer, settings.queue)
+    failure_only = [source.id for source in pipeline.sources.sources if not source.reports_ok]
     engine = Engine(
-        store, RuleBook(settings.rules), measure, send, scrub=lambda text: own.scrub(text)[0],
+        store,
+        RuleBook(settings.rules),
+        partial(measure, failure_only=failure_only),
+        send,
+        scrub=lambda text: scrub(text)[0],
         dashboard_url=settings.dashboard_url,
-    )  # fmt: skip
+    )
     http = _http_server(_application(settings, store, writer, intake, engine, pipeline), settings.http)
     grpc = grpc_server(intake, settings)
     if not grpc.add_insecure_port(str(settings.grpc)):
@@ -98,6 +104,17 @@ async def _serve(settings: Settings) -> None:
     log.info("stopped")
 
 
+def _shared(sanitiser: Sanitiser) -> Scrub:
+    """One sanitiser for many threads: its scanner can serve one at a time."""
+    lock = Lock()
+
+    def scrub(text: str) -> tuple[str, tuple[str, ...]]:
+        with lock:
+            return sanitiser.scrub(text)
+
+    return scrub
+
+
 def _application(
     settings: Settings, store: Store, writer: Writer, intake: Intake, engine: Engine, pipeline: Pipeline
 ) -> Litestar:
@@ -112,7 +129,12 @@ def _application(
         "taxonomy": pipeline.taxonomy,
     }
     return Litestar(
-        route_handlers=[*ingest_routes(), *health_routes(), *api_routes(), *alert_routes()],
+        route_handlers=[
+            *ingest_routes(),
+            *health_routes(),
+            *api_routes(),
+            Router("/", route_handlers=[health, *alert_routes()], guards=[guard_query]),
+        ],
         state=State(state),
         exception_handlers=exception_handlers(),
         openapi_config=OpenAPIConfig(title="Misstep", version=version("misstep"), render_plugins=[]),
@@ -151,12 +173,10 @@ def _check_free(place: Address) -> None:
             raise OSError(f"{place} cannot be listened on ({error.strerror}): is another collector running?") from None
 
 
-def _tables(settings: Settings, name: str) -> list[Any]:
-    """Our table and, if the user has a folder of tables with the same name in it, theirs."""
-    places: list[Any] = [schemas().joinpath(name)]
-    if settings.tables is not None and (settings.tables / name).exists():
-        places.append(settings.tables / name)
-    return places
+def _own(settings: Settings, name: str) -> list[Path]:
+    """The user's table of this name, if there is one; it is laid over ours."""
+    path = settings.tables / name if settings.tables else None
+    return [path] if path and path.exists() else []
 
 
 def _hash_key(settings: Settings) -> bytes:

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-import msgspec
-
-from collector.batch import COLUMNS, Report
-from collector.fingerprint import fingerprint
+from collector.batch import Report
+from collector.fold import canonical, fold
+from collector.identify import bare_tool
 from collector.twins import Twins
 
 V = TypeVar("V")
@@ -25,19 +24,10 @@ KEYS_REMEMBERED = 300_000  # about 40 MB at two generations; older ones are look
 TRACES_REMEMBERED = 50_000
 REQUESTS_REMEMBERED = 50_000
 
-# Where a session came from, the surest last.
-SESSION_RANK = {None: 0, "instance": 1, "trace_id": 2, "trace": 3, "resource": 4, "record": 5}
-GUESSED = frozenset(("trace", "trace_id", "instance"))
+# What an event's row cannot say of its report: such a report is kept beside it.
+ONLY_OF_REPORTS = frozenset(("_keys", "_refs", "_lends", "_twin"))
 
-CLASS_FIELDS = (
-    "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "mistake", "retryable",
-    "fatal",
-)  # fmt: skip
-FAILURE_FIELDS = frozenset(
-    (*CLASS_FIELDS, "reported_class", "retryable_declared", "retry_after_ms", "message", "stack", "suggestion",
-     "template", "fingerprint")
-)  # fmt: skip
-UNSPECIFIC = {"UnknownError": 0, "ToolExecutionError": 1, "McpToolError": 1, "CommandFailedError": 2, None: -1}
+GUESSED = frozenset(("trace", "trace_id", "instance"))
 
 
 class Lookup(Protocol):
@@ -48,6 +38,7 @@ class Lookup(Protocol):
     def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
     def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]: ...
     def sessionless(self, traces: Sequence[str]) -> set[int]: ...
+    def awaiting(self, keys: Sequence[int]) -> set[int]: ...
 
 
 @dataclass(slots=True)
@@ -77,6 +68,7 @@ class Changes:
     keys: dict[int, int] = field(default_factory=dict)
     sessions: dict[str, str] = field(default_factory=dict)
     redirects: dict[int, int] = field(default_factory=dict)
+    waiting: list[tuple[int, int]] = field(default_factory=list)  # (key of a call not told of yet, event that is of it)
     accounting: Counter[str] = field(default_factory=Counter)
 
 
@@ -120,72 +112,15 @@ def keys_of(report: Report) -> list[int]:
             found.append(key64(operation, "trace call", trace, call))
     if trace and report.get("span_id") and report.get("source_signal") == "span":
         found.append(key64("span", trace, report["span_id"]))
+        if operation == "tool" and report.get("tool"):  # what a child below it refers to
+            found.append(key64("call of", trace, report["span_id"], bare_tool(report["tool"])))
     found.extend(key64(*map(str, key)) for key in report.get("_keys") or ())
     return found
 
 
-def _alone(report: Report, position: int) -> int:
-    """The key of a report that nothing tells from another."""
-    return key64("alone", str(report["received_ns"]), str(position), _canonical(report).decode())
-
-
-def fold(reports: Sequence[Report]) -> Report:
-    """The one event that these reports tell of; without `outcome` while none tells it or all only lend (`_lends`).
-
-    Each field comes from the report with the highest rank that has it, the outcome from the surest, the class from the
-    most specific report of that outcome; ties go to the smaller report.
-    """
-    if len(reports) == 1:
-        row = {name: value for name, value in reports[0].items() if name in COLUMNS}
-        if reports[0].get("_lends"):
-            row.pop("outcome", None)
-        return row
-    ranked = sorted(reports, key=lambda report: (-report.get("_rank", 0), _canonical(report)))
-    row = {}
-    for report in ranked:
-        for name, value in report.items():
-            if name in COLUMNS and name not in FAILURE_FIELDS and value is not None:
-                row.setdefault(name, value)
-    _fold_session(row, ranked)
-    row["received_ns"] = min(report["received_ns"] for report in reports)
-    row["redactions"] = max(report.get("redactions") or 0 for report in reports)
-    told = [report for report in ranked if report.get("outcome")]
-    row.pop("outcome", None)
-    if told and not all(report.get("_lends") for report in reports):
-        _fold_outcome(row, told)
-    return row
-
-
-def _canonical(report: Report) -> bytes:
-    return msgspec.json.encode({**report, "received_ns": 0}, order="sorted")
-
-
-def _fold_session(row: Report, ranked: Sequence[Report]) -> None:
-    best = max(ranked, key=lambda report: SESSION_RANK.get(report.get("session_source"), 0))
-    for name in ("session", "session_source"):
-        row[name] = best.get(name)
-
-
-def _fold_outcome(row: Report, told: Sequence[Report]) -> None:
-    surest = max(told, key=lambda report: report.get("_strength", 0))
-    row["outcome"] = surest["outcome"]
-    if surest["outcome"] == "ok":
-        return
-    same = sorted(
-        (report for report in told if report["outcome"] == surest["outcome"]),
-        key=lambda report: UNSPECIFIC.get(report.get("error_class"), 3),
-        reverse=True,
-    )
-    for name in CLASS_FIELDS:
-        row[name] = same[0].get(name)
-    for report in same:
-        for name in FAILURE_FIELDS.difference(CLASS_FIELDS):
-            if report.get(name) is not None:
-                row.setdefault(name, report[name])
-    if row.get("retryable_declared") is not None:
-        row["retryable"] = row["retryable_declared"]
-    if row.get("template"):
-        row["fingerprint"] = fingerprint(row.get("error_class") or "", row.get("tool") or "", row["template"])
+def refs_of(reports: Iterable[Report]) -> list[int]:
+    """Keys that belong to another call's report: these reports are of that call, if it is ever told of."""
+    return [key64(*map(str, key)) for report in reports for key in report.get("_refs") or ()]
 
 
 class Correlator:
@@ -197,6 +132,8 @@ class Correlator:
         self._keys: Recent[int] = Recent(KEYS_REMEMBERED, whole=fresh)
         self._sessions: Recent[str] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._orphans: Recent[bool] = Recent(TRACES_REMEMBERED, whole=fresh)
+        self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=fresh)
+        self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
         self._twins = Twins()
 
@@ -205,12 +142,10 @@ class Correlator:
         changes = Changes(max(batch.received_ns for batch in batches))
         new = self._new_batches(batches, changes)
         self._learn_sessions(new, changes)
-        reports = [report for batch in new for report in batch.reports]
-        for report in reports:
-            self._adopt_session(report, changes)
-        groups = self._group(reports, changes)
-        self._group_orphans(groups, changes)
-        self._resolve(groups, changes)
+        entries = [entry for batch in new for entry in self._told(batch, changes)]
+        entries += self._orphaned(changes)
+        entries += self._awaited(entries)
+        self._resolve(self._grouped(entries, changes), changes)
         return changes
 
     def learn(self, changes: Changes) -> None:
@@ -221,9 +156,13 @@ class Correlator:
             self._keys.put(key, event_id)
         for trace, session in changes.sessions.items():
             self._sessions.put(trace, session)
-        for event in changes.events:
-            if event.get("session_source") == "trace_id":
-                self._orphans.put(event["trace_id"], True)
+        for ref, event_id in changes.waiting:
+            self._waiting.put(ref, (*(self._waiting.get(ref) or ()), event_id))
+        for old, event_id in changes.redirects.items():
+            self._merged.put(old, event_id)
+        for told in (*changes.events, *(report for _, report in changes.reports)):
+            if told.get("session_source") == "trace_id":
+                self._orphans.put(told["trace_id"], True)
 
     def _new_batches(self, batches: Sequence[Batch], changes: Changes) -> list[Batch]:
         asked = [] if self._requests.whole else [b.identity for b in batches if not self._requests.get(b.identity)]
@@ -267,37 +206,28 @@ class Correlator:
         elif report.get("service_instance"):
             report["session"], report["session_source"] = report["service_instance"], "instance"
 
-    def _group(self, reports: Sequence[Report], changes: Changes) -> _Groups:
-        """New reports that share a key, with each other or a stored event; what shares none is an event at once."""
-        groups = _Groups()
-        keyed = [keys_of(report) for report in reports]
-        seen: set[int] = set()
-        shared: set[int] = set()
-        for keys in keyed:
-            shared.update(seen.intersection(keys))
-            seen.update(keys)
-        known = self._known(seen)
-        shared.update(known)
-        for position, (report, keys) in enumerate(zip(reports, keyed, strict=True)):
-            if not keys:  # nothing tells this call from another
-                alone = key64("alone", str(report["received_ns"]), str(position), _canonical(report).decode())
-                _insert(fold([report]), alone, changes, [report])
-            elif shared.isdisjoint(keys):
-                _insert(fold([report]), keys[0], changes, [report])
-                changes.keys.update(dict.fromkeys(keys, keys[0]))
-            else:
-                groups.add(report, keys, known)
-                changes.keys.update(dict.fromkeys((key for key in keys if key not in known), 0))
-        return groups
+    def _told(self, batch: Batch, changes: Changes) -> Iterator[_Entry]:
+        for place, report in enumerate(batch.reports):
+            self._adopt_session(report, changes)
+            # A report that nothing tells from another is known by its place in its request.
+            keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
+            if twin := report.get("_twin"):
+                keys.append(self._twins.key(report, twin, keys[0]))
+            yield _Entry([report], keys)
 
-    def _known(self, keys: set[int]) -> dict[int, int]:
-        known = {key: found for key in keys if (found := self._keys.get(key)) is not None}
-        if not self._keys.whole and len(known) < len(keys):
-            known.update(self._lookup.known_keys([key for key in keys if key not in known]))
-        return known
+    def _known(self, keys: Iterable[int]) -> dict[int, int]:
+        known = {key: self._now(found) for key in keys if (found := self._keys.get(key)) is not None}
+        unknown = [] if self._keys.whole else [key for key in keys if key not in known]
+        return known | self._lookup.known_keys(unknown) if unknown else known
 
-    def _group_orphans(self, groups: _Groups, changes: Changes) -> None:
-        """Stored events of a trace whose session is told only now come in again, with their session."""
+    def _now(self, event_id: int) -> int:
+        """The event that this one has become."""
+        while (merged := self._merged.get(event_id)) is not None:
+            event_id = merged
+        return event_id
+
+    def _orphaned(self, changes: Changes) -> Iterator[_Entry]:
+        """Stored events of a trace whose session is told only now: they come in again, with their session."""
         traces = [trace for trace in changes.sessions if self._orphans.get(trace) or not self._orphans.whole]
         if not traces:
             return
@@ -305,10 +235,42 @@ class Correlator:
             for report in reports:
                 if report.get("session_source") in GUESSED and report.get("trace_id") in changes.sessions:
                     report["session"], report["session_source"] = changes.sessions[report["trace_id"]], "trace"
-            keys = [key for report in reports for key in keys_of(report)]
-            known = self._known(set(keys))
-            groups.touch(event_id, reports, keys, known)
-            changes.keys.update(dict.fromkeys((key for key in keys if key not in known), 0))
+            yield _Entry(reports, [key for report in reports for key in keys_of(report)], event_id)
+
+    def _awaited(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+        """Stored events that refer to a call which is told only now."""
+        told = {key for entry in entries for key in entry.keys}
+        waiting = {self._now(one) for key in told for one in self._waiting.get(key) or ()}
+        if not self._waiting.whole:
+            waiting |= self._lookup.awaiting(sorted(told))
+        waiting.difference_update(entry.event_id for entry in entries if entry.event_id is not None)
+        if waiting:
+            for event_id, reports in self._lookup.reports_of(sorted(waiting)).items():
+                yield _Entry(reports, [key for report in reports for key in keys_of(report)], event_id)
+
+    def _grouped(self, entries: Sequence[_Entry], changes: Changes) -> _Groups:
+        """Entries that share a key with each other or a stored event; what shares none becomes an event at once."""
+        told: set[int] = set()
+        shared: set[int] = set()
+        for entry in entries:
+            shared.update(told.intersection(entry.keys))
+            told.update(entry.keys)
+        refs = {ref for entry in entries for ref in refs_of(entry.reports)}
+        known = self._known(told | refs)
+        shared.update(known)
+        shared.update(refs & told)
+        groups = _Groups()
+        for entry in entries:
+            own, mine = entry.keys[0], refs_of(entry.reports)
+            entry.keys += [ref for ref in mine if ref in shared]
+            changes.waiting += [(ref, own) for ref in mine if ref not in shared]
+            if entry.event_id is None and shared.isdisjoint(entry.keys):
+                _insert(fold(entry.reports), own, changes, entry.reports)
+                changes.keys.update(dict.fromkeys(entry.keys, own))
+            else:
+                groups.add(entry, known)
+                changes.keys.update(dict.fromkeys((key for key in entry.keys if key not in known), 0))
+        return groups
 
     def _resolve(self, groups: _Groups, changes: Changes) -> None:
         wanted = [event_id for group in groups for event_id in group.event_ids if event_id not in groups.loaded]
@@ -316,16 +278,16 @@ class Correlator:
         owner: dict[int, int] = {}
         for group in groups:
             event_id = self._write(group, stored, changes, frozenset(groups.loaded))
-            for key in group.keys:
-                owner[key] = event_id
+            owner.update(dict.fromkeys(group.keys, event_id))
         changes.keys.update({key: owner[key] for key in changes.keys if key in owner})
+        changes.waiting = [(ref, owner.get(key, key)) for ref, key in changes.waiting]
 
     def _write(self, group: _Group, stored: dict[int, list[Report]], changes: Changes, reloaded: frozenset[int]) -> int:
         before = [report for event_id in group.event_ids for report in stored.get(event_id, ())]
-        told = {_canonical(report): report for report in before}
+        told = {canonical(report): report for report in before}
         count = len(told)
         for report in group.reports:
-            told.setdefault(_canonical(report), report)
+            told.setdefault(canonical(report), report)
         event_id = _oldest(group.event_ids, stored) if group.event_ids else group.keys[0]
         changed = len(told) > count or len(group.event_ids) > 1 or not reloaded.isdisjoint(group.event_ids)
         if group.event_ids and not changed:
@@ -349,9 +311,18 @@ def _insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Repo
             row["report_rank"] = reports[0].get("_rank", 0)
             row["outcome_strength"] = reports[0].get("_strength", 0)
         changes.events.append(row)
-    if len(reports) > 1 or not row.get("outcome") or reports[0].get("_keys"):
+    if len(reports) > 1 or not row.get("outcome") or not ONLY_OF_REPORTS.isdisjoint(reports[0]):
         changes.reports.extend((event_id, report) for report in reports)
     return event_id
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A new report, or the reports of a stored event (`event_id`) of which more is known now."""
+
+    reports: list[Report]
+    keys: list[int]
+    event_id: int | None = None
 
 
 @dataclass(slots=True)
@@ -375,15 +346,15 @@ class _Groups:
     def __iter__(self) -> Iterator[_Group]:
         return iter(list(self._all.values()))
 
-    def add(self, report: Report, keys: list[int], known: dict[int, int]) -> None:
-        self._join(keys, known).reports.append(report)
+    def add(self, entry: _Entry, known: dict[int, int]) -> None:
+        """Joins the entry to all that it shares a key with."""
+        group = self._join(entry.keys, known, entry.event_id)
+        if entry.event_id is None:
+            group.reports += entry.reports
+        else:
+            self.loaded[entry.event_id] = entry.reports
 
-    def touch(self, event_id: int, reports: list[Report], keys: list[int], known: dict[int, int]) -> None:
-        """A stored event whose reports have changed."""
-        self.loaded[event_id] = reports
-        self._join(keys, known, event_id)
-
-    def _join(self, keys: list[int], known: dict[int, int], stored: int | None = None) -> _Group:
+    def _join(self, keys: list[int], known: dict[int, int], stored: int | None) -> _Group:
         found = {id(group): group for key in keys if (group := self._by_key.get(key)) is not None}
         events = {known[key] for key in keys if key in known}
         if stored is not None:

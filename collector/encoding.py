@@ -55,7 +55,7 @@ def _zstd(body: bytes, limit: int) -> bytes:
     out = bytearray()
     rest = body
     while rest:  # zstd allows several frames in a row
-        # A window above 8 MiB may be refused (RFC 8878, 3.1.1.1.2); unlimited, a frame header alone could claim gigabytes.
+        # A window above 8 MiB may be refused (RFC 8878, 3.1.1.1.2); unlimited, a frame header alone claims gigabytes.
         stream = zstandard.ZstdDecompressor(max_window_size=1 << 23).decompressobj()
         try:
             for at in range(0, len(rest), ZSTD_STEP):

@@ -1,7 +1,8 @@
 """What can go wrong with a request, in two kinds, and how each is said over HTTP and gRPC.
 
-A `Rejected` request fails the same way however often it is sent; an `Unavailable` one may succeed later. Nothing else may
-leave the ingest path: an unexpected exception is answered as `Unavailable`, because OTLP exporters drop what gets a 500.
+A `Rejected` request fails the same way however often it is sent; an `Unavailable` one may succeed later. Nothing else
+may leave the ingest path: an unexpected exception is answered as `Unavailable`, because OTLP exporters drop what gets
+a 500.
 """
 
 from __future__ import annotations

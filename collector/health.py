@@ -73,8 +73,8 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
 
 
 def health_routes() -> list[ControllerRouterHandler]:
-    """The handlers of this module; `health` asks for the query token like the rest of `/api`."""
-    return [healthz, readyz, metrics, openapi, health]
+    """The handlers that anyone may ask; `health` is for who may query."""
+    return [healthz, readyz, metrics, openapi]
 
 
 def _samples(metric: Any, suffix: str) -> list[Any]:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -90,7 +89,9 @@ class Pipeline:
         if params is not None and not report.pop("_cut", False):
             report["params_hash"] = params_hash(params, self.hash_key)
         kept = {
-            name: value for name, value in report.items() if name[0] != "_" or name in ("_rank", "_strength", "_keys", "_lends", "_twin")
+            name: value
+            for name, value in report.items()
+            if name[0] != "_" or name in ("_rank", "_strength", "_keys", "_refs", "_lends", "_twin")
         }
         return self._sanitise(kept)
 
@@ -100,8 +101,7 @@ class Pipeline:
         if outcome == "ok" or outcome is None:
             return
         source = report.get("source", "")
-        name, by = _class_of(
-            self.taxonomy,
+        name, by = self.taxonomy.classify(
             source,
             report.get("operation", "tool"),
             report.get("reported_class"),
@@ -110,7 +110,7 @@ class Pipeline:
             report.get("_text") or report.get("message"),
             report.get("tool_kind"),
         )
-        if outcome != "error" and by not in ("reported", "alias"):
+        if outcome != "error" and by == "none":
             return
         facts = self.taxonomy.defaults(name, source)
         declared = report.get("retryable_declared")
@@ -121,6 +121,8 @@ class Pipeline:
         )  # fmt: skip
         report.setdefault("severity", facts.severity)
         report.setdefault("fatal", facts.fatal)
+        if facts.retry_after_ms is not None and outcome == "error":
+            report.setdefault("retry_after_ms", facts.retry_after_ms)
         if facts.advice_model:
             report.setdefault("suggestion", facts.advice_model)
 
@@ -142,11 +144,6 @@ class Pipeline:
             report["template"] = template(report.get("message") or "")
             report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
         return report
-
-
-@lru_cache(maxsize=4096)
-def _class_of(taxonomy: Taxonomy, *facts: Any) -> tuple[str, str]:
-    return taxonomy.classify(*facts)
 
 
 def identity(signal: str, body: bytes) -> bytes:

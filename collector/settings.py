@@ -32,7 +32,7 @@ def address(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65_535:
         raise ValueError("write host:port, such as 127.0.0.1:4318")
-    return Address(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104 - ":4318" asks for all interfaces
+    return Address(host.strip("[]") or "0.0.0.0", int(port))
 
 
 def duration(text: str) -> float:
@@ -85,9 +85,13 @@ class Settings:
     query_tokens: tuple[str, ...] = _setting((), words, "tokens that may query; none: no token is asked")
     open: bool = _setting(False, lambda text: _boolean(text), "listen beyond loopback without tokens")
     allowed_hosts: tuple[str, ...] = _setting((), words, "further names in the Host header taken without a token")
-    hash_key: str = _setting("", str, "key of params_hash and of secret fingerprints; else a random one beside the store")
+    hash_key: str = _setting(
+        "", str, "key of params_hash and of secret fingerprints; else a random one beside the store"
+    )
     personal: str = _setting("mask", one_of("mask", "keep"), "home directories and e-mail addresses")
-    fingerprint_secrets: bool = _setting(False, lambda text: _boolean(text), "a short keyed hash in each redaction mark")
+    fingerprint_secrets: bool = _setting(
+        False, lambda text: _boolean(text), "a short keyed hash in each redaction mark"
+    )
     max_body: int = _setting(64 << 20, size, "largest request body, compressed or not")
     queue: int = _setting(128 << 20, size, "bytes between receipt and commit before senders are asked to wait")
     dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "where `misstep up` puts the dashboard")
@@ -137,7 +141,9 @@ def _from_file(file: Path, known: Mapping[str, Any], mistakes: list[str]) -> dic
     except TableError as error:
         mistakes.extend(str(error).splitlines())
         return {}
-    mistakes.extend(f"{file}: {name} is no setting; known are {', '.join(known)}" for name in found if name not in known)
+    mistakes.extend(
+        f"{file}: {name} is no setting; known are {', '.join(known)}" for name in found if name not in known
+    )
     return {name: _text(value) for name, value in found.items() if name in known}
 
 
@@ -163,5 +169,5 @@ def _check(settings: Settings) -> None:
     if exposed and not settings.open and not (settings.ingest_tokens and settings.query_tokens):
         raise SettingsError(
             f"http = {settings.http}, grpc = {settings.grpc}: others could read and write. "
-            "Set MISSTEP_INGEST_TOKENS and MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true where something else guards the port"
+            "Set MISSTEP_INGEST_TOKENS and MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true where something else guards it"
         )

@@ -175,6 +175,15 @@ class Store:
         )
         return {row["event_id"] for row in found}
 
+    def awaiting(self, keys: Sequence[int]) -> set[int]:
+        """Events that refer to a call by one of these keys."""
+        found = self.rows(
+            "select coalesce(r.event_id, w.event_id) as event_id from waiting w left join redirects r"
+            " on r.old_id = w.event_id where w.key in (select unnest($keys::ubigint[]))",
+            {"keys": list(keys)},
+        )
+        return {row["event_id"] for row in found}
+
     def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]:
         """The reports that each of these events is the fold of."""
         ids = {"ids": list(event_ids)}
@@ -204,6 +213,7 @@ class Store:
             _insert(cursor, "keys", _pairs(changes.keys, "key", "event_id", now))
             _insert(cursor, "trace_session", _pairs(changes.sessions, "trace_id", "session", now))
             _insert(cursor, "redirects", _pairs(changes.redirects, "old_id", "event_id", now))
+            _insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
             _insert(cursor, "accounting", _pairs(changes.accounting, "reason", "records", now))
             if changes.redirects:
                 cursor.execute(
@@ -226,7 +236,7 @@ class Store:
         day = now_ns - DAY_NS
         with self._transaction() as cursor:
             gone = cursor.execute("delete from events where received_ns < ?", [now_ns - retention_ns]).fetchone()
-            for table in ("requests", "keys", "reports", "trace_session"):
+            for table in ("requests", "keys", "reports", "waiting", "trace_session"):
                 cursor.execute(f"delete from {table} where received_ns < ?", [day])
             cursor.execute("delete from redirects where received_ns < ?", [now_ns - retention_ns])
             sums = cursor.execute("select reason, sum(records)::bigint from accounting group by reason").fetchall()

@@ -1,7 +1,7 @@
 """Mends bad UTF-8 in protobuf bytes, field by field, following the message's descriptor.
 
-protobuf refuses a whole message for one bad byte in a string field; JavaScript and Rust agents cut previews in the middle of
-a character. Only the slow path after such a refusal comes here.
+protobuf refuses a whole message for one bad byte in a string field; JavaScript and Rust agents cut previews in the
+middle of a character. Only the slow path after such a refusal comes here.
 """
 
 from __future__ import annotations

@@ -22,6 +22,13 @@ create table if not exists reports (
   report      json not null
 );
 
+-- Events that belong to a call which nobody has told of yet: an MCP client's span below a tool span that ends later.
+create table if not exists waiting (
+  key         ubigint not null,
+  event_id    ubigint not null,
+  received_ns bigint not null
+);
+
 -- Which session a trace belongs to, said by any of its spans or logs.
 create table if not exists trace_session (
   trace_id    varchar not null,

@@ -9,9 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -50,7 +51,7 @@ class RunningCollector:
                 stdout=log,
                 stderr=log,
             )
-        wait_until(self._ready, 30, lambda: f"the collector is not ready:\n{self.logged()}")
+        wait_until(self._ready, 90, lambda: f"the collector is not ready:\n{self.logged()}")
         return self
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -147,14 +148,16 @@ def collector(start_collector: Callable[..., RunningCollector]) -> RunningCollec
     return start_collector()
 
 
-def misstep(*arguments: object, cwd: Path, stdin: bytes = b"", **settings: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command line in `cwd` and returns what it printed."""
+def misstep(
+    *arguments: object, cwd: Path, stdin: str = "", settings: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
+    """Runs the command line in `cwd` and returns what it printed; `settings` are MISSTEP_ variables."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MISSTEP_", "OTEL_"))}
     return subprocess.run(
         [MISSTEP, *map(str, arguments)],
         cwd=cwd,
         env=environment | {f"MISSTEP_{name}": value for name, value in settings.items()},
-        input=stdin.decode(),
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=60,

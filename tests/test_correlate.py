@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from collector.batch import Report
-from collector.correlate import Batch, Correlator, Recent, fold, keys_of
+from collector.correlate import Batch, Correlator, Recent, keys_of
+from collector.fold import fold
 from collector.store import Store
 
 NOW = 1_800_000_000_000_000_000
@@ -188,8 +189,8 @@ def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
         elif kind == "both ids":
             reports.append(span(session=f"S{session}", session_source="record", call_id=f"c{call}", _rank=20, **ids))
         else:
-            reports.append(span(call_id=None, _keys=[("child", f"t{trace}", str(call))], target="x", outcome=None,
-                                _strength=0, **ids))  # fmt: skip
+            reports.append(span(call_id=None, span_id=f"m{trace}{call}", trace_id=f"t{trace}", mcp_server="m",
+                                _refs=[("call of", f"t{trace}", f"{trace}{call}", "read")]))  # fmt: skip
     return reports
 
 
@@ -236,5 +237,5 @@ def test_the_store_file_survives_and_says_its_version(tmp_path: Path) -> None:
 
 def test_keys_need_a_session_that_is_more_than_a_guess() -> None:
     assert len(keys_of(report())) == 1
-    assert len(keys_of(span(session="t1", session_source="trace_id"))) == 2
-    assert len(keys_of(span(session="S", session_source="trace"))) == 3
+    assert len(keys_of(span(session="t1", session_source="trace_id"))) == 3
+    assert len(keys_of(span(session="S", session_source="trace"))) == 4

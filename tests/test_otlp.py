@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from collector.errors import Rejected
 from collector.otlp import JSON, PROTOBUF, Record, decode
@@ -72,13 +73,14 @@ def test_both_encodings_give_the_same_records() -> None:
         name="n", trace_id=bytes.fromhex(TRACE), span_id=bytes.fromhex(SPAN), kind=3,
         start_time_unix_nano=1, end_time_unix_nano=2,
     )  # fmt: skip
-    raw.status.code = 2
+    raw.status.code = Status.STATUS_CODE_ERROR
     raw.status.message = "bad"
     raw.attributes.add(key="list").value.array_value.values.add().int_value = 1
     raw.events.add(name="exception", time_unix_nano=2).attributes.add(key="t").value.string_value = "E"
     as_json = traces(
         {
-            "name": "n", "traceId": TRACE.upper(), "spanId": SPAN, "kind": 3, "startTimeUnixNano": "1", "endTimeUnixNano": 2,
+            "name": "n", "traceId": TRACE.upper(), "spanId": SPAN, "kind": 3, "startTimeUnixNano": "1",
+            "endTimeUnixNano": 2,
             "status": {"code": 2, "message": "bad"},
             "attributes": [attribute("list", arrayValue={"values": [{"intValue": "1"}]})],
             "events": [{"name": "exception", "timeUnixNano": "2", "attributes": [attribute("t", stringValue="E")]}],
@@ -93,12 +95,15 @@ def test_both_encodings_give_the_same_records() -> None:
         assert (found.trace_id, found.span_id, found.parent_span_id) == (TRACE, SPAN, "")
         assert (found.name, found.kind, found.start_ns, found.time_ns) == ("n", 3, 1, 2)
         assert (found.status, found.status_message, found.attributes) == (2, "bad", {"list": [1]})
-        assert [(event.name, event.time_ns, event.attributes) for event in found.events] == [("exception", 2, {"t": "E"})]
+        assert [(event.name, event.time_ns, event.attributes) for event in found.events] == [
+            ("exception", 2, {"t": "E"})
+        ]
 
 
 def test_log_record_fields() -> None:
     found = one(
-        logs({"eventName": "e", "observedTimeUnixNano": "7", "severityNumber": 17, "body": {"stringValue": "text"}}), "logs"
+        logs({"eventName": "e", "observedTimeUnixNano": "7", "severityNumber": 17, "body": {"stringValue": "text"}}),
+        "logs",
     )
     assert (found.signal, found.name, found.time_ns, found.observed_ns) == ("log", "e", 0, 7)
     assert (found.severity, found.body, found.attributes, found.events) == (17, "text", {}, [])
@@ -188,10 +193,16 @@ def test_any_bytes_are_a_request_or_refused(body: bytes, signal: str, media: str
     assert request.records >= 0
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
-       | st.dictionaries(st.sampled_from(["resourceSpans", "scopeSpans", "spans", "attributes", "key", "value",
-                                          "stringValue", "arrayValue", "values", "status", "traceId"]), inner, max_size=4),
-       max_leaves=30))  # fmt: skip
+KEYS = ["resourceSpans", "scopeSpans", "spans", "attributes", "key", "value", "stringValue", "arrayValue", "values",
+        "status", "traceId"]  # fmt: skip
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@given(ANY_JSON)
 def test_any_json_is_a_request_or_refused(value: Any) -> None:
     try:
         request = decode(json.dumps(value).encode(), JSON, "traces")
