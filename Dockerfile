@@ -1,0 +1,26 @@
+# One image for both halves: `misstep collector` and `misstep dashboard`.
+FROM python:3.13-slim AS build
+RUN python -m venv /opt/misstep
+ENV PATH=/opt/misstep/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /src
+COPY requirements.lock .
+RUN pip install --require-hashes -r requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY collector collector
+COPY dashboard dashboard
+COPY schemas schemas
+RUN pip install --no-deps .
+
+FROM python:3.13-slim
+RUN useradd --uid 10001 --create-home misstep && install -d -o misstep /data
+COPY --from=build /opt/misstep /opt/misstep
+ENV PATH=/opt/misstep/bin:$PATH PYTHONUNBUFFERED=1 \
+    MISSTEP_STORE=duckdb:////data/misstep.duckdb MISSTEP_HTTP=:4318 MISSTEP_GRPC=:4317 MISSTEP_DASHBOARD=:8501
+USER misstep
+WORKDIR /data
+VOLUME /data
+EXPOSE 4317 4318 8501
+# The dashboard's service has a check of its own in docker-compose.yml.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+  CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:4318/healthz', timeout=2)"]
+CMD ["misstep", "collector"]

@@ -1,0 +1,53 @@
+# Everything here starts from a bare Python with pip: setup fetches uv where there is none, the locked environment and, for the
+# browser tests, a Chromium. `make` alone lists the targets.
+
+BIN := .venv/bin
+LOCKED := .venv/.locked
+CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check bench demo lock
+
+help:      ## this list
+	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: $(LOCKED) ## the locked environment in .venv, with .venv/bin/misstep
+
+run: $(LOCKED) ## collector and dashboard; prints where they are and the line to paste into an agent
+	@exec $(BIN)/misstep up
+
+test: $(LOCKED) .venv/.chromium ## every test, the browser's too
+	$(BIN)/pytest -n 2 --dist loadscope
+
+check: $(LOCKED) ## style, types and the tests that need no browser
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2 --dist loadscope -m "not browser"
+
+bench: $(LOCKED) ## CPU time per event beside reference lines of the same run
+	$(BIN)/python -m benchmarks.ingest
+
+demo: $(LOCKED) ## lifelike traffic into the collector that `make run` started
+	$(BIN)/misstep demo
+
+lock: $(LOCKED) ## new versions into the lock files, with hashes
+	uv=$$(./.ci/uv) && for lock in '--output-file requirements.lock' \
+	    '--group dev --constraints requirements.lock --output-file requirements-dev.lock' \
+	    '--group bootstrap --output-file requirements-bootstrap.lock'; do \
+	  $$uv pip compile pyproject.toml --universal --generate-hashes --no-header --quiet --upgrade $$lock || exit 1; \
+	done
+
+$(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/uv
+	uv=$$(./.ci/uv) && python=$$(./.ci/python) && \
+	  $$uv venv --quiet --allow-existing --python "$$python" .venv && \
+	  $$uv pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.lock && \
+	  $$uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The system's Chromium if there; else Debian's package, which brings its libraries; else Playwright's own.
+.venv/.chromium: $(LOCKED)
+	@command -v $(CHROMIUM_NAMES) > /dev/null || \
+	  { [ "$$(id -u)" = 0 ] && grep -qs '^ID=debian' /etc/os-release && \
+	    apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } || \
+	  $(BIN)/playwright install $$([ "$$(id -u)" = 0 ] && echo --with-deps) chromium
+	@touch $@

@@ -1,0 +1,173 @@
+"""CPU time per event from request bytes to committed rows, beside what reading the same bytes costs in the same run.
+
+    python -m benchmarks.ingest [--requests 40] [--events 500]
+
+In one process, without HTTP: what a sender or a socket costs is not in it. Microseconds of CPU time of all threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import msgspec
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
+from collector.classify import load_taxonomy
+from collector.correlate import Batch, Correlator
+from collector.otlp import JSON, PROTOBUF
+from collector.pipeline import Pipeline
+from collector.sanitise import Sanitiser, load_rules
+from collector.sources import load_sources
+from collector.store import Store
+from collector.tables import schemas
+
+GROUP = 10  # requests in one transaction, as under load
+
+
+def main() -> None:
+    """Prints one line per way to read the same requests."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--requests", type=int, default=40)
+    arguments.add_argument("--events", type=int, default=500)
+    given = arguments.parse_args()
+    random, now_ns, ready = Random(1), time.time_ns(), pipeline()
+    messages = [request(random, given.events, now_ns) for _ in range(given.requests)]
+    binary = [message.SerializeToString() for message in messages]
+    text = [otlp_json(message) for message in messages]
+    total = given.requests * given.events
+    sizes = [sum(map(len, bodies)) / total for bodies in (text, binary)]
+    print(f"{total} events, {sizes[0]:.0f} bytes each in JSON, {sizes[1]:.0f} in protobuf; µs of CPU time per event")
+
+    def line(title: str, run: Callable[[], object]) -> None:
+        started = time.process_time()
+        run()
+        print(f"{title:<36} {(time.process_time() - started) / total * 1e6:6.1f}", flush=True)
+
+    line("JSON, json.loads alone", lambda: each(json.loads, text))
+    line("JSON, msgspec.json.decode alone", lambda: each(msgspec.json.decode, text))
+    line("JSON, bytes to batches", lambda: each(partial(read, ready, JSON), text))
+    with fresh_store(total) as store:
+        line("JSON, bytes to committed rows", lambda: commit(ready, store, text, JSON))
+    line("protobuf, FromString alone", lambda: each(ExportTraceServiceRequest.FromString, binary))
+    line("protobuf, bytes to batches", lambda: each(partial(read, ready, PROTOBUF), binary))
+    with fresh_store(total) as store:
+        line("protobuf, bytes to committed rows", lambda: commit(ready, store, binary, PROTOBUF))
+
+
+def each(do: Callable[[bytes], object], bodies: Sequence[bytes]) -> None:
+    """Every body, one after the other; results are let go, or collecting them as garbage would be measured too."""
+    for body in bodies:
+        do(body)
+
+
+def pipeline() -> Pipeline:
+    """The pipeline of a collector with default settings."""
+    return Pipeline(
+        load_sources(schemas().joinpath("sources")),
+        load_taxonomy(schemas().joinpath("taxonomy.toml")),
+        Sanitiser(load_rules()),
+        b"a key of the benchmark",
+    )
+
+
+@contextmanager
+def fresh_store(events: int) -> Iterator[Store]:
+    """A store in a file of its own. Ends the run if it does not hold `events` events afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(f"duckdb:///{Path(folder, 'bench.duckdb')}")
+        yield store
+        stored = store.rows("select count(*) as n from events")[0]["n"]
+        store.close()
+    if stored != events:
+        raise SystemExit(f"{stored} events were stored, not {events}: these figures are worth nothing")
+
+
+def read(ready: Pipeline, media_type: str, body: bytes) -> Batch:
+    """One request as a batch."""
+    return ready.process(body, media_type, "traces", time.time_ns())
+
+
+def commit(ready: Pipeline, store: Store, bodies: Sequence[bytes], media_type: str) -> None:
+    """Requests to rows, as the writer does it."""
+    correlator = Correlator(store, fresh=True)
+    for start in range(0, len(bodies), GROUP):
+        changes = correlator.plan([read(ready, media_type, body) for body in bodies[start : start + GROUP]])
+        store.write(changes)
+        correlator.learn(changes)
+
+
+def request(random: Random, events: int, now_ns: int) -> ExportTraceServiceRequest:
+    """Tool calls of one service: 14 attributes each, one in five failed, one failure in ten with a secret in it."""
+    message = ExportTraceServiceRequest()
+    resource = message.resource_spans.add()
+    put(resource.resource.attributes, {"service.name": "bench", "service.version": "1.0"})
+    scope = resource.scope_spans.add()
+    for _ in range(events):
+        failed = random.random() < 0.2
+        span = scope.spans.add(name="execute_tool read_file", kind=1, start_time_unix_nano=now_ns - 50_000_000)
+        span.end_time_unix_nano = now_ns - random.randrange(10**9)
+        span.trace_id, span.span_id = random.randbytes(16), random.randbytes(8)
+        put(span.attributes, attributes(random, failed))
+        if failed:
+            span.status.code = Status.STATUS_CODE_ERROR
+            span.status.message = f"File not found: src/module_{random.randrange(10_000)}.py"
+            if random.random() < 0.1:
+                span.status.message += " token=" + "gh" + "p_" + "".join(random.choices("abcdefghij0123456789", k=36))
+    return message
+
+
+def attributes(random: Random, failed: bool) -> dict[str, str]:
+    """What an instrumented agent says of a call."""
+    path = f"/srv/shop/src/module_{random.randrange(10_000)}.py"
+    return {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": random.choice(("read_file", "apply_diff", "run_command", "search_files")),
+        "gen_ai.tool.call.id": f"call_{random.getrandbits(96):024x}",
+        "gen_ai.tool.type": "function",
+        "gen_ai.conversation.id": f"conv-{random.randrange(500):08x}",
+        "gen_ai.agent.name": "coder",
+        "gen_ai.request.model": "a-model-2026-01",
+        "gen_ai.provider.name": "a-provider",
+        "gen_ai.tool.call.arguments": json.dumps({"path": path, "start_line": random.randrange(900), "end_line": 950}),
+        "error.type": "FileNotFoundError" if failed else "",
+        "thread.name": "worker-3",
+        "code.function.name": "shop.agent.tools.call",
+        "user.team": random.choice(("payments", "search", "web")),
+        "prompt.version": f"2026-01-{random.randrange(1, 29):02}",
+    }
+
+
+def put(into: MutableSequence[KeyValue], values: dict[str, str]) -> None:
+    """Text attributes into a repeated KeyValue field, empty ones left out."""
+    for key, value in values.items():
+        if value:
+            into.append(KeyValue(key=key, value=AnyValue(string_value=value)))
+
+
+def otlp_json(message: ExportTraceServiceRequest) -> bytes:
+    """The request as OTLP/JSON: ids in hex, which protobuf's own JSON does not do."""
+    value = MessageToDict(message)
+    spans = zip(
+        value["resourceSpans"][0]["scopeSpans"][0]["spans"], message.resource_spans[0].scope_spans[0].spans, strict=True
+    )
+    for span, original in spans:
+        span["traceId"], span["spanId"] = original.trace_id.hex(), original.span_id.hex()
+        span["kind"] = original.kind
+        if original.status.code:
+            span["status"]["code"] = original.status.code
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+if __name__ == "__main__":
+    main()

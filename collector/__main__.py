@@ -1,0 +1,5 @@
+"""`python -m collector` is `misstep`."""
+
+from collector.cli import main
+
+main()

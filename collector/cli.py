@@ -1,0 +1,204 @@
+"""The command line: each command calls one function, and imports what it needs only when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from collector.settings import Settings, SettingsError, load
+from collector.tables import TableError
+
+if TYPE_CHECKING:
+    from collector.sanitise import Sanitiser
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("misstep")
+
+
+app = App(
+    name="misstep",
+    help="A flight recorder for the mistakes of AI agents.",
+    version=_version,
+    help_format="plaintext",
+)
+rules_app = App(name="rules", help="Alert rules.")
+sanitise_app = App(name="sanitise", help="How secrets are found and cut.")
+app.command(rules_app)
+app.command(sanitise_app)
+
+To = Annotated[str | None, Parameter(help="The collector to send to; default MISSTEP_COLLECTOR_URL.")]
+
+
+def main() -> None:
+    """Runs the command that the arguments name. Exits with 1 where something is wrong, 2 where it could not run."""
+    try:
+        app()
+    except (SettingsError, TableError, OSError) as error:
+        print(f"misstep: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _settings(**flags: str | None) -> Settings:
+    return load(flags, os.environ)
+
+
+@app.command
+def up() -> int:
+    """Start the collector and the dashboard; end both with Ctrl-C."""
+    from collector.up import up
+
+    return up(_settings())
+
+
+@app.command
+def collector(
+    *,
+    http: Annotated[str | None, Parameter(help="HOST:PORT of OTLP/HTTP, plain JSON and the query API.")] = None,
+    grpc: Annotated[str | None, Parameter(help="HOST:PORT of OTLP/gRPC.")] = None,
+    store: Annotated[str | None, Parameter(help="Where events are kept: duckdb:///data/misstep.duckdb.")] = None,
+    rules: Annotated[str | None, Parameter(help="File with alert rules.")] = None,
+) -> int:
+    """Receive, store, answer questions and send alerts."""
+    settings = _settings(http=http, grpc=grpc, store=store, rules=rules)
+    from collector.app import run
+    from collector.store import StoreError
+
+    try:
+        return run(settings)
+    except StoreError as error:
+        print(f"misstep: {error}", file=sys.stderr)
+        return 2
+
+
+@app.command
+def dashboard(
+    *,
+    collector: Annotated[str | None, Parameter(help="The collector's address, http://127.0.0.1:4318.")] = None,
+) -> None:
+    """Serve the pages of a collector."""
+    settings = _settings(collector_url=collector)
+    from dashboard import launch
+
+    place = settings.dashboard
+    arguments = launch.command(place.port, place.host)
+    os.execve(
+        arguments[0],
+        arguments,
+        launch.environment(os.environ, settings.collector_url, settings.query_token, settings.trace_url),
+    )
+
+
+@app.command
+def replay(
+    *paths: Annotated[Path, Parameter(help="Folders of recorded bodies, or files of bodies or JSON lines.")],
+    to: To = None,
+    now: Annotated[bool, Parameter(negative="", help="Move every time so that the newest is now.")] = False,
+) -> int:
+    """Send recorded requests again."""
+    settings = _settings(collector_url=to)
+    from collector.replay import replay
+
+    sent = replay(paths, settings.collector_url, token=next(iter(settings.ingest_tokens), ""), now=now)
+    print(sent)
+    return 1 if sent.refused else 0
+
+
+@app.command
+def demo(
+    *,
+    to: To = None,
+    sessions: Annotated[int, Parameter(help="How many sessions of agents, over the last 24 hours.")] = 60,
+    seed: Annotated[int | None, Parameter(help="The same seed gives the same sessions.")] = None,
+) -> int:
+    """Send what a few lifelike agents do in a day, through the OpenTelemetry SDK."""
+    settings = _settings(collector_url=to)
+    from collector.demo import demo
+
+    print(demo(settings.collector_url, sessions, seed, token=next(iter(settings.ingest_tokens), "")))
+    return 0
+
+
+@app.command
+def doctor() -> int:
+    """Say what is wrong with this set-up, and what to do about it."""
+    from collector.doctor import examine
+
+    findings = list(examine(os.environ))
+    print("\n".join(map(str, findings)))
+    return 1 if any(finding.state == "fail" for finding in findings) else 0
+
+
+@app.command
+def export(
+    *where: Annotated[str, Parameter(help="Filters of the query API, such as tool=apply_diff or outcome=error.")],
+    format: Annotated[Literal["parquet", "csv", "jsonl"], Parameter(help="Form of the file.")],
+    output: Annotated[Path | None, Parameter(help="The file; default events.parquet, .csv or .jsonl.")] = None,
+    since: Annotated[
+        str, Parameter(name="--from", allow_leading_hyphen=True, help="Start of the range: RFC 3339 or relative.")
+    ] = "-30d",
+    until: Annotated[str, Parameter(name="--to", allow_leading_hyphen=True, help="End of the range.")] = "now",
+) -> int:
+    """Write events to a file."""
+    settings = _settings()
+    from collector.export import export
+
+    path = output or Path(f"events.{format}")
+    rows = export(settings.collector_url, path, format, [*where, f"from={since}", f"to={until}"], settings.query_token)
+    print(f"{rows} events in {path}")
+    return 0
+
+
+@rules_app.command(name="check")
+def rules_check(file: Path) -> int:
+    """Name every mistake in a file of alert rules."""
+    from collector.alerts.rulefile import RuleError, load_rules
+
+    try:
+        found = load_rules(file)
+    except RuleError as error:
+        print(error)
+        return 1
+    print(f"{file}: {len(found.rules)} rules, {len(found.receivers)} receivers, no mistakes")
+    return 0
+
+
+@sanitise_app.command(name="filter")
+def sanitise_filter() -> int:
+    """Read JSON values, one a line; write the same values without secrets, in the same order."""
+    from collector.sanitise import filter_lines
+
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    for line in filter_lines(sys.stdin, _sanitiser(_settings())):
+        print(line, flush=True)
+    return 0
+
+
+@sanitise_app.command(name="check")
+def sanitise_check(file: Path) -> int:
+    """Say what would be cut from a file and by which rule, without printing it."""
+    from collector.sanitise import check_lines
+
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        found = list(check_lines(lines, _sanitiser(_settings())))
+    for cut in found:
+        print(f"{file}:{cut.line}:{cut.column}: {cut.rule}: {cut.title}, {cut.length} characters")
+    print(f"{file}: {len(found)} places would be cut" if found else f"{file}: nothing would be cut")
+    return 1 if found else 0
+
+
+def _sanitiser(settings: Settings) -> Sanitiser:
+    """The sanitiser that a collector with these settings has."""
+    from collector.sanitise import Sanitiser, load_rules
+
+    own = settings.tables / "redactions.toml" if settings.tables else None
+    key = settings.hash_key.encode() if settings.fingerprint_secrets and settings.hash_key else None
+    return Sanitiser(load_rules(*([own] if own and own.exists() else [])), personal=settings.personal, key=key)

@@ -1,0 +1,107 @@
+"""`misstep up`: the collector and the dashboard as two processes that live and die together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from types import FrameType
+
+from collector.settings import Address, Settings
+from dashboard import launch
+
+START_S = 60.0
+END_S = 15.0  # the collector finishes what it has accepted
+LOOK_EVERY_S = 0.2
+
+
+def up(settings: Settings) -> int:
+    """Runs both until a signal or the end of one of them. Returns 0 after a signal, else 1."""
+    stop = threading.Event()
+
+    def ask_to_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, ask_to_stop)
+    collector_url = url(settings.http)
+    token = settings.query_token or next(iter(settings.query_tokens), "")
+    environ = launch.environment(os.environ, collector_url, token) | {"MISSTEP_OTLP_URL": collector_url}
+    place = settings.dashboard
+    collector = subprocess.Popen([sys.executable, "-m", "collector", "collector"])
+    dashboard = subprocess.Popen(launch.command(place.port, place.host), env=environ)
+    processes = {"collector": collector, "dashboard": dashboard}
+    try:
+        if _started(processes, (f"{collector_url}/readyz", f"{url(place)}/_stcore/health"), stop):
+            print(greeting(settings), flush=True)
+        while not stop.wait(LOOK_EVERY_S):
+            for name, process in processes.items():
+                if process.poll() is not None:
+                    print(f"misstep: the {name} ended with exit code {process.returncode}", file=sys.stderr)
+                    return 1
+        return 0
+    finally:
+        end(tuple(reversed(processes.values())))
+
+
+def greeting(settings: Settings) -> str:
+    """Where everything is, and the line to paste into an agent."""
+    endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={url(settings.http)}"
+    if settings.ingest_tokens:
+        endpoint += ' OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20<one of MISSTEP_INGEST_TOKENS>"'
+    return "\n".join(
+        (
+            f"Dashboard  {url(settings.dashboard)}",
+            f"Collector  {url(settings.http)}  (OTLP/HTTP and query API), {settings.grpc} (OTLP/gRPC)",
+            "Paste into the shell that starts your agent:",
+            f"  export {endpoint}",
+            f"No agent at hand? {sys.argv[0]} demo",
+        )
+    )
+
+
+def url(place: Address) -> str:
+    """Where a browser or an agent on this machine reaches `place`."""
+    return f"http://{Address({'0.0.0.0': '127.0.0.1', '::': '::1'}.get(place.host, place.host), place.port)}"
+
+
+def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Asks each to end, waits, and kills what does not."""
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    deadline = time.monotonic() + END_S
+    for process in processes:
+        try:
+            process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _started(processes: dict[str, subprocess.Popen[bytes]], addresses: Sequence[str], stop: threading.Event) -> bool:
+    """True as soon as every address answers; False where a process ended, a signal came, or time ran out."""
+    deadline = time.monotonic() + START_S
+    waiting = list(addresses)
+    while waiting and time.monotonic() < deadline:
+        if stop.is_set() or any(process.poll() is not None for process in processes.values()):
+            return False
+        waiting = [address for address in waiting if not _answers(address)]
+        stop.wait(LOOK_EVERY_S if waiting else 0)
+    for address in waiting:
+        print(f"misstep: {address} does not answer after {START_S:.0f} s", file=sys.stderr)
+    return not waiting
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

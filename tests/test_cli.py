@@ -1,0 +1,160 @@
+"""The command line as a person or a script meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MISSTEP, RunningCollector, misstep
+
+AWS = "AKIA" + "QWERTYUIOPASDFGH"
+GITHUB = "gh" + "p_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+
+
+def loaded(code: str, *modules: str) -> set[str]:
+    """Which of `modules` a new Python has imported after `code`."""
+    command = [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"]
+    return set(modules) & set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_help_names_the_commands(tmp_path: Path) -> None:
+    done = misstep("--help", cwd=tmp_path)
+    assert all(name in done.stdout for name in ("up", "collector", "dashboard", "replay", "demo", "doctor", "export"))
+
+
+def test_command_line_alone_loads_nothing_slow() -> None:
+    slow = (
+        "duckdb",
+        "litestar",
+        "granian",
+        "grpc",
+        "msgspec",
+        "polars",
+        "streamlit",
+        "httpx",
+        "hyperscan",
+        "rich.progress",
+    )
+    assert loaded("import collector.cli", *slow) == set()
+
+
+def test_collector_loads_nothing_that_only_other_commands_need() -> None:
+    others = (
+        "polars",
+        "pandas",
+        "pyarrow",
+        "streamlit",
+        "altair",
+        "httpx",
+        "apprise",
+        "opentelemetry.sdk",
+        "rich.progress",
+    )
+    assert loaded("import collector.cli, collector.app", *others) == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "said"),
+    [
+        (["collector"], {"HTTP": "nonsense"}, "misstep: environment: http = 'nonsense': write host:port"),
+        (["collector", "--grpc", "1"], {}, "misstep: command line: grpc = '1': write host:port"),
+        (["collector"], {"HTTP": ":4318"}, "others could read and write"),
+        (["collector", "--store", "mysql://x"], {}, "store: mysql is not known"),
+        (["collector"], {"TABLES": "."}, "taxonomy.toml: "),
+        (["replay", "nowhere"], {}, "misstep: nowhere: no such file or folder"),
+        (["replay", "."], {}, "no recorded bodies such as 001-traces.json"),
+        (["export", "--format", "csv", "nonsense"], {}, "misstep: 'nonsense' is no filter; write name=value"),
+        (["sanitise", "check", "nowhere"], {}, "No such file or directory: 'nowhere'"),
+    ],
+)
+def test_what_cannot_run_says_why_in_one_line(
+    tmp_path: Path, arguments: list[str], settings: dict[str, str], said: str
+) -> None:
+    (tmp_path / "taxonomy.toml").write_text("[classes.X]\n")
+    done = misstep(*arguments, cwd=tmp_path, settings=settings)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_port_that_is_taken_is_said_before_anything_is_opened(collector: RunningCollector, tmp_path: Path) -> None:
+    done = misstep("collector", "--http", collector.url.removeprefix("http://"), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is another collector running?" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_second_collector_on_one_store_is_refused(collector: RunningCollector, tmp_path: Path) -> None:
+    done = misstep(
+        "collector",
+        "--http",
+        "127.0.0.1:0",
+        "--grpc",
+        "127.0.0.1:0",
+        cwd=tmp_path,
+        settings={"STORE": f"duckdb:///{collector.store}"},
+    )
+    assert done.returncode == 2
+    assert "is in use by another process" in done.stderr
+
+
+def test_rules_check_names_every_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "alerts.yaml"
+    file.write_text("rules:\n  - {name: a, measure: errors, window: 5m, condition: '> 3', summary: s}\n")
+    done = misstep("rules", "check", file, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"{file}: 1 rules, 0 receivers, no mistakes\n")
+    file.write_text("rules:\n  - {name: a, measure: erors, window: 5, condition: '> 3', summary: s}\n")
+    done = misstep("rules", "check", file, cwd=tmp_path)
+    assert done.returncode == 1
+    assert all(f"{file}:2:" in line for line in done.stdout.splitlines())
+    assert "erors" in done.stdout
+    assert "window" in done.stdout
+
+
+def test_sanitise_filter_keeps_order_and_everything_but_the_secret(tmp_path: Path) -> None:
+    values = [{"path": "src/app.py", "note": f"key {AWS}"}, "plain", 17, [1.5, None, True], {"a": {"b": [GITHUB]}}]
+    stdin = "".join(json.dumps(value) + "\n" for value in values)
+    done = misstep("sanitise", "filter", cwd=tmp_path, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[1:4] == values[1:4]
+    assert lines[0]["path"] == "src/app.py"
+    assert lines[0]["note"].startswith("key [redacted:")
+    assert AWS not in done.stdout
+    assert GITHUB not in done.stdout
+
+
+def test_sanitise_filter_answers_line_by_line(tmp_path: Path) -> None:
+    command = [MISSTEP, "sanitise", "filter"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write('{"one": 1}\n')
+        process.stdin.flush()
+        assert process.stdout.readline() == '{"one":1}\n'
+
+
+def test_sanitise_filter_keeps_its_place_where_a_line_is_no_json(tmp_path: Path) -> None:
+    done = misstep("sanitise", "filter", cwd=tmp_path, stdin=f"1\nkey {AWS}\n2\n")
+    first, second, third = done.stdout.splitlines()
+    assert (done.returncode, first, third) == (0, "1", "2")
+    assert second.startswith("key [redacted:")
+
+
+def test_sanitise_check_says_where_and_never_what(tmp_path: Path) -> None:
+    file = tmp_path / "log.txt"
+    file.write_text(f"first line\nkey {AWS}\nand {GITHUB} here\n")
+    done = misstep("sanitise", "check", file, cwd=tmp_path)
+    assert done.returncode == 1
+    first, second, summary = done.stdout.splitlines()
+    assert first.startswith(f"{file}:2:5: ")
+    assert second.startswith(f"{file}:3:5: ")
+    assert summary == f"{file}: 2 places would be cut"
+    assert AWS not in done.stdout
+    file.write_text("git commit 2fd4e1c67a2d28fced849ee1bb76e7391b93eb12\n")
+    done = misstep("sanitise", "check", file, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"{file}: nothing would be cut\n")

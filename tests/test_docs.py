@@ -1,0 +1,146 @@
+"""What the documents say is there, and what is there is documented."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from collector.cli import app
+from collector.settings import Settings, load
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+CONFIGURATION = (ROOT / "docs/configuration.md").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+RUNS = PROJECT["project"]["dependencies"]
+CHECKS = [name for group in PROJECT["dependency-groups"].values() for name in group]
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """First cell → the other cells, of every row of every table whose first cell is code."""
+    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", text, re.MULTILINE)
+    return {name: [cell.strip() for cell in rest.split(" | ")] for name, rest in rows}
+
+
+def package(requirement: str) -> str:
+    return re.split(r"[\[<>=~ ]", requirement, maxsplit=1)[0]
+
+
+def commands() -> set[str]:
+    """Every command, those of command groups with both words."""
+    found = set()
+    for name in app:
+        if name.startswith("-"):
+            continue
+        inner = [each for each in app[name] if not each.startswith("-")]
+        found |= {f"misstep {name} {each}" for each in inner} or {f"misstep {name}"}
+    return found
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    documented = {name: cells[0].strip("`") for name, cells in table(CONFIGURATION).items()}
+    assert documented == {each.name: f"MISSTEP_{each.name.upper()}" for each in fields(Settings)}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Settings)])
+def test_documented_default_is_the_default(name: str) -> None:
+    written = table(CONFIGURATION)[name][1].strip("`").replace("none", "")
+    nowhere = Path("no such file")
+    settings = load({}, {f"MISSTEP_{name.upper()}": written}, nowhere)
+    assert settings == load({}, {}, nowhere)
+
+
+def test_every_dependency_has_a_reason_and_no_other() -> None:
+    documented = table((ROOT / "docs/dependencies.md").read_text())
+    assert sorted(documented) == sorted(map(package, RUNS + CHECKS))
+    assert all(all(cells) for cells in documented.values())
+
+
+@pytest.mark.parametrize(
+    ("lock", "wanted"),
+    [
+        ("requirements.lock", RUNS),
+        ("requirements-dev.lock", RUNS + PROJECT["dependency-groups"]["dev"]),
+        ("requirements-bootstrap.lock", PROJECT["dependency-groups"]["bootstrap"]),
+    ],
+)
+def test_lock_file_has_every_dependency_with_hashes_and_no_address(lock: str, wanted: list[str]) -> None:
+    text = (ROOT / lock).read_text()
+    locked = re.findall(r"^([a-z0-9._-]+)==\S+(?: ;[^\\\n]+)? \\\n    --hash=sha256:", text, re.MULTILINE)
+    assert {package(each) for each in wanted} <= set(locked)
+    assert "://" not in text
+
+
+def test_every_command_is_in_the_readme_and_no_other() -> None:
+    documented = {
+        " ".join(word for word in name.split() if word.islower() and not word.startswith("-") and word != "parquet")
+        for name in table(README)
+        if name.startswith("misstep ")
+    }
+    assert documented == commands()
+
+
+def test_every_make_target_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+): ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]:
+        named = re.findall(r"`make ([a-z]+)`|^make ([a-z]+)$", document.read_text(), re.MULTILINE)
+        assert {one or other for one, other in named} <= targets, document.name
+
+
+def test_every_module_is_in_the_architecture() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    named = set(re.findall(r"`(\w+)\.py`", text))
+    flat = {path.stem for path in (ROOT / "collector").glob("*.py")} - {"__init__"}
+    assert named == flat
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+        assert "://" in link or (path.parent / link).exists(), link
+
+
+def curl_example() -> list[str]:
+    """The arguments of the README's curl command, as a shell would pass them."""
+    found = re.search(r"^curl .*?'$", README, re.MULTILINE | re.DOTALL)
+    assert found
+    script = found[0].replace("curl ", "printf '%s\\0' ", 1)
+    printed = subprocess.run(["sh", "-c", script], capture_output=True, check=True, text=True).stdout
+    return printed.split("\0")[:-1]
+
+
+def test_curl_example_of_the_readme_becomes_an_event_without_its_password(collector: Any) -> None:
+    arguments = curl_example()
+    assert "http://127.0.0.1:4318/v1/logs" in arguments
+    answer = collector.post("/v1/logs", arguments[arguments.index("-d") + 1])
+    assert answer.status_code == 200, answer.text
+    [event] = collector.events()
+    assert (event["source"], event["tool"], event["error_class"]) == ("roo-code", "read_file", "MissingParameterError")
+    assert event["params"]["line_count"] == 20
+    assert event["redactions"] == 1
+    assert "hunter2" not in json.dumps(event)
+    assert b"hunter2" not in collector.store.read_bytes()
+
+
+def test_containers_are_published_on_loopback_only() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    ports = [port for service in services.values() for port in service["ports"]]
+    assert sorted(services) == ["collector", "dashboard"]
+    assert [port.rpartition(":")[2] for port in ports] == ["4318", "4317", "8501"]
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_test_command_of_the_readme_is_what_integration_runs() -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    runs = (ROOT / ".ci/run").read_text()
+    assert any(shlex.split(block) == ["make", "test"] for block in blocks)
+    assert "exec make test" in runs

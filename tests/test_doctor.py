@@ -1,0 +1,99 @@
+"""What `misstep doctor` says of set-ups that work and that do not."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.doctor import Finding, examine
+from tests.conftest import RunningCollector, free_port, misstep
+
+
+def entry(seconds_ago: float) -> str:
+    return json.dumps(
+        {
+            "level": "warn",
+            "category": "tool_validation",
+            "tool": "apply_diff",
+            "error_type": "MissingParameterError",
+            "message": "Missing required parameter: diff",
+            "timestamp": int((time.time() - seconds_ago) * 1000),
+        }
+    )
+
+
+def findings(collector: RunningCollector, **more: str) -> dict[str, Finding]:
+    """Part of the set-up → the last finding about it, as a person sees it who has the collector's settings."""
+    environ = {
+        "MISSTEP_STORE": f"duckdb:///{collector.store}",
+        "MISSTEP_COLLECTOR_URL": collector.url,
+        "MISSTEP_DASHBOARD": f"127.0.0.1:{free_port()}",
+        **more,
+    }
+    found = list(examine(environ, collector.folder / "misstep.toml"))
+    assert all(finding.remedy for finding in found if finding.state != "ok")
+    return {finding.what.partition(":")[0].partition(" ")[0]: finding for finding in found}
+
+
+def test_what_it_says_as_a_set_up_comes_to_life(collector: RunningCollector) -> None:
+    assert "nothing has been received yet" in findings(collector)["sources"].what
+
+    collector.post("/v1/events", entry(7200))
+    assert "nothing received since" in findings(collector)["sources"].what
+
+    collector.post("/v1/events", entry(5))
+    found = findings(collector)
+    assert {part: finding.state for part, finding in found.items()} == {
+        "setting": "ok",
+        "settings": "ok",
+        "store": "ok",
+        "collector": "ok",
+        "clock": "ok",
+        "source": "ok",
+        "dashboard": "warn",
+    }
+    assert "2 records accepted, 2 stored" in found["collector"].what
+
+    odd = {"error_type": "FrobnicationError", "category": "x", "message": "it went sideways"}
+    collector.post("/v1/events", json.dumps(json.loads(entry(5)) | odd))
+    found = findings(collector)
+    assert found["source"].state == "warn"
+    assert "33% of its errors have no class" in found["source"].what
+
+
+def test_query_token_is_asked_for(start_collector: Any) -> None:
+    collector = start_collector(QUERY_TOKENS="right")
+    assert findings(collector)["collector"].remedy == "set MISSTEP_QUERY_TOKEN"
+    found = findings(collector, MISSTEP_QUERY_TOKEN="right")
+    assert found["collector"].state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"HTTP": "x"}, "fail  settings: environment: http = 'x': write host:port"),
+        ({"STORE": "mysql://x"}, "fail  store: mysql is not known"),
+        ({"STORE": "duckdb://:memory:"}, "warn  store: in memory"),
+        ({"STORE": "duckdb:///none/x.duckdb"}, "warn  store: none/x.duckdb is not there yet"),
+        ({"LOG": "json"}, "ok    setting log = json (from MISSTEP_LOG)"),
+        ({"QUERY_TOKEN": "hunter2"}, "ok    setting query_token = *** (from MISSTEP_QUERY_TOKEN)"),
+    ],
+)
+def test_what_it_says_without_a_collector(tmp_path: Path, settings: dict[str, str], said: str) -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": address, **settings})
+    assert done.returncode == 1
+    assert said in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr
+    if "HTTP" not in settings:
+        assert f"fail  collector: nobody answers at {address}" in done.stdout
+
+
+def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "misstep.toml").write_text('personal = "keep"\n')
+    done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"})
+    assert "ok    setting personal = keep (from misstep.toml)" in done.stdout

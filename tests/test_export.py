@@ -1,0 +1,98 @@
+"""Events out of a running collector into files."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from collector import export
+from tests.conftest import RunningCollector, free_port, misstep
+
+ENTRY = {
+    "level": "warn",
+    "category": "tool_validation",
+    "tool": "apply_diff",
+    "error_type": "MissingParameterError",
+    "message": "Missing required parameter: diff",
+    "params": {"path": "src/a, b.ts", "lines": [1, 2]},
+}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
+    """A collector with 25 events of two tools, a second apart."""
+    collector = RunningCollector(tmp_path_factory.mktemp("export")).start()
+    now_ms = int(time.time() * 1000)
+    entries = [
+        ENTRY | {"tool": ("apply_diff", "read_file")[number % 2], "timestamp": now_ms - 1000 * number, "task_id": "t"}
+        for number in range(25)
+    ]
+    collector.post("/v1/events", json.dumps(entries))
+    yield collector
+    collector.stop()
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
+def test_file_has_every_event_that_the_filters_choose(filled: RunningCollector, form: str) -> None:
+    path = filled.folder / f"out.{form}"
+    arguments = ("export", "--format", form, "--output", path, "--from", "-1h")
+    done = misstep(*arguments, "tool=apply_diff", cwd=filled.folder, settings={"COLLECTOR_URL": filled.url})
+    assert (done.returncode, done.stdout) == (0, f"13 events in {path}\n"), done.stderr
+    expected = filled.events(tool="apply_diff")
+    readers: dict[str, Callable[[Path], pl.DataFrame]] = {
+        "parquet": pl.read_parquet,
+        "csv": pl.read_csv,
+        "jsonl": pl.read_ndjson,
+    }
+    found = readers[form](path)
+    assert [str(each) for each in found["event_id"]] == [event["event_id"] for event in expected]
+    assert set(found["tool"]) == {"apply_diff"}
+
+
+def test_parquet_has_the_types_of_the_store(filled: RunningCollector, tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    assert export.export(filled.url, path, "parquet", ["from=-1h"]) == 25
+    found = pl.read_parquet(path)
+    types = {
+        name: found.schema[name] for name in ("time", "received_time", "event_id", "mistake", "duration_ms", "params")
+    }
+    assert types == {
+        "time": pl.Datetime("ns", "UTC"),
+        "received_time": pl.Datetime("ns", "UTC"),
+        "event_id": pl.UInt64(),
+        "mistake": pl.Boolean(),
+        "duration_ms": pl.Float64(),
+        "params": pl.String(),
+    }
+    assert json.loads(found["params"][0]) == ENTRY["params"]
+    assert sorted(set(filled.events()[0]) - set(found.columns)) == []
+
+
+def test_pages_are_joined(filled: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "PAGE", 4)
+    assert export.export(filled.url, tmp_path / "x.parquet", "parquet", ["from=-1h"]) == 25
+    assert pl.read_parquet(tmp_path / "x.parquet")["event_id"].n_unique() == 25
+    assert [path.name for path in tmp_path.glob("*.parquet")] == ["x.parquet"]
+
+
+def test_nothing_chosen_is_an_empty_file(filled: RunningCollector, tmp_path: Path) -> None:
+    assert export.export(filled.url, tmp_path / "x.csv", "csv", ["from=-1h", "tool=none"]) == 0
+    assert (tmp_path / "x.csv").read_text().startswith("time,received_time,event_id,")
+
+
+@pytest.mark.parametrize(
+    ("where", "said"), [(["toll=x"], "answered 400: .*toll"), (["from=yesterday"], "answered 400: .*from")]
+)
+def test_bad_filter_is_said(filled: RunningCollector, tmp_path: Path, where: list[str], said: str) -> None:
+    with pytest.raises(OSError, match=said):
+        export.export(filled.url, tmp_path / "x.csv", "csv", where)
+
+
+def test_no_collector_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionError, match="does not answer"):
+        export.export(f"http://127.0.0.1:{free_port()}", tmp_path / "x.csv", "csv", [])

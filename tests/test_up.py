@@ -1,0 +1,99 @@
+"""`misstep up`: two processes that live and die together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from collector.settings import Address, load
+from collector.up import greeting, url
+from tests.conftest import EVER, MISSTEP, free_port, wait_until
+
+
+@dataclass
+class Up:
+    """`misstep up` in `folder`, on ports of its own."""
+
+    folder: Path
+    ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in ("HTTP", "GRPC", "DASHBOARD")})
+
+    def start(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MISSTEP_")}
+        environment |= {f"MISSTEP_{name}": f"127.0.0.1:{port}" for name, port in self.ports.items()}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([MISSTEP, "up"], cwd=self.folder, env=environment, stdout=log, stderr=log)
+        wait_until(lambda: "Paste into" in self.logged() or self.process.poll() is not None, 60, self.logged)
+        assert self.process.poll() is None, self.logged()
+
+    def children(self) -> dict[str, int]:
+        """Process ids by what they are."""
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        found = {}
+        for pid in map(int, listed.split()):
+            name = "dashboard" if b"streamlit" in Path(f"/proc/{pid}/cmdline").read_bytes() else "collector"
+            found[name] = pid
+        return found
+
+    def logged(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "up.log"
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    running = Up(tmp_path)
+    running.start()
+    yield running
+    if running.process.poll() is None:
+        running.process.terminate()
+        running.process.wait(30)
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process; a zombie is one that nobody has waited for, and counts."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_both_answer_where_it_says(up: Up) -> None:
+    said = up.logged()
+    assert f"http://127.0.0.1:{up.ports['DASHBOARD']}" in said
+    assert f"export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:{up.ports['HTTP']}" in said
+    assert httpx.get(f"http://127.0.0.1:{up.ports['HTTP']}/readyz").is_success
+    assert httpx.get(f"http://127.0.0.1:{up.ports['DASHBOARD']}/_stcore/health").is_success
+    assert httpx.get(f"http://127.0.0.1:{up.ports['HTTP']}/api/v1/events", params={"from": EVER}).json()["rows"] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_both(up: Up, number: signal.Signals) -> None:
+    children = up.children()
+    assert sorted(children) == ["collector", "dashboard"]
+    up.process.send_signal(number)
+    assert up.process.wait(30) == 0
+    assert not any(map(alive, children.values()))
+
+
+@pytest.mark.parametrize("name", ["collector", "dashboard"])
+def test_end_of_one_is_the_end_of_the_other(up: Up, name: str) -> None:
+    children = up.children()
+    os.kill(children[name], signal.SIGKILL)
+    assert up.process.wait(30) == 1
+    assert f"misstep: the {name} ended with exit code -9" in up.logged()
+    assert not any(map(alive, children.values()))
+
+
+def test_addresses_are_ones_that_can_be_opened() -> None:
+    assert url(Address("0.0.0.0", 4318)) == "http://127.0.0.1:4318"
+    assert url(Address("::", 4318)) == "http://[::1]:4318"
+    settings = load({}, {"MISSTEP_INGEST_TOKENS": "hunter2"}, Path("no such file"))
+    assert "OTEL_EXPORTER_OTLP_HEADERS" in greeting(settings)
+    assert "hunter2" not in greeting(settings)
