@@ -52,6 +52,7 @@ class Batch:
     dropped: Counter[str]
     records: int = 0
     warning: str = ""
+    redacted: Counter[str] = field(default_factory=Counter)  # secrets cut, by rule
     told: set[int] = field(default_factory=set)  # digests of tool results that need no second report once stored
 
 
@@ -114,13 +115,13 @@ def keys_of(report: Report) -> list[int]:
         found.append(key64("span", trace, report["span_id"]))
         if operation == "tool" and report.get("tool"):  # what a child below it refers to
             found.append(key64("call of", trace, report["span_id"], bare_tool(report["tool"])))
-    found.extend(key64(*map(str, key)) for key in report.get("_keys") or ())
+    found.extend(report.get("_keys") or ())
     return found
 
 
 def refs_of(reports: Iterable[Report]) -> list[int]:
     """Keys that belong to another call's report: these reports are of that call, if it is ever told of."""
-    return [key64(*map(str, key)) for report in reports for key in report.get("_refs") or ()]
+    return [key for report in reports for key in report.get("_refs") or ()]
 
 
 class Correlator:

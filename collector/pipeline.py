@@ -18,7 +18,7 @@ import msgspec
 from collector import otlp
 from collector.batch import INTEGERS, TEXTS, Report
 from collector.classify import Taxonomy
-from collector.correlate import Batch, Recent
+from collector.correlate import Batch, Recent, key64
 from collector.fingerprint import fingerprint, template
 from collector.recognise import Recognised, recognise
 from collector.sanitise import Sanitiser
@@ -32,6 +32,11 @@ SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 PARAMS_BYTES, MESSAGE_CHARS, STACK_CHARS, ATTRIBUTES_BYTES = 16 << 10, 4 << 10, 16 << 10, 8 << 10
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
 NAME_CHARS = 512  # names, ids and targets
+
+# What else than columns leaves with a report: the correlator needs it.
+IDENTITIES = frozenset(("_keys", "_refs"))
+KEPT = IDENTITIES.union(("_rank", "_strength", "_lends", "_twin"))
+IDS = frozenset(("session", "call_id", "turn", "subagent", "service_instance"))
 
 BOUNDS = {"message": MESSAGE_CHARS, "suggestion": MESSAGE_CHARS, "stack": STACK_CHARS}
 # Texts that a sender can choose; the others come from our own tables or are hex.
@@ -62,23 +67,21 @@ class Pipeline:
             dropped = Counter({"metric": request.records})
             return Batch(identity, received_ns, [], {}, dropped, request.records, request.warning)
         found: Recognised = recognise(request.scopes, self.sources, self.seen)
-        reports = [self._finish(report, received_ns) for report in found.reports]
-        sessions: dict[str, str] = {}
+        batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, told=found.told)
+        batch.reports = [self._finish(report, batch) for report in found.reports]
         for link in found.links:
-            session = self.sanitiser.scrub(link.session)[0][:NAME_CHARS]
-            sessions[link.trace_id] = min(session, sessions.get(link.trace_id, session))
-        return Batch(
-            identity, received_ns, reports, sessions, found.dropped, request.records, request.warning, found.told
-        )
+            session = cut(str(self._scrub({"session": link.session}, batch)["session"]), NAME_CHARS)
+            batch.sessions[link.trace_id] = min(session, batch.sessions.get(link.trace_id, session))
+        return batch
 
     def stored(self, batch: Batch) -> None:
         """Remembers which tool results of earlier turns need no second look. To be called after the commit."""
         for digest in batch.told:
             self.seen.put(digest, True)
 
-    def _finish(self, report: Report, received_ns: int) -> Report:
-        report["received_ns"] = received_ns
-        report["time_ns"] = sane_time(report.get("time_ns"), received_ns)
+    def _finish(self, report: Report, batch: Batch) -> Report:
+        report["received_ns"] = batch.received_ns
+        report["time_ns"] = sane_time(report.get("time_ns"), batch.received_ns)
         params = report.get("params")
         if not report.get("target"):
             target = target_from_params(params) if isinstance(params, Mapping) else None
@@ -88,12 +91,9 @@ class Pipeline:
         self._classify(report)
         if params is not None and not report.pop("_cut", False):
             report["params_hash"] = params_hash(params, self.hash_key)
-        kept = {
-            name: value
-            for name, value in report.items()
-            if name[0] != "_" or name in ("_rank", "_strength", "_keys", "_refs", "_lends", "_twin")
-        }
-        return self._sanitise(kept)
+        for name in IDENTITIES.intersection(report):  # they may hold a tool's name, and are stored with the report
+            report[name] = [key64(*map(str, key)) for key in report[name]]
+        return self._sanitise({name: value for name, value in report.items() if name[0] != "_" or name in KEPT}, batch)
 
     def _classify(self, report: Report) -> None:
         """Class and what follows from it; for cancelled and denied calls only where something names a class."""
@@ -126,12 +126,23 @@ class Pipeline:
         if facts.advice_model:
             report.setdefault("suggestion", facts.advice_model)
 
-    def _sanitise(self, report: Report) -> Report:
-        texts = {name: value for name, value in report.items() if name in SCRUBBED and value is not None}
+    def _scrub(self, texts: dict[str, Any], batch: Batch) -> dict[str, Any]:
+        """The texts without secrets. An id that held one keeps a keyed hash, so that it stays different from others."""
         clean, rules = self.sanitiser.scrub_report(texts)
+        if not rules:
+            return clean
+        batch.redacted.update(rules)
+        for name in IDS.intersection(texts):
+            if clean[name] != texts[name]:
+                clean[name] = f"{clean[name]} {params_hash(texts[name], self.hash_key):016x}"
+        return {**clean, "redactions": len(rules)}
+
+    def _sanitise(self, report: Report, batch: Batch) -> Report:
+        clean = self._scrub(
+            {name: value for name, value in report.items() if name in SCRUBBED and value is not None}, batch
+        )
         report.update(clean)
-        if rules:
-            report["redactions"] = len(rules)
+        clean.pop("redactions", None)
         for name in ("params", "attributes"):
             if name in report:
                 report[name] = _json(report[name], PARAMS_BYTES if name == "params" else ATTRIBUTES_BYTES)

@@ -117,6 +117,10 @@ class Writer:
         telemetry.COMMIT_REQUESTS.observe(len(group))
         for fate, records in changes.accounting.items():
             telemetry.ACCOUNTED.labels(fate).inc(records)
+        for position, waiting in enumerate(group):
+            if position not in changes.duplicates:
+                for rule, count in waiting.batch.redacted.items():
+                    telemetry.REDACTED.labels(rule).inc(count)
         for event in changes.events:
             telemetry.EVENTS.labels(event["outcome"]).inc()
         if changes.events:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from collector.batch import Report
-from collector.correlate import Batch, Correlator, Recent, keys_of
+from collector.correlate import Batch, Correlator, Recent, key64, keys_of
 from collector.fold import fold
 from collector.store import Store
 
@@ -190,7 +190,7 @@ def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
             reports.append(span(session=f"S{session}", session_source="record", call_id=f"c{call}", _rank=20, **ids))
         else:
             reports.append(span(call_id=None, span_id=f"m{trace}{call}", trace_id=f"t{trace}", mcp_server="m",
-                                _refs=[("call of", f"t{trace}", f"{trace}{call}", "read")]))  # fmt: skip
+                                _refs=[key64("call of", f"t{trace}", f"{trace}{call}", "read")]))  # fmt: skip
     return reports
 
 
