@@ -1,0 +1,248 @@
+"""Finds every secret in one text, in each of its readings. Spans are of the text as it is given."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+import hyperscan
+
+from collector.headers import header_secrets
+from collector.keyed import REACH, Span, announced, closing, header
+from collector.keys import Keys
+from collector.personal import Personal
+from collector.plausible import CHECKS, MARK, looks_random, placeholder
+from collector.redactions import Rule, compile_patterns, shortest
+from collector.unwrap import View, decoded, joined, opened
+
+MOST_HITS = 20_000
+_DEPTH = 4
+_FAMILY_ORDER = {"token": 0, "structure": 1, "command": 2, "keyed": 3, "personal": 4}
+_EDGE = rb"|%[0-9A-Fa-f]{2}|\\[nrtbf]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\x1b\[[0-9;]{0,8}[A-Za-z])\Z"
+_LEFT = re.compile(rb"(?:\A|[^A-Za-z0-9]" + _EDGE)
+_LEFT_ALONE = re.compile(rb"(?:\A|[^\w.+-]|:-" + _EDGE)
+_BLANKS = re.compile(rb"[ \t=]{0,8}")
+_SHELL_QUOTE = re.compile(rb"(?P<quote>\\{0,15}[\"'])")
+_WINDOWS_FLAG = re.compile(rb"/[a-z]+")
+_SHELL_WORD = re.compile(rb"(?:[^\s\"'`\\;|&<>()]|\\(?=[^\s\"'nrtu\\/])){1,4096}+")
+_CALL_QUOTE = re.compile(rb"\s{0,8}(?:pass(?:word|wd)?\s{0,2}=\s{0,2})?(?:Some\(|\$)?(?P<quote>\\{0,15}[\"'])")
+_BREAK = r"(?:\s|\\{1,15}[nrt]|[>|+#*\"',-]){0,24}"
+_KEY_LINES = re.compile(
+    rf"(?:{_BREAK}[A-Za-z0-9+/=]{{16,}}+)*+(?:{_BREAK}=?[A-Za-z0-9+/]{{1,80}}+={{0,2}}(?![\w:]))?".encode()
+)
+_PEM_HEAD = re.compile(
+    rf"(?:{_BREAK}(?:Proc-Type|DEK-Info|Version|Comment|Hash|Subject|X-[\w-]+): ?[^\n\\\"]{{0,120}})*".encode()
+)
+_KEY_RUN = re.compile(rb"[A-Za-z0-9+/=]{16}")
+_PEM_END = re.compile(rb"-{4,5} ?END [A-Z0-9 ]{0,60}-{4,5}")
+_KEY_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n\t \\>|"
+_PEM_REACH = 16_384
+_LEAST_KEY = 16  # characters of base64: less is an example
+_ESCAPED = re.compile(rb"%[0-7]|\\|&[a-z#]|\x1b\[|\xe2\x80|\xe2\x81|\xef\xbb|\xc2\xad")
+
+
+class TooManyHits(Exception):
+    """A text with more candidates than can be judged; it is dropped whole."""
+
+
+class Finder:
+    """All rules, compiled for finding where secrets are. Not for use by two threads at once."""
+
+    def __init__(self, rules: Sequence[Rule], keys: Keys, personal: Personal | None) -> None:
+        self.keys = keys
+        self.allowed = frozenset(value for rule in rules if rule.family == "allow" for value in rule.keywords)
+        self._allowed = frozenset(value.encode() for value in self.allowed)
+        self._personal = personal
+        self._forms = [rule for rule in rules if rule.pattern]
+        self._compiled = [re.compile(rule.pattern.encode()) for rule in self._forms]
+        self._leads = [rule.family == "command" and bool(rule.value) for rule in self._forms]
+        pairs = zip(self._forms, self._leads, strict=True)
+        patterns = [rule.pattern if lead else shortest(rule.pattern) for rule, lead in pairs]
+        flags = [0 if lead else hyperscan.HS_FLAG_SOM_LEFTMOST for lead in self._leads]
+        self._first_word = len(patterns)
+        patterns += ["(?i)" + word for word in (*self.keys.anywhere, *self.keys.whole)]
+        self._first_personal = len(patterns)
+        patterns += personal.patterns if personal else ()
+        flags += [0] * (len(patterns) - len(flags))
+        self._database = compile_patterns(tuple(patterns), tuple(flags))
+        self._scratch = hyperscan.Scratch(self._database)
+
+    def spans(self, text: bytes, *, hiding: bool = True) -> list[Span]:
+        """What has to be cut from `text`, in order and without overlaps; with `hiding`, base64 and broken tokens too."""
+        found = list(self._read(text, hiding))
+        views: list[View] = []
+        while len(views) < _DEPTH and _ESCAPED.search(text if not views else views[-1].text):
+            view = decoded(views[-1].text if views else text)
+            if view is None:
+                break
+            views.append(view)
+            for span in self._read(view.text, hiding):
+                start, end = span.start, span.end
+                for outer in reversed(views):
+                    start, end = outer.original(start, end)
+                found.append(span._replace(start=start, end=end))
+        if b"[redacted:" in text:
+            found = _outside_marks(text, found)
+        return merged(span for span in found if text[span.start : span.end] not in (b"", *self._allowed))
+
+    def _read(self, text: bytes, hiding: bool) -> Iterator[Span]:
+        yield from self._direct(text)
+        if hiding:
+            yield from self._across(text)
+            yield from self._inside(text)
+
+    def _direct(self, text: bytes) -> list[Span]:
+        """Spans in the text as it stands."""
+        hits: list[tuple[int, int, int]] = []
+        self._database.scan(text, _collect, context=hits, scratch=self._scratch)
+        if len(hits) > MOST_HITS:
+            raise TooManyHits
+        found: list[Span] = []
+        seen: set[tuple[int, int]] = set()
+        for number, start, end in hits:
+            if number >= self._first_personal:
+                span = self._personal.span(number - self._first_personal, text, end) if self._personal else None
+                found += (span,) if span else ()
+            elif number >= self._first_word:
+                found += announced(text, end, self.keys)
+                if told := header(text, end, self.keys):
+                    found += header_secrets(text, told[1], told[0])
+            elif self._leads[number]:
+                found += _led(text, end, self._forms[number])
+            elif (number, start) not in seen:
+                seen.add((number, start))
+                found += _formed(text, start, self._forms[number], self._compiled[number])
+        return found
+
+    def _across(self, text: bytes) -> Iterator[Span]:
+        """Tokens that a line break or a string concatenation goes through: only whole ones, only what belongs to them."""
+        view = joined(text)
+        if view is None:
+            return
+        for span in self._direct(view.text):
+            if span.rule.family != "token" and span.rule.id != "jwt":
+                continue
+            pattern = self._compiled[self._forms.index(span.rule)]
+            end = span.end
+            for join in sorted((join for join in view.joins if span.start < join < span.end), reverse=True):
+                whole = pattern.match(view.text, span.start, join)
+                if whole is None or whole.end() < join or looks_random(view.text[join:end]):
+                    break
+                end = join
+            if any(span.start < join < end for join in view.joins):
+                start, stop = view.original(span.start, end)
+                yield span._replace(start=start, end=stop)
+
+    def _inside(self, text: bytes) -> Iterator[Span]:
+        for start, end, inside in opened(text):
+            found = self._direct(inside)
+            secrets = [span for span in found if span.rule.family != "personal"]
+            if secrets:
+                yield Span(start, end, secrets[0].rule)
+
+
+def _collect(number: int, start: int, end: int, _flags: int, hits: list[tuple[int, int, int]]) -> bool | None:
+    hits.append((number, start, end))
+    return True if len(hits) > MOST_HITS else None
+
+
+def _formed(text: bytes, start: int, rule: Rule, pattern: re.Pattern[bytes]) -> Iterator[Span]:
+    """The secret whose own form, or whose surroundings, begin at `start`."""
+    token = rule.family == "token"
+    before = _LEFT_ALONE if "alone" in rule.check else _LEFT
+    if token and not before.search(text, max(0, start - 10), start):
+        return
+    match = pattern.match(text, start, start + REACH)
+    if match is None:
+        return
+    if rule.value:
+        yield from _key_block(text, match, rule)
+        return
+    groups = [name for name, value in match.groupdict().items() if value]
+    if token and not groups and text[match.end() : match.end() + 1].isalnum():
+        return
+    for group in groups or (0,):
+        value = match[group]
+        own = value
+        if token:
+            own = value[len(next((word for word in rule.keywords if value.startswith(word.encode())), "")) :]
+        varied = len(set(own)) > 5 or not token
+        if varied and not placeholder(own) and all(CHECKS[check](value) for check in rule.check):
+            yield Span(*match.span(group), rule)
+
+
+def _led(text: bytes, at: int, rule: Rule) -> Iterator[Span]:
+    """The value that a command line or a call leads up to."""
+    if rule.value == "cookie":
+        yield from header_secrets(text, _end(_BLANKS, text, at), rule)
+        return
+    start = at if rule.value in ("attached", "quoted") else _end(_BLANKS, text, at)
+    quote = (_CALL_QUOTE if rule.value == "quoted" else _SHELL_QUOTE).match(text, start)
+    if quote:
+        start, end = quote.end(), closing(text, quote.end(), quote["quote"])
+    elif rule.value == "quoted" or text[start : start + 1] == b"-":
+        return
+    else:
+        end = _end(_SHELL_WORD, text, start)
+    value = text[start:end]
+    if rule.value == "pair":
+        name, sign, value = value.partition(next((sign for sign in (b":", b"%", b",") if sign in value), b":"))
+        start += len(name) + len(sign)
+    if len(value) < 3 or placeholder(value) or b"://" in value[:12] or _WINDOWS_FLAG.fullmatch(value):
+        return
+    if quote or all(CHECKS[check](value) for check in rule.check):
+        yield Span(start, end, rule)
+
+
+def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _key_block(text: bytes, match: re.Match[bytes], rule: Rule) -> Iterator[Span]:
+    """A private key around or after its frame, as far as it goes on."""
+    start, at = match.span()
+    if rule.value == "pem-end":
+        window = text[max(0, start - _PEM_REACH) : start]
+        start -= len(window) - len(window.rstrip(_KEY_BYTES))
+        end = at
+    elif rule.value == "pem":
+        again = text.find(b"BEGIN ", at, at + _PEM_REACH)
+        frame = _PEM_END.search(text, at, again if again >= 0 else at + _PEM_REACH)
+        inside = text[at : frame.start()] if frame else b""
+        if b"[redacted:" in (inside or text[at : at + 10]) or (frame and not _KEY_RUN.search(inside)):
+            return
+        end = frame.end() if frame else _end(_KEY_LINES, text, _end(_PEM_HEAD, text, at))
+    else:
+        end = _end(_KEY_LINES, text, at)
+        start = at if rule.value == "lines-after" else start
+    if end - start >= _LEAST_KEY + len(match[0]) * (start < at):
+        yield Span(start, end, rule)
+
+
+def _outside_marks(text: bytes, spans: Iterable[Span]) -> list[Span]:
+    """The spans that are not inside a mark of an earlier pass."""
+    marks = [m.span() for m in MARK.finditer(text)]
+    starts = [start for start, _ in marks]
+
+    def inside(span: Span) -> bool:
+        place = bisect_right(starts, span.start) - 1
+        return place >= 0 and span.end <= marks[place][1]
+
+    return [span for span in spans if not inside(span)]
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Overlapping spans as one; the more specific family, then the longer span, gives the rule."""
+    whole: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if not whole or span.start >= whole[-1].end:
+            whole.append(span)
+            continue
+        last = whole[-1]
+        best = min(last, span, key=lambda one: (_FAMILY_ORDER[one.rule.family], one.start - one.end))
+        end = max(last.end, span.end)
+        becomes = best.becomes if (best.start, best.end) == (last.start, end) else None
+        whole[-1] = Span(last.start, end, best.rule, becomes)
+    return whole

@@ -1,0 +1,118 @@
+"""The gate: one hyperscan pass that says of almost every event that there is nothing to cut.
+
+It reads the JSON of a whole value. It must stop everything that `find` would cut (a test compares both over the whole
+corpus) and as little else as possible: of a keyed value it asks for a digit or sign, for quotes, a flag or an
+upper-case key, because code is full of `token = …`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import hyperscan
+
+from collector.keys import Keys
+from collector.personal import Personal
+from collector.plausible import WORDS
+from collector.redactions import Rule, compile_patterns, shortest
+from collector.unwrap import in_base64
+
+_GLUE = r"(?:[^\w\r\n]|\\+[nrt]|&(?:quot|gt|lt|#34|#x22);|%[2-7][0-9A-Fa-f])+"
+_BETWEEN = "|".join(
+    (
+        *WORDS["said"],
+        rf"for{_GLUE}[\w@.'-]+",
+        "val|v|text|content|data|default|string|str|type|or|b|u|r|f|n|rb|from|Some|new|SecretStr|CDATA",
+    )
+)
+_OPEN = r"(?:\s|\\+[nrt]){0,4}(?:\\*[\"'`])"
+_IN = r"[^\s\"'`,;(){}<>\\]"
+_SIGN, _LETTER = "[0-9!#%^*~@&$=]", "[a-z_$+/=.-]"
+_AFTER_ANY_KEY = (
+    rf"{_GLUE}(?:(?:{_BETWEEN}){_GLUE})*{_IN}*(?:{_LETTER}{_IN}*{_SIGN}|{_SIGN}{_IN}*{_LETTER})",  # a digit or a sign
+    rf"\]?(?:\\*[\"'`])?\]?\s*(?::|=|\(|>|:=|=>){_OPEN}[^\s\"'`\\$<{{]{{3}}",  # in quotes
+    r":\s*[|>][-+]?[0-9]?\\*\s*[\r\n]",  # a YAML block
+    r"(?:\\*[\"'])?>(?:<!\[CDATA\[)?[^\s<>{\\]{3}",  # an XML element
+)
+_LABEL = r"(?:name|key|id|field|label|header|variable|parameter|selector|element|ref|property|target|k)"
+_KEYED = (
+    rf"(?i)KEY(?:{'|'.join(_AFTER_ANY_KEY)})",
+    r"(?i)(?:--?|[?&;](?:amp;)?)[\w.-]*KEY(?:=|\s+|\\*[\"'],\s*\\*[\"'])\\*[\"']?[^\s\"'`\\$<{]{3}",  # a flag, a query
+    r"(?i)(?:(?:ANYWHERE)[\w-]*|(?:WHOLE))\\*[\"']\s*(?:,\s*\\*[\"']|\}|\{|:\s*[\[{])",  # a pair; a list or map under a key
+    rf"(?i)\\*\"{_LABEL}\\*\"\s*:\s*\\*\"[^\"\\]*KEY\\*\"",
+    r"(?:PASS|PWD|SECRET|TOKEN|K[E]Y|AUTH|CRED|COOKIE)[A-Z0-9_]*=[^\s\"'$<{,;)]{4}",
+    r"(?i)(?:pass|pwd|pw|otp|code)[\w.-]*[^\w\s]+\s?[^\w\s]*[0-9]{4}",
+    r"(?i)(?:pass|pwd)[\w.-]*(?:\\*[\"'])?:\s+[^\s\"'{<$\[(\\]{5}",
+    r"(?i)(?:cookie|authorization)[^\w\s]",
+)
+# Escapes of letters and of the signs that secrets are recognised by; what no eye sees.
+_UNREADABLE = (
+    r"\\u(?:00[2-7][0-9a-fA-F]|200[b-fB-F]|2060|[fF][eE][fF][fF]|00[aA][dD])",
+    r"%(?:4[1-9A-Fa-f]|5[0-9Aa]|6[1-9A-Fa-f]|7[0-9Aa])",
+    r"%(?:2[12678BbFf]|3[AaDdFf]|40|5[Bb]|7[Bb])",
+    r":\\+/|[A-Za-z0-9+]\\+/(?:\\+/)?[A-Za-z0-9+]|\x1b\[|\\u001[bB]\[",
+    "\xe2\x80[\x8b-\x8f]|\xe2\x81\xa0|\xef\xbb\xbf|\xc2\xad",
+)
+_TOLD = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "authorization", "credential")
+_HIDDEN = (*_TOLD, *map(str.upper, _TOLD), *map(str.title, _TOLD), "apiKey", "PASS=", "PRIVATE KEY", "://", "Bearer ")
+_MOST_PERSONAL = 500
+# A pattern that begins with "32 of these" makes hyperscan count at every byte; the literal after it is enough.
+_LEADING_CLASSES = re.compile(r"\A(?:\[[^\]]*\](?:\{\d+(?:,\d*)?\})?)+(?=\\?[^\[({?*+])")
+
+
+class Verdict(NamedTuple):
+    """What the gate saw: something to search for, something wrapped or broken, personal data (pattern, end)."""
+
+    secret: bool
+    hiding: bool
+    personal: list[tuple[int, int]]
+
+
+class Gate:
+    """The patterns of all rules as one yes-or-no question. Not for use by two threads at once."""
+
+    def __init__(self, rules: Sequence[Rule], keys: Keys, personal: Personal | None) -> None:
+        anywhere, whole = "|".join(keys.anywhere), "|".join(keys.whole)
+        key = rf"(?:(?:{anywhere})[\w.-]*|(?:{whole})(?:[_.0-9-][\w.-]*)?)"
+        keywords = [word for rule in rules if rule.family in ("token", "structure") for word in rule.keywords]
+        signs = [(rule, _certain(rule)) for rule in rules if rule.pattern]
+        patterns = [_LEADING_CLASSES.sub("", shortest(rule.pattern)) for rule, certain in signs if not certain]
+        keyed = (pattern.replace("KEY", key).replace("ANYWHERE", anywhere).replace("WHOLE", whole) for pattern in _KEYED)
+        patterns += [*keyed, *_UNREADABLE]
+        self._hiding = len(patterns)
+        literals = {word for rule, certain in signs if certain for word in rule.keywords}
+        codes = {code for word in (*keywords, *_HIDDEN) for code in in_base64(word)}
+        patterns += [*map(re.escape, sorted(literals | codes)), "eyJ[A-Za-z0-9+/]{8}"]
+        self._personal = len(patterns)
+        patterns += personal.patterns if personal else ()
+        flags = [hyperscan.HS_FLAG_SINGLEMATCH] * self._personal + [0] * (len(patterns) - self._personal)
+        self._database = compile_patterns(tuple(patterns), tuple(flags))
+        self._scratch = hyperscan.Scratch(self._database)
+
+    def look(self, text: bytes) -> Verdict | None:
+        """None for text with nothing to cut. Takes plain text, or JSON that was made `readable`."""
+        hits: list[tuple[int, int]] = []
+        self._database.scan(text, _note, context=hits, scratch=self._scratch)
+        if not hits:
+            return None
+        first, last = self._hiding, self._personal
+        personal = [(number - last, end) for number, end in hits if number >= last]
+        hiding = any(first <= number < last for number, _ in hits)
+        secret = hiding or len(personal) < len(hits) or len(personal) > _MOST_PERSONAL
+        return Verdict(secret, hiding, personal)
+
+
+def _certain(rule: Rule) -> bool:
+    """Are its literals enough to stop for? They are faster than the pattern, and tell a broken token as well."""
+    return rule.family == "token" and min(map(len, rule.keywords), default=0) >= 3
+
+
+def readable(encoded: bytes) -> bytes:
+    """JSON as the patterns want it: line breaks real, arguments in a row. Of the same length: offsets stay true."""
+    return encoded.replace(b"\\n", b"\n\n").replace(b'","-', b"   -")
+
+
+def _note(number: int, _start: int, end: int, _flags: int, hits: list[tuple[int, int]]) -> None:
+    hits.append((number, end))

@@ -1,0 +1,292 @@
+"""Values that a key announces: where they begin and end in any notation.
+
+Works on bytes at a place where hyperscan saw a telling word: JSON at any escape depth, YAML, TOML, INI, .env, XML,
+query strings, flags, code, calls, tables and prose. Reads at most REACH bytes from there. Whether the key tells is
+said by `keys`, whether the value is a secret by `plausible`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from collector.keys import Keys
+from collector.plausible import WORDS, keyed_secret, looks_random, prose_secret
+from collector.redactions import Rule
+
+REACH = 4096
+_KEY_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$"
+_Q = r"\\{0,15}[\"'`]"
+_VALUE = r"(?i:secret_?|plain_?)?(?i:value|val|v|text|contents?|default|data|string|secret_string|token|fill)"
+_SAID = "|".join(WORDS["said"])  # between a key and its value in running text
+_LABELS = (
+    r"(?:name|key|id|field|label|header|variable|var|parameter|param|selector|element|ref|k|property|placeholder|attr"
+    r"|target|locator)"
+)
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    return re.compile(text.encode(), re.VERBOSE)
+
+
+# What stands between a key and its value; the group that matched is the notation.
+_AFTER_KEY = _pattern(
+    rf"""[\w\-]{{0,40}}+ (?:\.[\w\-]{{1,40}}+){{0,3}}+ (?P<rest>) (?:
+      (?P<pair> {_Q} \s{{0,4}},?\s{{0,8}}
+        (?: (?:{_Q})?\w{{1,16}}(?:{_Q})?\s{{0,2}}[:=]\s{{0,2}}(?:{_Q})?[\w\ ./-]{{0,40}}(?:{_Q})?\s{{0,4}},?\s{{0,8}} ){{0,3}}?
+        (?:{_Q})?{_VALUE}(?:{_Q})?\s{{0,4}}[:=]\s{{0,4}} )
+    | (?P<block> {_Q}\s{{0,3}}\{{ (?:\s{{1,40}}(?!default)[\w-]{{1,20}}\s{{0,8}}=\s{{0,3}}[^\r\n{{}}]{{1,80}}){{0,4}}
+        \s{{1,40}}default\s{{0,8}}=\s{{0,3}} )
+    | (?P<yaml> \s{{0,8}}\r?\n[\ ]{{0,24}}(?:value|val|text|content)\s{{0,2}}:[\ ]{{1,4}} )
+    | (?P<assign> (?:\\{{0,15}}[\"'`*]{{1,2}})?(?:\[\d{{0,6}}\])?\s{{0,3}}\]?\)?\s{{0,24}}[?!]?
+        (?: :\s{{0,3}}&?[A-Za-z_][\w<>\[\]|'?.&\ ]{{0,30}}?\s{{0,3}}=(?=\s{{0,3}}[bBfFrRuU]?{_Q})   # typed: `: str = "…"`
+          | \s(?:string|[a-zA-Z]\w{{2,12}}\(\d{{1,4}}\))\s{{0,3}}:?=                                  # `string =`, `varchar(50) =`
+          | :=|=>|->|[=!]==?|=|:|\|\|=|\?= ) (?!=)\s{{0,40}} )
+    | (?P<comma> {_Q}\s{{0,3}},\s{{0,40}} )
+    | (?P<call> \(\s{{0,8}} )
+    | (?P<fallback> (?:\\{{0,15}}[\"'])?[\])]{{0,2}}\s{{1,3}}(?:\|\||\?\?|or|\?:)\s{{1,3}} )
+    | (?P<table> [\"'`*]{{0,2}}\s{{0,24}}\|\s{{0,24}} )
+    | (?P<prose> [\"'`*]{{0,2}}\s{{1,4}}(?:(?:{_SAID}|for\ (?:the\ )?[\w@.\-]{{2,40}}):?\s{{1,3}}){{1,4}}:?\s{{0,3}} )
+    | (?P<space> [\ \t]{{1,24}} )
+    )"""
+)
+_AFTER_TAG = _pattern(
+    rf"""[\w.:-]{{0,40}}+ (?:{_Q})? (?:\s[^<>\n]{{0,80}})?>\s{{0,16}}
+    (?:</(?:name|key)>\s{{0,40}}<(?:value|string)[^<>]{{0,20}}>\s{{0,16}})? (?P<cdata><!\[CDATA\[)?"""
+)
+_IN_TAG = re.compile(rb"<[^<>]*\Z|<(?:name|key)>\Z")
+_HEADER = _pattern(r"[\w\-]{0,20}+(?P<rest>)(?:\\{0,15}[\"'])?\s{0,3}(?:=>|(?P<colon>:)|[=,])\s{0,3}")
+_WORD_BEFORE = re.compile(rb"[A-Za-z]{2,12} \Z")
+_KEY_REST = re.compile(rb"[\w.\-]{0,40}")
+_LABEL = _pattern(rf"(?i)(?:\b|_){_LABELS}\\{{0,15}}[\"']?\s{{0,3}}[:=]\s{{0,3}}\\{{0,15}}[\"']?[\#.\[\w=*^$\ ,:()-]{{0,40}}\\{{0,15}}[\"']?\Z")
+_LABEL_BEFORE = _pattern(rf"(?i)[\"']{_LABELS}\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']\Z")
+_VALUE_BEFORE = _pattern(
+    rf"""(?i)[\"'](?:value|val|v|text|content)\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"'](?P<value>[^\"'\\\r\n]{{1,400}})
+    \\{{0,15}}[\"']\s{{0,8}},\s{{0,40}}\\{{0,15}}[\"']{_LABELS}\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']\Z"""
+)
+# Wrappers that carry a literal, YAML anchors and tags, string prefixes; then the quote.
+_OPEN = _pattern(
+    rf"""(?:(?:String::from|Some|Ok|Buffer\.from|(?:pydantic\.)?SecretStr|Secret|SecretString(?:::new)?|String|str|bytes|(?:base64\.)?b64decode
+        |atob|Password|Token|Zeroizing::new|new\s\w{{1,30}}|std::string|encodeURIComponent|default|cast)\(\s{{0,3}})?
+    (?:&[\w-]{{1,20}}\s | !{{1,2}}\w{{1,12}}\s | [bBrRuUfFlLN@$]{{1,2}}(?={_Q}))? (?P<quote>\\{{0,15}}(?:\"\"\"|'''|[\"'`]))"""
+)
+_BLOCK = re.compile(rb"[|>][-+]?\d?[ ]*\r?\n[ ]+")
+# A bare word: a comma or ampersand ends it only where another pair or a space follows.
+_WORD = _pattern(
+    r"""(?: [^\s\"'`\\,;&<>(){}\[\]|\xe2] | ,(?=[^\s\"'`\\,;)}\]])(?![\w.\-]{1,40}\s{0,3}[=:])
+      | &(?!amp;|[\w.%\-]{1,40}=|\s|&|$) | \\(?=[^\s\"'nrtu\\/]) ){1,4096}+"""
+)
+_LINE_WORD = _pattern(
+    r"(?: [^\s\"\\`,;&] | [,;&](?!amp;|[\w.%\-]{1,40}\s{0,3}[=:]|\s|$) | \\(?=[^\s\"'nrtu\\/]) ){1,4096}+"
+)
+_LINE_START = _pattern(
+    r"""(?:^|[\r\n\"]|\\n|\\r)[\ \t+>|\#;-]{0,24}(?:\d{1,5}[:|\t\ ]\s{0,4})?(?:export|set|setx|ENV|ARG|declare\s-x|-\s|\$env:)?\s{0,8}\Z"""
+)
+_NAME = re.compile(rb"[A-Za-z_][\w.:>-]*")
+_NAME_OR_CALL = re.compile(rb"[A-Za-z_][\w.]*(?:,?|[\[(].*)")
+_FEW_DIGITS_NAME = re.compile(rb"[A-Za-z_][A-Za-z_.-]*\d{0,2}")
+
+
+class Span(NamedTuple):
+    """What is to be cut, from `start` up to `end`, the rule that says so, and what stays instead of a mark."""
+
+    start: int
+    end: int
+    rule: Rule
+    becomes: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A telling key in a text: where it starts, what follows it, and its rule."""
+
+    text: bytes
+    key: int
+    after: re.Match[bytes]
+    rule: Rule
+
+    @property
+    def notation(self) -> str:
+        return self.after.lastgroup or ""
+
+    @property
+    def name(self) -> bytes:
+        return self.text[self.key : self.after.start("rest")]
+
+    @property
+    def between(self) -> bytes:
+        return self.text[self.after.start("rest") : self.after.end()]
+
+    @property
+    def is_flag(self) -> bool:
+        return b"-" in (self.text[self.key : self.key + 1], self.text[self.key - 1 : self.key])
+
+    @property
+    def check(self) -> str:
+        return self.rule.check[0] if self.rule.check else "given"
+
+
+def announced(text: bytes, hit: int, keys: Keys) -> Iterator[Span]:
+    """The secrets announced by the telling word that ends at `hit`, but for those of headers."""
+    window = text[max(0, hit - 80) : hit]
+    start = hit - (len(window) - len(window.rstrip(_KEY_BYTES)))
+    if b"<" in window and (tag := _AFTER_TAG.match(text, hit, hit + 300)) and _IN_TAG.search(text, max(0, hit - 80), start):
+        yield from _element(text, start, tag, keys)
+    if text[start - 1 : start] in (b'"', b"'") and _LABEL_BEFORE.search(text, max(0, start - 40), start):
+        yield from _value_first(text, start, hit, keys)
+    after = _AFTER_KEY.match(text, hit, hit + 600)
+    rule = _rule(text, start, after.start("rest"), keys) if after else None
+    if after and rule and not rule.value:
+        place = _Place(text, start, after, rule)
+        opened = _OPEN.match(text, after.end())
+        if not _means_something_else(place, keys):
+            yield from _quoted(place, opened) if opened else _bare(place)
+
+
+def header(text: bytes, hit: int, keys: Keys) -> tuple[Rule, int] | None:
+    """The rule of a header with a reader of its own whose name ends at `hit`, and where its value begins."""
+    found = _HEADER.match(text, hit)
+    if found is None:
+        return None
+    window = text[max(0, hit - 80) : hit]
+    start = hit - (len(window) - len(window.rstrip(_KEY_BYTES)))
+    rule = keys.telling(_key(text[start : found.start("rest")]))
+    if rule is None or not rule.value:
+        return None
+    at = found.end()
+    return (rule, at) if rule.value != "cookie" or found["colon"] or _OPEN.match(text, at) else None
+
+
+def opening(text: bytes, at: int) -> tuple[int, int] | None:
+    """Where a quoted value begins and ends that is opened at `at`; None where there is no quote."""
+    opened = _OPEN.match(text, at)
+    return (opened.end(), closing(text, opened.end(), opened["quote"])) if opened else None
+
+
+def closing(text: bytes, start: int, quote: bytes) -> int:
+    """Where a quoted value ends that began at `start` after `quote`, however deep the quotes are escaped."""
+    mark = quote.lstrip(b"\\")
+    depth = len(quote) - len(mark)
+    stop = min(len(text), start + REACH)
+    if mark in (b'"', b"'"):
+        line = text.find(b"\n", start, stop)
+        stop = line if line >= 0 else stop
+    at = start
+    while (found := text.find(mark, at, stop)) >= 0:
+        before = text[max(start, found - 32) : found]
+        slashes = len(before) - len(before.rstrip(b"\\"))
+        if slashes % 2 == 0 if depth == 0 else slashes <= depth:
+            return found - (slashes if depth else 0)
+        at = found + 1
+    word = _WORD.match(text, start)
+    return word.end() if word else start
+
+
+def trimmed(text: bytes, start: int, end: int, signs: bytes = b",;:.)?") -> int:
+    """The end without the punctuation that belongs to the sentence or the code around."""
+    return start + len(text[start:end].rstrip(signs))
+
+
+def _key(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace").removeprefix("-D").strip("-$.").rpartition("$")[2]
+
+
+def _rule(text: bytes, start: int, end: int, keys: Keys) -> Rule | None:
+    """The rule of the key there; `API key` may be two words."""
+    key = _key(text[start:end])
+    word = _WORD_BEFORE.search(text, max(0, start - 16), start)
+    return keys.telling(key) or (keys.telling(word[0].decode() + key) if word else None)
+
+
+def _means_something_else(place: _Place, keys: Keys) -> bool:
+    if place.notation in ("space", "prose") and not place.is_flag:
+        return keys.is_short(place.name.decode("utf-8", "replace"))
+    if place.notation in ("pair", "yaml"):
+        return not _LABEL.search(place.text, max(0, place.key - 64), place.key)
+    return False
+
+
+def _value_first(text: bytes, start: int, hit: int, keys: Keys) -> Iterator[Span]:
+    """`{"value": "x", "name": "API_KEY"}`."""
+    before = _VALUE_BEFORE.search(text, max(0, start - 600), start)
+    rest = _KEY_REST.match(text, hit)
+    rule = keys.telling(_key(text[start : rest.end()])) if before and rest else None
+    if before and rule and not rule.value and keyed_secret(before["value"], rule.check[0], True):
+        yield Span(*before.span("value"), rule)
+
+
+def _element(text: bytes, start: int, tag: re.Match[bytes], keys: Keys) -> Iterator[Span]:
+    """`<password>x</password>`, `<entry key="password">x</entry>`, `<name>password</name><value>x</value>`."""
+    rule = keys.telling(_key(re.split(rb"[\s\"'<>\\]", text[start : tag.end()], maxsplit=1)[0]))
+    at = tag.end()
+    end = text.find(b"]]>" if tag["cdata"] else b"<", at, at + REACH)
+    if rule is None or rule.value or end < 0:
+        return
+    at = end - len(text[at:end].lstrip())
+    value = text[at:end].rstrip()
+    if value[:1] != b"{" and keyed_secret(value, rule.check[0], True):
+        yield Span(at, at + len(value), rule)
+
+
+def _quoted(place: _Place, opened: re.Match[bytes]) -> Iterator[Span]:
+    """The value in quotes."""
+    text, notation = place.text, place.notation
+    if opened["quote"][-3:] in (b'"""', b"'''") and b"\n" in place.between:
+        return  # a docstring after `def f(password):`
+    start, end = opened.end(), closing(text, opened.end(), opened["quote"])
+    value = text[start:end]
+    if notation == "prose":
+        secret = prose_secret(value, place.check)
+    else:
+        sure = True
+        if notation in ("comma", "call", "fallback") or (notation == "space" and not place.is_flag):
+            sure = place.check == "given" and (not _FEW_DIGITS_NAME.fullmatch(value) or looks_random(value))
+        secret = keyed_secret(value, place.check, sure)
+    if secret:
+        yield Span(start, end, place.rule)
+
+
+def _bare(place: _Place) -> Iterator[Span]:
+    """The value without quotes: data where the notation says so, otherwise it may be code or a sentence."""
+    text, notation, flag = place.text, place.notation, place.is_flag
+    block = _BLOCK.match(text, place.after.end()) if notation == "assign" else None
+    if notation in ("comma", "call", "fallback") or (notation == "assign" and not block and b"\n" in place.between):
+        return
+    start = block.end() if block else place.after.end()
+    tight = notation == "assign" and place.after["assign"].strip(b"\"'`]\\") in (b"=", b":", b": ")
+    line = notation == "assign" and place.between[:1] not in b"\\\"'" and bool(_LINE_START.search(text, max(0, place.key - 48), place.key))
+    end = _bare_end(text, start, line)
+    value = text[start:end]
+    if value[:1] == b"-" and (flag or notation == "space"):
+        return
+    if end < len(text) and text[end : end + 1] in b"([" and _NAME.fullmatch(value):
+        return
+    end = trimmed(text, start, end, b",;" if line and tight else b",;:.)?")
+    sure = block is not None or _is_data(place, value, line, tight)
+    value = text[start:end]
+    if notation in ("prose", "space") and not flag:
+        if prose_secret(value, place.check):
+            yield Span(start, end, place.rule)
+    elif keyed_secret(value, place.check, sure):
+        yield Span(start, end, place.rule)
+
+
+def _bare_end(text: bytes, start: int, line: bool) -> int:
+    if text[start : start + 2] in (b"${", b"{{", b"$(", b"#{") or text[start : start + 1] in (b"<", b"{", b"[", b"("):
+        return start
+    word = (_LINE_WORD if line else _WORD).match(text, start)
+    return word.end() if word else start
+
+
+def _is_data(place: _Place, value: bytes, line: bool, tight: bool) -> bool:
+    """Is this bare value data, and not code?"""
+    if place.is_flag or place.notation in ("yaml", "pair", "block"):
+        return True
+    if not tight:
+        return False
+    if place.name.rpartition(b".")[2].isupper():
+        return True
+    in_query = place.text[place.key - 1 : place.key] in (b"?", b"&", b";")
+    return (line or in_query) and not _NAME_OR_CALL.fullmatch(value)

@@ -1,0 +1,109 @@
+"""Personal data that agents leak most: home directories, e-mail addresses, account ids in documented attributes.
+
+Not secrets: a home directory becomes `~`, an address its domain, an account id a mark. System and shared accounts stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from collector.keyed import Span, closing
+from collector.plausible import MARK, WORDS, placeholder
+from collector.redactions import Rule
+
+_SYSTEM = re.compile(rf"(?i)(?:{'|'.join(map(re.escape, WORDS['shared_account']))}|x+|\.+|.*\.(?:html?|php|[tj]sx?|vue|py|css))".encode())
+_USER = re.compile(rb"[A-Za-z0-9_\x80-\xff][\w.\x80-\xff-]{0,63}")
+# What may stand before /home or /Users: not a host or a longer path, but a quote, a drive, an escape, a colour, `-I`.
+_UNIX_BEFORE = re.compile(
+    rb"(?:\A|[^\w.~/@%-]|//|\\[nrt]|(?:\A|[^\w])(?:/mnt)?/[a-z]|%3A|%2F%2F|%20|%3D|\x1b\[[0-9;]*m|[^\w]-[A-Za-z]{1,2})\Z"
+)
+_DRIVE = re.compile(rb"(?:/mnt)?/[a-z]\Z")
+_SEPARATOR = re.compile(rb"(?:/|\\{1,16}(?![nrt\"]))")
+_LOCAL = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._%+-"
+_DOMAIN = re.compile(
+    rb"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,6}(?:com|org|net|edu|gov|mil|io|dev|app|info|biz|name|cloud|email"
+    rb"|online|tech|site|local|test|example|invalid|internal|corp|[a-z]{2})(?![A-Za-z0-9_(-]|\.[A-Za-z])"
+)
+_NOT_A_COUNTRY = frozenset((b"js", b"ts", b"py", b"go", b"rs", b"md", b"sh", b"cs", b"vb", b"hs", b"kt", b"el", b"pl", b"rb", b"so"))
+_ROLE = re.compile(rf"(?i)(?:{'|'.join(map(re.escape, WORDS['role_address']))}|.*\.(?:js|ts|py))".encode())
+_ESCAPES = re.compile(rb"(?:[.+-]|%[0-9A-F]{2})*")
+
+
+class Personal:
+    """Finds personal data; `patterns` are what hyperscan looks for, by number, and `span` what is to be cut there."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        known = {rule.id: rule for rule in rules if rule.family == "personal"}
+        self._home, self._email, self.account_rule = known["home"], known["email"], known["account-id"]
+        self.account_keys = frozenset(self.account_rule.words)
+        keys = "|".join(map(re.escape, self.account_rule.words))
+        self.patterns = (
+            r"/(?:home|Users)/[A-Za-z0-9_\x80-\xff]",
+            r"[A-Za-z](?::|%3A)(?:\\{1,16}|/|%5C)(?:Users|Documents and Settings)(?:\\{1,16}|/|%5C)[A-Za-z0-9_\x80-\xff]",
+            r"%2F(?:home|Users)%2F[A-Za-z0-9_]",
+            r"[A-Za-z0-9_%+-]@[A-Za-z0-9]",
+            rf"\"(?:{keys})\\*\"\s?:\s?\\*\"[^\"\\]",
+        )
+
+    def span(self, number: int, text: bytes, end: int) -> Span | None:
+        """What to cut for the hit of pattern `number` that ends at `end`, if anything."""
+        if number == 3:
+            return self._mail(text, end)
+        if number == 4:
+            return self._account_id(text, end)
+        return self._directory(number, text, end)
+
+    def _directory(self, number: int, text: bytes, end: int) -> Span | None:
+        user = _USER.match(text, end - 1)
+        start = _directory_start(number, text, end)
+        if user is None or start is None:
+            return None
+        name = user[0].rstrip(b".-").partition(b"%")[0]
+        stop = user.start() + len(name)
+        if _SYSTEM.fullmatch(name) or placeholder(name):
+            return None
+        separator = _SEPARATOR.match(text, stop) if number == 1 else None
+        return Span(start, separator.end() if separator else stop, self._home, b"~/" if separator else b"~")
+
+    def _mail(self, text: bytes, end: int) -> Span | None:
+        at = end - 2
+        window = text[max(0, at - 64) : at]
+        start = at - (len(window) - len(window.rstrip(_LOCAL)))
+        signs = _ESCAPES.match(text, start, at)
+        start = signs.end() if signs else start
+        if text[start - 1 : start] == b"\\" and text[start : start + 1] in b"nrt":
+            start += 1
+        domain = _DOMAIN.match(text, at + 1)
+        local = text[start:at]
+        if domain is None or not local or _ROLE.fullmatch(local) or domain[0].rpartition(b".")[2] in _NOT_A_COUNTRY:
+            return None
+        if _is_address_of_a_host(text, start, domain.end()):
+            return None
+        return Span(start, at, self._email, b"")
+
+    def _account_id(self, text: bytes, end: int) -> Span | None:
+        start = end - 1
+        before = text[max(0, start - 16) : start - 1]
+        stop = closing(text, start, before[len(before.rstrip(b"\\")) :] + b'"')
+        return Span(start, stop, self.account_rule) if stop > start and not MARK.fullmatch(text[start:stop]) else None
+
+
+def _directory_start(number: int, text: bytes, end: int) -> int | None:
+    """Where the path begins that leads to the user name which begins at `end - 1`."""
+    if number == 2:
+        return text.rfind(b"%2F", 0, end - 5)
+    if number == 1:
+        return max(text.rfind(b":", 0, end), text.rfind(b"%3A", 0, end)) - 1
+    start = text.rfind(b"/", 0, end - 5)
+    if not _UNIX_BEFORE.search(text, max(0, start - 8), start):
+        return None
+    drive = _DRIVE.search(text, max(0, start - 6), start)
+    return drive.start() if drive and text[start : start + 6] == b"/Users" else start
+
+
+def _is_address_of_a_host(text: bytes, start: int, end: int) -> bool:
+    """`https://user@host`, `host:user@…`, `ann@host:/path`: what a command needs, and no mailbox."""
+    if text[end : end + 1] == b":" and text[end + 1 : end + 2] not in b" \n\r\t\"'\\":
+        return True
+    return start > 0 and text[start - 1 : start] in b"/:" and text[start - 7 : start] != b"mailto:"

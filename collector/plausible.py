@@ -1,0 +1,222 @@
+"""Could this value be a secret? Judges a candidate by its own look: placeholders, references and words are not secrets.
+
+Values are bytes, without their quotes. Words such as "example" only count when the whole value is made of such words
+(`schemas/harmless_words.toml`): a switch that lowers suspicion on sight of "test" is an attacker's switch. Every
+pattern here is anchored at both ends, so that judging is linear in the value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from collector.tables import load_toml, schemas
+
+WORDS: dict[str, list[str]] = load_toml(schemas() / "harmless_words.toml")
+MARK = re.compile(rb"\[redacted:[a-z0-9-]+(?::[0-9a-f]{1,12})?\]")
+
+
+def _any_of(words: list[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    return re.compile(text.encode(), re.VERBOSE | re.DOTALL)
+
+
+_PLACEHOLDER = _pattern(
+    rf"""(?i)
+      <[^<>]*> | \[[^\[\]]*\] | \{{+[^{{}}]*\}}+ | \#\{{[^{{}}]*\}} | \$\{{[^{{}}]*\}}? | \$\{{\{{.*\}}\}} | \$\([^()]*\)?      # to be filled in
+    | \$\d+ | \$[a-z_][\w.:>-]* | \$env:\w+ | %[A-Z_]+% | %\([^()]*\)[sdr] | %[sdvrqx@] | @[A-Z_]+@ | @[a-z_]\w* | :[a-z_]+ | \?+
+    | __\w+__ | !{{1,2}}[a-z]+                                                                                          # YAML tags
+    | [x*.\-_\#0=~\s]+ | (?:\xe2\x80[\xa2\xa6]|\xe2\x97\x8f)+ | (?:x{{3,}}|\*{{2,}}|\.{{3,}})[\w-]{{0,4}}                       # masked
+    | [\w-]{{0,8}}(?:\*{{3,}}|\.{{3,}}|x{{6,}}|\xe2\x80\xa6)[\w-]{{0,4}}
+    | (?:op|vault|ssm|secretsmanager|keyvault|arn|env|file|ref|gcpsm|awssm|azurekv|keychain|keyring|secret|secretref      # elsewhere
+        |sops|bws|aws-sm|doppler|sha1|sha224|sha256|sha384|sha512|md5|blob|data):.*
+    | (?:process\.env|import\.meta|os\.environ|env|secrets|vars?|config|settings|self|this|local|data|module|steps|inputs
+        |github|params|props|state|ctx|req|request|args|options|opts|event|response|res|body|form|user|node|parsed)
+      [.\[][\w.\[\]"']*!?
+    | sha(?:1|256|384|512)-[\w+/=]+                                                                                     # integrity
+    | {_any_of(WORDS["type"])}"""
+)
+_SAYS_PLACEHOLDER = _pattern(rf"(?i)(?>(?>{_any_of(WORDS['placeholder'])})s?[-_.\ /]*+)+\d?[.:?]*")
+_INTERPOLATION = re.compile(rb"\$?\{+[^{}]*\}+|%\(\w+\)s|<[A-Za-z_ -]+>|\$\([^()]*\)|\$[A-Z_]{2,}\b")
+_NUMBER = _pattern(
+    r"""[-+]?\d[\d_,]*(?:\.\d+)*(?:e[-+]?\d+)?[a-zA-Z%]{0,3} | 0x[0-9a-fA-F]{1,16} | \#[0-9a-fA-F]{3,8}
+    | v\d+(?:\.\d+)*[\w.+-]{0,16} | \d+(?:\.\d+){1,3}[\w.+-]{0,16} | \d{4}-\d\d-\d\d(?:[T\ ][\d:.+Z-]*)?"""
+)
+_PATH = _pattern(
+    r"""(?:[.~]{1,2}|[A-Za-z]:)?[/\\][\w@.{}$+%,:\ /\\-]* | [\w@.-]+(?:[/\\][\w@.{}-]+)+[/\\]? | [\w./\\-]+\.[a-z]{1,5}
+    | (?:https?|file|ssh|git|s3|gs|wss?|ftp)://.* | [\w-]+(?:\.[\w-]+)+/.*"""
+)
+_SEGMENT = _pattern(
+    r"""[a-z][a-z_.@-]*\d{0,4} | (?:[A-Z][a-z]+)+ | [A-Z_]+ | \d{1,4} | [\w.-]+\.[a-z]{1,5} | [a-z0-9]+(?:[-_.][a-z0-9]+)+ | """
+)
+_CODE = _pattern(
+    r"""[\w.:>$-]*\w\(.* | [A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+ | [A-Za-z_]\w*\[.*
+    | [-!&*]?[\w.]+\s(?:\+|\|\||&&|\?\?|==|!=|=>|or|if)\s.* | (?:new|await|not|lambda|function|async|return|None|null|nil)\b.*"""
+)
+_UUID = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_HEX = re.compile(rb"[0-9a-fA-F]{16,}")
+_LETTERS = re.compile(rb"[A-Za-z]+")
+_WORDY = re.compile(rb"(?:[A-Za-z]+\d{0,3}|\d{1,4})(?:[-_./:](?:[A-Za-z]+\d{0,3}|\d{1,4}))*+")
+_IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$.-]*")
+_RUNS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_CONSONANTS = re.compile(rb"(?i)[bcdfghjklmnpqrstvwxz]{6,}")
+_TELLING = re.compile(rb"(?i)pass|pwd|secret|token|key|cred|auth")
+_SIGN = re.compile(rb"[0-9!#%^*~@$&+]|=\Z")
+_PLAIN_WORDS = re.compile(rb"[a-z]{3,12}(?: [a-z]{3,12}){2,9}")
+_PHRASE = re.compile(rb"[a-z]{3,8}(?: [a-z]{3,8}){11,23}")
+_REGEX = re.compile(rb"\\+[wdsbWDS]")
+
+
+def placeholder(value: bytes) -> bool:
+    """Does the value stand for a secret that is elsewhere, or for none at all?"""
+    if _PLACEHOLDER.fullmatch(value) or _SAYS_PLACEHOLDER.fullmatch(value) or MARK.fullmatch(value):
+        return True
+    rest = _INTERPOLATION.sub(b"", value)
+    return len(rest) < len(value) and (len(rest) < 6 or not looks_random(rest))
+
+
+def harmless(value: bytes) -> bool:
+    """Is the value of a well-known harmless form: placeholder, number, version, colour, date, path, address, code?"""
+    if placeholder(value) or _NUMBER.fullmatch(value) or _CODE.fullmatch(value):
+        return True
+    return bool(_PATH.fullmatch(value)) and not _random_path(value)
+
+
+@lru_cache(maxsize=4096)
+def looks_random(value: bytes) -> bool:
+    """Letters and digits mixed as no name and no word mixes them."""
+    if len(value) < 8 or b" " in value or b"\n" in value or value.isdigit():
+        return False
+    if _UUID.fullmatch(value):
+        return True
+    if _HEX.fullmatch(value):
+        return _digits(value) > 0
+    if _WORDY.fullmatch(value):
+        return any(_random_letters(part) for part in _LETTERS.findall(value))
+    return not _identifier(value)
+
+
+def keyed_secret(value: bytes, check: str, sure: bool) -> bool:
+    """Is `value` the secret that its key announces? `sure`: the value is quoted, or data rather than code.
+
+    `check` is the key's own: `given` (a password: anything that is said), `word-proof` (not a word, name or number),
+    `random` (long and mixed).
+    """
+    if not value or _harmless_under_key(value, check, sure):
+        return False
+    if check == "given":
+        return _password(value, sure)
+    if check == "word-proof":
+        if sure and (_PHRASE.fullmatch(value) or _odd(value)):
+            return True
+        return looks_random(value)
+    return len(value) >= (8 if sure else 16) and looks_random(value)
+
+
+def prose_secret(value: bytes, check: str) -> bool:
+    """The same in running text, where the value is likely to be the next word: it must show that it is none."""
+    if check == "given":
+        return len(value) >= 5 and _strong(value)
+    return len(value) >= (10 if check == "word-proof" else 16) and looks_random(value) and not harmless(value)
+
+
+def _harmless_under_key(value: bytes, check: str, sure: bool) -> bool:
+    """`harmless`, but a password may be a number, and a quoted one may look like code."""
+    if placeholder(value):
+        return True
+    if check == "given" and value.isdigit():
+        return len(value) < (4 if sure else 6)
+    if check == "given" and sure:
+        return bool(_PATH.fullmatch(value)) and b"/" in value and not _random_path(value)
+    return harmless(value)
+
+
+def _password(value: bytes, sure: bool) -> bool:
+    words = value.split()
+    if len(words) > 1:
+        phrase = len(words) >= 3 and _PLAIN_WORDS.fullmatch(value) and not _TELLING.search(value)
+        return sure and (any(map(_strong, words)) or bool(phrase))
+    if sure or value.isdigit():
+        return len(value) >= 3
+    if len(value) < 5 or not (_strong(value) or looks_random(value)):
+        return False
+    return not (_TELLING.search(value) and _identifier(value))
+
+
+def _random_path(value: bytes) -> bool:
+    """A base64 secret may hold a slash; a path is made of words."""
+    if b"://" in value or b"\\" in value or value[:2] in (b"./", b"..", b"~/"):
+        return False
+    if b"/" not in value:
+        return looks_random(value.rpartition(b".")[0]) and len(value) >= 24
+    odd = sum(len(part) for part in value.split(b"/") if not _SEGMENT.fullmatch(part))
+    return len(value) >= 20 and odd * 2 > len(value)
+
+
+def _random_letters(value: bytes) -> bool:
+    """Letters whose case or consonants no language has; too short a run is never sure."""
+    if len(value) < 16:
+        return False
+    mixed = not (value.islower() or value.isupper() or value[1:].islower())
+    return (mixed and len(value) < 3.3 * len(_RUNS.findall(value))) or bool(_CONSONANTS.search(value[:128]))
+
+
+def _identifier(value: bytes) -> bool:
+    """A name with a few digits in it: toBase64String, utf8_decode_v2, sha256_hash."""
+    if len(value) > 80 or not _IDENTIFIER.fullmatch(value) or _CONSONANTS.search(value):
+        return False
+    runs = _RUNS.findall(value)
+    numbers = [run for run in runs if run.isdigit()]
+    words = [run for run in runs if not run.isdigit()]
+    return len(numbers) <= 2 and sum(map(len, numbers)) <= 4 and sum(map(len, words)) >= 4 * len(words)
+
+
+def _odd(value: bytes) -> bool:
+    """A quoted secret that is short, or has signs in it: not a name, a sentence, a pattern or a word with a number."""
+    if len(value) < 6 or b" " in value or _REGEX.search(value):
+        return False
+    return not (_WORDY.fullmatch(value) or _identifier(value))
+
+
+def _strong(value: bytes) -> bool:
+    """A password as people type them, in running text: a digit or a sign among letters."""
+    return not harmless(value) and bool(_SIGN.search(value)) and bool(re.search(rb"[A-Za-z]", value))
+
+
+def _mixed(value: bytes) -> bool:
+    letters = min(len(re.findall(rb"[a-z]", value)), len(re.findall(rb"[A-Z]", value)))
+    return letters >= 2 and (_digits(value) > 1 or looks_random(value))
+
+
+def _basic(value: bytes) -> bool:
+    """base64 of printable `user:password`."""
+    try:
+        text = base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return b":" in text[1:] and len(text) > 3 and all(byte >= 0x20 and byte != 0x7F for byte in text)
+
+
+def _digits(value: bytes) -> int:
+    return sum(48 <= byte <= 57 for byte in value)
+
+
+# What a rule may ask of a found value, by name; `alone` is asked of the text around it, by `find`.
+CHECKS: dict[str, Callable[[bytes], bool]] = {
+    "given": lambda value: not placeholder(value),
+    "word-proof": lambda value: looks_random(value) and not placeholder(value),
+    "random": lambda value: len(value) >= 12 and looks_random(value) and not harmless(value),
+    "strong": _strong,
+    "mixed": _mixed,
+    "digit": lambda value: _digits(value) > 0,
+    "basic": _basic,
+    "not-uuid": lambda value: not _UUID.fullmatch(value),
+    "plain": lambda value: not harmless(value),
+    "alone": lambda _value: True,
+}

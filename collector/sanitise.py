@@ -1,0 +1,225 @@
+"""Takes secrets and personal data out of text before anything is written, logged or sent.
+
+One pass over the serialised value is the gate: what it lets through, almost everything, is handed back as the same
+object. Only what it stops is searched string by string and cut. The result is a fixed point: sanitising it again
+changes nothing. Whatever fails here loses its text, is counted in `failures`, and is never passed on as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from collector.find import Finder, merged
+from collector.gate import Gate, Verdict, readable
+from collector.keyed import Span
+from collector.keys import Keys
+from collector.personal import Personal
+from collector.redactions import Rule, load_rules
+from collector.walk import Walk
+
+__all__ = ["Cut", "Rule", "Sanitiser", "check_lines", "filter_lines", "load_rules"]
+
+LIMIT = 64 * 1024
+FAILED = "[redacted:failed]"
+_ROUNDS = 6
+_SEARCH_ALL = Verdict(True, True, [])
+_Value = TypeVar("_Value", bound=object)
+_encode = msgspec.json.Encoder().encode
+
+
+class Cut(NamedTuple):
+    """A place that would be cut: where it begins, by which rule, how many characters; never what they are."""
+
+    line: int
+    column: int
+    rule: str
+    title: str
+    length: int
+
+
+class Sanitiser:
+    """All rules, compiled (about a second, shared by all instances); one instance per thread.
+
+    `personal` is `mask` or `keep`; with a `key` every mark carries a fingerprint, the same for the same secret.
+    """
+
+    def __init__(self, rules: Sequence[Rule], *, personal: str = "mask", key: bytes | None = None) -> None:
+        if personal not in ("mask", "keep"):
+            raise ValueError(f"personal is {personal!r}; it must be 'mask' or 'keep'")
+        masked = Personal(rules) if personal == "mask" else None
+        keys = Keys(rules)
+        with ThreadPoolExecutor(2) as pool:  # hyperscan compiles without the GIL: half a second less at every start
+            finder = pool.submit(Finder, rules, keys, masked)
+            gate = pool.submit(Gate, rules, keys, masked)
+        self._finder, self._gate = finder.result(), gate.result()
+        self._personal = masked
+        self._key = key
+        self._walk = Walk(self._finder, masked, self._scrub, self._mark)
+        self.failures = 0
+
+    def scrub(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """The text without secrets and the ids of the rules that cut, once per cut; the same object if it is clean."""
+        try:
+            hits: list[str] = []
+            clean = self._scrub(text, hits)
+        except Exception:  # whatever it was: the text must not get past here
+            return self._failed()
+        return clean, tuple(hits)
+
+    def scrub_value(self, value: object) -> tuple[object, tuple[str, ...]]:
+        """The same for a JSON-like value, its keys too; its shape stays."""
+        try:
+            hits: list[str] = []
+            return self._scrub_value(value, hits), tuple(hits)
+        except Exception:
+            return self._failed()
+
+    def scrub_report(self, fields: dict[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
+        """All fields of one report at once; their names are ours and tell nothing. A field that fails is lost alone."""
+        verdict = self._look(fields)
+        if verdict is None:
+            return fields, ()
+        hits: list[str] = []
+        if not verdict.secret:
+            return self._masked(fields, verdict, hits), tuple(hits)
+        clean: dict[str, object] = {}
+        for name, value in fields.items():
+            clean[name], found = self.scrub_value(value)
+            hits += found
+        return (clean if hits else fields), tuple(hits)
+
+    def spans(self, text: str) -> list[Span]:
+        """Where `scrub` would cut `text`, in characters."""
+        raw = text.encode("utf-8", "surrogatepass")
+
+        def place(at: int) -> int:
+            return len(raw[:at].decode("utf-8", "surrogatepass"))
+
+        return [span._replace(start=place(span.start), end=place(span.end)) for span in self._finder.spans(raw)]
+
+    def _failed(self) -> tuple[str, tuple[str, ...]]:
+        self.failures += 1
+        return FAILED, ("failed",)
+
+    def _look(self, value: object) -> Verdict | None:
+        """The gate's verdict on a JSON-like value; what cannot be serialised is searched."""
+        try:
+            encoded = _encode(value)
+        except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
+            return _SEARCH_ALL
+        return _SEARCH_ALL if len(encoded) > LIMIT else self._gate.look(readable(encoded))
+
+    def _masked(self, value: _Value, verdict: Verdict, hits: list[str]) -> _Value:
+        """The value with nothing but personal data in it, masked in its JSON: no walk."""
+        if self._personal is None:
+            return value
+        encoded = _encode(value)
+        text = readable(encoded)
+        found = (self._personal.span(number, text, end) for number, end in verdict.personal)
+        spans = merged(span for span in found if span)
+        return msgspec.json.decode(self._spliced(encoded, spans, hits), type=type(value)) if spans else value
+
+    def _scrub_value(self, value: object, hits: list[str]) -> object:
+        if isinstance(value, str):
+            return self._scrub(value, hits)
+        verdict = self._look(value)
+        if verdict is None:
+            return value
+        if not verdict.secret and isinstance(value, dict | list):
+            return self._masked(value, verdict, hits)
+        return self._walk(value, hits)
+
+    def _scrub(self, text: str, hits: list[str]) -> str:
+        if len(text) < 20 and text.isidentifier():
+            return text
+        raw = text.encode("utf-8", "surrogatepass")
+        if len(raw) <= LIMIT:
+            verdict = self._gate.look(raw)
+            if verdict is None:
+                return text
+            clean = self._stable(raw, verdict.hiding, hits)
+        else:
+            clean = self._stable(_shortened(raw, len(raw)), True, hits)
+            hits.append("oversize")
+        return text if clean == raw else clean.decode("utf-8", "surrogatepass")
+
+    def _stable(self, text: bytes, hiding: bool, hits: list[str]) -> bytes:
+        """`text` cut again and again until nothing is left to cut."""
+        for _ in range(_ROUNDS):
+            spans = self._finder.spans(text, hiding=hiding)
+            cut = self._spliced(text, spans, hits) if spans else text
+            cut = _shortened(cut, len(text)) if len(cut) > LIMIT else cut
+            if cut == text:
+                return text
+            text = cut
+        raise RecursionError("the text still has secrets after being cut several times")
+
+    def _spliced(self, text: bytes, spans: Iterable[Span], hits: list[str]) -> bytes:
+        parts: list[bytes] = []
+        done = 0
+        for span in spans:
+            if span.start < done:
+                continue
+            parts += (text[done : span.start], self._mark(span.rule, text[span.start : span.end]) if span.becomes is None else span.becomes)
+            done = span.end
+            hits.append(span.rule.id)
+        parts.append(text[done:])
+        return b"".join(parts)
+
+    def _mark(self, rule: Rule, secret: bytes) -> bytes:
+        if self._key is None:
+            return b"[redacted:%s]" % rule.id.encode()
+        return b"[redacted:%s:%s]" % (rule.id.encode(), hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:8].encode())
+
+
+def _shortened(text: bytes, length: int) -> bytes:
+    """At most LIMIT bytes with a mark that tells the original length; never cut inside a word, which may be a secret."""
+    mark = b" [redacted:oversize:%d]" % length
+    keep = text[: LIMIT - len(mark)]
+    space = max(keep.rfind(blank, len(keep) - 4096) for blank in (b" ", b"\n", b"\t", b'"', b","))
+    keep = keep[: space if space > 0 else len(keep) - 4096]
+    return keep.decode("utf-8", "ignore").encode() + mark
+
+
+def filter_lines(lines: Iterable[str], sanitiser: Sanitiser) -> Iterator[str]:
+    """Each line's JSON value sanitised, as JSON; a line that is not JSON is sanitised as text."""
+    for line in lines:
+        line = line.rstrip("\r\n")
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            yield sanitiser.scrub(line)[0]
+            continue
+        clean, _ = sanitiser.scrub_value(value)
+        yield _encode(clean).decode()
+
+
+def check_lines(lines: Iterable[str], sanitiser: Sanitiser) -> Iterator[Cut]:
+    """What would be cut from a text of many lines, in order; a secret may go over several of them."""
+    number = 1
+    for block in _blocks(lines):
+        for span in sanitiser.spans(block):
+            before = block[: span.start]
+            line = number + before.count("\n")
+            column = span.start - (before.rfind("\n") + 1) + 1
+            yield Cut(line, column, span.rule.id, span.rule.title, span.end - span.start)
+        number += block.count("\n")
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[str]:
+    """The lines in blocks that are read at once."""
+    block: list[str] = []
+    size = 0
+    for line in lines:
+        block.append(line)
+        size += len(line)
+        if size >= LIMIT:
+            yield "".join(block)
+            block, size = [], 0
+    yield "".join(block)

@@ -1,0 +1,177 @@
+"""Goes through a JSON-like value string by string, with what only its shape tells: keys, labels, pairs and arguments.
+
+Gives back the same object where nothing was cut, else a value of the same shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+from collector.find import Finder
+from collector.headers import header_secrets
+from collector.keyed import Span
+from collector.personal import Personal
+from collector.plausible import MARK, keyed_secret
+from collector.redactions import Rule
+
+_LABELS = frozenset(
+    ("name", "key", "id", "field", "label", "header", "variable", "parameter", "selector", "element", "ref", "property", "target")
+    + ("placeholder", "k")
+)
+_VALUES = frozenset(
+    ("value", "val", "v", "text", "content", "data", "default", "fill", "stringvalue", "string_value", "plaintext", "plain_text")
+    + ("secretstring",)
+)
+_JWK = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
+_DEEPEST = 200
+
+
+class Walk:
+    """`walk(value, hits)` is the sanitised value; `hits` gets the id of the rule of every cut."""
+
+    def __init__(
+        self,
+        finder: Finder,
+        personal: Personal | None,
+        scrub: Callable[[str, list[str]], str],
+        mark: Callable[[Rule, bytes], bytes],
+    ) -> None:
+        self._finder, self._scrub, self._mark = finder, scrub, mark
+        self._account = personal.account_rule if personal else None
+        self._account_keys = personal.account_keys if personal else frozenset[str]()
+
+    def __call__(self, value: object, hits: list[str]) -> object:
+        return self._value(value, None, hits, 0)
+
+    def _value(self, value: object, rule: Rule | None, hits: list[str], depth: int) -> object:
+        if depth > _DEEPEST:
+            raise RecursionError(f"nested deeper than {_DEEPEST}")
+        if isinstance(value, str):
+            return self._told(value, rule, hits) if rule else self._scrub(value, hits)
+        if isinstance(value, Mapping):
+            return self._map(value, rule, hits, depth + 1)
+        if isinstance(value, list | tuple):
+            return self._list(value, rule, hits, depth + 1)
+        if isinstance(value, bytes):
+            return self._bytes(value, rule, hits)
+        if rule and rule.id == "password" and isinstance(value, int) and not isinstance(value, bool) and abs(value) > 999:
+            return self._cut(rule, str(value), hits)
+        return value
+
+    def _bytes(self, value: bytes, rule: Rule | None, hits: list[str]) -> bytes:
+        text = value.decode("utf-8", "surrogateescape")
+        clean = self._value(text, rule, hits, 0)
+        return value if clean is text else str(clean).encode("utf-8", "surrogateescape")
+
+    def _cut(self, rule: Rule, secret: str, hits: list[str]) -> str:
+        hits.append(rule.id)
+        return self._mark(rule, secret.encode("utf-8", "surrogatepass")).decode()
+
+    def _told(self, value: str, rule: Rule, hits: list[str]) -> str:
+        """A string whose key or label says what it is."""
+        raw = value.encode("utf-8", "surrogatepass")
+        if rule is self._account:
+            return value if not value or MARK.fullmatch(raw) else self._cut(rule, value, hits)
+        if rule.value:
+            spans = list(header_secrets(raw, 0, rule))
+            if not spans:
+                return self._scrub(value, hits)
+            return self._scrub(self._spliced(raw, spans, hits), hits)
+        if value in self._finder.allowed or not keyed_secret(raw.strip(), rule.check[0], True):
+            return self._scrub(value, hits)
+        known: list[str] = []
+        clean = self._scrub(value, known)
+        if MARK.fullmatch(clean.encode("utf-8", "surrogatepass")):  # a rule of its own says more than the key's
+            hits += known
+            return clean
+        return self._cut(rule, value, hits)
+
+    def _spliced(self, raw: bytes, spans: list[Span], hits: list[str]) -> str:
+        for span in reversed(spans):
+            raw = raw[: span.start] + self._mark(span.rule, raw[span.start : span.end]) + raw[span.end :]
+            hits.append(span.rule.id)
+        return raw.decode("utf-8", "surrogatepass")
+
+    def _map(self, value: Mapping[object, object], rule: Rule | None, hits: list[str], depth: int) -> object:
+        labelled = self._label(value)
+        jwk = "kty" in value
+        clean: dict[object, object] = {}
+        for key, item in value.items():
+            name = self._scrub(key, hits) if isinstance(key, str) else key
+            told = self._rule_for(name, rule, labelled, jwk) if isinstance(name, str) else None
+            clean[name] = self._value(item, told, hits, depth)
+        same = len(clean) == len(value) and all(a is b and x is y for (a, x), (b, y) in zip(clean.items(), value.items(), strict=True))
+        return value if same else clean
+
+    def _rule_for(self, key: str, inherited: Rule | None, labelled: Rule | None, jwk: bool) -> Rule | None:
+        if key in self._account_keys:
+            return self._account
+        lower = key.lower()
+        if labelled and lower in _VALUES:
+            return labelled
+        if jwk and key in _JWK:
+            return self._finder.keys.telling("private_key")
+        told = self._finder.keys.telling(key)
+        if told:
+            return told
+        if inherited and (inherited.id == "cookie" or lower in _VALUES):
+            return self._finder.keys.telling("session_token") if inherited.id == "cookie" else inherited
+        return None
+
+    def _label(self, value: Mapping[object, object]) -> Rule | None:
+        """The rule of `{"name": "API_KEY", "value": …}`, of `{"selector": "#password", "text": …}`."""
+        for key, label in value.items():
+            if isinstance(key, str) and isinstance(label, str) and key.lower() in _LABELS and len(label) <= 120:
+                told = self._finder.keys.telling(label.strip("#.$- ")) or self._finder.keys.mentioned(label)
+                if told:
+                    return told
+        return None
+
+    def _list(self, value: list[object] | tuple[object, ...], rule: Rule | None, hits: list[str], depth: int) -> object:
+        clean = [self._flag(item, hits) or self._value(item, rule, hits, depth) for item in value]
+        if rule is None and len(value) > 1:
+            clean = self._arguments(clean, hits)
+        if all(a is b for a, b in zip(clean, value, strict=True)):
+            return value
+        return tuple(clean) if isinstance(value, tuple) else clean
+
+    def _flag(self, item: object, hits: list[str]) -> str | None:
+        """`--password=x` as an argument of its own, where the value may have blanks in it."""
+        if not isinstance(item, str) or item[:1] != "-" or "=" not in item:
+            return None
+        name, _, value = item.partition("=")
+        rule = self._finder.keys.telling(name.lstrip("-"))
+        clean = self._told(value, rule, hits) if rule else value
+        return None if clean is value else f"{name}={clean}"
+
+    def _arguments(self, clean: list[object], hits: list[str]) -> list[object]:
+        """`["--password", "x"]`, `["API_KEY", "x"]`, `["mysql", "-u", "root", "-px"]`."""
+        for place, (name, item) in enumerate(pairwise(clean), 1):
+            if isinstance(name, str) and isinstance(item, str) and item[:1] != "-":
+                rule = self._names(name, len(clean))
+                clean[place] = self._told(item, rule, hits) if rule else item
+        words = [item for item in clean if isinstance(item, str)]
+        if len(words) < len(clean) or not any(word[:1] == "-" for word in words):
+            return clean
+        return self._command(words, hits)
+
+    def _names(self, name: str, length: int) -> Rule | None:
+        """The rule of an item that names the next one: a flag, a header, the first of a pair."""
+        header = name[:2].lower() == "x-" or name.lower() == "authorization"
+        if " " in name or "=" in name or not (length == 2 or name[:1] == "-" or header):
+            return None
+        return self._finder.keys.telling(name.lstrip("-"))
+
+    def _command(self, words: list[str], hits: list[str]) -> list[object]:
+        raw = [word.encode("utf-8", "surrogatepass") for word in words]
+        spans = [span for span in self._finder.spans(b" ".join(raw)) if span.rule.family == "command"]
+        at = 0
+        clean: list[object] = []
+        for word, text in zip(words, raw, strict=True):
+            inside = [span for span in spans if span.start < at + len(text) and span.end > at]
+            here = [span._replace(start=max(span.start - at, 0), end=min(span.end - at, len(text))) for span in inside]
+            here = [span for span in here if not MARK.fullmatch(text[span.start : span.end])]
+            clean.append(self._spliced(text, here, hits) if here else word)
+            at += len(text) + 1
+        return clean

@@ -1,0 +1,129 @@
+"""Every redaction rule against its own examples, and what the loader says of a bad table."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from pathlib import Path
+
+import hyperscan
+import pytest
+
+from collector.redactions import Rule, compile_patterns, load_rules, shortest, word_pattern
+from collector.sanitise import Sanitiser
+from collector.tables import TableError
+from tests.secrets import assemble
+
+RULES = load_rules()
+
+
+@cache
+def sanitiser() -> Sanitiser:
+    return Sanitiser(RULES)
+
+
+def _ids(rule: Rule) -> str:
+    return rule.id
+
+
+def test_there_are_rules_for_more_than_a_hundred_formats() -> None:
+    assert len([rule for rule in RULES if rule.family == "token"]) >= 150
+    assert len({rule.id for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=_ids)
+def test_examples_are_cut_and_counter_examples_are_not(rule: Rule) -> None:
+    rng = random.Random(rule.id)
+    assert rule.examples and rule.counter_examples
+    for example in rule.examples:
+        for _ in range(3):
+            text = assemble(example, rng)
+            assert sanitiser().scrub(text)[1], text
+    for example in rule.counter_examples:
+        text = assemble(example, rng)
+        assert rule.id not in sanitiser().scrub(text)[1], text
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.family == "token" and rule.keywords], ids=_ids)
+def test_every_match_contains_one_of_its_keywords(rule: Rule) -> None:
+    rng = random.Random(rule.id)
+    assert all(any(word in assemble(example, rng) for word in rule.keywords) for example in rule.examples)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.pattern], ids=_ids)
+def test_every_pattern_is_linear_in_hyperscan(rule: Rule) -> None:
+    compile_patterns.__wrapped__((shortest(rule.pattern),), (hyperscan.HS_FLAG_SINGLEMATCH,))
+
+
+def test_telling_words_take_every_case_style() -> None:
+    assert word_pattern("api key") == r"api[_\-. ]?key"
+    for key in ("apiKey", "API_KEY", "api-key", "APIKEY", "x-api-key", "openai.api.key", "ApiKey"):
+        assert sanitiser().scrub_value({key: "5f" * 16})[1] == ("api-key",), key
+
+
+def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
+    own = tmp_path / "redactions.toml"
+    own.write_text(
+        """
+        [[rule]]
+        id = "acme-key"
+        title = "Key of our own gateway"
+        family = "token"
+        pattern = 'acme_[a-z0-9]{12}'
+        [[rule]]
+        id = "acme-word"
+        title = "What we call a password"
+        family = "keyed"
+        words = ["sesame"]
+        check = ["given"]
+        [allow]
+        values = ["5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f"]
+        keys = ["fixture_token"]
+        """
+    )
+    scrub = Sanitiser(load_rules(own)).scrub_value
+    token = assemble("{alnum:32}", random.Random(3))
+    assert scrub("use acme_a1b2c3d4e5f6 here")[0] == "use [redacted:acme-key] here"
+    assert scrub({"sesame": "0pen-now"})[0] == {"sesame": "[redacted:acme-word]"}
+    for value in ({"token": "5f" * 16}, f"token={'5f' * 16}", {"fixture_token": token}, f"fixture_token={token}"):
+        assert scrub(value)[0] is value
+    assert scrub({"token": token})[1] == ("token",)
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"', "rule 'x': field 'pattern': must be given"),
+        ('[[rule]]\nid = "X_1"\ntitle = "t"\nfamily = "token"\npattern = "abc"', "rule 'X_1': field 'id'"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "tokens"\npattern = "abc"', "field 'family': 'tokens' is not one of token"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "(a+)+b"', "not linear"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a(?=b)"', "no look-around"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a*"', "matches the empty text"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a["', "field 'pattern'"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\ncheck = ["strange"]', "field 'check': 'strange'"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "keyed"', "field 'words'"),
+        ('[[rule]]\nid = "x"\ntitle = 3\nfamily = "keyed"\nwords = "a"', "field 'words': 'a' is not a list of strings"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\nkeyword = ["a"]', "field 'keyword': not known"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "command"\npattern = "abc"\nvalue = "all"', "field 'value': 'all'"),
+        ("[allow]\nvalues = 3", "[allow]"),
+        ("[rules]", "'rules' is not known"),
+        (
+            '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\n[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abd"',
+            "used more than once",
+        ),
+    ],
+)
+def test_a_bad_table_names_row_field_value_and_remedy(tmp_path: Path, table: str, says: str) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(table)
+    with pytest.raises(TableError) as error:
+        load_rules(own)
+    assert says in str(error.value) and str(own) in str(error.value)
+
+
+def test_every_mistake_of_a_table_is_told_at_once(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\n[[rule]]\nid = "y"\ntitle = "t"\nfamily = "keyed"\n')
+    with pytest.raises(TableError) as error:
+        load_rules(own)
+    assert len(error.value.mistakes) == 2

@@ -1,0 +1,262 @@
+"""Secrets go, evidence stays, nothing raises: on fakes of every kind, on look-alikes, and on anything at all."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collector.sanitise import FAILED, LIMIT, Sanitiser, check_lines, filter_lines, load_rules
+from tests.secrets import assemble, fakes, harmless, kept, survives
+
+SEED = 20261121
+
+
+@cache
+def sanitiser(personal: str = "keep", key: bytes | None = None) -> Sanitiser:
+    return Sanitiser(load_rules(), personal=personal, key=key)
+
+
+def cut(text: str, personal: str = "keep") -> str:
+    return sanitiser(personal).scrub(text)[0]
+
+
+def test_fakes_go_and_what_is_around_them_stays() -> None:
+    found = list(fakes(load_rules(), SEED, per_kind=16))
+    clean = [(fake, sanitiser().scrub_value(fake.value)[0]) for fake in found]
+    missed = [f"{fake.kind} in {fake.carrier}" for fake, value in clean if survives(fake, value)]
+    harmed = [f"{fake.kind} in {fake.carrier}" for fake, value in clean if not survives(fake, value) and not kept(fake, value)]
+    assert len({fake.kind for fake, _ in clean}) >= 150 and len({fake.carrier for fake, _ in clean}) >= 1000
+    assert len(missed) <= 0.01 * len(found), missed
+    assert len(harmed) <= 0.01 * len(found), harmed
+    assert all(sanitiser().scrub_value(value)[0] == value for _, value in clean)
+
+
+def test_harmless_look_alikes_come_back_as_the_same_object() -> None:
+    values = list(harmless(SEED))
+    changed = [value for value in values if sanitiser().scrub_value(value)[0] is not value]
+    assert len(values) >= 600
+    assert len(changed) <= 0.005 * len(values), changed
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("mysql -u root -p{human} app", "mysql -u root -p[redacted:mysql-password] app"),
+        ("curl -su ann:{human} https://example.org", "curl -su ann:[redacted:curl-user] https://example.org"),
+        ("postgres://app:{human}@db:5432/main", "postgres://app:[redacted:url-password]@db:5432/main"),
+        ("Authorization: Digest username=\"ann\", response=\"{hex:32}\"", "Authorization: Digest [redacted:authorization]"),
+        ("Cookie: sid={hex:32}; theme=dark", "Cookie: sid=[redacted:cookie]; theme=dark"),
+        ("+  password: {human}  # production", "+  password: [redacted:password]  # production"),
+        ("export GITHUB_TOKEN=ghp_{alnum:36} && make", "export GITHUB_TOKEN=[redacted:github-token] && make"),
+        ('{"a": "{\\"password\\": \\"{human}\\", \\"host\\": \\"db\\"}"}', '{"a": "{\\"password\\": \\"[redacted:password]\\", \\"host\\": \\"db\\"}"}'),
+        ("next=%3Fpassword%3D{alnum:12}4Kq%26page%3D2", "next=%3Fpassword%3D[redacted:password]%26page%3D2"),
+        ("use ghp_{alnum:18}\n  {alnum:17}7\n\nnext", "use [redacted:github-token]\n\nnext"),
+        ("<password>{human}</password><host>db</host>", "<password>[redacted:password]</password><host>db</host>"),
+        ("-----BEGIN RSA PRIVATE KEY-----\n{b64:64}\n{b64:20}... (cut)", "[redacted:private-key]... (cut)"),
+    ],
+)  # fmt: skip
+def test_only_the_secret_is_cut(text: str, clean: str) -> None:
+    assert cut(assemble(text, random.Random(SEED))) == clean
+
+
+@pytest.mark.parametrize(
+    ("value", "clean"),
+    [
+        ({"apiKey": "S", "max_tokens": 4096}, {"apiKey": "M", "max_tokens": 4096}),
+        ({"env": [{"name": "API_KEY", "value": "S"}, {"name": "HOST", "value": "db"}]}, {"env": [{"name": "API_KEY", "value": "M"}, {"name": "HOST", "value": "db"}]}),
+        ({"headers": [["X-Api-Key", "S"], ["Accept", "*/*"]]}, {"headers": [["X-Api-Key", "M"], ["Accept", "*/*"]]}),
+        ({"args": ["deploy", "--api-key", "S", "--host", "db"]}, {"args": ["deploy", "--api-key", "M", "--host", "db"]}),
+        ({"API_KEY": ["S"]}, {"API_KEY": ["M"]}),
+        ({"api-key": {"value": "S", "type": "plain"}}, {"api-key": {"value": "M", "type": "plain"}}),
+        (("api_key: S",), ("api_key: M",)),
+    ],
+)  # fmt: skip
+def test_the_shape_of_a_value_tells_its_secrets_and_stays(value: Any, clean: Any) -> None:
+    secret = assemble("{hex:32}", random.Random(SEED))
+    assert sanitiser().scrub_value(_with(value, "S", secret)) == (_with(clean, "M", "[redacted:api-key]"), ("api-key",))
+
+
+def _with(value: Any, placeholder: str, text: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(placeholder, text) if value == placeholder or value.endswith(f" {placeholder}") else value
+    if isinstance(value, dict):
+        return {key: _with(item, placeholder, text) for key, item in value.items()}
+    return type(value)(_with(item, placeholder, text) for item in value) if isinstance(value, list | tuple) else value
+
+
+def test_form_fields_and_arguments_are_read_with_their_labels() -> None:
+    assert sanitiser().scrub_value({"selector": "#password", "text": "correct"})[0] == {"selector": "#password", "text": "[redacted:password]"}
+    assert sanitiser().scrub_value(["mysql", "-u", "root", "-pS3cret!"])[0] == ["mysql", "-u", "root", "-p[redacted:mysql-password]"]
+    assert sanitiser().scrub_value({"kty": "EC", "d": "aB3" * 15, "x": "aB3" * 15})[0] == {"kty": "EC", "d": "[redacted:secret]", "x": "aB3" * 15}
+
+
+def test_a_secret_in_a_key_goes_too() -> None:
+    token = assemble("ghp_{alnum:36}", random.Random(SEED))
+    assert sanitiser().scrub_value({token: 1}) == ({"[redacted:github-token]": 1}, ("github-token",))
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("/home/ann/src/app.py", "~/src/app.py"),
+        ("cd /Users/ann.b && ls", "cd ~ && ls"),
+        ("C:\\Users\\ann\\app.py", "~/app.py"),
+        ("C:/Users/Ann/app.py", "~/app.py"),
+        ("/mnt/c/Users/ann/x", "~/x"),
+        ("file:///home/ann/x", "file://~/x"),
+        ("Ann <ann.b+c@mail.example.org>", "Ann <@mail.example.org>"),
+        ("/root/x /home/runner/work /Users/Shared/x", "/root/x /home/runner/work /Users/Shared/x"),
+        ("git@github.com:o/r.git lodash@4.17.21 icon@2x.png https://example.org/home/page x@self.weight", None),
+        ("src/home/page.tsx ./home/ann $HOME/x ~/x", None),
+    ],
+)  # fmt: skip
+def test_personal_data_is_masked_unless_kept(text: str, clean: str | None) -> None:
+    assert cut(text, "mask") == (text if clean is None else clean)
+    assert cut(json.dumps({"p": text}), "mask") == json.dumps({"p": text if clean is None else clean}).replace("~//", "~/")
+    assert cut(text, "keep") is text
+    assert sanitiser("mask").scrub_value({"p": text, "n": 1})[0] == {"p": text if clean is None else clean, "n": 1}
+
+
+def test_account_ids_are_masked_by_their_documented_keys() -> None:
+    attributes = {"user.id": "ab12", "user.email": "ann@example.org", "session.id": "s-1", "organization.id": "o-1", "user.account_uuid": ""}
+    clean, rules = sanitiser("mask").scrub_value(attributes)
+    assert clean == {
+        "user.id": "[redacted:account-id]",
+        "user.email": "[redacted:account-id]",
+        "session.id": "s-1",
+        "organization.id": "[redacted:account-id]",
+        "user.account_uuid": "",
+    }
+    assert set(rules) == {"account-id"} or set(rules) == {"account-id", "email"}
+    assert sanitiser("keep").scrub_value(attributes)[0] is attributes
+
+
+def test_with_a_key_the_same_secret_has_the_same_fingerprint() -> None:
+    keyed = sanitiser("keep", b"key")
+    one, _ = keyed.scrub("password=hunter2x")
+    assert one.startswith("password=[redacted:password:") and len(one) == len("password=[redacted:password:01234567]")
+    assert keyed.scrub_value({"password": "hunter2x"})[0] == {"password": one.removeprefix("password=")}
+    assert keyed.scrub("password=hunter3x")[0] != one
+    assert keyed.scrub(one)[0] is one
+
+
+def test_a_clean_report_is_the_same_object_and_a_dirty_one_keeps_its_fields() -> None:
+    clean = {"time_ns": 1, "tool": "read_file", "params": {"path": "src/app.py"}, "session": "5f" * 16, "mistake": True}
+    assert sanitiser("mask").scrub_report(clean)[0] is clean
+    dirty = {**clean, "message": "password=hunter2x", "params": {"path": "/home/ann/x", "token": "5f" * 16}, "attributes": '{"secret": "a1b2c3d4e5f6"}'}
+    assert sanitiser("mask").scrub_report(dirty) == (
+        {
+            **clean,
+            "message": "password=[redacted:password]",
+            "params": {"path": "~/x", "token": "[redacted:token]"},
+            "attributes": '{"secret": "[redacted:secret]"}',
+        },
+        ("home", "token", "password", "secret"),
+    ) or set(sanitiser("mask").scrub_report(dirty)[1]) == {"home", "token", "password", "secret"}
+
+
+def test_session_and_call_ids_stay() -> None:
+    report = {"session": assemble("{uuid}", random.Random(1)), "call_id": "call_" + "aB3" * 8, "trace_id": "5f" * 16, "message": "password=hunter2x"}
+    clean, _ = sanitiser("mask").scrub_report(report)
+    assert {**clean, "message": ""} == {**report, "message": ""}
+
+
+def test_what_is_too_long_is_cut_before_it_is_read_and_says_so() -> None:
+    secret = "ghp_" + "aB3d" * 9
+    clean, rules = sanitiser().scrub("a b " * 30_000 + secret)
+    assert clean.endswith(f"[redacted:oversize:{120_000 + len(secret)}]") and len(clean.encode()) <= LIMIT and "oversize" in rules
+    assert sanitiser().scrub(clean)[0] == clean
+    unbroken, _ = sanitiser().scrub("x" * (LIMIT - 30) + secret)
+    assert "ghp_" not in unbroken
+
+
+def test_what_cannot_be_sanitised_is_dropped_and_counted() -> None:
+    deep: Any = "password=hunter2x"
+    for _ in range(5000):
+        deep = [deep]
+    own = Sanitiser(load_rules(), personal="keep")
+    assert own.scrub_value(deep) == (FAILED, ("failed",))
+    clean, rules = own.scrub_report({"params": deep, "tool": "x", "error_class": "UnknownError"})
+    assert clean == {"params": FAILED, "tool": "x", "error_class": "UnknownError"} and rules == ("failed",)
+    assert own.failures == 2
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+_secretish = st.lists(
+    st.sampled_from(
+        [*"\"'`\\:=@/,;&|<>{}[]()$%#!-_.\n\t 0aZ", "password", "token=", "api_key", "ghp_", "aB3d" * 9, "hunter2!", "Bearer ", "://", "user:", "[redacted:", "[redacted:token]",
+         "curl -u ", "mysql -p", "%3D", "\\n", '\\"', "\\u0070", "\u200b", "-----BEGIN PRIVATE KEY-----", "Cookie: ", "eyJ", "/home/ann/", "ann@example.org", "password: |\n  "]
+    ),
+    max_size=14,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(st.text(), _secretish))
+def test_any_text_is_sanitised_and_stays_so(text: str) -> None:
+    clean, rules = sanitiser("mask").scrub(text)
+    assert "failed" not in rules
+    assert sanitiser("mask").scrub(clean) == (clean, ())
+    assert bool(rules) == (clean != text)
+    assert rules or clean is text
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(_json, st.recursive(_secretish, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_secretish, inner, max_size=3), max_leaves=8)))
+def test_any_value_keeps_its_shape_and_stays_sanitised(value: Any) -> None:
+    clean, rules = sanitiser("mask").scrub_value(value)
+    assert "failed" not in rules
+    assert _shape(clean) == _shape(value)
+    assert sanitiser("mask").scrub_value(clean)[0] == clean
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [_shape(item) for item in value.values()]
+    return [_shape(item) for item in value] if isinstance(value, list) else None
+
+
+@pytest.mark.parametrize("text", ["\ud800 password=hunter2x", "\udfff", "\x00password=hunter2x\x00", "é" * 40_000])
+def test_odd_characters_are_no_way_past(text: str) -> None:
+    clean, rules = sanitiser().scrub(text)
+    assert "hunter2x" not in clean and "failed" not in rules
+    assert "hunter2x" not in str(sanitiser().scrub_value({"a": [text]})[0])
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["password=abc1 token: x9 ", "password", "eyJ", "://u:", "curl curl -u ", "-----BEGIN PRIVATE KEY-----", "a1B2c3D4+/", '\\"password\\":', "%70%61", "<password", "\\\\\\", "AKIA", "[redacted:", "key key ", "/home/", "a@b."],
+)  # fmt: skip
+def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
+    def seconds(size: int) -> float:
+        text = piece * (size // len(piece))
+        times = []
+        for _ in range(3):
+            began = time.process_time()
+            sanitiser("mask").scrub(text)
+            times.append(time.process_time() - began)
+        return min(times)
+
+    assert seconds(60_000) <= 6 * max(seconds(15_000), 0.002)
+
+
+def test_filter_keeps_lines_values_and_order() -> None:
+    lines = ['{"password": "hunter2x", "n": 1}\n', "not json password=hunter2x\n", "[1, 2.5, null]", '"x"']
+    assert list(filter_lines(lines, sanitiser())) == ['{"password":"[redacted:password]","n":1}', "not json password=[redacted:password]", "[1,2.5,null]", '"x"']
+
+
+def test_check_tells_where_and_why_and_never_what() -> None:
+    cuts = list(check_lines(["ok\n", "é password=hunter2x and mysql -u a -phunter3x b\n"], sanitiser()))
+    assert [(c.line, c.column, c.rule, c.length) for c in cuts] == [(2, 12, "password", 8), (2, 38, "mysql-password", 8)]
+    assert "hunter" not in repr(cuts)
