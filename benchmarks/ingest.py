@@ -23,13 +23,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from collector.classify import load_taxonomy
-from collector.correlate import Batch, Correlator
-from collector.otlp import JSON, PROTOBUF
+from collector.classify.classify import load_taxonomy
+from collector.decode.otlp import JSON, PROTOBUF
 from collector.pipeline import Pipeline
+from collector.recognise.sources import load_sources
 from collector.sanitise import Sanitiser, load_rules
-from collector.sources import load_sources
-from collector.store import Store
+from collector.store.correlate import Batch, Correlator
+from collector.store.store import Store
 from collector.tables import schemas
 
 GROUP = 10  # requests in one transaction, as under load

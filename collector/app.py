@@ -24,21 +24,21 @@ from collector.alerts.engine import Engine
 from collector.alerts.notify import send
 from collector.alerts.routes import alert_routes
 from collector.alerts.rulefile import RuleBook
-from collector.api import api_routes, exception_handlers, guard_query
-from collector.classify import load_taxonomy
+from collector.classify.classify import load_taxonomy
 from collector.health import health, health_routes
-from collector.intake import Intake
-from collector.measures import measure
 from collector.pipeline import Pipeline
-from collector.receive_grpc import grpc_server
-from collector.receive_http import ingest_routes
+from collector.query.api import api_routes, exception_handlers, guard_query
+from collector.query.measures import measure
+from collector.receive.grpc import grpc_server
+from collector.receive.http import ingest_routes
+from collector.receive.intake import Intake
+from collector.recognise.sources import load_sources
 from collector.sanitise import Sanitiser, load_rules
 from collector.settings import LOOPBACK, Address, Settings
-from collector.sources import load_sources
-from collector.store import Store, StoreError, path_of
+from collector.store.store import Store, StoreError, path_of
+from collector.store.writer import Writer
 from collector.tables import schemas
 from collector.telemetry import Scrub, configure_logging
-from collector.writer import Writer
 
 DRAIN_S = 8  # after SIGTERM, how long requests that are being taken may finish
 

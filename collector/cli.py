@@ -54,7 +54,7 @@ def _settings(**flags: str | None) -> Settings:
 @app.command
 def up() -> int:
     """Start the collector and the dashboard; end both with Ctrl-C."""
-    from collector.up import up
+    from collector.commands.up import up
 
     return up(_settings())
 
@@ -70,7 +70,7 @@ def collector(
     """Receive, store, answer questions and send alerts."""
     settings = _settings(http=http, grpc=grpc, store=store, rules=rules)
     from collector.app import run
-    from collector.store import StoreError
+    from collector.store.store import StoreError
 
     try:
         return run(settings)
@@ -105,7 +105,7 @@ def replay(
 ) -> int:
     """Send recorded requests again."""
     settings = _settings(collector_url=to)
-    from collector.replay import replay
+    from collector.commands.replay import replay
 
     sent = replay(paths, settings.collector_url, token=next(iter(settings.ingest_tokens), ""), now=now)
     print(sent)
@@ -121,7 +121,7 @@ def demo(
 ) -> int:
     """Send what a few lifelike agents do in a day, through the OpenTelemetry SDK."""
     settings = _settings(collector_url=to)
-    from collector.demo import demo
+    from collector.commands.demo import demo
 
     print(demo(settings.collector_url, sessions, seed, token=next(iter(settings.ingest_tokens), "")))
     return 0
@@ -130,7 +130,7 @@ def demo(
 @app.command
 def doctor() -> int:
     """Say what is wrong with this set-up, and what to do about it."""
-    from collector.doctor import examine
+    from collector.commands.doctor import examine
 
     findings = list(examine(os.environ))
     print("\n".join(map(str, findings)))
@@ -149,7 +149,7 @@ def export(
 ) -> int:
     """Write events to a file."""
     settings = _settings()
-    from collector.export import export
+    from collector.commands.export import export
 
     path = output or Path(f"events.{format}")
     rows = export(settings.collector_url, path, format, [*where, f"from={since}", f"to={until}"], settings.query_token)

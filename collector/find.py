@@ -69,7 +69,7 @@ class Finder:
         self._scratch = hyperscan.Scratch(self._database)
 
     def spans(self, text: bytes, *, hiding: bool = True) -> list[Span]:
-        """What has to be cut from `text`, in order and without overlaps; with `hiding`, base64 and broken tokens too."""
+        """What has to be cut from `text`, in order, without overlaps; with `hiding`, base64 and broken tokens too."""
         found = list(self._read(text, hiding))
         views: list[View] = []
         while len(views) < _DEPTH and _ESCAPED.search(text if not views else views[-1].text):
@@ -116,7 +116,7 @@ class Finder:
         return found
 
     def _across(self, text: bytes) -> Iterator[Span]:
-        """Tokens that a line break or a string concatenation goes through: only whole ones, only what belongs to them."""
+        """Tokens that a line break or a string concatenation goes through: whole ones, and only what is theirs."""
         view = joined(text)
         if view is None:
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import hyperscan
@@ -40,7 +41,7 @@ _LABEL = r"(?:name|key|id|field|label|header|variable|parameter|selector|element
 _KEYED = (
     rf"(?i)KEY(?:{'|'.join(_AFTER_ANY_KEY)})",
     r"(?i)(?:--?|[?&;](?:amp;)?)[\w.-]*KEY(?:=|\s+|\\*[\"'],\s*\\*[\"'])\\*[\"']?[^\s\"'`\\$<{]{3}",  # a flag, a query
-    r"(?i)(?:(?:ANYWHERE)[\w-]*|(?:WHOLE))\\*[\"']\s*(?:,\s*\\*[\"']|\}|\{|:\s*[\[{])",  # a pair; a list or map under a key
+    r"(?i)(?:(?:ANYWHERE)[\w-]*|(?:WHOLE))\\*[\"']\s*(?:,\s*\\*[\"']|\}|\{|:\s*[\[{])",  # a pair; a list, a map
     rf"(?i)\\*\"{_LABEL}\\*\"\s*:\s*\\*\"[^\"\\]*KEY\\*\"",
     r"(?:PASS|PWD|SECRET|TOKEN|K[E]Y|AUTH|CRED|COOKIE)[A-Z0-9_]*=[^\s\"'$<{,;)]{4}",
     r"(?i)(?:pass|pwd|pw|otp|code)[\w.-]*[^\w\s]+\s?[^\w\s]*[0-9]{4}",
@@ -79,8 +80,9 @@ class Gate:
         keywords = [word for rule in rules if rule.family in ("token", "structure") for word in rule.keywords]
         signs = [(rule, _certain(rule)) for rule in rules if rule.pattern]
         patterns = [_LEADING_CLASSES.sub("", shortest(rule.pattern)) for rule, certain in signs if not certain]
-        keyed = (pattern.replace("KEY", key).replace("ANYWHERE", anywhere).replace("WHOLE", whole) for pattern in _KEYED)
-        patterns += [*keyed, *_UNREADABLE]
+        words = (("KEY", key), ("ANYWHERE", anywhere), ("WHOLE", whole))
+        patterns += [reduce(lambda made, word: made.replace(*word), words, pattern) for pattern in _KEYED]
+        patterns += _UNREADABLE
         self._hiding = len(patterns)
         literals = {word for rule, certain in signs if certain for word in rule.keywords}
         codes = {code for word in (*keywords, *_HIDDEN) for code in in_base64(word)}

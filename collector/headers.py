@@ -1,4 +1,4 @@
-"""Headers that need a reader of their own: `Authorization`, whose scheme stays, and cookies, whose harmless values stay."""
+"""Headers with a reader of their own: `Authorization`, whose scheme stays, and cookies, whose harmless values stay."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collector.plausible import CHECKS, placeholder
 from collector.redactions import Rule
 
 _SCHEMES = (
-    "bearer|basic|token|digest|apikey|api-key|bot|ssws|geniekey|negotiate|ntlm|splunk|key|oauth|hawk|aws4-hmac-sha256|jwt|client|signature|"
-    "x-api-key|sharedaccesssignature|sso-key|discogs|pvetoken|user|private|zoho-oauthtoken|klaviyo-api-key|deepl-auth-key|mac|dpop|vapid|"
-    "gnap|scram-sha-256"
+    "bearer|basic|token|digest|apikey|api-key|bot|ssws|geniekey|negotiate|ntlm|splunk|key|oauth|hawk|aws4-hmac-sha256|jwt"
+    "|client|signature|x-api-key|sharedaccesssignature|sso-key|discogs|pvetoken|user|private|zoho-oauthtoken"
+    "|klaviyo-api-key|deepl-auth-key|mac|dpop|vapid|gnap|scram-sha-256"
 )
 _SCHEME = re.compile(rf"(?i)(?:{_SCHEMES})(?:\s|%20|\+|=)+".encode())
 _QUOTED = r"\\{0,15}\"[^\"\\\r\n]*\\{0,15}\""
@@ -21,8 +21,12 @@ _PARAMETERS = re.compile(
 )
 _COOKIE = re.compile(rb"(?P<name>[\w.$!*+^~%-]+)\s?=\s?(?P<value>[^\s;,\"'\\&]+)")
 _COOKIE_LINE = re.compile(rb"[^\r\n\"'\\]*")
-_TELLING_COOKIE = re.compile(rb"(?i)sess|sid\b|token|auth|csrf|xsrf|jwt|login|remember|secret|key|user|\bcf_|__secure|__host")
-_COOKIE_ATTRIBUTE = re.compile(rb"(?i)path|domain|expires|max-age|samesite|priority|version|theme|lang|locale|tz|timezone")
+_TELLING_COOKIE = re.compile(
+    rb"(?i)sess|sid\b|token|auth|csrf|xsrf|jwt|login|remember|secret|key|user|\bcf_|__secure|__host"
+)
+_COOKIE_ATTRIBUTE = re.compile(
+    rb"(?i)path|domain|expires|max-age|samesite|priority|version|theme|lang|locale|tz|timezone"
+)
 
 
 def header_secrets(text: bytes, at: int, rule: Rule) -> Iterator[Span]:

@@ -14,8 +14,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from collector import telemetry
 from collector.errors import Unavailable
-from collector.store import SCHEMA_VERSION, Store
-from collector.writer import Writer
+from collector.store.store import SCHEMA_VERSION, Store
+from collector.store.writer import Writer
 
 
 @get("/healthz", sync_to_thread=False, summary="Liveness")

@@ -35,20 +35,23 @@ def _pattern(text: str) -> re.Pattern[bytes]:
 _AFTER_KEY = _pattern(
     rf"""[\w\-]{{0,40}}+ (?:\.[\w\-]{{1,40}}+){{0,3}}+ (?P<rest>) (?:
       (?P<pair> {_Q} \s{{0,4}},?\s{{0,8}}
-        (?: (?:{_Q})?\w{{1,16}}(?:{_Q})?\s{{0,2}}[:=]\s{{0,2}}(?:{_Q})?[\w\ ./-]{{0,40}}(?:{_Q})?\s{{0,4}},?\s{{0,8}} ){{0,3}}?
+        (?: (?:{_Q})?\w{{1,16}}(?:{_Q})?\s{{0,2}}[:=]\s{{0,2}}(?:{_Q})?[\w\ ./-]{{0,40}}(?:{_Q})?\s{{0,4}},?\s{{0,8}}
+        ){{0,3}}?
         (?:{_Q})?{_VALUE}(?:{_Q})?\s{{0,4}}[:=]\s{{0,4}} )
-    | (?P<block> {_Q}\s{{0,3}}\{{ (?:\s{{1,40}}(?!default)[\w-]{{1,20}}\s{{0,8}}=\s{{0,3}}[^\r\n{{}}]{{1,80}}){{0,4}}
+    | (?P<block> {_Q}\s{{0,3}}\{{
+        (?:\s{{1,40}}(?!default)[\w-]{{1,20}}\s{{0,8}}=\s{{0,3}}[^\r\n{{}}]{{1,80}}){{0,4}}
         \s{{1,40}}default\s{{0,8}}=\s{{0,3}} )
     | (?P<yaml> \s{{0,8}}\r?\n[\ ]{{0,24}}(?:value|val|text|content)\s{{0,2}}:[\ ]{{1,4}} )
     | (?P<assign> (?:\\{{0,15}}[\"'`*]{{1,2}})?(?:\[\d{{0,6}}\])?\s{{0,3}}\]?\)?\s{{0,24}}[?!]?
-        (?: :\s{{0,3}}&?[A-Za-z_][\w<>\[\]|'?.&\ ]{{0,30}}?\s{{0,3}}=(?=\s{{0,3}}[bBfFrRuU]?{_Q})   # typed: `: str = "…"`
-          | \s(?:string|[a-zA-Z]\w{{2,12}}\(\d{{1,4}}\))\s{{0,3}}:?=                                  # `string =`, `varchar(50) =`
+        (?: :\s{{0,3}}&?[A-Za-z_][\w<>\[\]|'?.&\ ]{{0,30}}?\s{{0,3}}=(?=\s{{0,3}}[bBfFrRuU]?{_Q})  # `: str = "x"`
+          | \s(?:string|[a-zA-Z]\w{{2,12}}\(\d{{1,4}}\))\s{{0,3}}:?=  # `string =`, `varchar(50) =`
           | :=|=>|->|[=!]==?|=|:|\|\|=|\?= ) (?!=)\s{{0,40}} )
     | (?P<comma> {_Q}\s{{0,3}},\s{{0,40}} )
     | (?P<call> \(\s{{0,8}} )
     | (?P<fallback> (?:\\{{0,15}}[\"'])?[\])]{{0,2}}\s{{1,3}}(?:\|\||\?\?|or|\?:)\s{{1,3}} )
     | (?P<table> [\"'`*]{{0,2}}\s{{0,24}}\|\s{{0,24}} )
-    | (?P<prose> [\"'`*]{{0,2}}\s{{1,4}}(?:(?:{_SAID}|for\ (?:the\ )?[\w@.\-]{{2,40}}):?\s{{1,3}}){{1,4}}:?\s{{0,3}} )
+    | (?P<prose> [\"'`*]{{0,2}}\s{{1,4}}
+        (?:(?:{_SAID}|for\ (?:the\ )?[\w@.\-]{{2,40}}):?\s{{1,3}}){{1,4}}:?\s{{0,3}} )
     | (?P<space> [\ \t]{{1,24}} )
     )"""
 )
@@ -60,17 +63,22 @@ _IN_TAG = re.compile(rb"<[^<>]*\Z|<(?:name|key)>\Z")
 _HEADER = _pattern(r"[\w\-]{0,20}+(?P<rest>)(?:\\{0,15}[\"'])?\s{0,3}(?:=>|(?P<colon>:)|[=,])\s{0,3}")
 _WORD_BEFORE = re.compile(rb"[A-Za-z]{2,12} \Z")
 _KEY_REST = re.compile(rb"[\w.\-]{0,40}")
-_LABEL = _pattern(rf"(?i)(?:\b|_){_LABELS}\\{{0,15}}[\"']?\s{{0,3}}[:=]\s{{0,3}}\\{{0,15}}[\"']?[\#.\[\w=*^$\ ,:()-]{{0,40}}\\{{0,15}}[\"']?\Z")
+_LABEL = _pattern(
+    rf"""(?i)(?:\b|_){_LABELS} \\{{0,15}}[\"']?\s{{0,3}}[:=]\s{{0,3}}\\{{0,15}}[\"']?
+    [\#.\[\w=*^$\ ,:()-]{{0,40}} \\{{0,15}}[\"']?\Z"""
+)
 _LABEL_BEFORE = _pattern(rf"(?i)[\"']{_LABELS}\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']\Z")
 _VALUE_BEFORE = _pattern(
-    rf"""(?i)[\"'](?:value|val|v|text|content)\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"'](?P<value>[^\"'\\\r\n]{{1,400}})
+    rf"""(?i)[\"'](?:value|val|v|text|content)\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']
+    (?P<value>[^\"'\\\r\n]{{1,400}})
     \\{{0,15}}[\"']\s{{0,8}},\s{{0,40}}\\{{0,15}}[\"']{_LABELS}\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']\Z"""
 )
 # Wrappers that carry a literal, YAML anchors and tags, string prefixes; then the quote.
 _OPEN = _pattern(
-    rf"""(?:(?:String::from|Some|Ok|Buffer\.from|(?:pydantic\.)?SecretStr|Secret|SecretString(?:::new)?|String|str|bytes|(?:base64\.)?b64decode
-        |atob|Password|Token|Zeroizing::new|new\s\w{{1,30}}|std::string|encodeURIComponent|default|cast)\(\s{{0,3}})?
-    (?:&[\w-]{{1,20}}\s | !{{1,2}}\w{{1,12}}\s | [bBrRuUfFlLN@$]{{1,2}}(?={_Q}))? (?P<quote>\\{{0,15}}(?:\"\"\"|'''|[\"'`]))"""
+    rf"""(?:(?:String::from|Some|Ok|Buffer\.from|(?:pydantic\.)?SecretStr|Secret|SecretString(?:::new)?|String|str|bytes
+        |(?:base64\.)?b64decode|atob|Password|Token|Zeroizing::new|new\s\w{{1,30}}|std::string|encodeURIComponent|default|cast)\(\s{{0,3}})?
+    (?:&[\w-]{{1,20}}\s | !{{1,2}}\w{{1,12}}\s | [bBrRuUfFlLN@$]{{1,2}}(?={_Q}))?
+    (?P<quote>\\{{0,15}}(?:\"\"\"|'''|[\"'`]))"""
 )
 _BLOCK = re.compile(rb"[|>][-+]?\d?[ ]*\r?\n[ ]+")
 # A bare word: a comma or ampersand ends it only where another pair or a space follows.
@@ -82,7 +90,8 @@ _LINE_WORD = _pattern(
     r"(?: [^\s\"\\`,;&] | [,;&](?!amp;|[\w.%\-]{1,40}\s{0,3}[=:]|\s|$) | \\(?=[^\s\"'nrtu\\/]) ){1,4096}+"
 )
 _LINE_START = _pattern(
-    r"""(?:^|[\r\n\"]|\\n|\\r)[\ \t+>|\#;-]{0,24}(?:\d{1,5}[:|\t\ ]\s{0,4})?(?:export|set|setx|ENV|ARG|declare\s-x|-\s|\$env:)?\s{0,8}\Z"""
+    r"""(?:^|[\r\n\"]|\\n|\\r)[\ \t+>|\#;-]{0,24}(?:\d{1,5}[:|\t\ ]\s{0,4})?
+    (?:export|set|setx|ENV|ARG|declare\s-x|-\s|\$env:)?\s{0,8}\Z"""
 )
 _NAME = re.compile(rb"[A-Za-z_][\w.:>-]*")
 _NAME_OR_CALL = re.compile(rb"[A-Za-z_][\w.]*(?:,?|[\[(].*)")
@@ -124,6 +133,12 @@ class _Place:
         return b"-" in (self.text[self.key : self.key + 1], self.text[self.key - 1 : self.key])
 
     @property
+    def starts_a_line(self) -> bool:
+        """Is it a line of .env, INI or YAML?"""
+        quoted = self.between[:1] in (b"\\", b'"', b"'")
+        return not quoted and bool(_LINE_START.search(self.text, max(0, self.key - 48), self.key))
+
+    @property
     def check(self) -> str:
         return self.rule.check[0] if self.rule.check else "given"
 
@@ -132,7 +147,8 @@ def announced(text: bytes, hit: int, keys: Keys) -> Iterator[Span]:
     """The secrets announced by the telling word that ends at `hit`, but for those of headers."""
     window = text[max(0, hit - 80) : hit]
     start = hit - (len(window) - len(window.rstrip(_KEY_BYTES)))
-    if b"<" in window and (tag := _AFTER_TAG.match(text, hit, hit + 300)) and _IN_TAG.search(text, max(0, hit - 80), start):
+    tag = _AFTER_TAG.match(text, hit, hit + 300) if b"<" in window else None
+    if tag and _IN_TAG.search(text, max(0, hit - 80), start):
         yield from _element(text, start, tag, keys)
     if text[start - 1 : start] in (b'"', b"'") and _LABEL_BEFORE.search(text, max(0, start - 40), start):
         yield from _value_first(text, start, hit, keys)
@@ -256,7 +272,7 @@ def _bare(place: _Place) -> Iterator[Span]:
         return
     start = block.end() if block else place.after.end()
     tight = notation == "assign" and place.after["assign"].strip(b"\"'`]\\") in (b"=", b":", b": ")
-    line = notation == "assign" and place.between[:1] not in b"\\\"'" and bool(_LINE_START.search(text, max(0, place.key - 48), place.key))
+    line = notation == "assign" and place.starts_a_line
     end = _bare_end(text, start, line)
     value = text[start:end]
     if value[:1] == b"-" and (flag or notation == "space"):

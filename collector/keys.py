@@ -24,7 +24,8 @@ _HARMLESS = re.compile(
     | design_?tokens? | (?:page|next|continuation|cancellation|sync)_?token | public_?key | idempotency | secret_?name
     | key_?name | access_key_id$
     | passwordless | keyboard | monkey | secretary | password_?(?:hash|salt)_(?:algorithm|rounds)
-    | (?:by|com|encom|sur|tres|over|under|first|second|multi|single|render|shader|forward|backward|dry)_?pass(?![a-z])"""
+    | (?:by|com|encom|sur|tres|over|under|first|second|multi|single|render|shader|forward|backward|dry)
+      _?pass(?![a-z])"""
 )
 
 

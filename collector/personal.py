@@ -12,20 +12,24 @@ from collector.keyed import Span, closing
 from collector.plausible import MARK, WORDS, placeholder
 from collector.redactions import Rule
 
-_SYSTEM = re.compile(rf"(?i)(?:{'|'.join(map(re.escape, WORDS['shared_account']))}|x+|\.+|.*\.(?:html?|php|[tj]sx?|vue|py|css))".encode())
+_ACCOUNTS = "|".join(map(re.escape, WORDS["shared_account"]))
+_SYSTEM = re.compile(rf"(?i)(?:{_ACCOUNTS}|x+|\.+|.*\.(?:html?|php|[tj]sx?|vue|py|css))".encode())
 _USER = re.compile(rb"[A-Za-z0-9_\x80-\xff][\w.\x80-\xff-]{0,63}")
 # What may stand before /home or /Users: not a host or a longer path, but a quote, a drive, an escape, a colour, `-I`.
 _UNIX_BEFORE = re.compile(
     rb"(?:\A|[^\w.~/@%-]|//|\\[nrt]|(?:\A|[^\w])(?:/mnt)?/[a-z]|%3A|%2F%2F|%20|%3D|\x1b\[[0-9;]*m|[^\w]-[A-Za-z]{1,2})\Z"
 )
 _DRIVE = re.compile(rb"(?:/mnt)?/[a-z]\Z")
+_SLASH = r"(?:\\{1,16}|/|%5C)"
 _SEPARATOR = re.compile(rb"(?:/|\\{1,16}(?![nrt\"]))")
 _LOCAL = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._%+-"
 _DOMAIN = re.compile(
-    rb"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,6}(?:com|org|net|edu|gov|mil|io|dev|app|info|biz|name|cloud|email"
-    rb"|online|tech|site|local|test|example|invalid|internal|corp|[a-z]{2})(?![A-Za-z0-9_(-]|\.[A-Za-z])"
+    rb"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,6}"
+    rb"(?:com|org|net|edu|gov|mil|io|dev|app|info|biz|name|cloud|email|online|tech|site|local|test|example|invalid|internal|corp|[a-z]{2})(?![A-Za-z0-9_(-]|\.[A-Za-z])"
 )
-_NOT_A_COUNTRY = frozenset((b"js", b"ts", b"py", b"go", b"rs", b"md", b"sh", b"cs", b"vb", b"hs", b"kt", b"el", b"pl", b"rb", b"so"))
+_NOT_A_COUNTRY = frozenset(
+    (b"js", b"ts", b"py", b"go", b"rs", b"md", b"sh", b"cs", b"vb", b"hs", b"kt", b"el", b"pl", b"rb", b"so")
+)
 _ROLE = re.compile(rf"(?i)(?:{'|'.join(map(re.escape, WORDS['role_address']))}|.*\.(?:js|ts|py))".encode())
 _ESCAPES = re.compile(rb"(?:[.+-]|%[0-9A-F]{2})*")
 
@@ -40,7 +44,7 @@ class Personal:
         keys = "|".join(map(re.escape, self.account_rule.words))
         self.patterns = (
             r"/(?:home|Users)/[A-Za-z0-9_\x80-\xff]",
-            r"[A-Za-z](?::|%3A)(?:\\{1,16}|/|%5C)(?:Users|Documents and Settings)(?:\\{1,16}|/|%5C)[A-Za-z0-9_\x80-\xff]",
+            rf"[A-Za-z](?::|%3A){_SLASH}(?:Users|Documents and Settings){_SLASH}[A-Za-z0-9_\x80-\xff]",
             r"%2F(?:home|Users)%2F[A-Za-z0-9_]",
             r"[A-Za-z0-9_%+-]@[A-Za-z0-9]",
             rf"\"(?:{keys})\\*\"\s?:\s?\\*\"[^\"\\]",

@@ -15,15 +15,15 @@ from typing import Any
 
 import msgspec
 
-from collector import otlp
-from collector.batch import INTEGERS, TEXTS, Report
-from collector.classify import Taxonomy
-from collector.correlate import Batch, Recent, key64
-from collector.fingerprint import fingerprint, template
-from collector.recognise import Recognised, recognise
+from collector.classify.classify import Taxonomy
+from collector.classify.fingerprint import fingerprint, template
+from collector.classify.target import extract_target, target_from_params
+from collector.decode import otlp
+from collector.recognise.recognise import Recognised, recognise
+from collector.recognise.sources import Sources
 from collector.sanitise import Sanitiser
-from collector.sources import Sources
-from collector.target import extract_target, target_from_params
+from collector.store.batch import INTEGERS, TEXTS, Report
+from collector.store.correlate import Batch, Recent, key64
 
 EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock
 AHEAD_NS = 3_600_000_000_000

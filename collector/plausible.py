@@ -29,17 +29,19 @@ def _pattern(text: str) -> re.Pattern[bytes]:
 
 _PLACEHOLDER = _pattern(
     rf"""(?i)
-      <[^<>]*> | \[[^\[\]]*\] | \{{+[^{{}}]*\}}+ | \#\{{[^{{}}]*\}} | \$\{{[^{{}}]*\}}? | \$\{{\{{.*\}}\}} | \$\([^()]*\)?      # to be filled in
-    | \$\d+ | \$[a-z_][\w.:>-]* | \$env:\w+ | %[A-Z_]+% | %\([^()]*\)[sdr] | %[sdvrqx@] | @[A-Z_]+@ | @[a-z_]\w* | :[a-z_]+ | \?+
-    | __\w+__ | !{{1,2}}[a-z]+                                                                                          # YAML tags
-    | [x*.\-_\#0=~\s]+ | (?:\xe2\x80[\xa2\xa6]|\xe2\x97\x8f)+ | (?:x{{3,}}|\*{{2,}}|\.{{3,}})[\w-]{{0,4}}                       # masked
+      <[^<>]*> | \[[^\[\]]*\] | \{{+[^{{}}]*\}}+ | \#\{{[^{{}}]*\}} | \$\{{[^{{}}]*\}}? | \$\{{\{{.*\}}\}} | \$\([^()]*\)?
+    | \$\d+ | \$[a-z_][\w.:>-]* | \$env:\w+ | %[A-Z_]+% | %\([^()]*\)[sdr] | %[sdvrqx@]
+    | @[A-Z_]+@ | @[a-z_]\w* | :[a-z_]+ | \?+ | __\w+__ | !{{1,2}}[a-z]+
+      # masked
+    | [x*.\-_\#0=~\s]+ | (?:\xe2\x80[\xa2\xa6]|\xe2\x97\x8f)+ | (?:x{{3,}}|\*{{2,}}|\.{{3,}})[\w-]{{0,4}}
     | [\w-]{{0,8}}(?:\*{{3,}}|\.{{3,}}|x{{6,}}|\xe2\x80\xa6)[\w-]{{0,4}}
-    | (?:op|vault|ssm|secretsmanager|keyvault|arn|env|file|ref|gcpsm|awssm|azurekv|keychain|keyring|secret|secretref      # elsewhere
+      # kept elsewhere
+    | (?:op|vault|ssm|secretsmanager|keyvault|arn|env|file|ref|gcpsm|awssm|azurekv|keychain|keyring|secret|secretref
         |sops|bws|aws-sm|doppler|sha1|sha224|sha256|sha384|sha512|md5|blob|data):.*
-    | (?:process\.env|import\.meta|os\.environ|env|secrets|vars?|config|settings|self|this|local|data|module|steps|inputs
-        |github|params|props|state|ctx|req|request|args|options|opts|event|response|res|body|form|user|node|parsed)
-      [.\[][\w.\[\]"']*!?
-    | sha(?:1|256|384|512)-[\w+/=]+                                                                                     # integrity
+    | (?:process\.env|import\.meta|os\.environ|env|secrets|vars?|config|settings|self|this|local|data|module|steps
+        |inputs|github|params|props|state|ctx|req|request|args|options|opts|event|response|res|body|form|user|node
+        |parsed) [.\[][\w.\[\]"']*!?
+    | sha(?:1|256|384|512)-[\w+/=]+
     | {_any_of(WORDS["type"])}"""
 )
 _SAYS_PLACEHOLDER = _pattern(rf"(?i)(?>(?>{_any_of(WORDS['placeholder'])})s?[-_.\ /]*+)+\d?[.:?]*")
@@ -53,11 +55,13 @@ _PATH = _pattern(
     | (?:https?|file|ssh|git|s3|gs|wss?|ftp)://.* | [\w-]+(?:\.[\w-]+)+/.*"""
 )
 _SEGMENT = _pattern(
-    r"""[a-z][a-z_.@-]*\d{0,4} | (?:[A-Z][a-z]+)+ | [A-Z_]+ | \d{1,4} | [\w.-]+\.[a-z]{1,5} | [a-z0-9]+(?:[-_.][a-z0-9]+)+ | """
+    r"""[a-z][a-z_.@-]*\d{0,4} | (?:[A-Z][a-z]+)+ | [A-Z_]+ | \d{1,4} | [\w.-]+\.[a-z]{1,5}
+    | [a-z0-9]+(?:[-_.][a-z0-9]+)+ | """
 )
 _CODE = _pattern(
     r"""[\w.:>$-]*\w\(.* | [A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+ | [A-Za-z_]\w*\[.*
-    | [-!&*]?[\w.]+\s(?:\+|\|\||&&|\?\?|==|!=|=>|or|if)\s.* | (?:new|await|not|lambda|function|async|return|None|null|nil)\b.*"""
+    | [-!&*]?[\w.]+\s(?:\+|\|\||&&|\?\?|==|!=|=>|or|if)\s.*
+    | (?:new|await|not|lambda|function|async|return|None|null|nil)\b.*"""
 )
 _UUID = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HEX = re.compile(rb"[0-9a-fA-F]{16,}")

@@ -21,7 +21,10 @@ from collector.plausible import CHECKS
 from collector.tables import TableError, load_toml, schemas
 
 FAMILIES = ("token", "structure", "command", "keyed", "personal", "allow")
-READERS = ("", "word", "attached", "pair", "quoted", "cookie", "authorization", "pem", "pem-end", "lines", "lines-after")
+READERS = (
+    "",
+    *("word", "attached", "pair", "quoted", "cookie", "authorization", "pem", "pem-end", "lines", "lines-after"),
+)
 _ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _FIELDS: dict[str, type] = {
     "id": str,
@@ -80,7 +83,9 @@ def shortest(pattern: str) -> str:
 def word_pattern(word: str) -> str:
     """A telling word as a pattern over keys: `api key` takes apiKey, api_key, api-key, api.key; `a|b key` either."""
     parts = (part.split("|") for part in word.lstrip("=").split(" "))
-    return r"[_\-. ]?".join(re.escape(part[0]) if len(part) == 1 else f"(?:{'|'.join(map(re.escape, part))})" for part in parts)
+    return r"[_\-. ]?".join(
+        re.escape(part[0]) if len(part) == 1 else f"(?:{'|'.join(map(re.escape, part))})" for part in parts
+    )
 
 
 @lru_cache(maxsize=8)
@@ -94,7 +99,9 @@ def compile_patterns(patterns: tuple[str, ...], flags: tuple[int, ...]) -> hyper
 
 def _load(place: Path | Traversable, *, built_in: bool) -> list[Rule]:
     data = load_toml(place)
-    mistakes = [f"'{name}' is not known; known are [[rule]] and [allow]" for name in data if name not in ("rule", "allow")]
+    mistakes = [
+        f"'{name}' is not known; known are [[rule]] and [allow]" for name in data if name not in ("rule", "allow")
+    ]
     rules: list[Rule] = []
     for number, row in enumerate(data.get("rule", ()), 1):
         found = list(_mistakes(row, built_in))
@@ -104,11 +111,21 @@ def _load(place: Path | Traversable, *, built_in: bool) -> list[Rule]:
     doubled = sorted({rule.id for rule in rules if sum(other.id == rule.id for other in rules) > 1})
     mistakes += [f"rule {name!r}: field 'id': used more than once; every rule needs its own" for name in doubled]
     allow = data.get("allow", {})
-    if not isinstance(allow, dict) or any(not _strings(value) for value in allow.values()) or set(allow) - {"values", "keys"}:
+    if (
+        not isinstance(allow, dict)
+        or any(not _strings(value) for value in allow.values())
+        or set(allow) - {"values", "keys"}
+    ):
         mistakes.append("[allow]: give `values` and `keys`, each a list of strings")
     elif allow:
         rules.append(
-            Rule(f"allow-{place.name}", "never cut", "allow", words=tuple(allow.get("keys", ())), keywords=tuple(allow.get("values", ())))
+            Rule(
+                f"allow-{place.name}",
+                "never cut",
+                "allow",
+                words=tuple(allow.get("keys", ())),
+                keywords=tuple(allow.get("values", ())),
+            )
         )
     if mistakes:
         raise TableError(str(place), mistakes)

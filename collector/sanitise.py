@@ -166,7 +166,10 @@ class Sanitiser:
         for span in spans:
             if span.start < done:
                 continue
-            parts += (text[done : span.start], self._mark(span.rule, text[span.start : span.end]) if span.becomes is None else span.becomes)
+            parts += (
+                text[done : span.start],
+                self._mark(span.rule, text[span.start : span.end]) if span.becomes is None else span.becomes,
+            )
             done = span.end
             hits.append(span.rule.id)
         parts.append(text[done:])
@@ -175,11 +178,14 @@ class Sanitiser:
     def _mark(self, rule: Rule, secret: bytes) -> bytes:
         if self._key is None:
             return b"[redacted:%s]" % rule.id.encode()
-        return b"[redacted:%s:%s]" % (rule.id.encode(), hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:8].encode())
+        return b"[redacted:%s:%s]" % (
+            rule.id.encode(),
+            hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:8].encode(),
+        )
 
 
 def _shortened(text: bytes, length: int) -> bytes:
-    """At most LIMIT bytes with a mark that tells the original length; never cut inside a word, which may be a secret."""
+    """At most LIMIT bytes with a mark that tells the original length. Cut between words: half a secret hides well."""
     mark = b" [redacted:oversize:%d]" % length
     keep = text[: LIMIT - len(mark)]
     space = max(keep.rfind(blank, len(keep) - 4096) for blank in (b" ", b"\n", b"\t", b'"', b","))

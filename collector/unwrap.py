@@ -19,7 +19,9 @@ _ESCAPE = re.compile(
 )
 _ENTITIES = {b"quot": b'"', b"amp": b"&", b"apos": b"'", b"lt": b"<", b"gt": b">"}
 _BROKEN = re.compile(
-    rb"(?<=[A-Za-z0-9_+/=.-])(?:=?\\{0,2}\r?\n[ \t>|+*#]*|[\"'][ \t]*(?:\+|\.\.?|&|\\?\r?\n)?[ \t\r\n]*[\"'])(?=[A-Za-z0-9_+/=.-])"
+    rb"(?<=[A-Za-z0-9_+/=.-])"
+    rb"(?:=?\\{0,2}\r?\n[ \t>|+*#]*|[\"'][ \t]*(?:\+|\.\.?|&|\\?\r?\n)?[ \t\r\n]*[\"'])"
+    rb"(?=[A-Za-z0-9_+/=.-])"
 )
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{16,5600}={0,2}")
 _TEXT = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
@@ -82,7 +84,7 @@ def opened(text: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def in_base64(literal: str) -> set[str]:
-    """What `literal` looks like inside base64, at each of its three alignments: only the characters it decides alone."""
+    """What `literal` looks like inside base64, at its three alignments: the characters that it decides alone."""
     raw = literal.encode()
     found = set()
     for shift in range(3):

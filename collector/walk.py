@@ -5,6 +5,7 @@ Gives back the same object where nothing was cut, else a value of the same shape
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
@@ -16,15 +17,46 @@ from collector.plausible import MARK, keyed_secret
 from collector.redactions import Rule
 
 _LABELS = frozenset(
-    ("name", "key", "id", "field", "label", "header", "variable", "parameter", "selector", "element", "ref", "property", "target")
-    + ("placeholder", "k")
+    (
+        *(
+            "name",
+            "key",
+            "k",
+            "id",
+            "field",
+            "label",
+            "header",
+            "variable",
+            "parameter",
+            "property",
+            "selector",
+            "element",
+        ),
+        *("ref", "target", "placeholder"),
+    )
 )
 _VALUES = frozenset(
-    ("value", "val", "v", "text", "content", "data", "default", "fill", "stringvalue", "string_value", "plaintext", "plain_text")
-    + ("secretstring",)
+    (
+        *(
+            "value",
+            "val",
+            "v",
+            "text",
+            "content",
+            "data",
+            "default",
+            "fill",
+            "stringvalue",
+            "string_value",
+            "plaintext",
+        ),
+        *("plain_text", "secretstring"),
+    )
 )
+_FLAG = re.compile(r"--?(?P<name>[\w.-]+)=")
 _JWK = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
 _DEEPEST = 200
+_LONGEST_LABEL = 120
 
 
 class Walk:
@@ -55,7 +87,8 @@ class Walk:
             return self._list(value, rule, hits, depth + 1)
         if isinstance(value, bytes):
             return self._bytes(value, rule, hits)
-        if rule and rule.id == "password" and isinstance(value, int) and not isinstance(value, bool) and abs(value) > 999:
+        number = isinstance(value, int) and not isinstance(value, bool) and abs(value) > 999
+        if number and rule and rule.id == "password":
             return self._cut(rule, str(value), hits)
         return value
 
@@ -101,7 +134,8 @@ class Walk:
             name = self._scrub(key, hits) if isinstance(key, str) else key
             told = self._rule_for(name, rule, labelled, jwk) if isinstance(name, str) else None
             clean[name] = self._value(item, told, hits, depth)
-        same = len(clean) == len(value) and all(a is b and x is y for (a, x), (b, y) in zip(clean.items(), value.items(), strict=True))
+        pairs = zip(clean.items(), value.items(), strict=False)
+        same = len(clean) == len(value) and all(a is b and x is y for (a, x), (b, y) in pairs)
         return value if same else clean
 
     def _rule_for(self, key: str, inherited: Rule | None, labelled: Rule | None, jwk: bool) -> Rule | None:
@@ -122,7 +156,9 @@ class Walk:
     def _label(self, value: Mapping[object, object]) -> Rule | None:
         """The rule of `{"name": "API_KEY", "value": …}`, of `{"selector": "#password", "text": …}`."""
         for key, label in value.items():
-            if isinstance(key, str) and isinstance(label, str) and key.lower() in _LABELS and len(label) <= 120:
+            if not isinstance(key, str) or not isinstance(label, str) or len(label) > _LONGEST_LABEL:
+                continue
+            if key.lower() in _LABELS:
                 told = self._finder.keys.telling(label.strip("#.$- ")) or self._finder.keys.mentioned(label)
                 if told:
                     return told
@@ -138,12 +174,13 @@ class Walk:
 
     def _flag(self, item: object, hits: list[str]) -> str | None:
         """`--password=x` as an argument of its own, where the value may have blanks in it."""
-        if not isinstance(item, str) or item[:1] != "-" or "=" not in item:
+        flag = _FLAG.match(item) if isinstance(item, str) else None
+        rule = self._finder.keys.telling(flag["name"]) if flag else None
+        if flag is None or rule is None:
             return None
-        name, _, value = item.partition("=")
-        rule = self._finder.keys.telling(name.lstrip("-"))
-        clean = self._told(value, rule, hits) if rule else value
-        return None if clean is value else f"{name}={clean}"
+        value = flag.string[flag.end() :]
+        clean = self._told(value, rule, hits)
+        return None if clean is value else flag[0] + clean
 
     def _arguments(self, clean: list[object], hits: list[str]) -> list[object]:
         """`["--password", "x"]`, `["API_KEY", "x"]`, `["mysql", "-u", "root", "-px"]`."""

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from collector import plain
-from collector.batch import Report
-from collector.classify import load_taxonomy
-from collector.correlate import Batch, Correlator
+from collector.classify.classify import load_taxonomy
+from collector.decode import plain
 from collector.pipeline import Pipeline
+from collector.recognise.sources import load_sources
 from collector.sanitise import Sanitiser, load_rules
-from collector.sources import load_sources
-from collector.store import Store
+from collector.store.batch import Report
+from collector.store.correlate import Batch, Correlator
+from collector.store.store import Store
 from collector.tables import schemas
 
 NOW = 1_795_297_311_000_000_000  # 2026-11-21T21:41:51Z

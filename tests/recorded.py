@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from collector.correlate import Changes
-from collector.filters import SECOND
-from collector.store import Store
+from collector.query.filters import SECOND
+from collector.store.correlate import Changes
+from collector.store.store import Store
 
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE

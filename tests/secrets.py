@@ -32,7 +32,21 @@ _ALPHABETS = {
     "crypt": string.ascii_letters + string.digits + "./",
 }
 _PIECE = re.compile(r"\{(" + "|".join([*_ALPHABETS, "uuid", "human", "basic", "jwt"]) + r")(?::(\d+))?\}")
-_STEMS = ("Winter", "Tr0ub4dor", "sunshine", "Bl4ck", "kopfsalat", "Mango", "s3cr3t", "hunter", "dragon", "P4ssw0rt", "Zug", "letme1n", "qwerty")
+_STEMS = (
+    "Winter",
+    "Tr0ub4dor",
+    "sunshine",
+    "Bl4ck",
+    "kopfsalat",
+    "Mango",
+    "s3cr3t",
+    "hunter",
+    "dragon",
+    "P4ssw0rt",
+    "Zug",
+    "letme1n",
+    "qwerty",
+)
 
 
 class Fake(NamedTuple):
@@ -58,12 +72,24 @@ def _piece(kind: str, length: int, rng: random.Random) -> str:
     if kind == "basic":
         return base64.b64encode(f"ann:{human(rng)}x".encode()).decode()
     if kind == "jwt":
-        head = base64.urlsafe_b64encode(json.dumps({"alg": rng.choice(("HS256", "RS256")), "typ": "JWT"}).encode()).decode().rstrip("=")
-        body = base64.urlsafe_b64encode(json.dumps({"sub": str(rng.getrandbits(40)), "iat": rng.getrandbits(31)}).encode()).decode().rstrip("=")
+        head = (
+            base64.urlsafe_b64encode(json.dumps({"alg": rng.choice(("HS256", "RS256")), "typ": "JWT"}).encode())
+            .decode()
+            .rstrip("=")
+        )
+        body = (
+            base64.urlsafe_b64encode(json.dumps({"sub": str(rng.getrandbits(40)), "iat": rng.getrandbits(31)}).encode())
+            .decode()
+            .rstrip("=")
+        )
         return f"{head}.{body}.{_piece('b64url', 43, rng)}"
     while True:
         made = "".join(rng.choices(_ALPHABETS[kind], k=length))
-        if made[:1] not in "-_+/." and made[-1:] not in "-_+/." and (length < 20 or any(c.isdigit() for c in made) or kind == "alpha"):
+        if (
+            made[:1] not in "-_+/."
+            and made[-1:] not in "-_+/."
+            and (length < 20 or any(c.isdigit() for c in made) or kind == "alpha")
+        ):
             return made
 
 
@@ -75,7 +101,9 @@ def human(rng: random.Random) -> str:
             f"{stem}{rng.randrange(10, 9999)}{rng.choice('!#*')}",
             f"{stem}{rng.choice('!@#%^*-_+=.')}{rng.randrange(10, 999)}{rng.choice(_STEMS)}",
             f"{stem.title()}{rng.randrange(100, 9999)}",
-            rng.choice(string.ascii_letters) + "".join(rng.choices(string.ascii_letters + string.digits + "!@#%^*-_+=", k=13)) + "7a",
+            rng.choice(string.ascii_letters)
+            + "".join(rng.choices(string.ascii_letters + string.digits + "!@#%^*-_+=", k=13))
+            + "7a",
             "".join(rng.choices(string.ascii_letters + string.digits, k=12)) + "4Kq",
         )
     )
@@ -84,7 +112,18 @@ def human(rng: random.Random) -> str:
 def rich(rng: random.Random) -> str:
     """A password with blanks, brackets, separators and the like: only in places that quote."""
     base = human(rng)
-    return rng.choice((f"{base}&{base[:4]}", f"{base} {base[::-1]}", f"a,{base};b", f"({base})", f"{base}|{base[:5]}<3", f"/{base}/#1", f"${base}$", f"{base}@host:1"))
+    return rng.choice(
+        (
+            f"{base}&{base[:4]}",
+            f"{base} {base[::-1]}",
+            f"a,{base};b",
+            f"({base})",
+            f"{base}|{base[:5]}<3",
+            f"/{base}/#1",
+            f"${base}$",
+            f"{base}@host:1",
+        )
+    )
 
 
 _KEYS = {
@@ -136,12 +175,28 @@ https://V@example.org/a.git|error: invalid value 'V' (401 Unauthorized)|2025-01-
 
 
 def _lines(block: str) -> list[str]:
-    text = block.strip().replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace("\\x1b", "\x1b").replace('\\"', '\\"').replace("\0", "\\")
+    text = (
+        block.strip()
+        .replace("\\\\", "\0")
+        .replace("\\n", "\n")
+        .replace("\\t", "\t")
+        .replace("\\x1b", "\x1b")
+        .replace('\\"', '\\"')
+        .replace("\0", "\\")
+    )
     found: list[str] = []
     for line in re.split(r"\n(?=\S)", block.strip()):
         found += _split(line)
     del text
-    return [item.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace("\\x1b", "\x1b").replace("\0", "\\") for item in found if item]
+    return [
+        item.replace("\\\\", "\0")
+        .replace("\\n", "\n")
+        .replace("\\t", "\t")
+        .replace("\\x1b", "\x1b")
+        .replace("\0", "\\")
+        for item in found
+        if item
+    ]
 
 
 def _split(line: str) -> list[str]:
@@ -202,7 +257,11 @@ def _disguised(rule: Rule, secret: str, rng: random.Random) -> Fake:
     middle = rng.randrange(len(secret) // 3, 2 * len(secret) // 3)
     ways: list[tuple[str, str, str]] = [
         ("percent", f"next=%3Fkey%3D{quote(secret, safe='')}%26page%3D2", quote(secret, safe="")),
-        ("base64", "data: " + base64.b64encode(f'{{"key": "{secret}", "x": 1}}'.encode()).decode(), base64.b64encode(secret.encode()).decode()[4:-6]),
+        (
+            "base64",
+            "data: " + base64.b64encode(f'{{"key": "{secret}", "x": 1}}'.encode()).decode(),
+            base64.b64encode(secret.encode()).decode()[4:-6],
+        ),
         ("zero-width", f"use {secret[:middle]}\u200b{secret[middle:]} for it", secret),
         ("unicode-escape", "use " + f"\\u{ord(secret[0]):04x}" + secret[1:] + " for it", secret[1:]),
         ("json-slash", '{"x":"' + secret.replace("/", "\\/") + '"}', secret.replace("/", "\\/")),
@@ -254,8 +313,16 @@ def _map_fakes(rng: random.Random, per_kind: int) -> Iterator[Fake]:
     for kind, keys in _KEYS.items():
         for key in keys.split():
             for shape in rng.sample(shapes, 6):
-                secret = rich(rng) if kind == "password" and rng.random() < 0.3 else assemble(rng.choice(_VALUES[kind]), rng)
-                yield Fake(kind, f"shape {json.dumps(shape('K', 'V'))} [{key}]", shape(key, secret), json.dumps(secret)[1:-1], ())
+                secret = (
+                    rich(rng) if kind == "password" and rng.random() < 0.3 else assemble(rng.choice(_VALUES[kind]), rng)
+                )
+                yield Fake(
+                    kind,
+                    f"shape {json.dumps(shape('K', 'V'))} [{key}]",
+                    shape(key, secret),
+                    json.dumps(secret)[1:-1],
+                    (),
+                )
     for field in ("selector", "element", "label", "name"):
         secret = human(rng)
         yield Fake("form", field, {field: "#password", "text": secret}, secret, ())
@@ -270,7 +337,11 @@ def _whole_fakes(rules: tuple[Rule, ...], rng: random.Random) -> Iterator[Fake]:
             for _ in range(12):
                 made = [_piece_text for _piece_text in _pieces(example, rng)]
                 text = "".join(made)
-                secrets = [piece for piece, spec in zip(made, _PIECE.split(example)[::1], strict=False) if spec and len(piece) >= 8]
+                secrets = [
+                    piece
+                    for piece, spec in zip(made, _PIECE.split(example)[::1], strict=False)
+                    if spec and len(piece) >= 8
+                ]
                 longest = max(_secret_pieces(example, made), key=len, default="")
                 if not longest:
                     break
@@ -294,7 +365,9 @@ def _secret_pieces(spec: str, parts: list[str]) -> list[str]:
 
 
 def _words(carrier: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"(?<![A-Za-z])[a-z]{4,}(?![A-Za-z])", re.sub(r"\\.|%[0-9A-F]{2}|\x1b\[[0-9;]*m", " ", carrier)))
+    return tuple(
+        re.findall(r"(?<![A-Za-z])[a-z]{4,}(?![A-Za-z])", re.sub(r"\\.|%[0-9A-F]{2}|\x1b\[[0-9;]*m", " ", carrier))
+    )
 
 
 def survives(fake: Fake, value: Any) -> bool:
@@ -302,7 +375,11 @@ def survives(fake: Fake, value: Any) -> bool:
     text = "\0".join(_strings(value))
     length = min(len(fake.secret), max(8, -(-len(fake.secret) // 2)))
     said = {fake.secret[i : i + length] for i in range(len(fake.secret) - length + 1)}
-    return any(part in form for form in (text, text.replace("\u200b", "").replace("\\", ""), re.sub(r"\s+", "", text)) for part in said)
+    return any(
+        part in form
+        for form in (text, text.replace("\u200b", "").replace("\\", ""), re.sub(r"\s+", "", text))
+        for part in said
+    )
 
 
 def kept(fake: Fake, value: Any) -> bool:
@@ -736,7 +813,13 @@ def _made_up(rng: random.Random) -> Iterator[Any]:
     def make(spec: str) -> str:
         return assemble(spec, rng)
 
-    yield {"id": make("{uuid}"), "session": make("{hex:32}"), "call_id": make("call_{alnum:24}"), "trace_id": make("{hex:32}"), "span_id": make("{hex:16}")}
+    yield {
+        "id": make("{uuid}"),
+        "session": make("{hex:32}"),
+        "call_id": make("call_{alnum:24}"),
+        "trace_id": make("{hex:32}"),
+        "span_id": make("{hex:16}"),
+    }
     yield make("commit {hex:40}\nAuthor: Ann\n\n    Rotate tokens")
     yield make('"integrity": "sha512-{b64:86}=="')
     yield make("--hash=sha256:{hex:64} \\\n    --hash=sha256:{hex:64}")
@@ -748,7 +831,7 @@ def _made_up(rng: random.Random) -> Iterator[Any]:
     yield make("ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQ{b64:340} ann")
     yield make("key: deps-{hex:40}")
     yield make("cache_key={hex:64}")
-    yield make("etag: W/\"{hex:32}\"")
+    yield make('etag: W/"{hex:32}"')
     yield make("idempotency_key: {uuid}")
     yield make("Idempotency-Key: {uuid}")
     yield make("X-Request-Id: {uuid}")

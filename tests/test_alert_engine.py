@@ -17,8 +17,8 @@ from collector.alerts.notify import send
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.state import Sample
 from collector.alerts.status import alert_rows, history_rows, receiver_rows, rule_rows, sample_rows
-from collector.measures import measure
-from collector.store import Store
+from collector.query.measures import measure
+from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, event, failed, holding
 from tests.webhook import Webhook
 
@@ -35,7 +35,7 @@ receivers:
 
 
 class Values:
-    """What rules measure: set by a test, read by the engine through the interface of collector.measures.measure."""
+    """What rules measure: set by a test, read by the engine as if it were collector.query.measures.measure."""
 
     def __init__(self) -> None:
         self.by_measure: dict[str, list[Sample] | Exception] = {}

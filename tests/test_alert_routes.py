@@ -14,9 +14,9 @@ from litestar.testing import TestClient
 from collector.alerts.engine import Engine
 from collector.alerts.routes import alert_routes
 from collector.alerts.rulefile import RuleBook
-from collector.api import exception_handlers
-from collector.measures import measure
-from collector.store import Store
+from collector.query.api import exception_handlers
+from collector.query.measures import measure
+from collector.store.store import Store
 from tests.recorded import NOW, failed, holding
 
 SILENCE = {

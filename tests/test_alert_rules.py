@@ -12,7 +12,7 @@ import yaml
 from collector.alerts import rulefile, summary
 from collector.alerts.rulefile import RuleBook, RuleError, default_rules, parse_rules
 from collector.alerts.rules import MEASURES, Condition, contradicts, parse_condition
-from collector.filters import DIMENSIONS, HOUR, SECOND
+from collector.query.filters import DIMENSIONS, HOUR, SECOND
 
 # A service of Apprise imports it, with Python before 3.13.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")

@@ -10,7 +10,7 @@ import pytest
 
 from collector.alerts.rules import Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Reason, Sample, Sent, State, due, step
-from collector.filters import SECOND
+from collector.query.filters import SECOND
 
 MINUTE = 60 * SECOND
 START = 1_760_000_000 * SECOND

@@ -20,11 +20,11 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.testing import TestClient
 
-from collector.api import ARROW, api_routes, exception_handlers
-from collector.endpoints import ENDPOINTS
-from collector.filters import DIMENSIONS
+from collector.query.api import ARROW, api_routes, exception_handlers
+from collector.query.endpoints import ENDPOINTS
+from collector.query.filters import DIMENSIONS
 from collector.settings import Settings
-from collector.store import Store
+from collector.store.store import Store
 from tests.recorded import NOW, event, failed, holding
 
 DOCS = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.classify import HEAD, TAIL, load_taxonomy
+from collector.classify.classify import HEAD, TAIL, load_taxonomy
 
 TAXONOMY = load_taxonomy()
 # Texts as agents and providers send them: recorded, or from their documentation and issue threads.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.batch import Report
+from collector.store.batch import Report
 from tests.doors import logs, only, spans, stored, taken
 
 SESSION = {"session.id": "s1", "prompt.id": "p1"}

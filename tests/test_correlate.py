@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.batch import Report
-from collector.correlate import Batch, Correlator, Recent, key64, keys_of
-from collector.fold import fold
-from collector.store import Store
+from collector.store.batch import Report
+from collector.store.correlate import Batch, Correlator, Recent, key64, keys_of
+from collector.store.fold import fold
+from collector.store.store import Store
 
 NOW = 1_800_000_000_000_000_000
 

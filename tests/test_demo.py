@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collector.demo import demo
+from collector.commands.demo import demo
 from tests.conftest import RunningCollector, free_port, misstep
 
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collector.doctor import Finding, examine
+from collector.commands.doctor import Finding, examine
 from tests.conftest import RunningCollector, free_port, misstep
 
 

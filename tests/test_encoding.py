@@ -9,8 +9,8 @@ import zlib
 import pytest
 import zstandard
 
-from collector.encoding import decompress
 from collector.errors import Rejected
+from collector.receive.encoding import decompress
 
 DATA = random.Random(1).randbytes(20_000) + b"a" * 200_000
 LIMIT = 1 << 20

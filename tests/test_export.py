@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from collector import export
+from collector.commands import export
 from tests.conftest import RunningCollector, free_port, misstep
 
 ENTRY = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.filters import (
+from collector.query.filters import (
     BY_NAME,
     DIMENSIONS,
     HOUR,
@@ -26,8 +26,8 @@ from collector.filters import (
     terms_of_rule,
     time_ns,
 )
-from collector.statement import used
-from collector.store import Store
+from collector.query.statement import used
+from collector.store.store import Store
 from tests.recorded import NOW, event, failed, holding
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.fingerprint import TEMPLATE_CHARS, fingerprint, template
+from collector.classify.fingerprint import TEMPLATE_CHARS, fingerprint, template
 
 TEMPLATES = [
     ("", ""),

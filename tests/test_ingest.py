@@ -14,7 +14,10 @@ import grpc
 import httpx
 import pytest
 from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from tests.conftest import RunningCollector, wait_until
@@ -48,7 +51,9 @@ def protobuf(number: int) -> ExportTraceServiceRequest:
     group = message.resource_spans.add()
     group.resource.attributes.add(key="service.name").value.string_value = "demo"
     raw = group.scope_spans.add().spans.add(
-        name="execute_tool read_file", trace_id=(number + 1).to_bytes(16, "big"), span_id=(number + 1).to_bytes(8, "big"),
+        name="execute_tool read_file",
+        trace_id=(number + 1).to_bytes(16, "big"),
+        span_id=(number + 1).to_bytes(8, "big"),
         end_time_unix_nano=time.time_ns(),
     )  # fmt: skip
     raw.attributes.add(key="gen_ai.operation.name").value.string_value = "execute_tool"
@@ -62,7 +67,7 @@ def test_json_protobuf_and_grpc_are_taken_alike(collector: RunningCollector) -> 
         collector.post("/v1/traces", gzip.compress(traces(span(1))), {"content-encoding": "gzip"}),
         collector.post("//v1/traces", traces(span(2)), {"content-type": "application/json; charset=utf-8"}),
         collector.post("/", traces(span(3))),
-        collector.post("/v1/traces", protobuf(4).SerializeToString(), PROTOBUF),  # type: ignore[arg-type]
+        collector.post("/v1/traces", protobuf(4).SerializeToString(), PROTOBUF),
     ]
     assert [answer.status_code for answer in answers] == [200] * 5
     assert [answer.json() for answer in answers[:4]] == [{}] * 4
@@ -170,7 +175,7 @@ def test_tokens(start_collector: Callable[..., RunningCollector]) -> None:
     with grpc.insecure_channel(running.grpc) as channel:
         with pytest.raises(grpc.RpcError) as refused:
             TraceServiceStub(channel).Export(protobuf(1))
-        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED  # type: ignore[attr-defined]
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
         TraceServiceStub(channel).Export(protobuf(1), metadata=(("authorization", "Bearer send"),))
     for headers, status in (({}, 401), ({"authorization": "Bearer send"}, 403), ({"authorization": "Bearer ask"}, 200)):
         assert httpx.get(f"{running.url}/api/v1/events", headers=headers).status_code == status

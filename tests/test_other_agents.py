@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.batch import Report
+from collector.store.batch import Report
 from tests.doors import NOW, logs, only, pairs, pipeline, spans, taken
 
 # service, scope, span, what its event must hold; None: it is none

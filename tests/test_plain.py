@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.decode.plain import decode, time_of
 from collector.errors import Rejected
-from collector.plain import decode, time_of
 from tests.doors import NOW, only, stored, taken
 
 CALL = {"tool": "read_file", "outcome": "error", "error_class": "FileNotFoundError", "message": "gone", "session": "s"}

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from collector import queries
-from collector.breakdowns import breakdown, bucket_of, timeseries, values
-from collector.filters import BadParameter, Selection, select
-from collector.measures import OVER_EVENTS, measure
-from collector.statement import wilson
-from collector.store import Store
+from collector.query import queries
+from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
+from collector.query.filters import BadParameter, Selection, select
+from collector.query.measures import OVER_EVENTS, measure
+from collector.query.statement import wilson
+from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 
 EVER = Selection(0, NOW)

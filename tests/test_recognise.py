@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.correlate import fold, keys_of
-from collector.recognise import Link, Recognised, recognise
-from collector.record import Record, Scope, SpanEvent
-from collector.sources import Sources, load_sources
+from collector.decode.record import Record, Scope, SpanEvent
+from collector.recognise.recognise import Link, Recognised, recognise
+from collector.recognise.sources import Sources, load_sources
+from collector.store.correlate import keys_of
+from collector.store.fold import fold
 from collector.tables import schemas
 
 TABLES = load_sources(schemas() / "sources")

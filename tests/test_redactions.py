@@ -34,7 +34,8 @@ def test_there_are_rules_for_more_than_a_hundred_formats() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=_ids)
 def test_examples_are_cut_and_counter_examples_are_not(rule: Rule) -> None:
     rng = random.Random(rule.id)
-    assert rule.examples and rule.counter_examples
+    assert rule.examples
+    assert rule.counter_examples
     for example in rule.examples:
         for _ in range(3):
             text = assemble(example, rng)
@@ -95,15 +96,24 @@ def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
     [
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"', "rule 'x': field 'pattern': must be given"),
         ('[[rule]]\nid = "X_1"\ntitle = "t"\nfamily = "token"\npattern = "abc"', "rule 'X_1': field 'id'"),
-        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "tokens"\npattern = "abc"', "field 'family': 'tokens' is not one of token"),
+        (
+            '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "tokens"\npattern = "abc"',
+            "field 'family': 'tokens' is not one of token",
+        ),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "(a+)+b"', "not linear"),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a(?=b)"', "no look-around"),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a*"', "matches the empty text"),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a["', "field 'pattern'"),
-        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\ncheck = ["strange"]', "field 'check': 'strange'"),
+        (
+            '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\ncheck = ["strange"]',
+            "field 'check': 'strange'",
+        ),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "keyed"', "field 'words'"),
         ('[[rule]]\nid = "x"\ntitle = 3\nfamily = "keyed"\nwords = "a"', "field 'words': 'a' is not a list of strings"),
-        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\nkeyword = ["a"]', "field 'keyword': not known"),
+        (
+            '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\nkeyword = ["a"]',
+            "field 'keyword': not known",
+        ),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "command"\npattern = "abc"\nvalue = "all"', "field 'value': 'all'"),
         ("[allow]\nvalues = 3", "[allow]"),
         ("[rules]", "'rules' is not known"),
@@ -118,12 +128,15 @@ def test_a_bad_table_names_row_field_value_and_remedy(tmp_path: Path, table: str
     own.write_text(table)
     with pytest.raises(TableError) as error:
         load_rules(own)
-    assert says in str(error.value) and str(own) in str(error.value)
+    assert says in str(error.value)
+    assert str(own) in str(error.value)
 
 
 def test_every_mistake_of_a_table_is_told_at_once(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
-    own.write_text('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\n[[rule]]\nid = "y"\ntitle = "t"\nfamily = "keyed"\n')
+    own.write_text(
+        '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\n[[rule]]\nid = "y"\ntitle = "t"\nfamily = "keyed"\n'
+    )
     with pytest.raises(TableError) as error:
         load_rules(own)
     assert len(error.value.mistakes) == 2

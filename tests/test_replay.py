@@ -18,8 +18,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from collector.recordings import find, read
-from collector.replay import replay
+from collector.commands.recordings import find, read
+from collector.commands.replay import replay
 from tests.conftest import RunningCollector, free_port, misstep
 
 THEN = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)

@@ -31,7 +31,9 @@ def test_fakes_go_and_what_is_around_them_stays() -> None:
     found = list(fakes(load_rules(), SEED, per_kind=16))
     clean = [(fake, sanitiser().scrub_value(fake.value)[0]) for fake in found]
     missed = [f"{fake.kind} in {fake.carrier}" for fake, value in clean if survives(fake, value)]
-    harmed = [f"{fake.kind} in {fake.carrier}" for fake, value in clean if not survives(fake, value) and not kept(fake, value)]
+    harmed = [
+        f"{fake.kind} in {fake.carrier}" for fake, value in clean if not survives(fake, value) and not kept(fake, value)
+    ]
     assert len({fake.kind for fake, _ in clean}) >= 150 and len({fake.carrier for fake, _ in clean}) >= 1000
     assert len(missed) <= 0.01 * len(found), missed
     assert len(harmed) <= 0.01 * len(found), harmed
@@ -92,9 +94,21 @@ def _with(value: Any, placeholder: str, text: str) -> Any:
 
 
 def test_form_fields_and_arguments_are_read_with_their_labels() -> None:
-    assert sanitiser().scrub_value({"selector": "#password", "text": "correct"})[0] == {"selector": "#password", "text": "[redacted:password]"}
-    assert sanitiser().scrub_value(["mysql", "-u", "root", "-pS3cret!"])[0] == ["mysql", "-u", "root", "-p[redacted:mysql-password]"]
-    assert sanitiser().scrub_value({"kty": "EC", "d": "aB3" * 15, "x": "aB3" * 15})[0] == {"kty": "EC", "d": "[redacted:secret]", "x": "aB3" * 15}
+    assert sanitiser().scrub_value({"selector": "#password", "text": "correct"})[0] == {
+        "selector": "#password",
+        "text": "[redacted:password]",
+    }
+    assert sanitiser().scrub_value(["mysql", "-u", "root", "-pS3cret!"])[0] == [
+        "mysql",
+        "-u",
+        "root",
+        "-p[redacted:mysql-password]",
+    ]
+    assert sanitiser().scrub_value({"kty": "EC", "d": "aB3" * 15, "x": "aB3" * 15})[0] == {
+        "kty": "EC",
+        "d": "[redacted:secret]",
+        "x": "aB3" * 15,
+    }
 
 
 def test_a_secret_in_a_key_goes_too() -> None:
@@ -119,13 +133,21 @@ def test_a_secret_in_a_key_goes_too() -> None:
 )  # fmt: skip
 def test_personal_data_is_masked_unless_kept(text: str, clean: str | None) -> None:
     assert cut(text, "mask") == (text if clean is None else clean)
-    assert cut(json.dumps({"p": text}), "mask") == json.dumps({"p": text if clean is None else clean}).replace("~//", "~/")
+    assert cut(json.dumps({"p": text}), "mask") == json.dumps({"p": text if clean is None else clean}).replace(
+        "~//", "~/"
+    )
     assert cut(text, "keep") is text
     assert sanitiser("mask").scrub_value({"p": text, "n": 1})[0] == {"p": text if clean is None else clean, "n": 1}
 
 
 def test_account_ids_are_masked_by_their_documented_keys() -> None:
-    attributes = {"user.id": "ab12", "user.email": "ann@example.org", "session.id": "s-1", "organization.id": "o-1", "user.account_uuid": ""}
+    attributes = {
+        "user.id": "ab12",
+        "user.email": "ann@example.org",
+        "session.id": "s-1",
+        "organization.id": "o-1",
+        "user.account_uuid": "",
+    }
     clean, rules = sanitiser("mask").scrub_value(attributes)
     assert clean == {
         "user.id": "[redacted:account-id]",
@@ -150,7 +172,12 @@ def test_with_a_key_the_same_secret_has_the_same_fingerprint() -> None:
 def test_a_clean_report_is_the_same_object_and_a_dirty_one_keeps_its_fields() -> None:
     clean = {"time_ns": 1, "tool": "read_file", "params": {"path": "src/app.py"}, "session": "5f" * 16, "mistake": True}
     assert sanitiser("mask").scrub_report(clean)[0] is clean
-    dirty = {**clean, "message": "password=hunter2x", "params": {"path": "/home/ann/x", "token": "5f" * 16}, "attributes": '{"secret": "a1b2c3d4e5f6"}'}
+    dirty = {
+        **clean,
+        "message": "password=hunter2x",
+        "params": {"path": "/home/ann/x", "token": "5f" * 16},
+        "attributes": '{"secret": "a1b2c3d4e5f6"}',
+    }
     assert sanitiser("mask").scrub_report(dirty) == (
         {
             **clean,
@@ -163,7 +190,12 @@ def test_a_clean_report_is_the_same_object_and_a_dirty_one_keeps_its_fields() ->
 
 
 def test_session_and_call_ids_stay() -> None:
-    report = {"session": assemble("{uuid}", random.Random(1)), "call_id": "call_" + "aB3" * 8, "trace_id": "5f" * 16, "message": "password=hunter2x"}
+    report = {
+        "session": assemble("{uuid}", random.Random(1)),
+        "call_id": "call_" + "aB3" * 8,
+        "trace_id": "5f" * 16,
+        "message": "password=hunter2x",
+    }
     clean, _ = sanitiser("mask").scrub_report(report)
     assert {**clean, "message": ""} == {**report, "message": ""}
 
@@ -171,7 +203,11 @@ def test_session_and_call_ids_stay() -> None:
 def test_what_is_too_long_is_cut_before_it_is_read_and_says_so() -> None:
     secret = "ghp_" + "aB3d" * 9
     clean, rules = sanitiser().scrub("a b " * 30_000 + secret)
-    assert clean.endswith(f"[redacted:oversize:{120_000 + len(secret)}]") and len(clean.encode()) <= LIMIT and "oversize" in rules
+    assert (
+        clean.endswith(f"[redacted:oversize:{120_000 + len(secret)}]")
+        and len(clean.encode()) <= LIMIT
+        and "oversize" in rules
+    )
     assert sanitiser().scrub(clean)[0] == clean
     unbroken, _ = sanitiser().scrub("x" * (LIMIT - 30) + secret)
     assert "ghp_" not in unbroken
@@ -213,7 +249,16 @@ def test_any_text_is_sanitised_and_stays_so(text: str) -> None:
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.one_of(_json, st.recursive(_secretish, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_secretish, inner, max_size=3), max_leaves=8)))
+@given(
+    st.one_of(
+        _json,
+        st.recursive(
+            _secretish,
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_secretish, inner, max_size=3),
+            max_leaves=8,
+        ),
+    )
+)
 def test_any_value_keeps_its_shape_and_stays_sanitised(value: Any) -> None:
     clean, rules = sanitiser("mask").scrub_value(value)
     assert "failed" not in rules
@@ -253,10 +298,18 @@ def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
 
 def test_filter_keeps_lines_values_and_order() -> None:
     lines = ['{"password": "hunter2x", "n": 1}\n', "not json password=hunter2x\n", "[1, 2.5, null]", '"x"']
-    assert list(filter_lines(lines, sanitiser())) == ['{"password":"[redacted:password]","n":1}', "not json password=[redacted:password]", "[1,2.5,null]", '"x"']
+    assert list(filter_lines(lines, sanitiser())) == [
+        '{"password":"[redacted:password]","n":1}',
+        "not json password=[redacted:password]",
+        "[1,2.5,null]",
+        '"x"',
+    ]
 
 
 def test_check_tells_where_and_why_and_never_what() -> None:
     cuts = list(check_lines(["ok\n", "é password=hunter2x and mysql -u a -phunter3x b\n"], sanitiser()))
-    assert [(c.line, c.column, c.rule, c.length) for c in cuts] == [(2, 12, "password", 8), (2, 38, "mysql-password", 8)]
+    assert [(c.line, c.column, c.rule, c.length) for c in cuts] == [
+        (2, 12, "password", 8),
+        (2, 38, "mysql-password", 8),
+    ]
     assert "hunter" not in repr(cuts)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.outputs import breaks_schema, read_output, text_of, verdict_of
-from collector.readers import glob
-from collector.reasons import cause_in, decisive, is_generic, refusal_in, retry_after_in, status_in
-from collector.settle import Raised, Said, settle
-from collector.sources import Rules
+from collector.recognise.outputs import breaks_schema, read_output, text_of, verdict_of
+from collector.recognise.readers import glob
+from collector.recognise.reasons import cause_in, decisive, is_generic, refusal_in, retry_after_in, status_in
+from collector.recognise.settle import Raised, Said, settle
+from collector.recognise.sources import Rules
 
 PLAIN = Rules()
 SHELL = Rules(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.otlp import JSON, PROTOBUF
-from collector.recordings import JSON_LINES, Recording
-from collector.shift import moved, newest_ns
+from collector.commands.recordings import JSON_LINES, Recording
+from collector.commands.shift import moved, newest_ns
+from collector.decode.otlp import JSON, PROTOBUF
 
 HOUR_NS = 3_600_000_000_000
 THEN_NS = 1_700_000_000_123_456_789

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from collector.readers import Around
-from collector.recognise import recognise, row_of
-from collector.record import Record, Scope, SpanEvent
-from collector.sources import Plan, Row, Source, Sources, load_sources
+from collector.decode.record import Record, Scope, SpanEvent
+from collector.recognise.readers import Around
+from collector.recognise.recognise import recognise, row_of
+from collector.recognise.sources import Plan, Row, Source, Sources, load_sources
 from collector.tables import TableError, schemas
 
 TABLES = load_sources(schemas() / "sources")

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.filters import Selection, select, terms_of
-from collector.measures import measure
-from collector.retries import curve, judged, retries
-from collector.statement import used
-from collector.store import Store
-from collector.streaks import Scope, limits, streaks, summary
+from collector.query.filters import Selection, select, terms_of
+from collector.query.measures import measure
+from collector.query.retries import curve, judged, retries
+from collector.query.statement import used
+from collector.query.streaks import Scope, limits, streaks, summary
+from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 
 EVER = Selection(0, NOW + DAY)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.target import TARGET_CHARS, extract_target, target_from_params
+from collector.classify.target import TARGET_CHARS, extract_target, target_from_params
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.classify import load_taxonomy
+from collector.classify.classify import load_taxonomy
+from collector.classify.taxonomy import RETRYABLE, Table, automaton, build
 from collector.tables import TableError, load_toml, schemas
-from collector.taxonomy import RETRYABLE, Table, automaton, build
 
 CLASSES = """
 InvalidStream ChunkParse ChunkHandler StreamAborted UserInterrupt StreamProvider Token ContextOverflow OutputLimit

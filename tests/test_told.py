@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.recognise import Recognised, recognise
-from collector.record import Record, Scope, SpanEvent
-from collector.sources import Rules, load_sources
+from collector.decode.record import Record, Scope, SpanEvent
+from collector.recognise.recognise import Recognised, recognise
+from collector.recognise.sources import Rules, load_sources
+from collector.recognise.told import calls_in, told_in, unflattened
 from collector.tables import schemas
-from collector.told import calls_in, told_in, unflattened
 
 TABLES = load_sources(schemas() / "sources")
 PLAIN = Rules()

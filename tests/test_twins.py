@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from collector.correlate import Batch
-from collector.twins import PENDING, REMEMBERED, WINDOW_NS, Twins
+from collector.store.correlate import Batch
+from collector.store.twins import PENDING, REMEMBERED, WINDOW_NS, Twins
 from tests.doors import NOW, cline, logs, missing, stored, taken, through
 
 MS = NOW // 10**6 - 1000

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from collector.commands.up import greeting, url
 from collector.settings import Address, load
-from collector.up import greeting, url
 from tests.conftest import EVER, MISSTEP, free_port, wait_until
 
 

@@ -18,7 +18,7 @@ from collector.alerts.notify import MAX_ALERTS, Item, Notification, Scrub, group
 from collector.alerts.rules import Receiver
 from collector.alerts.state import Alert, Labels, Reason, Sent, State, due
 from collector.errors import Rejected, Unavailable
-from collector.filters import HOUR, SECOND
+from collector.query.filters import HOUR, SECOND
 
 REST_NS = 15 * SECOND  # after a failure; doubled with each further one in a row
 MAX_REST_NS = 300 * SECOND

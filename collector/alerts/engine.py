@@ -20,10 +20,10 @@ from collector.alerts.recorder import Evaluation, Recorder
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.rules import MEASURES, Condition, Rule
 from collector.alerts.state import Alert, Sample, State, labels_of, step
-from collector.filters import HOUR
+from collector.query.filters import HOUR
 
 if TYPE_CHECKING:
-    from collector.store import Store
+    from collector.store.store import Store
 
 INTERVAL_S = 15.0
 CLOSE_S = 5.0
@@ -35,7 +35,7 @@ Where = Mapping[str, list[str] | str | bool]
 
 
 class Measuring(Protocol):
-    """Samples of one measure over `start_ns` ≤ time < `end_ns`, one for each label set: collector.measures.measure."""
+    """Samples of one measure over `start_ns` ≤ time < `end_ns`, for each label set: collector.query.measures.measure."""
 
     def __call__(
         self, store: Store, measure: str, where: Where, by: Sequence[str], start_ns: int, end_ns: int

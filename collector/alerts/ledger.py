@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from collector.alerts.state import Alert, Labels, Sent, State
-from collector.batch import ALERTS_DDL, tables_of
+from collector.store.batch import ALERTS_DDL, tables_of
 
 if TYPE_CHECKING:
-    from collector.store import Store
+    from collector.store.store import Store
 
 Key = tuple[str, Labels]  # of an alert: rule and label set
 

@@ -19,7 +19,7 @@ from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule
 from collector.alerts.state import Alert, Labels, Reason, State
 from collector.errors import Rejected, Unavailable
-from collector.filters import rfc3339
+from collector.query.filters import rfc3339
 
 MAX_ALERTS = 100  # in one message; further ones are counted
 TIMEOUT_S = 5.0

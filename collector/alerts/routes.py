@@ -15,7 +15,7 @@ from collector.alerts.engine import Engine
 from collector.alerts.ledger import Silence, new_id
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.errors import Rejected
-from collector.filters import BadParameter, duration_ns, time_ns, whole_number
+from collector.query.filters import BadParameter, duration_ns, time_ns, whole_number
 
 STATES = ("pending", "firing", "resolved")
 

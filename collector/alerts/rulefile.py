@@ -22,7 +22,7 @@ import yaml
 
 from collector.alerts import summary
 from collector.alerts.rules import RuleFile, contradicts, parse_condition, receivers_of, rule_of
-from collector.filters import BY_NAME, BadParameter, duration_ns, terms_of_rule
+from collector.query.filters import BY_NAME, BadParameter, duration_ns, terms_of_rule
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collector.filters import HOUR, SECOND, UNITS, duration_ns
+from collector.query.filters import HOUR, SECOND, UNITS, duration_ns
 
 _CONDITION = re.compile(
     r"(?P<operator>>=|<=|>|<) *(?P<number>\d+(?:\.\d+)?) *"

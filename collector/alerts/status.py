@@ -12,7 +12,7 @@ from collector.alerts.recorder import Evaluation
 from collector.alerts.rulefile import Mistake
 from collector.alerts.rules import Rule
 from collector.alerts.state import Alert, State
-from collector.filters import SECOND, rfc3339
+from collector.query.filters import SECOND, rfc3339
 
 
 def alert_rows(engine: Engine, now_ns: int) -> list[dict[str, Any]]:

@@ -1,0 +1,249 @@
+"""The class of every error and why: what the agent called it, the shape of its report, a status code, or its text.
+
+`schemas/taxonomy.toml` holds the knowledge; here is only the order in which it is asked. No clock, and no I/O after
+loading. Texts are matched in one linear pass over a bounded part of them, so that no text and no pattern of a user's
+can stall the intake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import hyperscan
+
+from collector.classify.taxonomy import (
+    UNKNOWN,
+    ErrorClass,
+    MessageRow,
+    Table,
+    automaton,
+    build,
+    key,
+    merged,
+    unusable_patterns,
+)
+from collector.tables import TableError, load_toml, schemas
+
+HEAD, TAIL = 4096, 2048  # characters of a text that are looked at: the error stands first, or last after output
+REMEMBERED = 2048  # distinct questions kept: at most 12 MiB, where every text is as long as HEAD and TAIL together
+
+# A class name that a text starts with, after what frameworks put before it: "Error: ConnectionError - refused".
+LEADING_NAME = re.compile(
+    r"(?:(?:uncaught|error|exception|error (?:calling|executing|running) tool [^:\n]{1,80})[: ]{1,3}){0,3}"
+    r"([a-z_][\w.]{2,80}(?:Error|Exception|Timeout|Expired|Exceeded|Interrupt))(?=\s?[:(\[-])",
+    re.IGNORECASE,
+)
+
+
+class Place(NamedTuple):
+    """Where an error happened: the same name or text may mean something else elsewhere."""
+
+    source: str
+    operation: str
+    tool_kind: str | None
+
+
+class Finding(NamedTuple):
+    """A class ("" if none), what it was found by, and whether that is enough to doubt a text that says otherwise."""
+
+    name: str
+    by: str
+    sure: bool
+
+
+class Taxonomy:
+    """Classes and the ways to recognise them. Immutable; may be shared between threads."""
+
+    def __init__(self, table: Table) -> None:
+        self.classes: Mapping[str, ErrorClass] = table.classes
+        self._table = table
+        self._texts = _Texts(table.messages)
+        self._recent = lru_cache(maxsize=REMEMBERED)(self._decide)
+
+    def classify(
+        self,
+        source: str,
+        operation: str,
+        reported: str | None,
+        shape: tuple[str, ...],
+        status_code: int | None,
+        text: str | None,
+        tool_kind: str | None,
+    ) -> tuple[str, str]:
+        """Name of the class and how it was found: reported, alias, shape, status, message or none. Total."""
+        if text is not None and len(text) > HEAD + TAIL:
+            text = f"{text[:HEAD]}\n{text[-TAIL:]}"
+        return self._recent(source, operation, reported, shape, status_code, text, tool_kind)
+
+    def defaults(self, name: str, source: str) -> ErrorClass:
+        """What follows from a class, as that source means it. A name that is no class is UnknownError."""
+        known = name if name in self.classes else UNKNOWN
+        return self._table.meant_by.get((known, source)) or self.classes[known]
+
+    def _decide(
+        self,
+        source: str,
+        operation: str,
+        reported: str | None,
+        shape: tuple[str, ...],
+        status_code: int | None,
+        text: str | None,
+        tool_kind: str | None,
+    ) -> tuple[str, str]:
+        place = Place(source, operation, tool_kind)
+        found = self._evidence(place, reported, shape, status_code)
+        here = self.in_place(found.name, place)
+        if found.by == "reported" and found.sure and here == found.name:
+            return here, "reported"
+        finer = self._table.gives_way.get(found.name, frozenset())
+        words = text or ("" if found.name else reported) or ""  # Cline's errorType holds the text itself
+        told = self._told(words, place) if finer or not found.sure else ""
+        if told and (told in finer or not found.sure):
+            return self.in_place(told, place), "message"
+        if found.name:
+            return here, found.by if here == found.name or found.by != "reported" else "alias"
+        usual = self._table.kinds.get(tool_kind or "") if operation == "tool" else None
+        return (usual, "shape") if usual else (UNKNOWN, "none")
+
+    def _evidence(self, place: Place, reported: str | None, shape: tuple[str, ...], status_code: int | None) -> Finding:
+        """The first of name, shape and status code that says something; else a generic name that is also a class."""
+        if reported and len(reported) == 3 and reported.isdecimal():  # error.type may be an HTTP status
+            status_code, reported = status_code or int(reported), None
+        named = self._named(reported, place) if reported else Finding("", "none", sure=False)
+        if named.sure:
+            return named
+        for flag in shape:
+            word = flag.rpartition("#")[2]  # "detail#_validationError": a flag inside a field
+            shaped = self._table.shapes.get(word) or self._table.shapes.get(word.partition(":")[0])
+            if shaped:
+                return Finding(shaped, "shape", sure=True)
+        if status_code is not None and status_code in self._table.status:
+            return Finding(self._table.status[status_code], "status", sure=True)
+        return named
+
+    def _named(self, reported: str, place: Place) -> Finding:
+        """What a reported name means; a generic one is not sure."""
+        table = self._table
+        for form in _forms(reported):
+            word = key(form)
+            own = table.aliases_of.get((place.source, word)) or table.aliases_of.get((place.operation, word))
+            if own:
+                return Finding(own, "alias", sure=True)
+            known, generic = table.aliases.get(word, ""), word in table.generic
+            if known or generic:
+                return Finding(known, "reported" if reported == known else "alias", sure=not generic)
+        return Finding("", "none", sure=False)
+
+    def _told(self, text: str, place: Place) -> str:
+        """The class that a text shows, "" if none: the class name that it starts with, unless its words say more."""
+        row = self._texts.first(text, place)
+        lead = LEADING_NAME.match(text)
+        if lead is None:
+            return row
+        named = self._named(lead[1], place)
+        return named.name if named.sure and row not in self._table.gives_way[named.name] else row
+
+    def in_place(self, name: str, place: Place) -> str:
+        """The class that this trouble is in that place: the TimeoutError of a command is a CommandTimeoutError."""
+        row = self.classes.get(name)
+        if row is None or not row.becomes:
+            return name
+        return row.becomes.get(place.tool_kind or "") or row.becomes.get(place.operation, name)
+
+
+class _Texts:
+    """All message patterns as one automaton. Its scratch memory serves one scan at a time, hence the lock."""
+
+    def __init__(self, rows: tuple[MessageRow, ...]) -> None:
+        self._rows = rows
+        self._lock = Lock()
+        self._automaton = automaton([(number, pattern) for number, row in enumerate(rows) for pattern in row.match])
+
+    def first(self, text: str, place: Place) -> str:
+        """Class of the first row, in the table's order, that matches and belongs to the place; "" if none."""
+        hits: list[int] = []
+        if "\\" in text:  # JSON inside a string: "Tool \\"x\\" not found\\nExit Code: 1"
+            text = text.replace('\\"', '"').replace("\\n", "\n")
+        with self._lock:
+            self._automaton.scan(text.encode("utf-8", "replace"), lambda number, *_: hits.append(number))
+        here = {place.operation, place.tool_kind}
+        for number in sorted(hits):
+            row = self._rows[number]
+            if (not row.where or row.where & here) and not row.unless & here:
+                return row.error_class
+        return ""
+
+
+def load_taxonomy(*paths: str | Path | Traversable) -> Taxonomy:
+    """The files' taxonomy, later laid over earlier, later message rows asked first; without files, the built-in one.
+
+    Raises TableError with every mistake of the first file that is wrong, examples that come to another class included.
+    """
+    first, *later = paths or (schemas() / "taxonomy.toml",)
+    raw = load_toml(first)
+    taxonomy = _checked(raw, first)
+    for path in later:
+        raw = merged(raw, load_toml(path))
+        taxonomy = _checked(raw, path)
+    return taxonomy
+
+
+def _checked(raw: Mapping[str, Any], path: str | Path | Traversable) -> Taxonomy:
+    """The taxonomy in `raw`; `path` is the file that was laid on last and is to blame for what is wrong."""
+    table, mistakes = build(raw)
+    if mistakes:
+        raise TableError(str(path), mistakes)
+    try:
+        taxonomy = Taxonomy(table)
+    except hyperscan.error:
+        raise TableError(str(path), unusable_patterns(table.messages)) from None
+    mistakes += _wrong_examples(taxonomy, table)
+    if mistakes:
+        raise TableError(str(path), mistakes)
+    return taxonomy
+
+
+def example_place(row: MessageRow, table: Table) -> tuple[str, str | None]:
+    """Operation and tool kind in which a row's examples are tried: its own `where`, else where its domain belongs."""
+    domain = table.classes[row.error_class].domain
+    usual = {"streaming": "model", "network": "model", "tool": "tool"}.get(domain, "agent")
+    operations = row.where & {"tool", "model", "agent"}
+    kinds = sorted(row.where - operations)
+    operation = usual if usual in operations or not row.where else next(iter(sorted(operations)), "tool")
+    return operation, kinds[0] if kinds and not operations else None
+
+
+def _wrong_examples(taxonomy: Taxonomy, table: Table) -> Iterator[str]:
+    """Examples that do not come to their row's class by their text alone, and counter-examples that do."""
+    for number, row in enumerate(table.messages, start=1):
+        operation, kind = example_place(row, table)
+        wanted = taxonomy.in_place(row.error_class, Place("", operation, kind))
+        for text in (*row.examples, *row.counter_examples):
+            name, _ = taxonomy.classify("", operation, None, (), None, text, kind)
+            if (name == wanted) != (text in row.examples):
+                verb = "must come to" if text in row.examples else "must not come to"
+                yield f"messages[{number}]: {text!r} {verb} {wanted}, but comes to {name}"
+
+
+def _forms(reported: str) -> Iterator[str]:
+    """Ways to read a reported name, the most particular first: whole, without its path, without its leading words."""
+    yield reported
+    bare = re.split(r"[\s({]", reported[:200].strip(), maxsplit=1)[0]
+    parts = [part for part in re.split(r"::|[.:/#]", bare) if part]
+    if not parts:
+        return
+    yield "".join(parts[-2:])
+    yield parts[-1]
+    if ":" in bare and "::" not in bare:  # "TypeError:UND_ERR_SOCKET": a code after the name
+        yield parts[0]
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", parts[-1])
+    if words and words[-1].lower() in ("error", "exception"):
+        words.pop()
+    for start in range(1, len(words) - 1):  # two words at least: OpenAIRateLimit is a RateLimit, UserToken is no Token
+        yield "".join(words[start:])

@@ -1,0 +1,304 @@
+"""`misstep demo`: a day of a few agents, sent by the OpenTelemetry SDK as an instrumented agent would.
+
+Spans follow the GenAI conventions (`invoke_agent`, `chat`, `execute_tool`); Roo Code's entries come as log records. All
+chance comes from one seed, all times from one `now`, so that the same two give the same traffic.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import httpx
+from opentelemetry._logs import SeverityNumber
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+
+from collector.commands.demo_agents import AGENTS, Agent, Failure, Tool, github_token
+from collector.commands.progress import progress
+
+DAY_NS = 86_400_000_000_000
+SECOND_NS = 1_000_000_000
+MOST_ATTEMPTS = 6
+
+
+class _Ids(IdGenerator):
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def generate_span_id(self) -> int:
+        return self._random.getrandbits(64) or 1
+
+    def generate_trace_id(self) -> int:
+        return self._random.getrandbits(128) or 1
+
+
+class _Spans(OTLPSpanExporter):
+    """Remembers how many requests failed: the SDK only logs it."""
+
+    failed = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = super().export(spans)
+        self.failed += result is not SpanExportResult.SUCCESS
+        return result
+
+
+class _Logs(OTLPLogExporter):
+    failed = 0
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        result = super().export(batch)
+        self.failed += result is not LogRecordExportResult.SUCCESS
+        return result
+
+
+@dataclass(slots=True)
+class Exporters:
+    """One SDK pipeline per service and version, as one process of an agent has."""
+
+    url: str
+    headers: dict[str, str]
+    random: Random
+    _exporters: list[_Spans | _Logs] = field(default_factory=list)
+    _tracers: dict[tuple[str, str], TracerProvider] = field(default_factory=dict)
+    _loggers: dict[str, LoggerProvider] = field(default_factory=dict)
+
+    def tracer(self, service: str, version: str) -> Tracer:
+        """The tracer of that process."""
+        key = (service, version)
+        if key not in self._tracers:
+            provider = TracerProvider(
+                resource=_resource(service, version), id_generator=_Ids(self.random), shutdown_on_exit=False
+            )
+            exporter = _Spans(endpoint=f"{self.url}/v1/traces", headers=self.headers)
+            self._exporters.append(exporter)
+            provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=8192))
+            self._tracers[key] = provider
+        return self._tracers[key].get_tracer("shop.agents", "1.0")
+
+    def loggers(self, service: str, version: str) -> LoggerProvider:
+        """The log pipeline of that process."""
+        if service not in self._loggers:
+            provider = LoggerProvider(resource=_resource(service, version), shutdown_on_exit=False)
+            exporter = _Logs(endpoint=f"{self.url}/v1/logs", headers=self.headers)
+            self._exporters.append(exporter)
+            provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+            self._loggers[service] = provider
+        return self._loggers[service]
+
+    def flush(self) -> None:
+        """Returns when everything so far has been taken. Raises OSError where something was not."""
+        for provider in self._providers():
+            provider.force_flush()
+        if any(exporter.failed for exporter in self._exporters):
+            raise OSError(f"{self.url} does not take everything; the lines above say why")
+
+    def close(self) -> None:
+        """Sends the rest and ends the SDK's threads."""
+        for provider in self._providers():
+            provider.shutdown()
+
+    def _providers(self) -> list[TracerProvider | LoggerProvider]:
+        return [*self._tracers.values(), *self._loggers.values()]
+
+
+@dataclass(slots=True)
+class Counted:
+    """What was played."""
+
+    sessions: int = 0
+    calls: int = 0
+    errors: int = 0
+
+
+def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: int | None = None) -> str:
+    """Plays `sessions` sessions of the last 24 hours to the collector at `url`; returns a sentence on what was sent.
+
+    Raises OSError where no collector answers there, or it does not take everything.
+    """
+    try:
+        httpx.get(f"{url}/healthz", timeout=10).raise_for_status()
+    except httpx.HTTPError as error:
+        raise ConnectionError(f"no collector answers at {url} ({error}); start one with misstep up") from None
+    now_ns = now_ns or time.time_ns()
+    seed = now_ns // SECOND_NS % 1_000_000 if seed is None else seed
+    random = Random(seed)
+    exporters = Exporters(url, {"authorization": f"Bearer {token}"} if token else {}, random)
+    counted = Counted()
+    with progress("demo", sessions) as advance:
+        for _ in range(sessions):
+            moment = random.random() ** 0.7  # busier towards now
+            start_ns = now_ns - DAY_NS + int(moment * (DAY_NS - 1800 * SECOND_NS))
+            agent = random.choices(AGENTS, [each.share for each in AGENTS])[0].at(moment)
+            _Session(agent, exporters.tracer(agent.service, agent.version), random, start_ns, counted).play()
+            counted.sessions += 1
+            exporters.flush()
+            advance()
+        roo_code(exporters, random, now_ns, counted)
+    exporters.close()
+    return (
+        f"{counted.sessions} sessions, {counted.calls} tool calls, {counted.errors} of them failed; "
+        f"the same again with --seed {seed}"
+    )
+
+
+@dataclass(slots=True)
+class _Session:
+    """One conversation: a root span, and under it turns of one model request and a few tool calls."""
+
+    agent: Agent
+    tracer: Tracer
+    random: Random
+    clock_ns: int
+    counted: Counted
+    id: str = ""
+
+    def play(self) -> None:
+        self.id = f"conv-{self.random.getrandbits(48):012x}"
+        root = self._start(f"invoke_agent {self.agent.name}", SpanKind.INTERNAL, "invoke_agent")
+        for _ in range(self.random.randint(3, 9)):
+            if not self._ask_model(root):
+                root.set_status(Status(StatusCode.ERROR, "the model did not answer"))
+                break
+            for _ in range(self.random.randint(0, 3)):
+                self._use(self.random.choice(self.agent.tools), root)
+            self._wait(1, 40)
+        root.end(self.clock_ns)
+
+    def _ask_model(self, root: Span) -> bool:
+        """One model request with its retries; False where it never succeeds."""
+        failing = self.random.random() < self.agent.model_rate
+        failure = _choose(self.random, self.agent.model_failures)
+        for attempt in range(1, MOST_ATTEMPTS):
+            span = self._start(f"chat {self.agent.model}", SpanKind.CLIENT, "chat", root)
+            span.set_attribute("gen_ai.provider.name", self.agent.provider)
+            span.set_attribute("gen_ai.request.model", self.agent.model)
+            self._wait(1, 8)
+            if failing:
+                span.set_attribute("http.response.status_code", 429 if failure.type == "RateLimitError" else 502)
+                self._fail(span, failure, {})
+            else:
+                span.set_attribute("gen_ai.usage.input_tokens", self.random.randint(2_000, 60_000))
+                span.set_attribute("gen_ai.usage.output_tokens", self.random.randint(50, 1_500))
+            span.end(self.clock_ns)
+            if not failing:
+                return True
+            self._wait(2**attempt, 2**attempt + 2)
+            failing = self.random.random() < failure.lasts
+        return False
+
+    def _use(self, tool: Tool, root: Span) -> None:
+        """One thing that the model wants done: a call, and attempts at it until it succeeds or the model gives up."""
+        arguments = tool.arguments(self.random)
+        failing = self.random.random() < tool.rate
+        failure = _choose(self.random, tool.failures)
+        for _ in range(MOST_ATTEMPTS):
+            self._call(tool, arguments, failure if failing else None, root)
+            if not failing or (failure.denied and self.random.random() < 0.5):
+                return
+            failing = self.random.random() < failure.lasts
+            if self.random.random() >= failure.same:
+                arguments = tool.arguments(self.random)
+            self._wait(1, 12)
+            if failing and self.random.random() < 0.1:
+                return
+
+    def _call(self, tool: Tool, arguments: dict[str, Any], failure: Failure | None, root: Span) -> None:
+        span = self._start(f"execute_tool {tool.name}", SpanKind.INTERNAL, "execute_tool", root)
+        span.set_attribute("gen_ai.tool.name", tool.name)
+        span.set_attribute("gen_ai.tool.type", "extension" if tool.mcp_server else "function")
+        span.set_attribute("gen_ai.tool.call.id", f"call_{self.random.getrandbits(64):016x}")
+        span.set_attribute("gen_ai.tool.call.arguments", json.dumps(arguments))
+        inner = self._mcp(tool, span) if tool.mcp_server else None
+        self.clock_ns += int(tool.milliseconds * self.random.lognormvariate(0, 0.5) * 1e6)
+        for each in (inner, span) if inner else (span,):
+            if failure:
+                self._fail(each, failure, arguments)
+            each.end(self.clock_ns)
+        self.counted.calls += 1
+        self.counted.errors += bool(failure and not failure.denied)
+
+    def _mcp(self, tool: Tool, parent: Span) -> Span:
+        """The MCP client's own span of the same call."""
+        span = self._start(f"tools/call {tool.name}", SpanKind.CLIENT, "execute_tool", parent)
+        span.set_attribute("mcp.method.name", "tools/call")
+        span.set_attribute("gen_ai.tool.name", tool.name)
+        span.set_attribute("server.address", tool.mcp_server)
+        return span
+
+    def _start(self, name: str, kind: SpanKind, operation: str, parent: Span | None = None) -> Span:
+        context = set_span_in_context(parent) if parent else None
+        attributes = {
+            "gen_ai.operation.name": operation,
+            "gen_ai.conversation.id": self.id,
+            "gen_ai.agent.name": self.agent.name,
+        }
+        return self.tracer.start_span(name, context, kind, attributes, start_time=self.clock_ns)
+
+    def _fail(self, span: Span, failure: Failure, arguments: dict[str, Any]) -> None:
+        message = failure.message.format_map({"secret": github_token(self.random), **arguments})
+        span.set_attribute("error.type", failure.type)
+        span.set_status(Status(StatusCode.ERROR, message))
+        if failure.denied:
+            span.set_attribute("gen_ai.tool.status", "denied")
+        else:
+            exception = {
+                "exception.type": failure.type,
+                "exception.message": message,
+                "exception.stacktrace": f'  File "/home/ann/shop/tools.py", line 88, in run\n{failure.type}: {message}',
+            }
+            span.add_event("exception", exception, timestamp=self.clock_ns)
+
+    def _wait(self, shortest_s: float, longest_s: float) -> None:
+        self.clock_ns += int(self.random.uniform(shortest_s, longest_s) * SECOND_NS)
+
+
+def roo_code(exporters: Exporters, random: Random, now_ns: int, counted: Counted) -> None:
+    """One task of Roo Code, which logs failures only: three missing parameters in a row, then a missing file."""
+    logger = exporters.loggers("roo-code", "3.29.0").get_logger("roo-code")
+    task = f"task-{random.getrandbits(32):08x}"
+    entries = [
+        ("warn", "tool_validation", "apply_diff", "MissingParameterError", "Missing required parameter: diff"),
+        ("warn", "tool_validation", "apply_diff", "MissingParameterError", "Missing required parameter: diff"),
+        ("warn", "tool_validation", "apply_diff", "MissingParameterError", "Missing required parameter: path"),
+        ("error", "file_operation", "read_file", "FileNotFoundToolError", "File not found: src/cart.ts"),
+    ]
+    for number, (level, category, tool, kind, message) in enumerate(entries):
+        time_ns = now_ns - (len(entries) - number) * 45 * SECOND_NS
+        entry: dict[str, Any] = {
+            "level": level, "category": category, "tool": tool, "error_type": kind, "message": message, "task_id": task,
+            "params": json.dumps({"path": "/home/ann/shop/src/cart.ts", "api_key": github_token(random)}),
+            "timestamp": time_ns // 1_000_000,
+        }  # fmt: skip
+        severity = SeverityNumber.WARN if level == "warn" else SeverityNumber.ERROR
+        logger.emit(timestamp=time_ns, severity_number=severity, body=message, attributes=entry)
+        counted.calls += 1
+        counted.errors += 1
+    exporters.flush()
+
+
+def _choose(random: Random, failures: Sequence[Failure]) -> Failure:
+    return random.choices(failures, [failure.weight for failure in failures])[0]
+
+
+def _resource(service: str, version: str) -> Resource:
+    return Resource(
+        {
+            "service.name": service,
+            "service.version": version,
+            "deployment.environment.name": "demo",
+            "host.name": "demo",
+        }
+    )

@@ -1,0 +1,156 @@
+"""What is wrong with this set-up: settings, store, collector, senders, dashboard; each finding with its remedy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from collector.commands.up import url
+from collector.settings import Settings, SettingsError, load
+from collector.store.store import StoreError, path_of
+from collector.tables import TableError, load_toml
+
+FREE_BYTES = 1 << 30
+SILENT = timedelta(hours=1)
+UNCLASSIFIED = 0.2
+SKEW_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`state` is ok, warn or fail; whatever is not ok has a remedy."""
+
+    state: str
+    what: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.state:<4}  {self.what}" + (f"\n      → {self.remedy}" if self.remedy else "")
+
+
+def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Iterator[Finding]:
+    """Everything that can be looked at from this machine, in the order in which it can fail."""
+    try:
+        settings = load({}, environ, file)
+    except (SettingsError, TableError) as error:
+        yield Finding("fail", f"settings: {error}", "correct them; docs/configuration.md has every setting")
+        return
+    yield from _settings(settings, environ, file)
+    yield from _store(settings)
+    headers = {"authorization": f"Bearer {settings.query_token}"} if settings.query_token else {}
+    with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=10) as client:
+        yield from _collector(client, settings.collector_url)
+    yield _dashboard(url(settings.dashboard))
+
+
+def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Iterator[Finding]:
+    written = load_toml(file) if file.exists() else {}
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if value == each.default:
+            continue
+        origin = f"MISSTEP_{each.name.upper()}" if environ.get(f"MISSTEP_{each.name.upper()}") else str(file)
+        secret = "token" in each.name or "key" in each.name
+        yield Finding("ok", f"setting {each.name} = {'***' if secret else value} (from {origin})")
+    yield Finding("ok", f"settings: the rest are defaults{'' if written else f', there is no {file}'}")
+
+
+def _store(settings: Settings) -> Iterator[Finding]:
+    try:
+        path = path_of(settings.store)
+    except StoreError as error:
+        yield Finding("fail", str(error), "correct MISSTEP_STORE")
+        return
+    if path is None:
+        yield Finding("warn", "store: in memory", "everything is lost when the collector ends; set MISSTEP_STORE")
+        return
+    if not path.exists():
+        yield Finding("warn", f"store: {path} is not there yet", "start the collector here: misstep up")
+        return
+    if not os.access(path, os.R_OK | os.W_OK):
+        yield Finding("fail", f"store: {path} cannot be read and written", "run the collector as the file's owner")
+    free = shutil.disk_usage(path.parent).free
+    used = sum(each.stat().st_size for each in (path, path.with_name(f"{path.name}.wal")) if each.exists())
+    size = f"store: {path}, {used / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
+    if free < FREE_BYTES:
+        yield Finding("warn", size, "make room, or keep events for less time with MISSTEP_RETENTION")
+    else:
+        yield Finding("ok", size)
+
+
+def _collector(client: httpx.Client, address: str) -> Iterator[Finding]:
+    try:
+        ready = client.get("/readyz")
+        if not ready.is_success:
+            yield Finding("fail", f"collector: {address} is not ready: {ready.text[:200]}", "its log says why")
+            return
+        yield Finding("ok", f"collector: {address} is ready")
+        yield from _skew(ready)
+        health, sources = client.get("/api/v1/health"), client.get("/api/v1/sources")
+        if sources.status_code in (401, 403):
+            yield Finding("fail", "collector: it wants a query token", "set MISSTEP_QUERY_TOKEN")
+        elif not (health.is_success and sources.is_success):
+            yield Finding(
+                "fail", f"collector: it answers {sources.status_code}: {sources.text[:200]}", "its log says why"
+            )
+        else:
+            yield from _health(health.json())
+            yield from _sources(sources.json()["rows"], datetime.now(UTC))
+    except httpx.TransportError:
+        yield Finding("fail", f"collector: nobody answers at {address}", "misstep up, or set MISSTEP_COLLECTOR_URL")
+
+
+def _skew(answer: httpx.Response) -> Iterator[Finding]:
+    if "date" in answer.headers:
+        theirs = parsedate_to_datetime(answer.headers["date"])
+        seconds = abs((datetime.now(UTC) - theirs).total_seconds())
+        if seconds > SKEW_S:
+            yield Finding("warn", f"clock: the collector's differs by {seconds:.0f} s", "synchronise both clocks (NTP)")
+        else:
+            yield Finding("ok", "clock: the collector's agrees with this machine's")
+
+
+def _health(health: Mapping[str, Any]) -> Iterator[Finding]:
+    failures = {part: int(count) for part, count in health.get("failures", {}).items() if count}
+    counted = f"collector: {health['accepted']} records accepted, {health['stored']} stored"
+    if failures:
+        shown = ", ".join(f"{part} {count}" for part, count in failures.items())
+        yield Finding("warn", f"{counted}; failures: {shown}", "the collector's log says why")
+    else:
+        yield Finding("ok", f"{counted}, {health['duplicate']} duplicate, {sum(health['dropped'].values())} no event")
+
+
+def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Finding]:
+    if not rows:
+        remedy = "point an agent at it: OTEL_EXPORTER_OTLP_ENDPOINT; or try misstep demo"
+        yield Finding("warn", "sources: nothing has been received yet", remedy)
+        return
+    for row in rows:
+        share = row.get("unclassified_rate") or 0
+        said = f"source {row['source']} from {row['service']}: {row['events']} events, last {row['last_seen']}"
+        if share > UNCLASSIFIED:
+            remedy = "add aliases or patterns for them to a taxonomy.toml in MISSTEP_TABLES"
+            yield Finding("warn", f"{said}, {share:.0%} of its errors have no class", remedy)
+        else:
+            yield Finding("ok", said)
+    newest = max(datetime.fromisoformat(row["last_seen"]) for row in rows)
+    if now - newest > SILENT:
+        remedy = "is an agent running, and does its exporter point here? Its own log names export failures"
+        yield Finding("warn", f"sources: nothing received since {newest:%Y-%m-%d %H:%M} UTC", remedy)
+
+
+def _dashboard(address: str) -> Finding:
+    try:
+        if httpx.get(f"{address}/_stcore/health", timeout=5).is_success:
+            return Finding("ok", f"dashboard: {address} answers")
+    except httpx.TransportError:
+        pass
+    return Finding("warn", f"dashboard: nobody answers at {address}", "misstep up, or misstep dashboard")

@@ -1,0 +1,129 @@
+"""Sends recorded requests to a collector, one after the other, and says what became of them."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import stamina
+
+from collector.commands.progress import progress
+from collector.commands.recordings import Recording, find, read
+from collector.commands.shift import moved, newest_ns
+from collector.decode import otlp
+from collector.errors import Rejected
+
+ATTEMPTS = 10
+PATIENCE_S = 120.0
+
+
+@dataclass(slots=True)
+class Sent:
+    """What became of a replay: one sentence for each request, or part of one, that was refused or mended."""
+
+    requests: int = 0
+    records: int = 0
+    refused: list[str] = field(default_factory=list)
+    mended: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"{self.requests} requests, {self.records} records accepted, {len(self.refused)} refused"]
+        lines += [f"  refused: {reason}" for reason in self.refused]
+        lines += [f"  mended: {reason}" for reason in self.mended]
+        return "\n".join(lines)
+
+
+def replay(
+    paths: Sequence[Path], to: str, *, token: str = "", now: bool = False, clock: Callable[[], int] = time.time_ns
+) -> Sent:
+    """Sends what `paths` hold to the collector at `to`, by name; `now` makes the newest time in them the present.
+
+    Raises OSError for files that cannot be read, and where no collector answers at `to`.
+    """
+    files = find(paths)
+    if not files:
+        raise FileNotFoundError(f"{', '.join(map(str, paths))}: no recorded bodies such as 001-traces.json or *.jsonl")
+    by_ns = clock() - max((newest_ns(each) for each in _read(files)), default=0) if now else 0
+    stamina.instrumentation.set_on_retry_hooks(())  # a wait is nothing to log on a terminal
+    sent = Sent()
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    with progress("replay", len(files)) as advance, httpx.Client(base_url=to, headers=headers, timeout=60) as client:
+        for file in files:
+            for recording in read(file):
+                try:
+                    _send(client, moved(recording, lambda time_ns: time_ns + by_ns) if by_ns else recording, sent)
+                except httpx.TransportError as error:
+                    raise ConnectionError(f"no collector answers at {to} ({error}); sent before: {sent}") from None
+            advance()
+    return sent
+
+
+def _read(files: Sequence[Path]) -> Iterator[Recording]:
+    for file in files:
+        yield from read(file)
+
+
+def _send(client: httpx.Client, recording: Recording, sent: Sent) -> None:
+    headers = {"content-type": recording.media_type, "content-encoding": "gzip"}
+    body = gzip.compress(recording.body, compresslevel=1, mtime=0)
+    sent.requests += 1
+    try:
+        for attempt in stamina.retry_context(on=wait_s, attempts=ATTEMPTS, timeout=PATIENCE_S):
+            with attempt:
+                answer = client.post(f"/v1/{recording.signal}", content=body, headers=headers)
+                answer.raise_for_status()
+    except httpx.HTTPStatusError as error:
+        sent.refused.append(f"{recording.place}: {error.response.status_code} {_message(error.response)}")
+        return
+    said = _partial(recording, answer)
+    rejected = sum(int(count) for name, count in said.items() if name.startswith("rejected"))
+    sent.records += max(0, _records(recording, answer) - rejected)
+    if said:
+        # Plain entries that were left out have no count of their own, only the sentence.
+        lost = rejected or recording.signal == "events"
+        (sent.refused if lost else sent.mended).append(f"{recording.place}: {said.get('errorMessage', rejected)}")
+
+
+def wait_s(error: Exception) -> bool | float:
+    """Whether to send again, and after how many seconds where the collector says so."""
+    if not isinstance(error, httpx.HTTPStatusError) or error.response.status_code not in (429, 503):
+        return isinstance(error, httpx.TimeoutException)
+    after = error.response.headers.get("retry-after", "")
+    return float(after) if after.isdigit() else True
+
+
+def _message(answer: httpx.Response) -> str:
+    if answer.headers.get("content-type") == otlp.PROTOBUF:
+        from google.rpc.status_pb2 import Status
+
+        return str(Status.FromString(answer.content).message)
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:200] or answer.reason_phrase
+
+
+def _partial(recording: Recording, answer: httpx.Response) -> dict[str, Any]:
+    """The partial success of an answer: `errorMessage`, `rejectedSpans` and the like; empty for a whole one."""
+    if recording.media_type != otlp.PROTOBUF:
+        said: dict[str, Any] = answer.json().get("partialSuccess", {})
+        return said
+    from google.protobuf.json_format import MessageToDict
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+    # The three signals' answers have the same fields under the same numbers.
+    return MessageToDict(ExportTraceServiceResponse.FromString(answer.content)).get("partialSuccess", {})  # type: ignore[no-any-return]
+
+
+def _records(recording: Recording, answer: httpx.Response) -> int:
+    if recording.signal == "events":
+        return int(answer.json().get("accepted", 0))
+    try:
+        return otlp.decode(recording.body, recording.media_type, recording.signal).records
+    except Rejected:
+        return 0

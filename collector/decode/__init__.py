@@ -1,0 +1,1 @@
+"""Bytes of a request to records, whatever the encoding."""

@@ -1,0 +1,325 @@
+"""OTLP/JSON: hex ids, lowerCamelCase, 64-bit integers as text or number, unknown fields ignored (proto3 mapping)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_depth
+from collector.errors import Rejected
+
+
+class _KeyValue(msgspec.Struct, gc=False):
+    key: str = ""
+    value: dict[str, Any] | None = None
+
+
+class _Resource(msgspec.Struct, gc=False):
+    attributes: list[_KeyValue] | None = None
+
+
+class _ScopeInfo(msgspec.Struct, gc=False):
+    name: str | None = None
+    version: str | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    name: str | None = None
+    timeUnixNano: int | str | None = None
+    attributes: list[_KeyValue] | None = None
+
+
+class _Status(msgspec.Struct, gc=False):
+    code: int | str | None = None
+    message: str | None = None
+
+
+class _Span(msgspec.Struct, gc=False):
+    name: str | None = None
+    traceId: str | None = None
+    spanId: str | None = None
+    parentSpanId: str | None = None
+    kind: int | str | None = None
+    startTimeUnixNano: int | str | None = None
+    endTimeUnixNano: int | str | None = None
+    attributes: list[_KeyValue] | None = None
+    events: list[_Event] | None = None
+    status: _Status | None = None
+
+
+class _Log(msgspec.Struct, gc=False):
+    timeUnixNano: int | str | None = None
+    observedTimeUnixNano: int | str | None = None
+    severityNumber: int | str | None = None
+    eventName: str | None = None
+    traceId: str | None = None
+    spanId: str | None = None
+    body: dict[str, Any] | None = None
+    attributes: list[_KeyValue] | None = None
+
+
+class _Metric(msgspec.Struct, gc=False):
+    name: str | None = None
+    gauge: dict[str, Any] | None = None
+    sum: dict[str, Any] | None = None
+    histogram: dict[str, Any] | None = None
+    exponentialHistogram: dict[str, Any] | None = None
+    summary: dict[str, Any] | None = None
+
+
+class _ScopeSpans(msgspec.Struct, gc=False):
+    scope: _ScopeInfo | None = None
+    spans: list[_Span] | None = None
+
+
+class _ScopeLogs(msgspec.Struct, gc=False):
+    scope: _ScopeInfo | None = None
+    logRecords: list[_Log] | None = None
+
+
+class _ScopeMetrics(msgspec.Struct, gc=False):
+    scope: _ScopeInfo | None = None
+    metrics: list[_Metric] | None = None
+
+
+class _ResourceSpans(msgspec.Struct, gc=False):
+    resource: _Resource | None = None
+    scopeSpans: list[_ScopeSpans] | None = None
+
+
+class _ResourceLogs(msgspec.Struct, gc=False):
+    resource: _Resource | None = None
+    scopeLogs: list[_ScopeLogs] | None = None
+
+
+class _ResourceMetrics(msgspec.Struct, gc=False):
+    resource: _Resource | None = None
+    scopeMetrics: list[_ScopeMetrics] | None = None
+
+
+class _Traces(msgspec.Struct, gc=False):
+    resourceSpans: list[_ResourceSpans] | None = None
+
+
+class _Logs(msgspec.Struct, gc=False):
+    resourceLogs: list[_ResourceLogs] | None = None
+
+
+class _Metrics(msgspec.Struct, gc=False):
+    resourceMetrics: list[_ResourceMetrics] | None = None
+
+
+_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    "traces": msgspec.json.Decoder(_Traces),
+    "logs": msgspec.json.Decoder(_Logs),
+    "metrics": msgspec.json.Decoder(_Metrics),
+}
+
+
+def decode(body: bytes, signal: str) -> Request:
+    """One OTLP/JSON body. Raises Rejected."""
+    decoder = _DECODERS[signal]
+    warning = ""
+    if not body.strip():
+        return Request(signal, [], 0)
+    try:
+        message = decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as first:
+        message, warning = _mended(body, decoder.type, str(first))
+    except RecursionError:
+        raise Rejected("JSON is nested too deeply") from None
+    if signal == "metrics":
+        return _metrics_request(message, warning)
+    scopes = list(_scopes(message, signal))
+    return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
+
+
+def _mended(body: bytes, kind: Any, reason: str) -> tuple[Any, str]:
+    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, integral floats become integers."""
+    try:
+        loose = json.loads(body.decode("utf-8", "replace"))
+        return msgspec.convert(_tidy(loose), kind, strict=False), "bad characters or numbers were replaced"
+    except RecursionError:
+        raise Rejected("JSON is nested too deeply") from None
+    except (ValueError, TypeError, msgspec.MsgspecError):
+        raise Rejected(f"body is not OTLP JSON: {_first_line(reason)}") from None
+
+
+def _tidy(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_tidy(item) for item in value]
+    if isinstance(value, dict):
+        return {_tidy(key): (item if key == "doubleValue" else _tidy(item)) for key, item in value.items()}
+    return value
+
+
+def _first_line(text: str) -> str:
+    """Only msgspec's own words: they name the place (`$.resourceSpans[0]`), never the data."""
+    return text.splitlines()[0][:200] if text else "not readable"
+
+
+def _scopes(message: Any, signal: str) -> Iterator[Scope]:
+    record_of = _span if signal == "traces" else _log
+    for group in (message.resourceSpans if signal == "traces" else message.resourceLogs) or ():
+        resource = _attributes(group.resource.attributes) if group.resource else {}
+        for part in (group.scopeSpans if signal == "traces" else group.scopeLogs) or ():
+            scope = part.scope or _ScopeInfo()
+            raw = (part.spans if signal == "traces" else part.logRecords) or ()
+            yield Scope(resource, scope.name or "", scope.version or "", [record_of(item) for item in raw])
+
+
+def _span(raw: _Span) -> Record:
+    status = raw.status
+    return Record(
+        "span",
+        raw.name or "",
+        time_ns=_integer(raw.endTimeUnixNano),
+        start_ns=_integer(raw.startTimeUnixNano),
+        trace_id=_hex(raw.traceId),
+        span_id=_hex(raw.spanId),
+        parent_span_id=_hex(raw.parentSpanId),
+        kind=_integer(raw.kind),
+        status=_integer(status.code) if status else 0,
+        status_message=(status.message or "") if status else "",
+        raw=raw,
+        convert=_CONVERT,
+    )
+
+
+def _log(raw: _Log) -> Record:
+    return Record(
+        "log",
+        raw.eventName or "",
+        time_ns=_integer(raw.timeUnixNano),
+        observed_ns=_integer(raw.observedTimeUnixNano),
+        trace_id=_hex(raw.traceId),
+        span_id=_hex(raw.spanId),
+        severity=_integer(raw.severityNumber),
+        raw=raw,
+        convert=_CONVERT,
+    )
+
+
+# Names of enum values are not valid OTLP/JSON, but hand-written senders use them and the meaning is certain.
+_NAMED = {
+    "STATUS_CODE_OK": 1, "STATUS_CODE_ERROR": 2,
+    "SPAN_KIND_INTERNAL": 1, "SPAN_KIND_SERVER": 2, "SPAN_KIND_CLIENT": 3,
+    "SPAN_KIND_PRODUCER": 4, "SPAN_KIND_CONSUMER": 5,
+}  # fmt: skip
+
+
+def _integer(value: int | str | None) -> int:
+    if isinstance(value, int):
+        return value if 0 <= value < 1 << 63 else 0
+    if not value:
+        return 0
+    try:
+        number = int(value)
+    except ValueError:
+        return _NAMED.get(value, 0)
+    return number if 0 <= number < 1 << 63 else 0
+
+
+def _hex(value: str | None) -> str:
+    """Lower-case hex; ids in the proto3 mapping's base64 (12 or 24 characters) are taken too; all zeros mean none."""
+    if not value or not value.strip("0"):
+        return ""
+    if len(value) in (16, 32):
+        try:
+            int(value, 16)
+            return value.lower()
+        except ValueError:
+            pass
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise Rejected(f"a trace or span id is not hex ({len(value)} characters)") from None
+    if len(raw) not in (8, 16):
+        raise Rejected(f"a trace or span id has {len(raw)} bytes; 16 or 8 are allowed")
+    return raw.hex()
+
+
+def _attributes(pairs: list[_KeyValue] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs or ():
+        value = pair.value
+        if value is not None:
+            text = value.get("stringValue")
+            found[pair.key] = text if type(text) is str else value_of(value)
+    return found
+
+
+def value_of(value: Any, depth: int = 0) -> Any:
+    """A JSON AnyValue as a Python value; nothing at all is None; nested beyond MAX_DEPTH raises Rejected."""
+    check_depth(depth)
+    if not isinstance(value, dict):
+        return None
+    for kind, item in value.items():
+        if kind in ("stringValue", "boolValue", "doubleValue"):
+            return item
+        if kind == "intValue":
+            return _signed(item)
+        if kind == "arrayValue":
+            items = item.get("values") if isinstance(item, dict) else None
+            return [value_of(each, depth + 1) for each in items or ()] if isinstance(items, list | None) else []
+        if kind == "kvlistValue":
+            pairs = item.get("values") if isinstance(item, dict) else None
+            return _map(pairs, depth) if isinstance(pairs, list) else {}
+        if kind == "bytesValue":
+            return _bytes(item)
+    return None
+
+
+def _map(pairs: list[Any], depth: int) -> dict[str, Any]:
+    return {
+        str(pair.get("key", "")): value_of(pair.get("value"), depth + 1) for pair in pairs if isinstance(pair, dict)
+    }
+
+
+def _signed(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _bytes(value: Any) -> bytes | None:
+    try:
+        return base64.b64decode(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _events(raw: _Span) -> list[SpanEvent]:
+    return [
+        SpanEvent(event.name or "", _integer(event.timeUnixNano), _attributes(event.attributes))
+        for event in raw.events or ()
+    ]
+
+
+_CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body))
+
+
+def _metrics_request(message: _Metrics, warning: str) -> Request:
+    seen: list[tuple[dict[str, Any], str, list[str]]] = []
+    points = 0
+    for group in message.resourceMetrics or ():
+        resource = _attributes(group.resource.attributes) if group.resource else {}
+        for part in group.scopeMetrics or ():
+            metrics = part.metrics or []
+            seen.append((resource, (part.scope and part.scope.name) or "", [metric.name or "" for metric in metrics]))
+            for metric in metrics:
+                for data in (metric.gauge, metric.sum, metric.histogram, metric.exponentialHistogram, metric.summary):
+                    rows = data.get("dataPoints") if data else None
+                    points += len(rows) if isinstance(rows, list) else 0
+    return Request("metrics", [], points, warning, seen)

@@ -1,0 +1,137 @@
+"""OTLP protobuf, parsed by the published messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_depth
+from collector.decode.wire import mend_utf8
+from collector.errors import Rejected
+
+MESSAGES = {
+    "logs": ExportLogsServiceRequest,
+    "traces": ExportTraceServiceRequest,
+    "metrics": ExportMetricsServiceRequest,
+}
+
+
+def decode(body: bytes, signal: str) -> Request:
+    """One OTLP protobuf body. Raises Rejected."""
+    message: Any = MESSAGES[signal]()
+    warning = ""
+    try:
+        message.ParseFromString(body)
+    except (DecodeError, RecursionError):
+        # protobuf refuses a whole body for one bad UTF-8 byte in a string field.
+        try:
+            mended = mend_utf8(body, message.DESCRIPTOR)
+            message.ParseFromString(mended)
+        except (DecodeError, RecursionError, ValueError):
+            raise Rejected("body is not an OTLP protobuf message") from None
+        if mended == body:
+            raise Rejected("body is not an OTLP protobuf message") from None
+        warning = "bad characters were replaced"
+    return request_of(message, signal, warning)
+
+
+def request_of(message: Any, signal: str, warning: str = "") -> Request:
+    """The request in an already parsed Export…ServiceRequest (what gRPC hands over)."""
+    if signal == "metrics":
+        return _metrics(message, warning)
+    scopes = list(_scopes(message, signal))
+    return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
+
+
+def _scopes(message: Any, signal: str) -> Iterator[Scope]:
+    traces = signal == "traces"
+    record_of = _span if traces else _log
+    for group in message.resource_spans if traces else message.resource_logs:
+        resource = _attributes(group.resource.attributes)
+        for part in group.scope_spans if traces else group.scope_logs:
+            raw = part.spans if traces else part.log_records
+            yield Scope(resource, part.scope.name, part.scope.version, [record_of(item) for item in raw])
+
+
+def _span(raw: Any) -> Record:
+    return Record(
+        "span",
+        raw.name,
+        time_ns=_small(raw.end_time_unix_nano),
+        start_ns=_small(raw.start_time_unix_nano),
+        trace_id=_id(raw.trace_id),
+        span_id=_id(raw.span_id),
+        parent_span_id=_id(raw.parent_span_id),
+        kind=raw.kind,
+        status=raw.status.code,
+        status_message=raw.status.message,
+        raw=raw,
+        convert=_CONVERT,
+    )
+
+
+def _log(raw: Any) -> Record:
+    return Record(
+        "log",
+        raw.event_name,
+        time_ns=_small(raw.time_unix_nano),
+        observed_ns=_small(raw.observed_time_unix_nano),
+        trace_id=_id(raw.trace_id),
+        span_id=_id(raw.span_id),
+        severity=raw.severity_number,
+        raw=raw,
+        convert=_CONVERT,
+    )
+
+
+def _small(value: int) -> int:
+    """Protobuf times are unsigned 64 bits, ours are signed: what does not fit is absurd and counts as absent."""
+    return value if value < 1 << 63 else 0
+
+
+def _id(value: bytes) -> str:
+    if len(value) not in (0, 8, 16):
+        raise Rejected(f"a trace or span id has {len(value)} bytes; 16 or 8 are allowed")
+    return value.hex() if value.strip(b"\0") else ""
+
+
+def _attributes(pairs: Any) -> dict[str, Any]:
+    return {pair.key: value_of(pair.value) for pair in pairs}
+
+
+def value_of(value: Any, depth: int = 0) -> Any:
+    """A protobuf AnyValue as a Python value; nothing at all is None; nested beyond MAX_DEPTH raises Rejected."""
+    check_depth(depth)
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [value_of(item, depth + 1) for item in value.array_value.values]
+    if kind == "kvlist_value":
+        return {pair.key: value_of(pair.value, depth + 1) for pair in value.kvlist_value.values}
+    if kind in ("string_value", "bool_value", "int_value", "double_value", "bytes_value"):
+        return getattr(value, kind)
+    return None
+
+
+def _events(raw: Any) -> list[SpanEvent]:
+    return [SpanEvent(event.name, _small(event.time_unix_nano), _attributes(event.attributes)) for event in raw.events]
+
+
+_CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body))
+
+
+def _metrics(message: Any, warning: str) -> Request:
+    seen: list[tuple[dict[str, Any], str, list[str]]] = []
+    points = 0
+    for group in message.resource_metrics:
+        resource = _attributes(group.resource.attributes)
+        for part in group.scope_metrics:
+            seen.append((resource, part.scope.name, [metric.name for metric in part.metrics]))
+            for metric in part.metrics:
+                kind = metric.WhichOneof("data")
+                points += len(getattr(metric, kind).data_points) if kind else 0
+    return Request("metrics", [], points, warning, seen)

@@ -1,0 +1,196 @@
+"""Plain JSON on `POST /v1/events`, for agents without OTLP: one object, an array of them, or JSON lines.
+
+An object is read as it is: log entries of the seeds, hook payloads, or Misstep's own column names. The sources' tables
+say what its keys mean; only what all shapes share is known here: envelope, time, ids of a trace, service.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from collector.decode.otlp import MAX_DEPTH, Record, Request, Scope
+from collector.errors import Rejected
+from collector.pipeline import Pipeline, identity
+from collector.recognise.readers import unwrapped
+from collector.store.correlate import Batch
+
+TIMES = ("timestamp", "time", "ts", "@timestamp", "event.timestamp", "bookmark.timestamp")
+
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_HEX = re.compile(r"[0-9a-fA-F]+")
+
+
+def batch(pipeline: Pipeline, body: bytes, received_ns: int) -> Batch:
+    """One request body as a batch. Raises Rejected where nothing in it is a JSON object.
+
+    The same body again adds nothing, as everywhere. But where an object has no time of its own, its repetition cannot
+    be told from a second failure of the same kind, and counts.
+    """
+    request = decode(body)
+    timed = all(record.time_ns for scope in request.scopes for record in scope.records)
+    return pipeline.batch(request, identity("events", body if timed else b"%d " % received_ns + body), received_ns)
+
+
+def decode(body: bytes) -> Request:
+    """The objects of a body as records of signal "event"; `warning` says which lines or items were no objects.
+
+    Raises Rejected, naming the line, where none is. Bad UTF-8 and lone surrogates are mended.
+    """
+    found: list[dict[str, Any]] = []
+    wrong: list[str] = []
+    for place, item in _items(body):
+        try:
+            found.append(_object(item))
+        except ValueError as error:
+            wrong.append(f"{place} {error}")
+    if wrong and not found:
+        raise Rejected(wrong[0])
+    warning = f"{len(wrong)} of {len(wrong) + len(found)} were not taken; the first: {wrong[0]}" if wrong else ""
+    return Request("events", _scopes(found), len(found), warning)
+
+
+def _items(body: bytes) -> Iterator[tuple[str, Any]]:
+    """Every item with its place for people: a parsed value, or the bytes of a line that is still to be parsed."""
+    if not body.strip():
+        return
+    try:
+        value = _parse(body)
+    except ValueError as error:
+        first = body.lstrip()
+        if first.startswith(b"[") or b"\n" not in first.rstrip() or first.split(b"\n", 1)[0].strip() == b"{":
+            raise Rejected(f"line {_line(body, str(error))} {error}") from None
+        lines = enumerate(body.split(b"\n"), 1)
+        yield from ((f"line {number}", line) for number, line in lines if line.strip())
+        return
+    if isinstance(value, list):
+        yield from ((f"item {number}", item) for number, item in enumerate(value, 1))
+    else:
+        yield "line 1", value
+
+
+def _object(item: Any) -> dict[str, Any]:
+    value = _parse(item) if isinstance(item, bytes) else item
+    if not isinstance(value, dict):
+        kind = {list: "an array", str: "a text", type(None): "null"}.get(type(value), "a number or a boolean")
+        raise ValueError(f"is {kind}, not a JSON object")
+    return unwrapped(value)
+
+
+def _parse(text: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError that says why not, without a word of the data."""
+    try:
+        value = msgspec.json.decode(text)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        value = _mended(text, str(error))
+    if _deeper(value, MAX_DEPTH):
+        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _mended(text: bytes, reason: str) -> Any:
+    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, NaN and Infinity null."""
+    try:
+        value = json.loads(text.decode("utf-8", "replace"), parse_constant=lambda _: None)
+        loose = json.dumps(value, ensure_ascii=False)
+        return msgspec.json.decode(loose.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except (ValueError, msgspec.MsgspecError):
+        raise ValueError(f"is not JSON: {reason.splitlines()[0][:200]}") from None
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    if isinstance(value, dict):
+        return not levels or any(_deeper(item, levels - 1) for item in value.values())
+    if isinstance(value, list):
+        return not levels or any(_deeper(item, levels - 1) for item in value)
+    return False
+
+
+def _line(body: bytes, reason: str) -> int:
+    """The line that a reason such as "… (byte 12)" points at."""
+    at = _BYTE.search(reason)
+    return body.count(b"\n", 0, int(at[1])) + 1 if at else 1
+
+
+def _scopes(found: list[dict[str, Any]]) -> list[Scope]:
+    """Records in the order in which they came, neighbours of one resource and `source` together."""
+    scopes: list[Scope] = []
+    for item in found:
+        resource, route = _resource(item), item.get("source")
+        route = route if isinstance(route, str) else ""
+        if not scopes or (scopes[-1].resource, scopes[-1].name) != (resource, route):
+            scopes.append(Scope(resource, route, "", []))
+        scopes[-1].records.append(_record(item))
+    return scopes
+
+
+def _resource(item: dict[str, Any]) -> dict[str, Any]:
+    """The object's own `resource`, with `service` in short for `service.name`."""
+    given = item.get("resource")
+    resource = dict(given) if isinstance(given, dict) else {}
+    service = item.get("service.name") or item.get("service")
+    if isinstance(service, str):
+        resource.setdefault("service.name", service)
+    return resource
+
+
+def _record(item: dict[str, Any]) -> Record:
+    return Record(
+        "event",
+        attributes=item,
+        time_ns=next((time for name in TIMES if (time := time_of(_at(item, name)))), 0),
+        trace_id=_id(item, 32, "trace_id", "traceId", "trace.id"),
+        span_id=_id(item, 16, "span_id", "spanId", "span.id"),
+    )
+
+
+def _at(item: dict[str, Any], name: str) -> Any:
+    """The value of a key, or of a key inside an object where `a.b` is no key itself."""
+    outer, _, inner = name.partition(".")
+    below = item.get(outer)
+    return below.get(inner) if name not in item and inner and isinstance(below, dict) else item.get(name)
+
+
+def _id(item: dict[str, Any], size: int, *names: str) -> str:
+    for name in names:
+        value = item.get(name)
+        if isinstance(value, str) and len(value) == size and _HEX.fullmatch(value) and value.strip("0"):
+            return value.lower()
+    return ""
+
+
+def time_of(value: Any) -> int:
+    """Nanoseconds since 1970 of an ISO 8601 text (UTC where it names no zone) or of a number; 0 for anything else.
+
+    A number is in s, ms, µs or ns by its magnitude: below 1e11 (in s the year 5138) it is in s, below 1e14 in ms, below
+    1e17 in µs.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            value = float(text) if "." in text else int(text)
+        except ValueError:
+            return _iso(text)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 63:
+        return 0
+    unit = next(unit for limit, unit in ((1e11, 10**9), (1e14, 10**6), (1e17, 1000), (1e20, 1)) if value < limit)
+    return value * unit if isinstance(value, int) else round(value * unit / 1000) * 1000
+
+
+def _iso(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return 0
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return max(0, (since.days * 86400 + since.seconds) * 10**9 + since.microseconds * 1000)

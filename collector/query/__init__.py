@@ -1,0 +1,1 @@
+"""Questions about stored events: the API and the SQL behind it."""

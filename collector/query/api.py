@@ -1,0 +1,213 @@
+"""The query API, /api/v1: one handler per row of `ENDPOINTS`, who may ask, and how answers and errors are written.
+
+Answers are JSON, or the same rows as an Arrow stream for `Accept: application/vnd.apache.arrow.stream`. A parameter
+that cannot be used is a 400 with the parameter, its value and what is allowed; a question that takes too long is a
+503.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response, get
+from litestar.connection import ASGIConnection
+from litestar.exceptions import HTTPException
+from litestar.handlers import BaseRouteHandler
+from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
+
+from collector.errors import Rejected, Unavailable
+from collector.query.describe import operation
+from collector.query.endpoints import ENDPOINTS, Endpoint
+from collector.query.filters import BadParameter, rfc3339
+from collector.query.parameters import Asked, read
+from collector.query.queries import LAST, newest_ns, redirected, token
+from collector.query.statement import Reads, Statement
+from collector.receive.access import check_host, check_token
+from collector.store.store import QueryTimeout
+
+ARROW = "application/vnd.apache.arrow.stream"
+QUERY_SECONDS = 20.0
+IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
+JSON_COLUMNS = ("params", "attributes")
+
+log = structlog.get_logger()
+
+Row = dict[str, Any]
+HttpRequest = Request[Any, Any, Any]
+
+
+def api_routes() -> list[ControllerRouterHandler]:
+    """One handler per row of `ENDPOINTS`; they read `store`, `settings`, `allowed_hosts`, `sources` of the state."""
+    return [_handler(endpoint) for endpoint in ENDPOINTS]
+
+
+def guard_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Lets through who may ask: a query token where there are any, one of our names in `Host` where there are none."""
+    check_token(connection.headers.get("authorization", ""), connection.app.state.settings.query_tokens)
+    check_host(connection.headers.get("host", ""), connection.app.state.allowed_hosts)
+
+
+def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
+    def answer(request: HttpRequest) -> Response[bytes]:
+        return _answer(endpoint, request)
+
+    name = endpoint.path.split("{")[0].strip("/").replace("/", "_") + ("_one" if "{" in endpoint.path else "")
+    return get(
+        f"/api/v1{endpoint.path}",
+        name=name,
+        guards=[guard_query],
+        sync_to_thread=True,
+        summary=endpoint.summary,
+        tags=["query"],
+        operation_id=name,
+        operation_class=operation(endpoint.takes, endpoint.filters, endpoint.one),
+    )(answer)
+
+
+def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
+    state = request.app.state
+    store: Reads = state.store
+    tables = state.sources.sources
+    asked = read(
+        request.scope["query_string"],
+        endpoint.takes,
+        {name: str(word).removeprefix("/") for name, word in request.path_params.items()},
+        time.time_ns(),
+        filters=endpoint.filters,
+        since=endpoint.since,
+        failure_only=[table.id for table in tables if not table.reports_ok],
+    )
+    statement = endpoint.ask(asked.selection, asked.options)
+    seconds = state.get("query_seconds", QUERY_SECONDS)
+    arrow = ARROW in request.headers.get("accept", "")
+    if arrow and not endpoint.one:
+        return Response(statement.arrow(store, seconds), media_type=ARROW)
+    rows = statement.rows(store, seconds)
+    if endpoint.one and not rows:
+        return _gone(endpoint, store, asked)
+    if arrow:
+        return Response(statement.arrow(store, seconds), media_type=ARROW)
+    if endpoint.one:
+        return _json(_present(rows[0], statement, asked))
+    body = _page(endpoint, store, asked, statement, rows)
+    if endpoint.path == "/sources":
+        remedies = {table.id: _remedies(table.coverage) for table in tables}
+        body["rows"] = [row | {"remedies": remedies.get(row["source"], {})} for row in body["rows"]]
+    return _json(body)
+
+
+def _gone(endpoint: Endpoint, store: Reads, asked: Asked) -> Response[bytes]:
+    """A redirect for an event that was merged into another; else raises Rejected 404."""
+    event_id = asked.options.get("event_id")
+    if event_id is not None and (now := redirected(store, event_id)) is not None:
+        return Response(b"", status_code=308, headers={"Location": f"/api/v1/events/{now}"})
+    name = endpoint.takes[0].name
+    reason = "it never existed, or retention has removed it"
+    raise Rejected(f"there is no {endpoint.one} with {name} {asked.options[name]}: {reason}", 404)
+
+
+def _page(endpoint: Endpoint, store: Reads, asked: Asked, statement: Statement, rows: list[Row]) -> dict[str, Any]:
+    shown, more = rows[: statement.limit], len(rows) > statement.limit
+    body: dict[str, Any] = {
+        "rows": [_present(row, statement, asked) for row in shown],
+        "from": rfc3339(asked.selection.start_ns),
+        "to": rfc3339(asked.selection.end_ns),
+        "truncated": more,
+        "exact": True,
+    }
+    if endpoint.path.startswith("/sessions/{"):
+        body["next"] = token(*_place(shown[-1])) if more else None
+    if endpoint.path == "/events":
+        body["next"] = token(shown[-1]["time"], shown[-1]["event_id"]) if more else None
+        arrived = [(row["received_time"], row["event_id"]) for row in shown]
+        body["after"] = token(*max(arrived)) if arrived else asked.options["after"] or None
+    if not any(row.get("calls", 1) for row in shown) and (newest := newest_ns(store)) is not None:
+        body["newest"] = rfc3339(newest)
+    return body
+
+
+def _place(row: Row) -> tuple[int, int, int]:
+    return row["time"], LAST if row["sequence"] is None else row["sequence"], row["event_id"]
+
+
+def _present(row: Row, statement: Statement, asked: Asked) -> Row:
+    """A row as JSON says it: RFC 3339, 64-bit ids as text, JSON columns as what they hold."""
+    shown = dict(row)
+    for name in statement.times:
+        shown[name] = None if row[name] is None else rfc3339(row[name])
+    ids = (*IDS, "value") if asked.options.get("dimension") == "fingerprint" else IDS
+    for name in ids:
+        if shown.get(name) is not None:
+            shown[name] = str(shown[name])
+    for name in JSON_COLUMNS:
+        if shown.get(name) is not None:
+            shown[name] = _parsed(shown[name])
+    return shown
+
+
+def _parsed(text: str) -> Any:
+    """What a JSON column holds; text that was cut to its bound may no longer be JSON and stays text."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _remedies(coverage: Mapping[str, bool | str]) -> dict[str, str]:
+    """For each fact that a source tells only when asked to, the line that turns it on."""
+    return {fact: said for fact, said in coverage.items() if isinstance(said, str)}
+
+
+def _json(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response[bytes]:
+    return Response(msgspec.json.encode(body), status_code=status, media_type="application/json", headers=headers or {})
+
+
+def _refusal(error: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response[bytes]:
+    return _json({"error": error}, status, headers)
+
+
+def _bad_parameter(_: HttpRequest, error: BadParameter) -> Response[bytes]:
+    return _refusal(
+        {
+            "parameter": error.parameter,
+            "value": error.value,
+            "message": error.message,
+            "allowed": list(error.allowed),
+        },
+        400,
+    )
+
+
+def _rejected(_: HttpRequest, error: Rejected) -> Response[bytes]:
+    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+    return _refusal({"message": str(error)}, error.status, headers)
+
+
+def _unavailable(_: HttpRequest, error: Unavailable) -> Response[bytes]:
+    message = f"{error}: narrow the range, or ask for fewer measures"
+    message = message if isinstance(error, QueryTimeout) else str(error)
+    return _refusal({"message": message}, error.status, {"Retry-After": str(max(1, round(error.retry_after)))})
+
+
+def _http(_: HttpRequest, error: HTTPException) -> Response[bytes]:
+    return _refusal({"message": error.detail}, error.status_code, error.headers)
+
+
+def _unexpected(request: HttpRequest, error: Exception) -> Response[bytes]:
+    log.error("a request failed", path=request.url.path, exc_info=error)
+    return _refusal({"message": "this is a defect of Misstep: its log has the reason"}, 500)
+
+
+def exception_handlers() -> ExceptionHandlersMap:
+    """How every error of a route is answered: `{"error": {"message", …}}`."""
+    return {
+        BadParameter: _bad_parameter,
+        Rejected: _rejected,
+        Unavailable: _unavailable,
+        HTTPException: _http,
+        Exception: _unexpected,
+    }

@@ -1,0 +1,147 @@
+"""How often, and how often wrong: counts, rates and quantiles of the selected events by dimension and over time.
+
+All operations are counted unless a filter on `operation` says otherwise. `error_rate` is errors ÷ `rated`, the ok and
+error events of sources that report both; it is null where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from collector.query.filters import BadParameter, Selection, duration_ns
+from collector.query.retries import relation
+from collector.query.statement import Statement, order_by, share, wilson
+
+OUTCOMES = {"ok": "ok", "errors": "error", "cancelled": "cancelled", "denied": "denied"}
+COUNTS = ("calls", *OUTCOMES)
+SEEN = ("first_seen", "last_seen")
+MEASURES = {
+    "sessions": ("sessions",),
+    "p50_ms": ("p50_ms",),
+    "p95_ms": ("p95_ms",),
+    "recovery_rate": ("errors_retried", "errors_recovered", "recovery_rate"),
+}
+# Counted through a 64-bit hash: a pair of services and sessions costs 8 bytes, and 10 million of them collide with p
+# = 3e-6.
+SESSIONS = "count(distinct case when session is not null then hash(service, session) end)"
+
+MOST_BUCKETS = 10_000
+NICE_BUCKETS = tuple(
+    duration_ns("bucket", text) for text in ("1s", "5s", "15s", "1m", "5m", "15m", "1h", "3h", "6h", "12h", "1d", "7d")
+)
+
+
+def breakdown(
+    selection: Selection,
+    by: Sequence[str],
+    measures: Sequence[str] = (),
+    *,
+    previous: bool = False,
+    sort: Sequence[str] = (),
+    limit: int = 100,
+) -> Statement:
+    """Measures by the values of `by`; with `previous`, each also as `previous_…` for the equally long period before."""
+    sql, columns = _grouped(selection, {name: f'"{name}"' for name in by}, measures, previous)
+    params = selection.params() | {"previous_ns": selection.previous_ns}
+    return Statement(sql, params, order_by(sort or ["-errors", "-calls"], columns, by), limit, SEEN)
+
+
+def timeseries(
+    selection: Selection,
+    bucket_ns: int,
+    by: Sequence[str],
+    measures: Sequence[str] = (),
+    *,
+    sort: Sequence[str] = (),
+    limit: int = 10_000,
+) -> Statement:
+    """The measures of `breakdown` per bucket, oldest first; buckets start at multiples of their length since 1970."""
+    keys = {"time": f"time_ns - time_ns % {int(bucket_ns)}", **{name: f'"{name}"' for name in by}}
+    sql, columns = _grouped(selection, keys, measures, previous=False)
+    return Statement(sql, selection.params(), order_by(sort, columns, keys), limit, ("time", *SEEN))
+
+
+def bucket_of(selection: Selection, asked_ns: int | None) -> int:
+    """The bucket's length: as asked for, else the shortest round one that gives at most 120. Raises BadParameter."""
+    length = selection.end_ns - selection.start_ns
+    if asked_ns is None:
+        return next((nice for nice in NICE_BUCKETS if length <= 120 * nice), -(-length // 120))
+    if asked_ns <= 0 or length > MOST_BUCKETS * asked_ns:
+        least = f"{-(-length // MOST_BUCKETS // 10**9) or 1}s"
+        raise BadParameter(
+            "bucket", f"{asked_ns} ns", f"bucket makes more than {MOST_BUCKETS} of them; at least {least}"
+        )
+    return asked_ns
+
+
+def values(selection: Selection, dimension: str, contains: str, sort: Sequence[str], limit: int) -> Statement:
+    """The values seen of one dimension, commonest first."""
+    found = f"contains(lower({dimension}::varchar), lower($contains))" if contains else "true"
+    sql = f"""select {dimension} as value, count(*) as calls, count(*) filter (outcome = 'error') as errors
+      from {relation(selection, dimension)} where {selection.where()} and {found} group by all"""
+    order = order_by(sort or ["-calls"], ("value", "calls", "errors"), ["value"])
+    return Statement(sql, selection.params() | {"contains": contains}, order, limit)
+
+
+def _grouped(
+    selection: Selection, keys: Mapping[str, str], measures: Sequence[str], previous: bool
+) -> tuple[str, list[str]]:
+    """One pass over the events by `keys` (name → expression), and the names of the columns that it answers with."""
+    start = "$previous_ns" if previous else "$start_ns"
+    inner = _aggregates(selection, measures, "time_ns >= $start_ns" if previous else "")
+    outer = _answers(measures)
+    if previous:
+        inner += _aggregates(selection, measures, "time_ns < $start_ns", "previous_")
+        outer |= _answers(measures, "previous_")
+    source = relation(selection, *keys, *(["recovered"] if "recovery_rate" in measures else []), start=start)
+    gathered = [*(f'{expression} as "{name}"' for name, expression in keys.items()), *inner]
+    answered = [*(f'"{name}"' for name in keys), *(f"{expression} as {name}" for name, expression in outer.items())]
+    group = f"group by {', '.join(str(place + 1) for place in range(len(keys)))}" if keys else ""
+    sql = f"""select {", ".join(answered)} from (
+      select {", ".join(gathered)} from {source} where {selection.where(start)} {group})"""
+    return sql, [*keys, *outer]
+
+
+def _aggregates(selection: Selection, measures: Sequence[str], period: str, prefix: str = "") -> list[str]:
+    """The columns that one pass over the events gathers; `period` restricts them to a part of it."""
+
+    def count(condition: str) -> str:
+        both = " and ".join(part for part in (period, condition) if part)
+        return f"count(*) filter ({both})" if both else "count(*)"
+
+    only = f" filter ({period})" if period else ""
+    columns = {
+        "calls": count(""),
+        **{name: count(f"outcome = '{outcome}'") for name, outcome in OUTCOMES.items()},
+        "rated_errors": count(f"outcome = 'error' and {selection.rated()}"),
+        "rated_ok": count(f"outcome = 'ok' and {selection.rated()}"),
+    }
+    if not prefix:
+        columns |= {"first_seen": f"min(time_ns){only}", "last_seen": f"max(time_ns){only}"}
+    offered = {
+        "sessions": {"sessions": SESSIONS + only},
+        "p50_ms": {"p50_ms": f"quantile_cont(duration_ms, 0.5){only}"},
+        "p95_ms": {"p95_ms": f"quantile_cont(duration_ms, 0.95){only}"},
+        "recovery_rate": {
+            "errors_retried": count(f"retried and {selection.rated()}"),
+            "errors_recovered": count("retried and recovered"),
+        },
+    }
+    for name in measures:
+        columns |= offered[name]
+    return [f"{expression} as {prefix}{name}" for name, expression in columns.items()]
+
+
+def _answers(measures: Sequence[str], prefix: str = "") -> dict[str, str]:
+    """The columns of the answer (name → expression), from those of `_aggregates`."""
+    errors, rated = f"{prefix}rated_errors", f"({prefix}rated_ok + {prefix}rated_errors)"
+    low, high = wilson(errors, rated)
+    columns = {name: f"{prefix}{name}" for name in COUNTS}
+    columns |= {"rated": rated, "error_rate": share(errors, rated), "low": low, "high": high}
+    if not prefix:
+        columns |= {"first_seen": "first_seen", "last_seen": "last_seen"}
+    for name in measures:
+        columns |= {column: f"{prefix}{column}" for column in MEASURES[name]}
+    if "recovery_rate" in measures:
+        columns["recovery_rate"] = share(f"{prefix}errors_recovered", f"{prefix}errors_retried")
+    return {f"{prefix}{name}": expression for name, expression in columns.items()}

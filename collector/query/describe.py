@@ -1,0 +1,113 @@
+"""The OpenAPI description of the query API, from the same rows that read its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from litestar.openapi.spec import Example, OpenAPIMediaType, OpenAPIResponse, OpenAPIType, Operation, Schema
+from litestar.openapi.spec import Parameter as OpenAPIParameter
+from litestar.openapi.spec.enums import OpenAPIFormat
+
+from collector.query.filters import DIMENSIONS, Dimension
+from collector.query.parameters import MOST_ROWS, RANGE, Parameter
+
+TEXT = Schema(type=OpenAPIType.STRING)
+PROBLEM = Schema(
+    type=OpenAPIType.OBJECT,
+    properties={
+        "error": Schema(
+            type=OpenAPIType.OBJECT,
+            properties={
+                "parameter": TEXT,
+                "value": TEXT,
+                "message": TEXT,
+                "allowed": Schema(type=OpenAPIType.ARRAY, items=TEXT),
+            },
+        )
+    },
+)
+ROW = Schema(type=OpenAPIType.OBJECT)
+ROWS = Schema(
+    type=OpenAPIType.OBJECT,
+    properties={
+        "rows": Schema(type=OpenAPIType.ARRAY, items=ROW),
+        "truncated": Schema(type=OpenAPIType.BOOLEAN),
+        "exact": Schema(type=OpenAPIType.BOOLEAN),
+        "from": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
+        "to": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
+        "next": Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL]),
+        "newest": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
+    },
+    required=["rows"],
+)
+REFUSALS = {
+    "400": "A parameter cannot be used: which one, its value, and what is allowed",
+    "401": "A query token is needed",
+    "403": "The token or the Host header is not allowed",
+    "404": "There is no such thing",
+    "503": "The question took too long: narrow the range, or ask for fewer measures",
+}
+
+
+def operation(takes: Sequence[Parameter], filters: bool, one: str) -> type[Operation]:
+    """The operation of an address that takes these parameters, and the filters too unless `filters` is false."""
+    places = {parameter.name for parameter in takes}
+    described = [_parameter(parameter) for parameter in takes]
+    if filters:
+        described += [_parameter(parameter) for parameter in RANGE]
+        described += [_filter(dimension) for dimension in DIMENSIONS if dimension.name not in places]
+
+    @dataclass
+    class Described(Operation):
+        def __post_init__(self) -> None:
+            self.parameters = list(described)
+            answer = OpenAPIResponse(
+                description=f"The {one}" if one else "The rows, and whether there are more",
+                content={
+                    "application/json": OpenAPIMediaType(schema=ROW if one else ROWS),
+                    "application/vnd.apache.arrow.stream": OpenAPIMediaType(),
+                },
+            )
+            refusals = {
+                status: OpenAPIResponse(text, content={"application/json": OpenAPIMediaType(schema=PROBLEM)})
+                for status, text in REFUSALS.items()
+                if status != "404" or one
+            }
+            self.responses = {"200": answer, **refusals}
+
+    return Described
+
+
+def _parameter(one: Parameter) -> OpenAPIParameter:
+    plain = Schema(type=OpenAPIType.STRING, enum=list(one.allowed) or None, default=one.default or None)
+    match one.kind:
+        case "number":
+            plain = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=MOST_ROWS, default=one.default)
+        case "words":
+            plain = Schema(type=OpenAPIType.STRING)
+        case "id":
+            plain = Schema(type=OpenAPIType.STRING, pattern="^[0-9]{1,20}$")
+        case "flag":
+            plain = Schema(type=OpenAPIType.BOOLEAN, default=one.default)
+    listed = f"; any of {', '.join(one.allowed)}, comma-separated" if one.kind == "words" and one.allowed else ""
+    return OpenAPIParameter(
+        name=one.name,
+        param_in="path" if one.path else "query",
+        description=one.text + listed,
+        required=one.path,
+        schema=plain,
+        examples={"example": Example(value=one.example)},
+    )
+
+
+def _filter(dimension: Dimension) -> OpenAPIParameter:
+    kind = {"flag": "true or false", "integer": "integers", "id": "64-bit ids"}.get(dimension.type, "values")
+    allowed = f" ({', '.join(dimension.allowed)})" if dimension.allowed else ""
+    return OpenAPIParameter(
+        name=dimension.name,
+        param_in="query",
+        description=f"{dimension.text}: {kind}{allowed}, comma-separated, ! before one for not, empty for none",
+        required=False,
+        schema=TEXT,
+    )

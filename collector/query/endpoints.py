@@ -1,0 +1,122 @@
+"""The addresses of the query API: what each takes and what it asks the store, as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collector.query import parameters as take
+from collector.query.breakdowns import MEASURES, breakdown, bucket_of, timeseries, values
+from collector.query.filters import Selection
+from collector.query.parameters import Parameter
+from collector.query.queries import event, events, groups, session_events, sessions, sources
+from collector.query.retries import curve, retries
+from collector.query.statement import Statement
+from collector.query.streaks import Scope, limits, streaks, summary
+
+Options = Mapping[str, Any]
+EVER = "1970-01-01"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One address. `one` answers with a single row or 404; `since` is where its range starts by default."""
+
+    path: str
+    summary: str
+    takes: tuple[Parameter, ...]
+    ask: Callable[[Selection, Options], Statement]
+    since: str = "-24h"
+    one: str = ""
+    filters: bool = True
+
+
+def _scope(options: Options) -> Scope:
+    return Scope(options["scope"], options["kind"], options.get("mistake_limit"))
+
+
+def _measures(options: Options) -> list[str]:
+    return [name for name in options["measures"] if name in MEASURES]
+
+
+ENDPOINTS = (
+    Endpoint(
+        "/breakdown", "Calls, errors and error rate by dimension",
+        (take.BY, take.MEASURES_NAMED, take.PREVIOUS, take.SORT, take.LIMIT),
+        lambda s, o: breakdown(
+            s, o["by"], _measures(o), previous=o["previous"], sort=o["sort"], limit=o["limit"]),
+    ),
+    Endpoint(
+        "/timeseries", "The same measures over time, oldest first",
+        (take.BUCKET, take.BY, take.MEASURES_NAMED, take.SORT, take.ALL),
+        lambda s, o: timeseries(
+            s, bucket_of(s, o["bucket"]), o["by"], _measures(o), sort=o["sort"], limit=o["limit"]),
+    ),
+    Endpoint(
+        "/values/{dimension:str}", "Values seen of a dimension, commonest first",
+        (take.DIMENSION, take.CONTAINS, take.SORT, take.LIMIT),
+        lambda s, o: values(s, o["dimension"], o["contains"], o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/events", "Events whole, newest first",
+        (take.LIMIT, take.CURSOR, take.AFTER, take.ORDER),
+        lambda s, o: events(s, o["limit"], cursor=o["cursor"], after=o["after"], sort=o["sort"]),
+    ),
+    Endpoint(
+        "/events/{event_id:str}", "One event whole",
+        (take.EVENT_ID,),
+        lambda s, o: event(o["event_id"], s.failure_only), one="event", filters=False,
+    ),
+    Endpoint(
+        "/streaks", "Mistakes in a row",
+        (take.SCOPE, take.KIND, take.MIN_LENGTH, take.STREAK_STATE, take.MISTAKE_LIMIT, take.SORT, take.LIMIT),
+        lambda s, o: streaks(
+            s, _scope(o), min_length=o["min_length"], state=o["state"], sort=o["sort"], limit=o["limit"]),
+    ),
+    Endpoint(
+        "/streaks/summary", "Per length: streaks that reached it, went on (hazard), recovered",
+        (take.SCOPE, take.KIND, take.SORT, take.LIMIT),
+        lambda s, o: summary(s, _scope(o), o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/streaks/limits", "What a limit of n mistakes in a row would have done, for every n",
+        (take.SCOPE, take.KIND, take.BY, take.SORT, take.MANY),
+        lambda s, o: limits(s, _scope(o), o["by"], o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/retries", "Errors, and what became of them when tried again",
+        (take.BY_ERROR, take.SORT, take.LIMIT),
+        lambda s, o: retries(s, o["by"], o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/retries/curve", "Share recovered by number of attempts and by seconds",
+        (take.BY_ERROR, take.SORT, take.MANY),
+        lambda s, o: curve(s, o["by"], o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/groups", "Errors of one class, tool and message template each",
+        (take.GROUP_STATE, take.SORT, take.LIMIT),
+        lambda s, o: groups(s, state=o["state"], sort=o["sort"], limit=o["limit"]),
+    ),
+    Endpoint(
+        "/groups/{fingerprint:str}", "One group",
+        (take.FINGERPRINT,),
+        lambda s, o: groups(s, fingerprint=o["fingerprint"]), since=EVER, one="group",
+    ),
+    Endpoint(
+        "/sessions", "Sessions with their counts, worst streak and last outcomes",
+        (take.SORT, take.LIMIT),
+        lambda s, o: sessions(s, o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/sessions/{session:path}", "The events of one session in their order",
+        (take.SESSION, take.CURSOR, take.ALL),
+        lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER,
+    ),
+    Endpoint(
+        "/sources", "Who sends, and which facts it leaves out",
+        (take.SORT, take.LIMIT),
+        lambda s, o: sources(s, o["sort"], o["limit"]), since=EVER,
+    ),
+)  # fmt: skip

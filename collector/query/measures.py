@@ -1,0 +1,118 @@
+"""What alert rules compare with a threshold: one value per label set, as it was known at the end of the window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from collector.alerts.state import Sample
+from collector.query.breakdowns import SESSIONS
+from collector.query.filters import UNITS, Selection, terms_of_rule
+from collector.query.retries import judged, relation
+from collector.query.statement import Reads, load, share, used
+from collector.query.streaks import Scope, streak_sql
+
+GONE = 7 * UNITS["d"]  # who has been silent for longer has left
+
+RATED_ERRORS = "count(*) filter (outcome = 'error' and {rated})"
+RATED = "count(*) filter (outcome in ('ok', 'error') and {rated})"
+ERRORS = "count(*) filter (outcome = 'error')"
+UNKNOWN = "count(*) filter (outcome = 'error' and error_class = 'UnknownError')"
+TRIED = "count(*) filter (retried and {rated})"
+
+# Measure: what it is, and how many events it rests on, over the events of the window.
+OVER_EVENTS = {
+    "errors": (ERRORS, "count(*)"),
+    "calls": ("count(*)", "count(*)"),
+    "sessions": (SESSIONS, "count(*)"),
+    "error_rate": (share(RATED_ERRORS, RATED), RATED),
+    "recovery_rate": (share("count(*) filter (recovered)", TRIED), TRIED),
+    "unclassified_rate": (share(UNKNOWN, ERRORS), ERRORS),
+    "p95_ms": ("quantile_cont(duration_ms, 0.95)", "count(duration_ms)"),
+    "new_groups": (
+        "count(distinct fingerprint) filter (fingerprint not in (from earlier where fingerprint is not null))",
+        "count(*)",
+    ),
+}
+
+
+def measure(
+    store: Reads,
+    measure: str,
+    where: Mapping[str, list[str] | str | bool],
+    by: Sequence[str],
+    start_ns: int,
+    end_ns: int,
+    *,
+    failure_only: Sequence[str] = (),
+) -> list[Sample]:
+    """One sample per label set with events in [`start_ns`, `end_ns`); exactly one where `by` is empty.
+
+    `errors`, `calls`, `sessions` count what `where` selects. `streak` is the longest mistake streak that is open, 0
+    where all have ended; `streaks` counts those that reached the limit. `new_groups` counts groups never seen before.
+    `silent` is seconds since the last event of whoever sent within a week. Rates leave sources of `failure_only` out
+    and are None over nothing.
+    """
+    selection = Selection(start_ns, end_ns, terms_of_rule(where), failure_only=tuple(failure_only))
+    if measure in ("streak", "streaks"):
+        sql = _over_streaks(measure, selection, by)
+    elif measure == "silent":
+        sql = _silence(selection, by)
+    else:
+        sql = _over_events(measure, selection, by)
+    params = selection.params() | {"gone_ns": max(0, end_ns - GONE), "window_ns": end_ns - start_ns}
+    rows = store.rows(sql, used(sql, params))
+    return [_sample(row, by) for row in rows]
+
+
+def _sample(row: Mapping[str, object], by: Sequence[str]) -> Sample:
+    value, calls = row["value"], row["calls"]
+    return Sample(
+        {name: _label(row[name]) for name in by},
+        None if value is None else float(str(value)),
+        int(str(calls or 0)),
+    )
+
+
+def _label(value: object) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _keys(by: Sequence[str]) -> tuple[str, str]:
+    listed = ", ".join(f'"{name}"' for name in by)
+    return (f"{listed}, ", f"group by {listed}") if by else ("", "")
+
+
+def _over_events(measure: str, selection: Selection, by: Sequence[str]) -> str:
+    keys, group = _keys(by)
+    value, calls = (text.replace("{rated}", selection.rated()) for text in OVER_EVENTS[measure])
+    source = relation(selection, *by)
+    if measure == "recovery_rate" or source != "events":
+        source = f"({judged(selection, 'select * from events where time_ns >= $start_ns and time_ns < $until_ns')})"
+    earlier = "with earlier as (select distinct fingerprint from events where time_ns < $start_ns)"
+    return f"""{earlier if measure == "new_groups" else ""} select {keys}{value} as value, {calls} as calls
+      from {source} where {selection.where()} {group}"""
+
+
+def _over_streaks(measure: str, selection: Selection, by: Sequence[str]) -> str:
+    _, group = _keys([f"first_{name}" for name in by])
+    keys = "".join(f'"first_{name}" as "{name}", ' for name in by)
+    value = (
+        "coalesce(max(length) filter (state = 'open'), 0)" if measure == "streak" else "count(*) filter (limit_reached)"
+    )
+    runs = streak_sql(selection, Scope(), by, as_of_end=True)
+    return f"select {keys}{value} as value, coalesce(sum(length), 0) as calls from ({runs}) {group}"
+
+
+def _silence(selection: Selection, by: Sequence[str]) -> str:
+    keys, group = _keys(by)
+    return load("silence").format(
+        keys=keys,
+        group=group,
+        condition=selection.condition(),
+        source=relation(selection, *by, start="$gone_ns"),
+        same=" and ".join(["true", *(f'matching."{name}" is not distinct from last."{name}"' for name in by)]),
+        answered="".join(f'last."{name}", ' for name in by),
+        answered_group=", ".join([*(f'last."{name}"' for name in by), "newest_ns"]),
+    )

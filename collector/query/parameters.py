@@ -1,0 +1,148 @@
+"""The parameters of the query API beside the filters, as a table that the parser, its errors and OpenAPI share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import parse_qsl
+
+from collector.query.breakdowns import COUNTS, MEASURES
+from collector.query.filters import BY_NAME, DIMENSIONS, BadParameter, Selection, duration_ns, select, whole_number
+from collector.query.queries import GROUP_STATES
+from collector.query.streaks import KINDS, SCOPES, STATES
+
+MOST_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """`kind` is words, choice, flag, number, id, duration or text; `path` ones are part of the address."""
+
+    name: str
+    kind: str
+    text: str
+    example: str
+    default: Any = None
+    allowed: tuple[str, ...] = ()
+    path: bool = False
+
+    def read(self, word: str) -> Any:
+        """The value as Python has it. Raises BadParameter."""
+        match self.kind:
+            case "words":
+                return list(dict.fromkeys(self._one_of(part) for part in word.split(",") if part))
+            case "choice":
+                return self._one_of(word)
+            case "flag":
+                return self._one_of(word) == "true"
+            case "number":
+                return whole_number(self.name, word, 1, MOST_ROWS)
+            case "id":
+                return whole_number(self.name, word, 0, 2**64 - 1)
+            case "duration":
+                return duration_ns(self.name, word)
+        return word
+
+    def _one_of(self, word: str) -> str:
+        if self.allowed and word not in self.allowed:
+            message = f"{self.name} takes {', '.join(self.allowed)}"
+            raise BadParameter(self.name, word, message, self.allowed)
+        return word
+
+
+NAMES = tuple(dimension.name for dimension in DIMENSIONS)
+
+FROM = Parameter("from", "text", "start of the range, inclusive: RFC 3339 or relative", "-24h", "-24h")
+TO = Parameter("to", "text", "end of the range, exclusive: RFC 3339 or relative", "now", "now")
+Q = Parameter("q", "text", "text in the message, upper and lower case alike", "does not exist")
+RANGE = (FROM, TO, Q)
+
+BY = Parameter("by", "words", "dimensions to break down by", "tool,error_class", (), NAMES)
+BY_ERROR = replace(BY, allowed=tuple(name for name in NAMES if name != "recovered"), example="error_class")
+ALWAYS = (*COUNTS, "error_rate")
+MEASURES_NAMED = Parameter(
+    "measures", "words", "further measures, which cost more; the counts and error_rate always come", "sessions,p95_ms",
+    (), (*MEASURES, *ALWAYS),
+)  # fmt: skip
+PREVIOUS = Parameter(
+    "previous",
+    "flag",
+    "add previous_… columns: the same for the equally long period before",
+    "true",
+    False,
+    ("true", "false"),
+)
+SORT = Parameter("sort", "words", "columns of the answer to sort by; - for descending", "-errors", ())
+LIMIT = Parameter("limit", "number", f"rows at most, 1 to {MOST_ROWS}", "100", 100)
+MANY = Parameter("limit", "number", LIMIT.text, "1000", 1000)
+ALL = Parameter("limit", "number", LIMIT.text, "10000", MOST_ROWS)
+BUCKET = Parameter("bucket", "duration", "length of a bucket; by default the range makes at most 120", "5m")
+CONTAINS = Parameter("contains", "text", "text in the value, upper and lower case alike", "diff", "")
+CURSOR = Parameter("cursor", "text", "`next` of the answer before: the rows that follow", "1763761311123456789.42", "")
+AFTER = Parameter(
+    "after", "text", "`after` of the answer before: only what arrived since", "1763761311123456789.42", ""
+)
+ORDER = Parameter("sort", "choice", "newest or oldest first", "-time", "-time", ("-time", "time"))
+SCOPE = Parameter("scope", "choice", "where a streak is counted", "session", "session", tuple(SCOPES))
+KIND = Parameter("kind", "choice", "what counts", "mistake", "mistake", tuple(KINDS))
+MIN_LENGTH = Parameter("min_length", "number", "shortest streak to list", "2", 1)
+MISTAKE_LIMIT = Parameter("mistake_limit", "number", "length that is marked; by default 3, in the target scope 2", "3")
+STREAK_STATE = Parameter("state", "choice", "only streaks in this state", "open", None, STATES)
+GROUP_STATE = Parameter("state", "choice", "only groups in this state", "new", None, GROUP_STATES)
+DIMENSION = Parameter("dimension", "choice", "dimension whose values are listed", "tool", None, NAMES, path=True)
+EVENT_ID = Parameter("event_id", "id", "id of the event", "42", path=True)
+FINGERPRINT = Parameter("fingerprint", "id", "fingerprint of the group", "42", path=True)
+SESSION = Parameter(
+    "session", "text", "session key; add service=… where two services use the same", "task-7", path=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request's question, read: which events, and the other parameters by name, each with its default."""
+
+    selection: Selection
+    options: Mapping[str, Any]
+
+
+def read(
+    query_string: bytes,
+    declared: Sequence[Parameter],
+    path: Mapping[str, str],
+    now_ns: int,
+    *,
+    filters: bool = True,
+    since: str = "-24h",
+    failure_only: Sequence[str] = (),
+) -> Asked:
+    """Reads a query string against the parameters that an address declares. Raises BadParameter."""
+    words = _words(query_string)
+    taken = {one.name: one for one in declared if not one.path}
+    places = {one.name for one in declared if one.path}
+    known = [*taken]
+    if filters:  # a filter on what the address names already would be a second word for it
+        known = [*taken, *(one.name for one in RANGE), *(name for name in BY_NAME if name not in places)]
+    for name, word in words.items():
+        if name not in known:
+            raise BadParameter(
+                name, word, f"there is no parameter {name!r} here; allowed are {', '.join(known)}", known
+            )
+    options = {one.name: one.default for one in taken.values()}
+    options |= {name: taken[name].read(word) for name, word in words.items() if name in taken}
+    options |= {one.name: one.read(path[one.name]) for one in declared if one.path}
+    rest = {name: word for name, word in words.items() if name not in taken}
+    return Asked(select(rest, now_ns, since=since, failure_only=failure_only), options)
+
+
+def _words(query_string: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, errors="replace", max_num_fields=200)
+    except ValueError:
+        raise BadParameter("", "", "more than 200 parameters") from None
+    words: dict[str, str] = {}
+    for name, word in pairs:
+        if name in words:
+            raise BadParameter(name, word, f"{name} is given twice; write {name}=a,b for either of two values")
+        words[name] = word
+    return words

@@ -1,0 +1,141 @@
+"""Which events, sessions, groups and senders: the lists behind the counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from collector.query.filters import BadParameter, Selection
+from collector.query.retries import WINDOW, judged, relation
+from collector.query.statement import Reads, Statement, load, order_by, share
+from collector.query.streaks import Scope, streak_sql
+
+EVENT_TIMES = ("time", "received_time")
+GROUP_COLUMNS = (
+    "fingerprint", "error_class", "tool", "template", "events", "sessions", "sessions_of_tool", "spread", "first_seen",
+    "last_seen", "state", "sample", "newest_event_id",
+)  # fmt: skip
+GROUP_STATES = ("new", "ongoing")
+SESSION_COLUMNS = (
+    "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "worst_streak", "started",
+    "ended", "strip",
+)  # fmt: skip
+SOURCE_COLUMNS = (
+    "source", "service", "events", "errors", "last_seen", "unclassified", "unclassified_rate", "reports_ok", "coverage",
+)  # fmt: skip
+STRIP = 60
+LAST = 2**63 - 1  # what an absent sequence counts as: it comes after every given one
+
+
+def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "", sort: str = "-time") -> Statement:
+    """Whole events, newest or oldest first: those beyond `cursor`, of those that arrived after the token `after`."""
+    beyond, direction = ("<", " desc") if sort == "-time" else (">", "")
+    seek, bound = "true", selection.params()
+    if cursor:
+        seek += f" and (time_ns, event_id) {beyond} ($seek_0, $seek_1)"
+        bound |= read_token("cursor", cursor, 2)
+    if after:
+        seek += " and (received_ns, event_id) > ($after_0, $after_1)"
+        bound |= read_token("after", after, 2, "after")
+    page = f"""select event_id, time_ns, service, session
+      from {relation(selection)} where {selection.where()} and {seek}
+      order by time_ns{direction}, event_id{direction} limit {limit + 1}"""
+    return Statement(_whole(page, selection), bound, f"time{direction}, event_id{direction}", limit, EVENT_TIMES)
+
+
+def session_events(selection: Selection, session: str, limit: int, cursor: str = "") -> Statement:
+    """The events of one session, in their order."""
+    order = f"time_ns, coalesce(sequence, {LAST}), event_id"
+    seek, bound = "session = $session", selection.params() | {"session": session}
+    if cursor:
+        seek += f" and ({order}) > ($seek_0, $seek_1, $seek_2)"
+        bound |= read_token("cursor", cursor, 3)
+    page = f"""select event_id, time_ns, service, session
+      from {relation(selection)} where {selection.where()} and {seek}
+      order by {order} limit {limit + 1}"""
+    return Statement(_whole(page, selection), bound, "time, sequence nulls last, event_id", limit, EVENT_TIMES)
+
+
+def event(event_id: int, failure_only: Sequence[str] = ()) -> Statement:
+    """One event whole."""
+    selection = Selection(0, 0, failure_only=tuple(failure_only))
+    page = "select event_id, time_ns, service, session from events where event_id = $event_id"
+    return Statement(_whole(page, selection), selection.params() | {"event_id": event_id}, "time", 1, EVENT_TIMES)
+
+
+def _whole(page: str, selection: Selection) -> str:
+    return load("whole").format(page=page, judged=judged(selection, load("around").format(window=WINDOW)))
+
+
+def read_token(name: str, text: str, parts: int, prefix: str = "seek") -> dict[str, int]:
+    """The position that `token` wrote, as parameters `seek_0`, `seek_1`, …. Raises BadParameter."""
+    numbers = text.split(".")
+    if len(numbers) != parts or not all(re.fullmatch(r"[0-9]{1,20}", number) for number in numbers):
+        raise BadParameter(name, text, f"{name} is taken unchanged from an earlier answer to the same question")
+    return {f"{prefix}_{place}": min(int(number), 2**64 - 1) for place, number in enumerate(numbers)}
+
+
+def token(*numbers: int) -> str:
+    """A position in a list."""
+    return ".".join(str(number) for number in numbers)
+
+
+def redirected(store: Reads, event_id: int) -> int | None:
+    """The id under which a merged event lives on."""
+    exists = store.rows("select 1 as found from duckdb_tables() where table_name = 'redirects'")
+    if not exists:
+        return None
+    rows = store.rows("select event_id from redirects where old_id = $old_id", {"old_id": event_id})
+    return int(rows[0]["event_id"]) if rows else None
+
+
+def newest_ns(store: Reads) -> int | None:
+    """Time of the newest event of all."""
+    newest = store.rows("select max(time_ns) as newest from events")[0]["newest"]
+    return None if newest is None else int(newest)
+
+
+def groups(
+    selection: Selection,
+    *,
+    fingerprint: int | None = None,
+    state: str | None = None,
+    sort: Sequence[str] = (),
+    limit: int = 100,
+) -> Statement:
+    """Errors of one class, tool and template each; new where the first one ever lies in the range."""
+    wanted = "fingerprint is not null" if fingerprint is None else "fingerprint = $fingerprint"
+    sql = load("groups").format(
+        columns=", ".join(GROUP_COLUMNS),
+        source=relation(selection),
+        where=f"{selection.where()} and {wanted}",
+        call_where=selection.about_call().where(),
+        spread=share("sessions", "sessions_of_tool"),
+        state=f"state = '{state}'" if state in GROUP_STATES else "true",
+    )
+    params = selection.params() | {"fingerprint": fingerprint}
+    order = order_by(sort or ["-last_seen"], GROUP_COLUMNS, ("fingerprint",))
+    return Statement(sql, params, order, limit, ("first_seen", "last_seen"))
+
+
+def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
+    """Sessions with their matching events counted, their longest mistake streak and a strip of their last outcomes."""
+    order = order_by(sort or ["-worst_streak", "-ended"], SESSION_COLUMNS, ("service", "session"))
+    streaks = Selection(selection.start_ns, selection.end_ns, to_now=selection.to_now)
+    sql = load("sessions").format(
+        columns=", ".join(SESSION_COLUMNS),
+        source=relation(selection),
+        where=selection.where(),
+        streaks=streak_sql(streaks, Scope()),
+        order=order.replace('"strip"', "1"),
+        limit=limit + 1,
+        strip=STRIP,
+    )
+    return Statement(sql, selection.params(), order, limit, ("started", "ended"))
+
+
+def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
+    """Who sends, how much of it has no class, and which facts it leaves out (share of its events that have them)."""
+    sql = load("sources").format(source=relation(selection), where=selection.where(), rated=selection.rated())
+    order = order_by(sort or ["-last_seen"], SOURCE_COLUMNS, ("source", "service"))
+    return Statement(sql, selection.params(), order, limit, ("last_seen",))

@@ -1,0 +1,77 @@
+"""Does trying again help? Retry chains: what follows an error in its session, sub-agent, operation, tool and target.
+
+Every error with a session begins a chain that lasts 30 minutes. It is retried where a second event follows in that
+time, and recovered where one of them is ok. `judged` says so for every event; the rest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collector.query.filters import SECOND, Selection
+from collector.query.statement import Statement, load, order_by, share, wilson
+
+WINDOW = 1800 * SECOND
+ATTEMPTS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 50)
+SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
+
+COLUMNS = (
+    "errors", "retried", "rated", "recovered", "lasting", "recovered_identical", "recovered_changed", "recovery_rate",
+    "low", "high", "identical_retries", "median_attempts", "median_seconds", "declared", "declared_retryable",
+    "taxonomy_retryable",
+)  # fmt: skip
+
+
+def judged(selection: Selection, events: str = "", start: str = "$start_ns") -> str:
+    """A relation like `events` with what became of each error's chain.
+
+    Adds `retried`, `recovered`, `identical_retry`, `recovered_identical`, `recovered_changed`, `attempts`, `seconds`.
+    Reads the events of the range and of the 30 minutes after it, which may still repair its last errors, unless
+    `events` names others.
+    """
+    events = events or f"select * from events where time_ns >= {start} and time_ns < $until_ns + {WINDOW}"
+    return load("judged").format(events=events, window=WINDOW, rated=selection.rated())
+
+
+def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
+    """`events`, or where the selection or one of the named columns needs it, the same with retry chains judged."""
+    needed = selection.uses("recovered") or "recovered" in more
+    return f"({judged(selection, start=start)})" if needed else "events"
+
+
+def retries(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 100) -> Statement:
+    """Errors with what became of them, by the dimensions of the error."""
+    keys = [f'"{name}"' for name in by]
+    low, high = wilson("rated_recovered", "rated")
+    sql = load("retries").format(
+        keys="".join(f"{key}, " for key in keys),
+        judged=judged(selection),
+        where=selection.where(),
+        rated=selection.rated(),
+        rate=share("rated_recovered", "rated"),
+        low=low,
+        high=high,
+        group=f"group by {', '.join(keys)}" if keys else "",
+    )
+    order = order_by(sort or ["-errors"], (*by, *COLUMNS), by)
+    return Statement(sql, selection.params(), order, limit)
+
+
+def curve(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 1000) -> Statement:
+    """Share of the retried errors that recovered within so many attempts, and within so many seconds."""
+    keys = "".join(f'"{name}", ' for name in by)
+    low, high = wilson("recovered", "retried")
+    sql = load("curve").format(
+        keys=keys,
+        judged=judged(selection),
+        where=selection.where(),
+        rated=selection.rated(),
+        attempts=list(ATTEMPTS),
+        seconds=list(SECONDS),
+        rate=share("recovered", "retried"),
+        low=low,
+        high=high,
+    )
+    ties = (*by, "axis", "at")
+    columns = (*ties, "retried", "recovered", "recovery_rate", "low", "high")
+    return Statement(sql, selection.params(), order_by(sort, columns, ties), limit)

@@ -1,0 +1,90 @@
+"""One question as SQL: what is asked, in which order, how many rows; run as rows for JSON or as an Arrow stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Protocol
+
+from collector.query.filters import BadParameter
+
+
+class Reads(Protocol):
+    """The part of the store that questions need."""
+
+    def rows(
+        self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30
+    ) -> list[dict[str, Any]]: ...
+
+    def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`sql` names its columns as the answer does; `times` are those that hold nanoseconds since 1970."""
+
+    sql: str
+    params: Mapping[str, object]
+    order: str
+    limit: int
+    times: tuple[str, ...] = ()
+
+    def rows(self, store: Reads, timeout_s: float = 30) -> list[dict[str, Any]]:
+        """Up to `limit` + 1 rows: one more than wanted tells that there are more."""
+        sql = f"select * from ({self.sql}) order by {self.order} limit {self.limit + 1}"
+        return store.rows(sql, self._bound(sql), timeout_s=timeout_s)
+
+    def arrow(self, store: Reads, timeout_s: float = 30) -> bytes:
+        """Up to `limit` rows as an Arrow IPC stream, times as timestamps with nanoseconds in UTC."""
+        stamps = ", ".join(f"make_timestamp_ns({name})::timestamptz_ns as {name}" for name in self.times)
+        shape = f"* replace ({stamps})" if stamps else "*"
+        sql = f"select {shape} from (select * from ({self.sql}) order by {self.order} limit {self.limit})"
+        return store.arrow(sql, self._bound(sql), timeout_s=timeout_s)
+
+    def _bound(self, sql: str) -> dict[str, object]:
+        return used(sql, self.params)
+
+
+def used(sql: str, params: Mapping[str, object]) -> dict[str, object]:
+    """Those of `params` that `sql` names: DuckDB refuses any other."""
+    names = set(re.findall(r"\$(\w+)", sql))
+    return {name: value for name, value in params.items() if name in names}
+
+
+@cache
+def load(name: str) -> str:
+    """The text of `sql/<name>.sql`; `{word}` in it is a place for more SQL."""
+    return resources.files("collector.query").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+
+
+def order_by(sort: Sequence[str], columns: Iterable[str], ties: Iterable[str] = ()) -> str:
+    """`-errors,tool` as ORDER BY, completed by `ties` so that equal rows keep one order. Raises BadParameter."""
+    allowed = tuple(columns)
+    for word in sort:
+        if word.removeprefix("-") not in allowed:
+            message = f"the answer has no column {word!r} to sort by (- is for descending); it has {', '.join(allowed)}"
+            raise BadParameter("sort", word, message, allowed)
+    listed = [f'"{word.removeprefix("-")}" {"desc" if word.startswith("-") else "asc"} nulls last' for word in sort]
+    named = {word.removeprefix("-") for word in sort}
+    return ", ".join(listed + [f'"{tie}" nulls last' for tie in ties if tie not in named]) or "1"
+
+
+Z = 1.959963984540054  # two-sided 95 % of a normal distribution
+
+
+def share(part: str, whole: str) -> str:
+    """part ÷ whole as SQL; null where `whole` is 0."""
+    return f"{part} / nullif({whole}, 0)::double"
+
+
+def wilson(part: str, whole: str) -> tuple[str, str]:
+    """Lower and upper end of Wilson's 95 % interval of part ÷ whole, as SQL; null where `whole` is 0."""
+    squared = f"{Z * Z}::double"
+    middle = f"({part} + {squared} / 2)"
+    half = f"sqrt({squared} * ({part} * ({whole} - {part}) / nullif({whole}, 0)::double + {squared} / 4))"
+    low = f"greatest(0, ({middle} - {half}) / ({whole} + {squared}))"
+    high = f"least(1, ({middle} + {half}) / ({whole} + {squared}))"
+    return tuple(f"case when {whole} > 0 then {end} end" for end in (low, high))  # type: ignore[return-value]

@@ -1,0 +1,132 @@
+"""Runs of mistakes: streaks in three scopes and three kinds, their hazard by length, and the limit simulator.
+
+A filter chooses streaks by their first event and never changes what belongs to one; the time range applies to the
+last event. Whatever belongs to a streak is read, however long before or after the range it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collector.query.filters import HOUR, Selection
+from collector.query.retries import judged, relation
+from collector.query.statement import Statement, load, order_by, share, wilson
+
+IDLE = HOUR  # without any event of its session for longer than this, a streak has ended
+SCOPES = {"session": (), "tool": ("tool",), "target": ("tool", "target")}
+KINDS = {
+    "mistake": "outcome = 'error' and coalesce(mistake, false)",
+    "error": "outcome = 'error'",
+    "denied": "outcome = 'denied'",
+}
+STATES = ("open", "recovered", "ended")
+LIMITS = {"session": 3, "tool": 3, "target": 2}
+
+COLUMNS = (
+    "service", "session", "subagent", "tool", "target", "scope", "kind", "length", "started", "ended", "state",
+    "limit_reached", "limit_times", "classes", "tools", "source", "can_recover", "agent", "model", "first_event_id",
+    "last_event_id",
+)  # fmt: skip
+LIMIT_COLUMNS = ("sessions", "interrupted", "recovered", "recovery_rate", "low", "high", "mistakes_saved")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which runs count as streaks: the scope, the kind, and how many in a row reach the limit."""
+
+    scope: str = "session"
+    kind: str = "mistake"
+    mistake_limit: int | None = None
+
+    @property
+    def limit(self) -> int:
+        return self.mistake_limit or LIMITS[self.scope]
+
+
+def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = (), *, as_of_end: bool = False) -> str:
+    """Every streak that the selection chooses, as SQL with the columns of `COLUMNS`, times in nanoseconds.
+
+    Each dimension of `firsts` is added as `first_…`: its value in the streak's first event. With `as_of_end` nothing
+    after the range is known: what an alert would have seen at that time.
+    """
+    extra = SCOPES[asked.scope]
+    counts = KINDS[asked.kind]
+    touched = f"operation = 'tool' and session is not null and {counts}"
+    known_by = "time_ns < $until_ns" if as_of_end else "true"
+    events = f"""select events.* from events semi join touched
+      on events.session = touched.session and events.service is not distinct from touched.service where {known_by}"""
+    judging = selection.uses("recovered") or "recovered" in firsts
+    return load("streaks").format(
+        touched=f"{touched} and time_ns >= $start_ns and time_ns < $until_ns",
+        events=f"({judged(selection, events)})" if judging else f"({events})",
+        known_by=known_by,
+        idle=IDLE,
+        counts=counts,
+        chosen=selection.condition(),
+        key=", ".join(("service", "session", "subagent", *extra)),
+        known=" and ".join(["true", *(f"{name} is not null" for name in extra)]),
+        # Roo Code's own count falls when it has asked the person; in narrower scopes it also falls for other tools'
+        # sake.
+        fell="coalesce(reported_streak < lag(reported_streak) over streak, false)"
+        if asked.scope == "session"
+        else "false",
+        firsts="".join(f', arg_min_null("{name}", place) as "first_{name}"' for name in firsts),
+        scope=asked.scope,
+        kind=asked.kind,
+        limit=asked.limit,
+        rated=selection.rated(),
+    )
+
+
+def streaks(
+    selection: Selection,
+    asked: Scope,
+    *,
+    min_length: int = 1,
+    state: str | None = None,
+    sort: Sequence[str] = (),
+    limit: int = 100,
+) -> Statement:
+    """The streaks themselves, newest first."""
+    narrowed = f"state = '{state}'" if state in STATES else "true"
+    sql = (
+        f"select {', '.join(COLUMNS)} from ({streak_sql(selection, asked)}) where length >= $min_length and {narrowed}"
+    )
+    order = order_by(sort or ["-ended"], COLUMNS, ("last_event_id",))
+    return Statement(sql, selection.params() | {"min_length": min_length}, order, limit, ("started", "ended"))
+
+
+def summary(selection: Selection, asked: Scope, sort: Sequence[str] = (), limit: int = 100) -> Statement:
+    """Per length: streaks that reached it, of these those that went on (hazard), recovered, are open, or ended."""
+    low, high = wilson("reached_next", "streaks")
+    sql = f"""select length, streaks, reached_next, {share("reached_next", "streaks")} as hazard,
+        {low} as low, {high} as high, recovered, open, ended
+      from (
+        select reached as length, count(*) as streaks, count(*) filter (length > reached) as reached_next,
+          {", ".join(f"count(*) filter (state = '{state}') as {state}" for state in STATES)}
+        from ({streak_sql(selection, asked)}), unnest(range(1, length + 1)) as steps(reached)
+        group by reached)"""
+    columns = ("length", "streaks", "reached_next", "hazard", "low", "high", *STATES)
+    return Statement(sql, selection.params(), order_by(sort, columns, ["length"]), limit)
+
+
+def limits(
+    selection: Selection, asked: Scope, by: Sequence[str], sort: Sequence[str] = (), limit: int = 1000
+) -> Statement:
+    """Per limit: sessions it would have interrupted, those whose streaks all recovered, mistakes saved."""
+    low, high = wilson("recovered", "interrupted")
+    sql = load("limits").format(
+        keys="".join(f'"{name}", ' for name in by),
+        firsts="".join(f'"first_{name}" as "{name}", ' for name in by),
+        streaks=streak_sql(selection, asked, by),
+        where=selection.where(),
+        same=" and ".join(["true", *(f'totals."{name}" is not distinct from by_limit."{name}"' for name in by)]),
+        answered="".join(f'by_limit."{name}", ' for name in by),
+        source=relation(selection, *by),
+        rate=share("recovered", "interrupted"),
+        low=low,
+        high=high,
+    )
+    ties = (*by, "mistake_limit")
+    return Statement(sql, selection.params(), order_by(sort, (*ties, *LIMIT_COLUMNS), ties), limit)

@@ -1,0 +1,82 @@
+"""The gRPC door: the three OTLP export services, over the same intake as HTTP.
+
+Messages arrive as bytes and are parsed in the pipeline like an HTTP body, so that both doors refuse and mend alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+
+from collector import telemetry
+from collector.decode.otlp import PROTOBUF
+from collector.errors import GRPC_CODE, Rejected, Unavailable
+from collector.receive.access import check_token
+from collector.receive.http import RESPONSES
+from collector.receive.intake import Intake
+from collector.settings import Settings
+
+SERVICES = {
+    "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
+    "opentelemetry.proto.collector.trace.v1.TraceService": "traces",
+    "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
+}
+CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+def grpc_server(intake: Intake, settings: Settings) -> grpc.aio.Server:
+    """A server for `settings.grpc`, not started."""
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", settings.max_body),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ("grpc.so_reuseport", 0),  # a second collector on the port must fail, not share it
+        ]
+    )
+    for service, signal in SERVICES.items():
+        handler: Any = grpc.unary_unary_rpc_method_handler(_export(intake, settings, signal))
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
+    return server
+
+
+def _export(
+    intake: Intake, settings: Settings, signal: str
+) -> Callable[[bytes, grpc.aio.ServicerContext[Any, Any]], Awaitable[bytes]]:
+    async def export(body: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+        try:
+            metadata = dict(context.invocation_metadata() or ())
+            check_token(str(metadata.get("authorization", "")), settings.ingest_tokens)
+            batch = await intake.take(
+                lambda pipeline, now: pipeline.process(body, PROTOBUF, signal, now), len(body), signal
+            )
+        except (Rejected, Unavailable) as error:
+            telemetry.REQUESTS.labels(f"grpc {signal}", error.status).inc()
+            await _abort(context, error)
+            raise
+        telemetry.REQUESTS.labels(f"grpc {signal}", 200).inc()
+        answer = RESPONSES[signal]()
+        if batch.warning:
+            answer.partial_success.error_message = batch.warning
+        return bytes(answer.SerializeToString())
+
+    return export
+
+
+async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable) -> None:
+    """Ends the call with the code of the error; RetryInfo says when to come back (OTLP: "OTLP/gRPC Throttling")."""
+    status = Status(code=GRPC_CODE.get(error.status, 13), message=str(error))
+    if isinstance(error, Unavailable):
+        detail = AnyMessage()
+        detail.Pack(
+            RetryInfo(retry_delay=Duration(seconds=int(error.retry_after), nanos=int(error.retry_after % 1 * 1e9)))
+        )
+        status.details.append(detail)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    await context.abort(CODES[status.code], status.message)

@@ -1,0 +1,142 @@
+"""The HTTP door: OTLP in JSON and protobuf, and plain JSON on `/v1/events`. Knows bytes and answers only.
+
+Every answer, errors too, has the encoding of the request (OTLP specification, "OTLP/HTTP Response").
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+from google.rpc.status_pb2 import Status
+from litestar import Request, Response, post
+from litestar.types import ControllerRouterHandler
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from collector import telemetry
+from collector.decode import plain
+from collector.decode.otlp import JSON, PROTOBUF
+from collector.errors import GRPC_CODE, Rejected, Unavailable
+from collector.receive.access import check_host, check_token
+from collector.receive.encoding import decompress
+from collector.receive.intake import Intake
+from collector.settings import Settings
+from collector.store.correlate import Batch
+
+RESPONSES = {
+    "logs": ExportLogsServiceResponse,
+    "traces": ExportTraceServiceResponse,
+    "metrics": ExportMetricsServiceResponse,
+}
+
+# What a body on `/` holds is told by its only top key (older Gemini CLIs post everything there).
+TOP_KEYS = {b"resourceLogs": "logs", b"resourceSpans": "traces", b"resourceMetrics": "metrics"}
+
+
+@post(["/v1/logs", "/v1/traces", "/v1/metrics"], include_in_schema=False, status_code=200)
+async def otlp(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """OTLP/HTTP."""
+    return await _answer(request, request.url.path.rsplit("/", 1)[-1])
+
+
+@post("/", include_in_schema=False, status_code=200)
+async def anything(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """OTLP/JSON without a path; protobuf cannot be told apart by its bytes."""
+    return await _answer(request, "")
+
+
+@post(
+    "/v1/events",
+    status_code=200,
+    summary="Plain JSON events",
+    description="One object, an array or JSON lines: the log entries of Roo Code, KODE, OpenAgents and Loopr, and the "
+    "hook payloads of Claude Code, Cursor and Copilot, as they are.",
+)
+async def events(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Plain JSON, for agents without OTLP."""
+    return await _answer(request, "events")
+
+
+def ingest_routes() -> list[ControllerRouterHandler]:
+    """The handlers of this door."""
+    return [otlp, anything, events]
+
+
+async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[bytes]:
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        check_token(request.headers.get("authorization", ""), _settings(request).ingest_tokens)
+        check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
+        if media not in (JSON, PROTOBUF) and not (signal == "events" and media == "application/x-ndjson"):
+            raise Rejected(f"Content-Type {media[:80]!r} is not taken; send {JSON} or {PROTOBUF}", 415)
+        body = await _body(request)
+        signal = signal or _signal_of(body, media)
+        batch = await _take(request.app.state.intake, body, media, signal)
+    except (Rejected, Unavailable) as error:
+        return _refusal(error, media, signal)
+    telemetry.REQUESTS.labels(signal, 200).inc()
+    return _success(batch, media, signal)
+
+
+def _settings(request: Request[Any, Any, Any]) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+async def _body(request: Request[Any, Any, Any]) -> bytes:
+    """The decompressed body; stops reading at the limit."""
+    limit = _settings(request).max_body
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > limit:
+        raise Rejected(f"the body is larger than {limit} bytes", 413)
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit:
+            raise Rejected(f"the body is larger than {limit} bytes", 413)
+        parts.append(part)
+    return decompress(b"".join(parts), request.headers.get("content-encoding", ""), limit)
+
+
+def _signal_of(body: bytes, media: str) -> str:
+    if media == JSON:
+        for key, signal in TOP_KEYS.items():
+            if b'"' + key + b'"' in body[:200]:
+                return signal
+    raise Rejected("nothing is taken here; post to /v1/logs, /v1/traces, /v1/metrics or /v1/events", 404)
+
+
+async def _take(intake: Intake, body: bytes, media: str, signal: str) -> Batch:
+    if signal == "events":
+        return await intake.take(lambda pipeline, now: plain.batch(pipeline, body, now), len(body), signal)
+    return await intake.take(lambda pipeline, now: pipeline.process(body, media, signal, now), len(body), signal)
+
+
+def _success(batch: Batch, media: str, signal: str) -> Response[bytes]:
+    if media == PROTOBUF and signal != "events":
+        message = RESPONSES[signal]()
+        if batch.warning:
+            message.partial_success.error_message = batch.warning
+        return Response(message.SerializeToString(), media_type=PROTOBUF)
+    answer: dict[str, Any] = {"partialSuccess": {"errorMessage": batch.warning}} if batch.warning else {}
+    if signal == "events":
+        answer["accepted"] = batch.records - batch.dropped.total()
+    return Response(msgspec.json.encode(answer), media_type=JSON)
+
+
+def _refusal(error: Rejected | Unavailable, media: str, signal: str) -> Response[bytes]:
+    telemetry.REQUESTS.labels(signal or "/", error.status).inc()
+    status = Status(code=GRPC_CODE.get(error.status, 13), message=str(error))
+    headers = {}
+    if isinstance(error, Unavailable):
+        headers["Retry-After"] = str(math.ceil(error.retry_after))
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if media == PROTOBUF:
+        body, kind = status.SerializeToString(), PROTOBUF
+    else:
+        body, kind = msgspec.json.encode({"code": status.code, "message": status.message}), JSON
+    return Response(body, status_code=error.status, media_type=kind, headers=headers)

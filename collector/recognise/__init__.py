@@ -1,0 +1,1 @@
+"""Records to reports: which source, which call, how it ended."""

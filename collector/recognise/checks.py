@@ -1,0 +1,217 @@
+"""What may stand in a table of a source, and every mistake in one, named by row and field."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from collector.store.batch import COLUMNS
+
+OPERATIONS = ("tool", "model", "agent", "link", "drop")
+OUTCOMES = ("ok", "error", "cancelled", "denied")
+SIGNALS = ("log", "span", "event")
+POLICIES = ("create", "refused", "amend")
+MARKS = ("session", "parameters", "order", "class", "model", "retryable", "successes")
+KEY_RULES = ("parent", "parent+tool+params", "parent+tool", "parent?tool", "span+tool", "site")
+EVIDENCE_LISTS = ("flags", "failed", "says", "decisions", "errors", "exits", "outputs", "schemas")
+EVIDENCE_PATTERNS = ("exit_header", "error_output", "denied_output", "cancelled_output", "preamble")
+EVIDENCE_GLOBS = ("denied", "cancelled", "wrappers")
+
+TEXTS, TEXT, BOOL, INT, TABLE, ROWS, ANY = (
+    "list of texts",
+    "text",
+    "true or false",
+    "integer",
+    "table",
+    "list of tables",
+    "any",
+)
+
+TABLE_FIELDS = {
+    "id": TEXT,
+    "title": TEXT,
+    "order": INT,
+    "reports_ok": BOOL,
+    "extends": TEXTS,
+    "prefixes": TEXTS,
+    "told": TEXT,
+    "match": TABLE,
+    "coverage": TABLE,
+    "fields": TABLE,
+    "outcome": TABLE,
+    "content": TEXTS,
+    "noise": TEXTS,
+    "records": ROWS,
+}
+MATCH_FIELDS = {"service": TEXTS, "scope": TEXTS, "events": TEXTS, "attributes": TEXTS, "routes": TEXTS}
+ROW_FIELDS = {
+    "signal": ANY,
+    "name": ANY,
+    "where": TABLE,
+    "operation": TEXT,
+    "drop": TEXT,
+    "rank": INT,
+    "outcome": TEXT,
+    "lends": BOOL,
+    "told": TEXTS,
+    "asked": TEXTS,
+    "told_policy": TEXT,
+    "as": TEXT,
+    "keys": TEXTS,
+    "twin": TEXTS,
+    "fields": TABLE,
+    "evidence": TABLE,
+    "examples": TEXTS,
+    "counter_examples": TEXTS,
+}
+COLUMNS_WITH_KEYS = COLUMNS.keys() - {
+    "received_ns",
+    "event_id",
+    "source",
+    "source_signal",
+    "session_source",
+    "operation",
+    "outcome",
+    "domain",
+    "category",
+    "error_class",
+    "classified_by",
+    "attribution",
+    "recovery",
+    "mistake",
+    "retryable",
+    "fingerprint",
+    "template",
+    "params_hash",
+    "redactions",
+    "attributes",
+}
+
+
+def mistakes_in(table: Mapping[str, Any], name: str) -> list[str]:
+    """Every mistake in the table of the file `name`.toml; none: it can be compiled."""
+    return list(_table(table, name))
+
+
+def _table(table: Mapping[str, Any], name: str) -> Iterator[str]:
+    wrong = list(_fields(table, TABLE_FIELDS, ""))
+    yield from wrong
+    for needed in ("id", "title"):
+        if needed not in table:
+            yield f"{needed}: is missing"
+    if table.get("id", name) != name:
+        yield f"id: {table['id']!r} must be the file's name, {name!r}"
+    if table.get("told", "amend") not in POLICIES:
+        yield f"told: {table['told']!r} is not one of {', '.join(POLICIES)}"
+    if wrong:
+        return
+    yield from _fields(table.get("match", {}), MATCH_FIELDS, "match: ")
+    for mark, value in table.get("coverage", {}).items():
+        if mark not in MARKS:
+            yield f"coverage: {mark!r} is not one of {', '.join(MARKS)}"
+        elif not isinstance(value, (bool, str)):
+            yield f"coverage: {mark}: must be true, false or the line that turns it on, not {value!r}"
+    yield from _columns(table.get("fields", {}), "fields: ")
+    yield from _evidence(table.get("outcome", {}), "outcome: ")
+    for number, row in enumerate(table.get("records", ()), 1):
+        yield from _row(row, f"records {number} ({row.get('name', row.get('where', ''))}): ")
+
+
+def _fields(table: Mapping[str, Any], allowed: Mapping[str, str], place: str) -> Iterator[str]:
+    for field, value in table.items():
+        if field not in allowed:
+            yield f"{place}{field}: is not known; there are {', '.join(allowed)}"
+        elif not _is(value, allowed[field]):
+            yield f"{place}{field}: must be a {allowed[field]}, not {value!r}"
+
+
+def _is(value: Any, kind: str) -> bool:
+    if kind == TEXTS:
+        return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+    if kind == ROWS:
+        return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return {TEXT: isinstance(value, str), BOOL: isinstance(value, bool), INT: type(value) is int,
+            TABLE: isinstance(value, dict), ANY: True}[kind]  # fmt: skip
+
+
+def _columns(fields: Mapping[str, Any], place: str) -> Iterator[str]:
+    for column, keys in fields.items():
+        if column not in COLUMNS_WITH_KEYS:
+            columns = ", ".join(sorted(COLUMNS_WITH_KEYS))
+            yield f"{place}{column}: is no column that a table can fill; there are {columns}"
+        elif not isinstance(keys, str) and not _is(keys, TEXTS):
+            yield f"{place}{column}: must be a key or a list of keys, not {keys!r}"
+
+
+def _evidence(evidence: Mapping[str, Any], place: str) -> Iterator[str]:
+    for name, value in evidence.items():
+        if name in ("status", "exceptions", "silence"):
+            if not isinstance(value, bool):
+                yield f"{place}{name}: must be true or false, not {value!r}"
+        elif name not in (*EVIDENCE_LISTS, "shapes", *EVIDENCE_PATTERNS, *EVIDENCE_GLOBS):
+            yield (
+                f"{place}{name}: is no kind of evidence; there are status, exceptions, silence, shapes, "
+                + ", ".join((*EVIDENCE_LISTS, *EVIDENCE_PATTERNS, *EVIDENCE_GLOBS))
+            )
+        elif value is not False and not _is(value, TEXTS):
+            yield f"{place}{name}: must be a list of texts, not {value!r}"
+        elif name in EVIDENCE_PATTERNS and value:
+            yield from (
+                f"{place}{name}: {one!r} is no pattern: {why}" for one in value if (why := _pattern_mistake(name, one))
+            )
+
+
+def _pattern_mistake(name: str, text: str) -> str:
+    try:
+        groups = re.compile(text, re.MULTILINE).groups
+    except re.error as error:
+        return str(error)
+    return "it needs one group, the exit code" if name == "exit_header" and groups != 1 else ""
+
+
+def _row(row: Mapping[str, Any], place: str) -> Iterator[str]:
+    wrong = list(_fields(row, ROW_FIELDS, place))
+    yield from wrong
+    if wrong:
+        return
+    signals = row.get("signal")
+    if not signals or not set([signals] if isinstance(signals, str) else signals) <= set(SIGNALS):
+        yield f"{place}signal: must be one or several of {', '.join(SIGNALS)}, not {signals!r}"
+    names = row.get("name", [])
+    if not isinstance(names, str) and not _is(names, TEXTS):
+        yield f"{place}name: must be a name or a list of names, not {names!r}"
+    operation = row.get("operation")
+    if row.get("as", "log") != "log":
+        yield f"{place}as: {row['as']!r} is not 'log'"
+    if "as" not in row and operation not in OPERATIONS:
+        yield f"{place}operation: {operation!r} is not one of {', '.join(OPERATIONS)}"
+    if row.get("outcome", "ok") not in OUTCOMES:
+        yield f"{place}outcome: {row['outcome']!r} is not one of {', '.join(OUTCOMES)}"
+    if row.get("told_policy", "amend") not in POLICIES:
+        yield f"{place}told_policy: {row['told_policy']!r} is not one of {', '.join(POLICIES)}"
+    for key in row.get("keys", ()):
+        if key not in KEY_RULES:
+            yield f"{place}keys: {key!r} is not one of {', '.join(KEY_RULES)}"
+    for key, value in row.get("where", {}).items():
+        if not isinstance(value, (bool, str)) and not _is(value, TEXTS):
+            yield f"{place}where: {key}: must be true, false, a text or a list of texts, not {value!r}"
+    yield from _columns(row.get("fields", {}), f"{place}fields: ")
+    yield from _evidence(row.get("evidence", {}), f"{place}evidence: ")
+    yield from _examples(row, place, needed=operation in ("tool", "model", "agent"))
+
+
+def _examples(row: Mapping[str, Any], place: str, *, needed: bool) -> Iterator[str]:
+    if needed and not row.get("examples"):
+        yield f"{place}examples: is missing; a row that makes reports needs at least one"
+    for field in ("examples", "counter_examples"):
+        for text in row.get(field, ()):
+            for part in text.split(" => ", 1):
+                try:
+                    good = isinstance(json.loads(part), dict)
+                except ValueError as error:
+                    yield f"{place}{field}: {part[:60]!r} is not JSON: {error}"
+                else:
+                    if not good:
+                        yield f"{place}{field}: {part[:60]!r} must be a JSON object"

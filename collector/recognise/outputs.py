@@ -1,0 +1,192 @@
+"""What a tool's output says of its outcome: failure marks in JSON, exit codes, and texts that a source itself writes.
+
+Outputs are read and never stored. The words of an output prove nothing: a log file full of errors may have been read
+well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from collector.recognise.readers import as_bool, as_int, as_text, parsed, present
+from collector.recognise.sources import Rules
+
+OK = ("ok", "success", "succeeded", "successful", "completed", "complete", "done", "passed", "finished")
+ERROR = ("error", "errored", "failed", "failure", "fail", "exception", "timeout", "timed_out", "timedout", "invalid",
+         "crashed")  # fmt: skip
+CANCELLED = ("cancel", "abort", "interrupt", "user_abort", "killed_by_user")
+DENIED = ("deny", "decline", "disallowed", "refused_by_user", "policy_violation")
+WORDS = {
+    word: outcome
+    for outcome, words in (("ok", OK), ("error", ERROR), ("cancelled", CANCELLED), ("denied", DENIED))
+    for word in words
+}
+DENIED_PART = re.compile(r"(^|_)(denied|rejected|reject|declined|blocked|forbidden)(_|$)")
+CANCELLED_PART = re.compile(r"(^|_)(cancell?ed|abort(ed)?|interrupted)(_|$)")
+
+FAILED_KEYS = ("is_error", "isError", "isFailure", "is_failure")
+GOOD_KEYS = ("ok", "success", "succeeded", "Success")
+EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status", "exit")
+TIMEOUT_KEYS = ("timed_out", "timedOut", "is_timeout")
+STOPPED_KEYS = ("interrupted", "cancelled", "canceled", "aborted")
+INNER_KEYS = ("output", "content", "result", "text")
+TEXT_KEYS = (
+    "error_message",
+    "errorMessage",
+    "stderr",
+    "message",
+    "reason",
+    "detail",
+    "output",
+    "stdout",
+    "content",
+    "text",
+    "result",
+)
+JSON_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
+}  # fmt: skip
+MAX_BLOCKS, MAX_DEPTH = 50, 5
+
+
+@dataclass(slots=True)
+class Output:
+    """What an output says. `verdict` is an outcome, or "" where it says nothing."""
+
+    verdict: str = ""
+    text: str = ""
+    exit_code: int | None = None
+    shape: tuple[str, ...] = ()
+
+
+def verdict_of(word: Any) -> str:
+    """The outcome that a status or decision word means; "" for words that say nothing (accept, running, …)."""
+    if not isinstance(word, str) or len(word) > 60:
+        return ""
+    word = word.strip().lower().replace(" ", "_").replace("-", "_")
+    if found := WORDS.get(word):
+        return found
+    if DENIED_PART.search(word):
+        return "denied"
+    return "cancelled" if CANCELLED_PART.search(word) else ""
+
+
+def read_output(value: Any, rules: Rules) -> Output:
+    """What the output says; a text, a map, content blocks, or JSON of these, once or twice wrapped."""
+    value = parsed(parsed(value))
+    if isinstance(value, dict):
+        return _map(value, rules)
+    if isinstance(value, list):
+        text = text_of(value)
+        return (
+            Output("error", text)
+            if any(isinstance(one, dict) and _any(one, FAILED_KEYS) for one in value)
+            else _inner(text, rules)
+        )
+    return _text(as_text(value) or "", rules)
+
+
+def _any(value: dict[str, Any], keys: Sequence[str]) -> bool:
+    return any(key in value and as_bool(value[key]) for key in keys)
+
+
+def _map(value: dict[str, Any], rules: Rules) -> Output:
+    if _any(value, STOPPED_KEYS):
+        return Output("cancelled", text_of(value))
+    if _any(value, TIMEOUT_KEYS):
+        return Output("error", text_of(value), None, ("timeout",))
+    exit_code = next((code for key in EXIT_KEYS if key in value and (code := _exit_code(value[key])) is not None), None)
+    status, error = verdict_of(value.get("status")), value.get("error")
+    if status not in ("error", "denied", "cancelled"):
+        bad = _any(value, FAILED_KEYS) or any(key in value and as_bool(value[key]) is False for key in GOOD_KEYS)
+        told = error is True or (isinstance(error, (str, dict, list)) and present(error))
+        status = "error" if bad or told else ""
+    if status or exit_code:
+        return Output(status, text_of(value), exit_code)
+    within = next((one for key in INNER_KEYS if present(one := value.get(key))), None)
+    read = _inner(text_of(within), rules) if isinstance(within, (str, list)) else Output()
+    return Output(
+        read.verdict, read.text or text_of(value), read.exit_code if exit_code is None else exit_code, read.shape
+    )
+
+
+def _exit_code(value: Any) -> int | None:
+    if type(value) is int:
+        return value
+    return as_int(value) if isinstance(value, (str, float)) and re.fullmatch(r"-?\d{1,5}(\.0)?", str(value)) else None
+
+
+def _inner(text: str, rules: Rules) -> Output:
+    """A text inside a wrapper, which may be JSON again ([{"text": "{\\"exit_code\\": 2}"}])."""
+    inner = parsed(text)
+    return _map(inner, rules) if isinstance(inner, dict) else _text(text, rules)
+
+
+def _text(text: str, rules: Rules) -> Output:
+    """The patterns of the source; its own preamble is no part of what the tool gave back."""
+    if not rules.reads_text:
+        return Output("", text)
+    for verdict, patterns in (("denied", rules.denied_output), ("cancelled", rules.cancelled_output)):
+        for pattern in patterns:
+            if pattern.search(text):
+                return Output(verdict, text)
+    rest = text
+    for pattern in rules.preamble:
+        if found := pattern.match(text):
+            rest = text[found.end() :] or text
+    for pattern in rules.exit_header:
+        if (found := pattern.search(text)) and (code := as_int(found[1])) is not None:
+            return Output("", rest, code)
+    return Output("error" if any(pattern.search(text) for pattern in rules.error_output) else "", rest)
+
+
+def text_of(value: Any, depth: int = 0) -> str:
+    """The readable text of a result: of an error, a message, stderr, or content blocks, whatever the wrapping."""
+    if isinstance(value, str):
+        return value
+    if depth > MAX_DEPTH:
+        return ""
+    if isinstance(value, list):
+        return "\n".join(text for one in value[:MAX_BLOCKS] if (text := text_of(one, depth + 1)))
+    if not isinstance(value, dict):
+        return as_text(value) or ""
+    return (
+        next((text for part in _telling_parts(value) if (text := text_of(part, depth + 1))), "") or as_text(value) or ""
+    )
+
+
+def _telling_parts(value: dict[str, Any]) -> Iterator[Any]:
+    error = value.get("error")
+    if isinstance(error, dict):
+        yield error.get("message")
+    if isinstance(error, (str, dict, list)):
+        yield error
+    if isinstance(message := value.get("msg"), str):  # one mistake as pydantic tells it: {"type", "loc", "msg"}
+        place = ".".join(map(str, value["loc"])) if isinstance(value.get("loc"), list) else ""
+        yield f"{place}: {message} [{value.get('type', '')}]" if place else message
+    yield from (value[key] for key in TEXT_KEYS if present(value.get(key)))
+
+
+def breaks_schema(schemas: Sequence[Any], params: Any) -> bool:
+    """Whether arguments break the tool's own JSON schema: no map, a required one missing, a plain type wrong."""
+    schema = next((one for value in schemas if isinstance(one := parsed(value), dict)), None)
+    properties = schema.get("properties") if schema else None
+    if schema is None or params is None or not isinstance(properties, dict):
+        return False
+    if not isinstance(params, dict):
+        return True
+    required = schema.get("required")
+    for name in required if isinstance(required, list) else ():
+        one = properties.get(name) if isinstance(name, str) and name not in params else None
+        if isinstance(one, dict) and "default" not in one and "anyOf" not in one:  # strict modes require all of them
+            return True
+    return any(_wrong_type(properties.get(name), value) for name, value in params.items())
+
+
+def _wrong_type(schema: Any, value: Any) -> bool:
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    wanted = JSON_TYPES.get(kind) if isinstance(kind, str) else None
+    return wanted is not None and value is not None and not isinstance(value, wanted)

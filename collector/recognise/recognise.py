@@ -1,0 +1,266 @@
+"""Decoded records to reports: which source, which operation, which fields; all else is dropped and counted by reason.
+
+What is a report and where its fields stand is said by the tables (`sources`), the outcome is settled in `settle`, tool
+results inside model requests are found by `told`. No I/O, no clock, and nothing raises on what telemetry may contain.
+
+Besides columns a report has keys that begin with "_" and never reach the store:
+`_text`, `_shape`      what to classify from
+`_rank`, `_strength`   whose fields and whose outcome win in the fold
+`_keys`    further identities; any shared one makes reports one event
+`_refs`    identities of another report, normally of the parent span: the report shares that event if it is a call of
+           the same tool, and two reports that only share a ref stay apart
+`_lends`   makes no event of its own, only adds to one that another report makes
+`_twin`    the role of a report without any common id, and the columns in which it must agree with its twin
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from collector.decode.record import Record, Scope
+from collector.recognise.fields import Report, Signs, place, read
+from collector.recognise.identify import Sites, canonical, identify
+from collector.recognise.readers import Around, as_text, parsed, unwrapped
+from collector.recognise.reasons import retry_after_in, status_in
+from collector.recognise.settle import OK_DEFAULT, Raised, Said, Settled, settle
+from collector.recognise.sources import RANKS, Plan, Row, Sources
+from collector.recognise.told import asked_reports, told_reports
+
+RESOURCE = {
+    "service": ("service.name",),
+    "service_version": ("service.version",),
+    "service_instance": ("service.instance.id",),
+    "environment": ("deployment.environment.name", "deployment.environment", "env"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A trace belongs to a session: told by any span or log that carries both."""
+
+    trace_id: str
+    session: str
+    source: str
+    service: str
+
+
+@dataclass(slots=True)
+class Recognised:
+    """What one request came to. `told` are digests of tool results found in model requests, to be given back as `seen`
+    once stored.
+    """
+
+    reports: list[Report] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    told: set[int] = field(default_factory=set)
+
+
+def recognise(request: Iterable[Scope], sources: Sources, seen: Container[int] = frozenset()) -> Recognised:
+    """Reports, links and drop counts of one request. `seen` holds digests of told results that are stored."""
+    found = Recognised()
+    told: dict[int, Report] = {}
+    for scope in request:
+        _Reading(scope, sources, found, told).run()
+    found.told.update(told)
+    found.reports.extend(report for digest, report in told.items() if digest not in seen)
+    found.links = list(dict.fromkeys(found.links))
+    return found
+
+
+class _Reading:
+    """The records of one scope, read one by one."""
+
+    def __init__(self, scope: Scope, sources: Sources, found: Recognised, told: dict[int, Report]) -> None:
+        resource = scope.resource
+        self._records = scope.records
+        self._plan = sources.plan(as_text(resource.get("service.name")) or "", scope.name)
+        self._around = Around(resource, scope.name)
+        self._base = _base(resource)
+        self._found = found
+        self._told = told
+        self._sites = sources.sites
+
+    def run(self) -> None:
+        plan, around, dropped = self._plan, self._around, self._found.dropped
+        for record in self._records:
+            if record.signal == "span" and not plan.rows("span", record.name):
+                dropped["no_event"] += 1
+                continue
+            row = row_of(plan, record, around)
+            if row is None and record.signal == "log" and _opened(record):
+                row = row_of(plan, record, around)
+            if row is None:
+                dropped["no_event"] += 1
+            elif row.operation == "drop":
+                dropped[row.drop] += 1
+            else:
+                self._report(row, record)
+
+    def _report(self, row: Row, record: Record) -> None:
+        found = self._found
+        report, signs, rest = read(row, record, self._around)
+        for column, value in self._base.items():
+            if column not in report and column not in row.never:
+                report[column] = value
+        report["source"] = row.source
+        if "session" in report and record.trace_id and report["session_source"] == "record":
+            found.links.append(Link(record.trace_id, report["session"], row.source, report.get("service", "")))
+        if row.told:
+            told_reports(row, record, report, self._told, self._sites)
+        if row.asked:
+            found.reports.extend(asked_reports(row, record, report))
+        if row.operation == "link":
+            found.dropped["no_event"] += 1
+            return
+        if rest:
+            report["attributes"] = rest
+        _finish(row, record, report, signs, self._sites)
+        if "outcome" not in report and not row.lends:
+            found.dropped["no_event"] += 1
+            return
+        found.reports.append(report)
+
+
+def _base(resource: Mapping[str, Any]) -> Report:
+    base: Report = {}
+    for column, keys in RESOURCE.items():
+        if text := next((text for key in keys if (text := as_text(resource.get(key)))), None):
+            base[column] = text
+    return base
+
+
+def row_of(plan: Plan, record: Record, around: Around) -> Row | None:
+    """The first row that fits the record; None: it is no report."""
+    if record.signal == "span":
+        row = _fitting(plan, "span", record.name, record, around)
+        disguised = row is not None and row.disguised
+        return (
+            _fitting(plan, "log", as_text(record.attributes.get("event.name")) or "", record, around)
+            if disguised
+            else row
+        )
+    for name in _event_names(record):
+        if (row := _fitting(plan, record.signal, name, record, around)) is not None:
+            return row
+    return None
+
+
+def _fitting(plan: Plan, signal: str, name: str, record: Record, around: Around) -> Row | None:
+    around.event = name
+    for markers, rows in plan.rows(signal, name):
+        if markers is not None and markers.isdisjoint(record.attributes):
+            continue
+        for row, captured in rows:
+            around.captured = captured
+            if row.fits(record, around):
+                return row
+    return None
+
+
+def _event_names(record: Record) -> Iterable[str]:
+    """Where a log record's name may stand, in order; "" last, for rows that ask for no name."""
+    if name := as_text(record.attributes.get("event.name")):
+        yield name
+    if record.name:
+        yield record.name
+    body = record.body
+    if isinstance(body, str) and body[:1].isalpha():
+        yield body.split(maxsplit=1)[0].rstrip(":")
+    yield ""
+
+
+def _opened(record: Record) -> bool:
+    """Lays the entries of a body that is a map, or the JSON text of one, beside the record's attributes; whether there
+    were any.
+
+    Loggers that write JSON put everything there. Only records that nobody knows are opened: elsewhere bodies hold
+    prompts.
+    """
+    body = record.body
+    body = parsed(body) if isinstance(body, str) and body[:1] == "{" else body
+    if not isinstance(body, dict):
+        return False
+    for key, value in unwrapped(body).items():
+        record.attributes.setdefault(key, value)
+    return bool(body)
+
+
+def _finish(row: Row, record: Record, report: Report, signs: Signs, sites: Sites) -> None:
+    """Operation, time, outcome and identities."""
+    own = record.signal == "span" and "span" in row.signals
+    report["operation"] = row.operation
+    report["source_signal"] = "span" if own else "event" if record.signal == "event" else "log"
+    place(report, record, own=own)
+    _settle(row, record, report, signs)
+    report["_rank"] = RANKS.get(record.signal, 0) if row.rank is None else row.rank
+    if row.lends:
+        report["_lends"] = True
+    if row.twin:
+        report["_twin"] = row.twin
+    if row.keys:
+        identify(row.keys, report, sites, own=own and "span_id" in report)
+    if record.signal == "log" and "call_id" not in report and (record.time_ns or record.observed_ns):
+        report.setdefault("_keys", []).append(("record", _mark(record)))
+
+
+def _mark(record: Record) -> str:
+    """The identity of a log record that has no id: it may come again in another batch."""
+    whole = (record.time_ns, record.observed_ns, record.trace_id, record.span_id, record.name, record.attributes)
+    return hashlib.blake2b(canonical(whole), digest_size=8).hexdigest()
+
+
+def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
+    said = Said(
+        report.get("reported_class"),
+        report.get("message"),
+        record.status,
+        record.status_message,
+        [_raised(one.attributes) for one in record.events if one.name == "exception"],
+        row.outcome,
+        report.get("params"),
+    )
+    settled = settle(signs, row.rules, said)
+    if (row.lends or not row.rules.silence) and settled.strength == OK_DEFAULT:
+        settled = Settled()
+    if settled.outcome:
+        report["outcome"], report["_strength"] = settled.outcome, settled.strength
+    if settled.outcome in ("", "ok"):
+        for column in ("message", "stack", "reported_class"):
+            report.pop(column, None)
+    else:
+        _why(report, settled)
+
+
+def _raised(attributes: Mapping[str, Any]) -> Raised:
+    name, message, stack = (
+        as_text(attributes.get(f"exception.{part}")) or "" for part in ("type", "message", "stacktrace")
+    )
+    return Raised(name, message, stack)
+
+
+def _why(report: Report, settled: Settled) -> None:
+    """What a failure says of itself; HTTP status and wanted delay of a model request often stand only in the text."""
+    if settled.reported:
+        report["reported_class"] = settled.reported
+    if settled.message:
+        report["message"], report["_text"] = settled.message, settled.text
+    if settled.stack:
+        report.setdefault("stack", settled.stack)
+    if settled.shape:
+        report["_shape"] = settled.shape
+    if settled.exit_code:
+        report.setdefault("tool_kind", "command")
+    if report["operation"] != "model":
+        return
+    if "status_code" not in report:
+        reported = report.get("reported_class", "")
+        status = int(reported) if reported.isdecimal() and len(reported) == 3 else status_in(settled.text)
+        if status:
+            report["status_code"] = status
+    if "retry_after_ms" not in report and (delay := retry_after_in(settled.text)) is not None:
+        report["retry_after_ms"] = delay

@@ -1,0 +1,174 @@
+"""The outcome of a call from all evidence, and the text that says why.
+
+An agent's flag is not the truth: a shell command that exited 1 arrives as a success, a rejected call as a failure, an
+error only inside the output's JSON. Evidence of a denial beats evidence of a cancellation, that beats evidence of
+failure, and any of these beats what says ok.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from collector.recognise.outputs import DENIED_PART, Output, breaks_schema, read_output, verdict_of
+from collector.recognise.readers import as_bool, as_int, present
+from collector.recognise.reasons import cause_in, decisive, is_generic, refusal_in
+from collector.recognise.sources import Rules
+
+# How sure an outcome is, for the fold.
+STRENGTHS = {"denied": 60, "cancelled": 50, "error": 40, "ok": 20}
+OK_DEFAULT = 10
+TEXT_CHARS = 64 << 10
+
+CANCELLED_CLASS = re.compile(
+    r"(^|[.:])(AbortError|CancelledError|CanceledError|KeyboardInterrupt|UserAbortError|APIUserAbortError"
+    r"|UserInterruptError"
+    r"|TaskCancelledException|TaskCanceledException|OperationCanceledException|CancellationException)$"
+    r"|(^|[.:])context\.Canceled$"
+)
+
+
+class Raised(NamedTuple):
+    """An `exception` span event."""
+
+    name: str = ""
+    message: str = ""
+    stack: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Settled:
+    """What the evidence comes to. `outcome` is "" where nothing says anything; texts are raw, not sanitised."""
+
+    outcome: str = ""
+    strength: int = 0
+    text: str = ""
+    message: str = ""
+    stack: str = ""
+    reported: str | None = None
+    exit_code: int | None = None
+    shape: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Said:
+    """What a report says of itself outside its evidence: its class and error text, its span's status, its row's
+    outcome.
+    """
+
+    reported: str | None = None
+    message: str | None = None
+    status: int = 0
+    status_message: str = ""
+    raised: Sequence[Raised] = ()
+    fixed: str = ""
+    params: Any = None
+
+
+@dataclass(slots=True)
+class _Case:
+    verdicts: set[str] = field(default_factory=set)
+    shape: list[str] = field(default_factory=list)
+    exit_code: int | None = None
+    output_text: str = ""
+
+    def exited(self, code: int) -> None:
+        self.exit_code = self.exit_code or code
+        self.verdicts.add("error" if code else "ok")
+
+
+UNDISPUTED = {True: Settled("ok", STRENGTHS["ok"]), False: Settled("ok", OK_DEFAULT)}
+
+
+def settle(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
+    """The outcome; `signs` are values by kind of evidence (`schemas/sources/README.md`, [outcome])."""
+    case = _Case()
+    if said.fixed:
+        case.verdicts.add(said.fixed)
+    if said.status and rules.status:
+        case.verdicts.add("error" if said.status == 2 else "ok")
+    if said.raised and rules.exceptions and said.status != 1:
+        case.verdicts.add("error")
+    if signs:
+        _weigh(case, signs, rules)
+    if case.verdicts.isdisjoint(("error", "denied", "cancelled")):
+        return UNDISPUTED[bool(case.verdicts)]
+    return _failed(case, signs, rules, said)
+
+
+def _weigh(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules) -> None:
+    for kind, values in signs.items():
+        if kind == "outputs":
+            for value in values:
+                _output(case, read_output(value, rules))
+        elif kind == "flags" or kind == "failed":
+            good = kind == "flags"
+            case.verdicts.update(
+                "ok" if flag == good else "error" for one in values if (flag := as_bool(one)) is not None
+            )
+        elif kind == "says":
+            case.verdicts.update(verdict for one in values if (verdict := verdict_of(one)))
+        elif kind == "decisions":
+            case.verdicts.update(verdict for one in values if (verdict := verdict_of(one)) not in ("", "ok"))
+        elif kind == "errors":
+            if any(present(one) for one in values):
+                case.verdicts.add("error")
+        elif kind == "exits":
+            for value in values:
+                if (code := as_int(value)) is not None:
+                    case.exited(code)
+        elif kind.startswith("shape:") and any(as_bool(one) for one in values):
+            case.shape.append(kind.removeprefix("shape:"))
+
+
+def _output(case: _Case, output: Output) -> None:
+    if output.verdict:
+        case.verdicts.add(output.verdict)
+    if output.exit_code is not None:
+        case.exited(output.exit_code)
+    case.shape.extend(output.shape)
+    case.output_text = case.output_text or output.text
+
+
+def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
+    raised = next((one for one in reversed(said.raised) if one.name or one.message), Raised())
+    texts = [one for one in (said.message, raised.message, said.status_message, case.output_text) if one]
+    text = _telling(texts)
+    reported = said.reported or raised.name or None
+    if reported and raised.stack and rules.wrappers and rules.wrappers.fullmatch(reported):
+        reported = cause_in(raised.stack, rules.wrappers) or reported
+    if "error" in case.verdicts and said.fixed != "error":
+        case.verdicts.add(_refusal(reported, "" if case.exit_code else text, rules))
+    outcome = next(one for one in ("denied", "cancelled", "error") if one in case.verdicts)
+    if case.exit_code:
+        case.shape += ["exit_code", f"exit:{case.exit_code}"]
+    if not reported and is_generic(text) and breaks_schema(signs.get("schemas", ()), said.params):
+        case.shape.append("validation")
+    message = text
+    if case.exit_code and text == case.output_text:
+        message = f"exit code {case.exit_code}: {decisive(text)}".rstrip(": ")
+    return Settled(
+        outcome, STRENGTHS[outcome], text[:TEXT_CHARS], message[:TEXT_CHARS], raised.stack, reported, case.exit_code,
+        tuple(case.shape),
+    )  # fmt: skip
+
+
+def _refusal(reported: str | None, text: str, rules: Rules) -> str:
+    """Whether what arrived as an error was a denial or a cancellation. A command that ran may print anything: not for
+    its text.
+    """
+    if reported:
+        if (rules.denied and rules.denied.fullmatch(reported)) or DENIED_PART.search(reported):
+            return "denied"
+        if (rules.cancelled and rules.cancelled.fullmatch(reported)) or CANCELLED_CLASS.search(reported):
+            return "cancelled"
+    return refusal_in(text) or "error"
+
+
+def _telling(texts: Sequence[str]) -> str:
+    """The first text that says something; before it a generic one that came first."""
+    good = next((one for one in texts if not is_generic(one)), "")
+    first = texts[0] if texts else ""
+    return first if not good else good if good == first else f"{first}\n{good}"

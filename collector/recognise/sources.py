@@ -1,0 +1,391 @@
+"""Loads `schemas/sources/*.toml`: which records are reports, which fields they carry, where the truth about the outcome
+stands.
+
+Everything a table says is compiled once into `Row`s; `Sources.plan` chooses the rows for a scope, so that the name of a
+span alone decides that most spans are dropped. The format is in `schemas/sources/README.md`;
+`collector/recognise/checks.py` names every mistake in a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from collector.recognise.checks import EVIDENCE_LISTS, mistakes_in
+from collector.recognise.identify import Sites
+from collector.recognise.readers import Reader, glob, is_attribute, present, reader
+from collector.tables import TableError, load_toml
+
+PRIVATE = ("user.", "host.", "process.", "installation.", "enduser.", "os.", "telemetry.")  # about people and machines
+KEYS = 5000  # attribute names remembered per row
+PLANS = 2000  # scopes and names remembered; sends of random names must not grow the process
+RANKS = {"log": 40, "span": 30, "event": 40}
+
+
+class Use(NamedTuple):
+    """What an attribute is good for: a column (the lowest preference wins it), or evidence of a kind."""
+
+    slot: str
+    kind: str = ""
+    preference: int = 0
+    scale: float = 1.0
+
+
+KEPT: tuple[Use, ...] = (Use("attributes"),)  # an attribute that no key names
+IGNORED: tuple[Use, ...] = ()  # … and that says nothing, or what must not be kept
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How `settle` reads the evidence of a row."""
+
+    exit_header: tuple[re.Pattern[str], ...] = ()
+    error_output: tuple[re.Pattern[str], ...] = ()
+    denied_output: tuple[re.Pattern[str], ...] = ()
+    cancelled_output: tuple[re.Pattern[str], ...] = ()
+    preamble: tuple[re.Pattern[str], ...] = ()
+    denied: re.Pattern[str] | None = None
+    cancelled: re.Pattern[str] | None = None
+    wrappers: re.Pattern[str] | None = None
+    status: bool = True
+    exceptions: bool = True
+    silence: bool = True
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether any pattern is for texts."""
+        return bool(
+            self.exit_header or self.error_output or self.denied_output or self.cancelled_output or self.preamble
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One `[[records]]` row, compiled."""
+
+    source: str
+    place: str
+    signals: frozenset[str]
+    names: tuple[re.Pattern[str], ...]
+    where: tuple[tuple[Reader, Any], ...]
+    markers: frozenset[str]
+    operation: str
+    drop: str
+    rank: int | None
+    outcome: str
+    lends: bool
+    told: tuple[str, ...]
+    asked: tuple[str, ...]
+    told_policy: str
+    disguised: bool
+    keys: frozenset[str]
+    twin: tuple[str, ...]
+    uses: dict[str, tuple[Use, ...]]
+    special: tuple[tuple[Use, Reader], ...]
+    resource: tuple[tuple[Use, str], ...]
+    never: frozenset[str]
+    ignored: re.Pattern[str] | None
+    rules: Rules
+    examples: tuple[str, ...]
+    counter_examples: tuple[str, ...]
+
+    def fits(self, record: Any, around: Any) -> bool:
+        """Whether all conditions of the row hold; its name and signal were compared before."""
+        return all(_holds(wanted, read(record, around)) for read, wanted in self.where)
+
+    def learn(self, key: str) -> tuple[Use, ...]:
+        """What an attribute is good for that no key names: KEPT or IGNORED; remembered, because the same keys come
+        again.
+        """
+        use = IGNORED if key.startswith(PRIVATE) or (self.ignored and self.ignored.fullmatch(key)) else KEPT
+        if len(self.uses) < KEYS:
+            self.uses[key] = use
+        return use
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One table."""
+
+    id: str
+    title: str
+    order: int
+    reports_ok: bool
+    coverage: Mapping[str, bool | str]
+    prefixes: tuple[str, ...]
+    services: re.Pattern[str] | None
+    scopes: re.Pattern[str] | None
+    events: re.Pattern[str] | None
+    markers: frozenset[str]
+    routes: frozenset[str]
+    rows: tuple[Row, ...]
+
+    def bare(self, name: str) -> str:
+        """The event name without the vendor's prefix."""
+        for prefix in self.prefixes:
+            if name.startswith(prefix):
+                return name[len(prefix) :]
+        return name
+
+
+class Candidates(NamedTuple):
+    """Rows of one table to try in order, each with what its `*` matched in the name."""
+
+    markers: frozenset[str] | None  # a record must have one of these attributes; None: any record will do
+    rows: tuple[tuple[Row, str], ...]
+
+
+@dataclass(slots=True)
+class Plan:
+    """The rows that may fit records of one scope, by signal and name."""
+
+    claimed: bool
+    sources: tuple[Source, ...]
+    _names: dict[tuple[str, str], tuple[Candidates, ...]] = field(default_factory=dict)
+
+    def rows(self, signal: str, name: str) -> tuple[Candidates, ...]:
+        """Rows to try, in order; none: no record of that name is a report."""
+        found = self._names.get((signal, name))
+        if found is None:
+            if len(self._names) >= PLANS:
+                self._names.clear()
+            found = self._names[signal, name] = tuple(self._candidates(signal, name))
+        return found
+
+    def _candidates(self, signal: str, name: str) -> Iterable[Candidates]:
+        for source in self.sources:
+            named = self.claimed or (signal != "span" and bool(source.events and source.events.fullmatch(name)))
+            bare = source.bare(name) if signal != "span" else name
+            fitting = ((row, _captured(row, bare)) for row in source.rows if signal in row.signals)
+            rows = tuple((row, captured) for row, captured in fitting if captured is not None)
+            if rows and (named or source.markers):
+                yield Candidates(None if named else source.markers, rows)
+
+
+@dataclass(slots=True)
+class Sources:
+    """All tables, in order."""
+
+    sources: tuple[Source, ...]
+    sites: Sites = field(default_factory=Sites)
+    _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
+
+    def plan(self, service: str, scope: str) -> Plan:
+        """The plan for a scope: the rows of the first table that claims it, else of all that know records by their
+        content.
+        """
+        found = self._plans.get((service, scope))
+        if found is None:
+            if len(self._plans) >= PLANS:
+                self._plans.clear()
+            found = self._plans[service, scope] = self._made(service, scope)
+        return found
+
+    def _made(self, service: str, scope: str) -> Plan:
+        for source in self.sources:
+            if (
+                (source.scopes and source.scopes.fullmatch(scope))
+                or (source.services and source.services.fullmatch(service))
+                or scope in source.routes
+            ):
+                return Plan(True, (source,))
+        return Plan(False, tuple(source for source in self.sources if source.events or source.markers))
+
+    def named(self, source: str) -> Source | None:
+        """The table with this id."""
+        return next((one for one in self.sources if one.id == source), None)
+
+
+def _captured(row: Row, name: str) -> str | None:
+    if not row.names:
+        return ""
+    for pattern in row.names:
+        if found := pattern.fullmatch(name):
+            return "".join(found.groups())
+    return None
+
+
+def _holds(wanted: Any, value: Any) -> bool:
+    if isinstance(wanted, bool):
+        return present(value) == wanted
+    if isinstance(value, str):
+        return value in wanted.words or (wanted.globs is not None and wanted.globs.fullmatch(value) is not None)
+    if value is None or isinstance(value, dict):
+        return False
+    if isinstance(value, list):
+        return any(_holds(wanted, one) for one in value[:16])
+    return _holds(wanted, str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def load_sources(*folders: str | Path | Traversable) -> Sources:
+    """Reads every *.toml of the folders; a table in a later folder replaces one of the same id.
+
+    Raises TableError with every mistake of the first file that has any.
+    """
+    tables: dict[str, dict[str, Any]] = {}
+    places: dict[str, str] = {}
+    for folder in folders:
+        place = Path(folder) if isinstance(folder, str) else folder
+        for path in sorted((one for one in place.iterdir() if one.name.endswith(".toml")), key=lambda one: one.name):
+            table = load_toml(path)
+            if mistakes := mistakes_in(table, path.name.removesuffix(".toml")):
+                raise TableError(str(path), mistakes)
+            tables[table["id"]], places[table["id"]] = table, str(path)
+    for name, table in tables.items():
+        if unknown := [one for one in table.get("extends", ()) if one not in tables]:
+            raise TableError(
+                places[name], [f"extends: {unknown[0]!r} is no table; there are {', '.join(sorted(tables))}"]
+            )
+    found = [_source(_whole(table, tables)) for table in tables.values()]
+    return Sources(tuple(sorted(found, key=lambda source: (source.order, source.id))))
+
+
+def _whole(table: dict[str, Any], tables: dict[str, dict[str, Any]], below: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The table with everything that it takes over from those it extends; its own rows and keys come first."""
+    whole = dict(table)
+    for name in table.get("extends", ()):
+        if name in below:
+            raise TableError(table["id"], [f"extends: {name!r} extends itself"])
+        other = _whole(tables[name], tables, (*below, table["id"]))
+        for part in ("prefixes", "content", "noise"):
+            whole[part] = [*whole.get(part, ()), *other.get(part, ())]
+        # the examples are for the table that the row stands in
+        inherited = [{**row, "examples": [], "counter_examples": []} for row in other.get("records", ())]
+        whole["records"] = [*whole.get("records", ()), *inherited]
+        whole["fields"] = _before(whole.get("fields", {}), other.get("fields", {}))
+        whole["outcome"] = _before(whole.get("outcome", {}), other.get("outcome", {}))
+        whole["coverage"] = {**other.get("coverage", {}), **whole.get("coverage", {})}
+        whole.setdefault("told", other.get("told", "amend"))
+    return whole
+
+
+def _before(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, list by list, one's own first; an empty list or a boolean of one's own stands alone."""
+    both = dict(other)
+    for name, value in own.items():
+        keys = [value] if isinstance(value, str) else value
+        inherited = both.get(name, [])
+        inherited = [inherited] if isinstance(inherited, str) else inherited
+        alone = isinstance(keys, bool) or not keys or isinstance(inherited, bool)
+        both[name] = keys if alone else [*keys, *inherited]
+    return both
+
+
+def _source(table: dict[str, Any]) -> Source:
+    match = table.get("match", {})
+    rows = tuple(_row(table, row, number) for number, row in enumerate(table.get("records", ()), 1))
+    return Source(
+        id=table["id"],
+        title=table["title"],
+        order=table.get("order", 50),
+        reports_ok=table.get("reports_ok", True),
+        coverage=table.get("coverage", {}),
+        prefixes=tuple(table.get("prefixes", ())),
+        services=glob(match.get("service", ())),
+        scopes=glob(match.get("scope", ())),
+        events=glob(match.get("events", ())),
+        markers=frozenset(match.get("attributes", ())),
+        routes=frozenset(match.get("routes", ())),
+        rows=rows,
+    )
+
+
+def _row(table: dict[str, Any], row: dict[str, Any], number: int) -> Row:
+    fields = _before(row.get("fields", {}), table.get("fields", {}))
+    evidence = _before(row.get("evidence", {}), table.get("outcome", {}))
+    uses, special, resource = _uses(fields, evidence)
+    return Row(
+        source=table["id"],
+        place=f"records {number}",
+        signals=frozenset(_listed(row["signal"])),
+        names=tuple(_name_pattern(name) for name in _listed(row.get("name", []))),
+        where=tuple((reader(key), _wanted(value)) for key, value in row.get("where", {}).items()),
+        markers=frozenset(table.get("match", {}).get("attributes", ())),
+        operation=row.get("operation", ""),
+        drop=row.get("drop", "noise"),
+        rank=row.get("rank"),
+        outcome=row.get("outcome", ""),
+        lends=row.get("lends", False),
+        told=tuple(row.get("told", ())),
+        asked=tuple(row.get("asked", ())),
+        told_policy=row.get("told_policy", table.get("told", "amend")),
+        disguised=row.get("as") == "log",
+        keys=frozenset(row.get("keys", ())),
+        twin=tuple(row.get("twin", ())),
+        uses=uses,
+        special=special,
+        resource=resource,
+        never=frozenset(column for column, keys in fields.items() if not keys),
+        ignored=glob([*table.get("content", ()), *table.get("noise", ())]),
+        rules=_rules(evidence),
+        examples=tuple(row.get("examples", ())),
+        counter_examples=tuple(row.get("counter_examples", ())),
+    )
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _name_pattern(name: str) -> re.Pattern[str]:
+    return re.compile("(.*)".join(re.escape(part) for part in name.split("*")), re.DOTALL)
+
+
+class Wanted(NamedTuple):
+    """Texts and globs, one of which a value must be."""
+
+    words: frozenset[str]
+    globs: re.Pattern[str] | None
+
+
+def _wanted(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    listed = _listed(value)
+    return Wanted(frozenset(listed), glob(one for one in listed if any(mark in one for mark in "*?[")))
+
+
+def _rules(evidence: Mapping[str, Any]) -> Rules:
+    def patterns(name: str) -> tuple[re.Pattern[str], ...]:
+        return tuple(re.compile(one, re.MULTILINE) for one in evidence.get(name) or ())
+
+    return Rules(
+        exit_header=patterns("exit_header"),
+        error_output=patterns("error_output"),
+        denied_output=patterns("denied_output"),
+        cancelled_output=patterns("cancelled_output"),
+        preamble=patterns("preamble"),
+        denied=glob(evidence.get("denied") or ()),
+        cancelled=glob(evidence.get("cancelled") or ()),
+        wrappers=glob(evidence.get("wrappers") or ()),
+        status=evidence.get("status", True),
+        exceptions=evidence.get("exceptions", True),
+        silence=evidence.get("silence", True),
+    )
+
+
+def _uses(
+    fields: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> tuple[dict[str, tuple[Use, ...]], tuple[tuple[Use, Reader], ...], tuple[tuple[Use, str], ...]]:
+    """The keys turned round: attribute → what it is good for; keys of other forms; resource attributes."""
+    uses: dict[str, list[Use]] = {}
+    special: list[tuple[Use, Reader]] = []
+    resource: list[tuple[Use, str]] = []
+    wanted = [(column, "", _listed(keys)) for column, keys in fields.items()]
+    wanted += [("", kind, _listed(evidence.get(kind) or [])) for kind in EVIDENCE_LISTS]
+    wanted += [("", f"shape:{key.rpartition('#')[2]}", [key]) for key in evidence.get("shapes") or ()]
+    for slot, kind, keys in wanted:
+        for preference, written in enumerate(keys):
+            key = written.removesuffix("|s")
+            use = Use(slot, kind, preference, 1000.0 if key != written else 1.0)
+            if is_attribute(key):
+                uses.setdefault(key, []).append(use)
+            elif key.startswith("resource:") and "#" not in key:
+                resource.append((use, key.removeprefix("resource:")))
+            else:
+                special.append((use, reader(key)))
+    return {key: tuple(found) for key, found in uses.items()}, tuple(special), tuple(resource)

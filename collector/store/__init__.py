@@ -1,0 +1,1 @@
+"""Reports to events, once each, in the database file."""

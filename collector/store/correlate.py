@@ -1,0 +1,385 @@
+"""Folds reports into events: one event for one call, whichever of its reports comes first.
+
+Agents report a call two to four times: a log, a span, its child, MCP spans, the tool result in a later model request.
+Reports that share a key are one event. The fold is commutative and idempotent, so order, batching and repetition of
+what arrives do not change what is stored. `Correlator.plan` decides, the store writes, `Correlator.learn` remembers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from collector.recognise.identify import bare_tool
+from collector.store.batch import Report
+from collector.store.fold import canonical, fold
+from collector.store.twins import Twins
+
+V = TypeVar("V")
+
+KEYS_REMEMBERED = 300_000  # about 40 MB at two generations; older ones are looked up in the store
+TRACES_REMEMBERED = 50_000
+REQUESTS_REMEMBERED = 50_000
+
+# What an event's row cannot say of its report: such a report is kept beside it.
+ONLY_OF_REPORTS = frozenset(("_keys", "_refs", "_lends", "_twin"))
+
+GUESSED = frozenset(("trace", "trace_id", "instance"))
+
+
+class Lookup(Protocol):
+    """What the correlator asks of the store: things it no longer has in memory."""
+
+    def known_requests(self, identities: Sequence[bytes]) -> set[bytes]: ...
+    def known_keys(self, keys: Sequence[int]) -> dict[int, int]: ...
+    def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
+    def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]: ...
+    def sessionless(self, traces: Sequence[str]) -> set[int]: ...
+    def awaiting(self, keys: Sequence[int]) -> set[int]: ...
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one request came to: sanitised reports, sessions of traces, and what was no report, by reason."""
+
+    identity: bytes
+    received_ns: int
+    reports: list[Report]
+    sessions: dict[str, str]
+    dropped: Counter[str]
+    records: int = 0
+    warning: str = ""
+    redacted: Counter[str] = field(default_factory=Counter)  # secrets cut, by rule
+    told: set[int] = field(default_factory=set)  # digests of tool results that need no second report once stored
+
+
+@dataclass(slots=True)
+class Changes:
+    """Everything one transaction writes."""
+
+    received_ns: int
+    identities: list[bytes] = field(default_factory=list)
+    duplicates: set[int] = field(default_factory=set)  # positions of batches that were stored before
+    events: list[Report] = field(default_factory=list)
+    replaced: list[int] = field(default_factory=list)  # event ids whose row and single reports go, to be written anew
+    reports: list[tuple[int, Report]] = field(default_factory=list)
+    keys: dict[int, int] = field(default_factory=dict)
+    sessions: dict[str, str] = field(default_factory=dict)
+    redirects: dict[int, int] = field(default_factory=dict)
+    waiting: list[tuple[int, int]] = field(default_factory=list)  # (key of a call not told of yet, event that is of it)
+    accounting: Counter[str] = field(default_factory=Counter)
+
+
+class Recent(Generic[V]):
+    """The newest entries of a mapping, in two generations; `whole` until one was forgotten."""
+
+    def __init__(self, size: int, *, whole: bool = True) -> None:
+        self._size = size
+        self._young: dict[object, V] = {}
+        self._old: dict[object, V] = {}
+        self.whole = whole
+
+    def get(self, key: object) -> V | None:
+        found = self._young.get(key)
+        return found if found is not None else self._old.get(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._young or key in self._old
+
+    def put(self, key: object, value: V) -> None:
+        self._young[key] = value
+        if len(self._young) > self._size:
+            self.whole = self.whole and not self._old
+            self._old, self._young = self._young, {}
+
+
+def key64(*parts: str) -> int:
+    """A 64-bit key, the same in every process."""
+    return int.from_bytes(hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=8).digest(), "big")
+
+
+def keys_of(report: Report) -> list[int]:
+    """Every identity by which this report's call is known; the first is the surest."""
+    found: list[int] = []
+    operation = report.get("operation") or ""
+    call, trace = report.get("call_id"), report.get("trace_id")
+    if call:
+        if report.get("session") and report.get("session_source") != "trace_id":
+            found.append(key64(operation, "call", report.get("service") or "", report["session"], call))
+        if trace:
+            found.append(key64(operation, "trace call", trace, call))
+    if trace and report.get("span_id") and report.get("source_signal") == "span":
+        found.append(key64("span", trace, report["span_id"]))
+        if operation == "tool" and report.get("tool"):  # what a child below it refers to
+            found.append(key64("call of", trace, report["span_id"], bare_tool(report["tool"])))
+    found.extend(report.get("_keys") or ())
+    return found
+
+
+def refs_of(reports: Iterable[Report]) -> list[int]:
+    """Keys that belong to another call's report: these reports are of that call, if it is ever told of."""
+    return [key for report in reports for key in report.get("_refs") or ()]
+
+
+class Correlator:
+    """Decides which reports are new events, which correct a stored one, and which were told before."""
+
+    def __init__(self, lookup: Lookup, *, fresh: bool) -> None:
+        """`fresh` says that the store is empty, so that nothing needs to be looked up until something is forgotten."""
+        self._lookup = lookup
+        self._keys: Recent[int] = Recent(KEYS_REMEMBERED, whole=fresh)
+        self._sessions: Recent[str] = Recent(TRACES_REMEMBERED, whole=fresh)
+        self._orphans: Recent[bool] = Recent(TRACES_REMEMBERED, whole=fresh)
+        self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=fresh)
+        self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
+        self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
+        self._twins = Twins()
+
+    def plan(self, batches: Sequence[Batch]) -> Changes:
+        """What must be written so that the store holds these batches, each request and each call once."""
+        changes = Changes(max(batch.received_ns for batch in batches))
+        new = self._new_batches(batches, changes)
+        self._learn_sessions(new, changes)
+        entries = [entry for batch in new for entry in self._told(batch, changes)]
+        entries += self._orphaned(changes)
+        entries += self._awaited(entries)
+        self._resolve(self._grouped(entries, changes), changes)
+        return changes
+
+    def learn(self, changes: Changes) -> None:
+        """Remembers what was written. To be called after the commit, so that a failed one leaves no trace."""
+        for identity in changes.identities:
+            self._requests.put(identity, True)
+        for key, event_id in changes.keys.items():
+            self._keys.put(key, event_id)
+        for trace, session in changes.sessions.items():
+            self._sessions.put(trace, session)
+        for ref, event_id in changes.waiting:
+            self._waiting.put(ref, (*(self._waiting.get(ref) or ()), event_id))
+        for old, event_id in changes.redirects.items():
+            self._merged.put(old, event_id)
+        for told in (*changes.events, *(report for _, report in changes.reports)):
+            if told.get("session_source") == "trace_id":
+                self._orphans.put(told["trace_id"], True)
+
+    def _new_batches(self, batches: Sequence[Batch], changes: Changes) -> list[Batch]:
+        asked = [] if self._requests.whole else [b.identity for b in batches if not self._requests.get(b.identity)]
+        stored = self._lookup.known_requests(asked) if asked else set()
+        seen: set[bytes] = set()
+        new = []
+        for position, batch in enumerate(batches):
+            identity = batch.identity
+            if identity in seen or identity in stored or self._requests.get(identity):
+                changes.duplicates.add(position)
+                changes.accounting["duplicate"] += batch.records
+                continue
+            seen.add(identity)
+            new.append(batch)
+            changes.accounting.update(batch.dropped)
+            changes.accounting["stored"] += batch.records - batch.dropped.total()
+        changes.identities = list(seen)
+        return new
+
+    def _learn_sessions(self, batches: Sequence[Batch], changes: Changes) -> None:
+        told: dict[str, str] = {}
+        for batch in batches:
+            for trace, session in batch.sessions.items():
+                told[trace] = min(session, told.get(trace, session))
+        unknown = [trace for trace in told if self._sessions.get(trace) is None]
+        stored = self._lookup.known_sessions(unknown) if unknown and not self._sessions.whole else {}
+        for trace, session in told.items():
+            before = self._sessions.get(trace) or stored.get(trace)
+            if before is None or session < before:
+                changes.sessions[trace] = session
+
+    def _adopt_session(self, report: Report, changes: Changes) -> None:
+        if report.get("session"):
+            return
+        trace = report.get("trace_id")
+        if trace:
+            session = changes.sessions.get(trace) or self._sessions.get(trace)
+            if session is None and not self._sessions.whole:
+                session = self._lookup.known_sessions([trace]).get(trace)
+            report["session"], report["session_source"] = (session, "trace") if session else (trace, "trace_id")
+        elif report.get("service_instance"):
+            report["session"], report["session_source"] = report["service_instance"], "instance"
+
+    def _told(self, batch: Batch, changes: Changes) -> Iterator[_Entry]:
+        for place, report in enumerate(batch.reports):
+            self._adopt_session(report, changes)
+            # A report that nothing tells from another is known by its place in its request.
+            keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
+            if twin := report.get("_twin"):
+                keys.append(self._twins.key(report, twin, keys[0]))
+            yield _Entry([report], keys)
+
+    def _known(self, keys: Iterable[int]) -> dict[int, int]:
+        known = {key: self._now(found) for key in keys if (found := self._keys.get(key)) is not None}
+        unknown = [] if self._keys.whole else [key for key in keys if key not in known]
+        return known | self._lookup.known_keys(unknown) if unknown else known
+
+    def _now(self, event_id: int) -> int:
+        """The event that this one has become."""
+        while (merged := self._merged.get(event_id)) is not None:
+            event_id = merged
+        return event_id
+
+    def _orphaned(self, changes: Changes) -> Iterator[_Entry]:
+        """Stored events of a trace whose session is told only now: they come in again, with their session."""
+        traces = [trace for trace in changes.sessions if self._orphans.get(trace) or not self._orphans.whole]
+        if not traces:
+            return
+        for event_id, reports in self._lookup.reports_of(sorted(self._lookup.sessionless(traces))).items():
+            for report in reports:
+                if report.get("session_source") in GUESSED and report.get("trace_id") in changes.sessions:
+                    report["session"], report["session_source"] = changes.sessions[report["trace_id"]], "trace"
+            yield _Entry(reports, [key for report in reports for key in keys_of(report)], event_id)
+
+    def _awaited(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+        """Stored events that refer to a call which is told only now."""
+        told = {key for entry in entries for key in entry.keys}
+        waiting = {self._now(one) for key in told for one in self._waiting.get(key) or ()}
+        if not self._waiting.whole:
+            waiting |= self._lookup.awaiting(sorted(told))
+        waiting.difference_update(entry.event_id for entry in entries if entry.event_id is not None)
+        if waiting:
+            for event_id, reports in self._lookup.reports_of(sorted(waiting)).items():
+                yield _Entry(reports, [key for report in reports for key in keys_of(report)], event_id)
+
+    def _grouped(self, entries: Sequence[_Entry], changes: Changes) -> _Groups:
+        """Entries that share a key with each other or a stored event; what shares none becomes an event at once."""
+        told: set[int] = set()
+        shared: set[int] = set()
+        for entry in entries:
+            shared.update(told.intersection(entry.keys))
+            told.update(entry.keys)
+        refs = {ref for entry in entries for ref in refs_of(entry.reports)}
+        known = self._known(told | refs)
+        shared.update(known)
+        shared.update(refs & told)
+        groups = _Groups()
+        for entry in entries:
+            own, mine = entry.keys[0], refs_of(entry.reports)
+            entry.keys += [ref for ref in mine if ref in shared]
+            changes.waiting += [(ref, own) for ref in mine if ref not in shared]
+            if entry.event_id is None and shared.isdisjoint(entry.keys):
+                _insert(fold(entry.reports), own, changes, entry.reports)
+                changes.keys.update(dict.fromkeys(entry.keys, own))
+            else:
+                groups.add(entry, known)
+                changes.keys.update(dict.fromkeys((key for key in entry.keys if key not in known), 0))
+        return groups
+
+    def _resolve(self, groups: _Groups, changes: Changes) -> None:
+        wanted = [event_id for group in groups for event_id in group.event_ids if event_id not in groups.loaded]
+        stored = {**(self._lookup.reports_of(wanted) if wanted else {}), **groups.loaded}
+        owner: dict[int, int] = {}
+        for group in groups:
+            event_id = self._write(group, stored, changes, frozenset(groups.loaded))
+            owner.update(dict.fromkeys(group.keys, event_id))
+        changes.keys.update({key: owner[key] for key in changes.keys if key in owner})
+        changes.waiting = [(ref, owner.get(key, key)) for ref, key in changes.waiting]
+
+    def _write(self, group: _Group, stored: dict[int, list[Report]], changes: Changes, reloaded: frozenset[int]) -> int:
+        before = [report for event_id in group.event_ids for report in stored.get(event_id, ())]
+        told = {canonical(report): report for report in before}
+        count = len(told)
+        for report in group.reports:
+            told.setdefault(canonical(report), report)
+        event_id = _oldest(group.event_ids, stored) if group.event_ids else group.keys[0]
+        changed = len(told) > count or len(group.event_ids) > 1 or not reloaded.isdisjoint(group.event_ids)
+        if group.event_ids and not changed:
+            return event_id
+        for old in group.event_ids:
+            changes.replaced.append(old)
+            if old != event_id:
+                changes.redirects[old] = event_id
+        reports = list(told.values())
+        return _insert(fold(reports), event_id, changes, reports)
+
+
+def _oldest(event_ids: Iterable[int], stored: dict[int, list[Report]]) -> int:
+    return min(event_ids, key=lambda one: (min((r["received_ns"] for r in stored.get(one, ())), default=0), one))
+
+
+def _insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Report]) -> int:
+    row["event_id"] = event_id
+    if row.get("outcome"):
+        if len(reports) == 1:
+            row["report_rank"] = reports[0].get("_rank", 0)
+            row["outcome_strength"] = reports[0].get("_strength", 0)
+        changes.events.append(row)
+    if len(reports) > 1 or not row.get("outcome") or not ONLY_OF_REPORTS.isdisjoint(reports[0]):
+        changes.reports.extend((event_id, report) for report in reports)
+    return event_id
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A new report, or the reports of a stored event (`event_id`) of which more is known now."""
+
+    reports: list[Report]
+    keys: list[int]
+    event_id: int | None = None
+
+
+@dataclass(slots=True)
+class _Group:
+    """Reports of one call, with the events in the store that they belong to."""
+
+    reports: list[Report] = field(default_factory=list)
+    event_ids: set[int] = field(default_factory=set)
+    keys: list[int] = field(default_factory=list)
+
+
+class _Groups:
+    """Reports joined by shared keys, transitively."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[int, _Group] = {}
+        self._by_event: dict[int, _Group] = {}
+        self._all: dict[int, _Group] = {}
+        self.loaded: dict[int, list[Report]] = {}
+
+    def __iter__(self) -> Iterator[_Group]:
+        return iter(list(self._all.values()))
+
+    def add(self, entry: _Entry, known: dict[int, int]) -> None:
+        """Joins the entry to all that it shares a key with."""
+        group = self._join(entry.keys, known, entry.event_id)
+        if entry.event_id is None:
+            group.reports += entry.reports
+        else:
+            self.loaded[entry.event_id] = entry.reports
+
+    def _join(self, keys: list[int], known: dict[int, int], stored: int | None) -> _Group:
+        found = {id(group): group for key in keys if (group := self._by_key.get(key)) is not None}
+        events = {known[key] for key in keys if key in known}
+        if stored is not None:
+            events.add(stored)
+        found.update({id(group): group for one in events if (group := self._by_event.get(one)) is not None})
+        into = next(iter(found.values()), None) or _Group()
+        self._all[id(into)] = into
+        for group in found.values():
+            if group is not into:
+                self._merge(group, into)
+        for key in keys:
+            self._by_key[key] = into
+        into.keys.extend(keys)
+        for one in events:
+            self._by_event[one] = into
+        into.event_ids |= events
+        return into
+
+    def _merge(self, group: _Group, into: _Group) -> None:
+        into.reports.extend(group.reports)
+        into.event_ids |= group.event_ids
+        into.keys.extend(group.keys)
+        for key in group.keys:
+            self._by_key[key] = into
+        for one in group.event_ids:
+            self._by_event[one] = into
+        del self._all[id(group)]

@@ -1,0 +1,88 @@
+"""Reports of one call to one event: a pure function that knows no order.
+
+Each field comes from the report with the highest rank that has it, the outcome from the surest, the class from the most
+specific report of that outcome; ties go to the smaller report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from collector.classify.fingerprint import fingerprint
+from collector.store.batch import COLUMNS, Report
+
+# Where a session came from, the surest last.
+SESSION_RANK = {None: 0, "instance": 1, "trace_id": 2, "trace": 3, "resource": 4, "record": 5}
+
+CLASS_FIELDS = (
+    "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "mistake", "retryable",
+    "fatal",
+)  # fmt: skip
+FAILURE_FIELDS = frozenset(
+    (*CLASS_FIELDS, "reported_class", "retryable_declared", "retry_after_ms", "message", "stack", "suggestion",
+     "template", "fingerprint")
+)  # fmt: skip
+UNSPECIFIC = {"UnknownError": 0, "ToolExecutionError": 1, "McpToolError": 1, "CommandFailedError": 2, None: -1}
+
+
+def fold(reports: Sequence[Report]) -> Report:
+    """The one event that these reports tell of; without `outcome` while none tells it or all only lend (`_lends`).
+
+    Each field comes from the report with the highest rank that has it, the outcome from the surest, the class from the
+    most specific report of that outcome; ties go to the smaller report.
+    """
+    if len(reports) == 1:
+        row = {name: value for name, value in reports[0].items() if name in COLUMNS}
+        if reports[0].get("_lends"):
+            row.pop("outcome", None)
+        return row
+    ranked = sorted(reports, key=lambda report: (-report.get("_rank", 0), canonical(report)))
+    row = {}
+    for report in ranked:
+        for name, value in report.items():
+            if name in COLUMNS and name not in FAILURE_FIELDS and value is not None:
+                row.setdefault(name, value)
+    _fold_session(row, ranked)
+    row["received_ns"] = min(report["received_ns"] for report in reports)
+    if redactions := max(report.get("redactions") or 0 for report in reports):
+        row["redactions"] = redactions
+    told = [report for report in ranked if report.get("outcome")]
+    row.pop("outcome", None)
+    if told and not all(report.get("_lends") for report in reports):
+        _fold_outcome(row, told)
+    return row
+
+
+def canonical(report: Report) -> bytes:
+    """The same bytes for the same report, whenever it came."""
+    return msgspec.json.encode({**report, "received_ns": 0}, order="sorted")
+
+
+def _fold_session(row: Report, ranked: Sequence[Report]) -> None:
+    best = max(ranked, key=lambda report: SESSION_RANK.get(report.get("session_source"), 0))
+    for name in ("session", "session_source"):
+        row[name] = best.get(name)
+
+
+def _fold_outcome(row: Report, told: Sequence[Report]) -> None:
+    surest = max(told, key=lambda report: report.get("_strength", 0))
+    row["outcome"] = surest["outcome"]
+    if surest["outcome"] == "ok":
+        return
+    same = sorted(
+        (report for report in told if report["outcome"] == surest["outcome"]),
+        key=lambda report: UNSPECIFIC.get(report.get("error_class"), 3),
+        reverse=True,
+    )
+    for name in CLASS_FIELDS:
+        row[name] = same[0].get(name)
+    for report in same:
+        for name in FAILURE_FIELDS.difference(CLASS_FIELDS):
+            if report.get(name) is not None:
+                row.setdefault(name, report[name])
+    if row.get("retryable_declared") is not None:
+        row["retryable"] = row["retryable_declared"]
+    if row.get("template"):
+        row["fingerprint"] = fingerprint(row.get("error_class") or "", row.get("tool") or "", row["template"])

@@ -1,0 +1,306 @@
+"""The store: everything that touches the database engine, and nothing else does.
+
+One DuckDB file, opened by this process alone: DuckDB lets one process write and locks all others out. Writes come from
+one thread; each read has its own cursor and sees the last commit. A commit is durable when `write` returns: DuckDB has
+written and synchronised its log.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import duckdb
+import msgspec
+from nanoarrow.ipc import StreamWriter
+
+from collector.errors import Unavailable
+from collector.store.batch import ALERTS_DDL, COLUMNS, EVENTS_DDL, INGEST_DDL, TABLES, ArrowRows, Report
+from collector.store.correlate import Changes
+
+SCHEMA_VERSION = 1
+DAY_NS = 86_400_000_000_000
+
+# 256 MB of log before a checkpoint: at DuckDB's 16 MB a checkpoint holds up acknowledgements for up to a second.
+SETTINGS = {"memory_limit": "200MB", "checkpoint_threshold": "256MB", "preserve_insertion_order": "false"}
+
+_META = "create table if not exists meta (name varchar not null, value varchar not null)"
+
+
+class StoreError(Exception):
+    """The store cannot be opened; the message says why and what to do."""
+
+
+class QueryTimeout(Unavailable):
+    """A query took longer than it may."""
+
+
+class Store:
+    """One database file. `rows`, `arrow`, `execute` may be called from any thread, `write`, `prune` from one only."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | None) -> None:
+        self._connection = connection
+        self.path = path
+
+    @classmethod
+    def open(cls, url: str, settings: Mapping[str, str] = SETTINGS) -> Store:
+        """Opens or creates the database of `duckdb:///relative`, `duckdb:////absolute` or `duckdb://:memory:`.
+
+        Raises StoreError where the file is locked, damaged, not ours or of a later version.
+        """
+        path = path_of(url)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # DuckDB leaves its temporary files behind after a crash, and they hold rows.
+            shutil.rmtree(f"{path}.tmp", ignore_errors=True)
+        try:
+            connection = duckdb.connect(str(path) if path else ":memory:", config=dict(settings))
+        except duckdb.Error as error:
+            raise StoreError(_why(path, error)) from None
+        store = cls(connection, path)
+        try:
+            store._migrate()
+        except BaseException:
+            connection.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Writes the log into the file and closes it."""
+        self._connection.close()
+
+    def _migrate(self) -> None:
+        with self._transaction() as cursor:
+            cursor.execute(_META)
+            found = cursor.execute("select value from meta where name = 'schema_version'").fetchone()
+            version = int(found[0]) if found else 0
+            if version > SCHEMA_VERSION:
+                raise StoreError(
+                    f"{self.path} was written by a later Misstep (schema {version}, this one knows {SCHEMA_VERSION}): "
+                    "use that version or another file"
+                )
+            for step in MIGRATIONS[version:]:
+                step(cursor)
+            cursor.execute("delete from meta where name = 'schema_version'")
+            cursor.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        cursor = self._connection
+        cursor.begin()
+        try:
+            yield cursor
+        except BaseException:
+            cursor.rollback()
+            raise
+        cursor.commit()
+
+    def rows(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:
+        """The result as one dict per row. Parameters are `$name`. Raises QueryTimeout."""
+        with self._cursor(timeout_s) as cursor:
+            cursor.execute(sql, dict(params or {}))
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> bytes:
+        """The result as an Arrow IPC stream. Parameters are `$name`. Raises QueryTimeout."""
+        out = io.BytesIO()
+        with self._cursor(timeout_s) as cursor, StreamWriter.from_writable(out) as writer:
+            # A relation hands its stream over as a capsule; a cursor would need pyarrow for it.
+            writer.write_stream(cursor.query(sql, params=dict(params or {})))
+        return out.getvalue()
+
+    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
+        """One small write outside the ingest path, in a transaction of its own."""
+        with self._cursor(30) as cursor:
+            cursor.execute(sql, dict(params or {}))
+
+    @contextmanager
+    def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+        cursor = self._connection.cursor()
+        timer = threading.Timer(timeout_s, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield cursor
+        except duckdb.InterruptException:
+            raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
+        finally:
+            timer.cancel()
+            cursor.close()
+
+    def known_requests(self, identities: Sequence[bytes]) -> set[bytes]:
+        """Those of these request identities that were stored."""
+        found = self.rows(
+            "select identity from requests where identity in (select unnest($ids::uuid[]))",
+            {"ids": [str(uuid.UUID(bytes=identity)) for identity in identities]},
+        )
+        return {row["identity"].bytes for row in found}
+
+    def known_keys(self, keys: Sequence[int]) -> dict[int, int]:
+        """The event of each of these keys that has one; merged events answer with the one that is left."""
+        found = self.rows(
+            "select k.key, coalesce(r.event_id, k.event_id) as event_id from keys k left join redirects r"
+            " on r.old_id = k.event_id where k.key in (select unnest($keys::ubigint[]))",
+            {"keys": list(keys)},
+        )
+        return {row["key"]: row["event_id"] for row in found}
+
+    def known_sessions(self, traces: Sequence[str]) -> dict[str, str]:
+        """The session of each of these traces that has one."""
+        found = self.rows(
+            "select trace_id, min(session) as session from trace_session"
+            " where trace_id in (select unnest($t::varchar[])) group by trace_id",
+            {"t": list(traces)},
+        )
+        return {row["trace_id"]: row["session"] for row in found}
+
+    def sessionless(self, traces: Sequence[str]) -> set[int]:
+        """Events and waiting reports of these traces whose session was a guess."""
+        found = self.rows(
+            "select event_id from events where trace_id in (select unnest($t::varchar[]))"
+            " and session_source in ('trace', 'trace_id', 'instance') union"
+            " select event_id from reports where report->>'trace_id' in (select unnest($t::varchar[]))"
+            " and report->>'session_source' in ('trace', 'trace_id', 'instance')",
+            {"t": list(traces)},
+        )
+        return {row["event_id"] for row in found}
+
+    def awaiting(self, keys: Sequence[int]) -> set[int]:
+        """Events that refer to a call by one of these keys."""
+        found = self.rows(
+            "select coalesce(r.event_id, w.event_id) as event_id from waiting w left join redirects r"
+            " on r.old_id = w.event_id where w.key in (select unnest($keys::ubigint[]))",
+            {"keys": list(keys)},
+        )
+        return {row["event_id"] for row in found}
+
+    def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]:
+        """The reports that each of these events is the fold of."""
+        ids = {"ids": list(event_ids)}
+        found: dict[int, list[Report]] = {}
+        for row in self.rows("select * from reports where event_id in (select unnest($ids::ubigint[]))", ids):
+            found.setdefault(row["event_id"], []).append(msgspec.json.decode(row["report"]))
+        for row in self.rows("select * from events where event_id in (select unnest($ids::ubigint[]))", ids):
+            if row["event_id"] not in found:
+                found[row["event_id"]] = [_report_of(row)]
+        return found
+
+    def write(self, changes: Changes) -> None:
+        """Writes everything or nothing; durable when it returns."""
+        now = changes.received_ns
+        with self._transaction() as cursor:
+            if changes.identities:
+                cursor.execute(
+                    "insert into requests select unnest($ids::uuid[]), $now",
+                    {"ids": [str(uuid.UUID(bytes=identity)) for identity in changes.identities], "now": now},
+                )
+            if changes.replaced:
+                gone = {"ids": changes.replaced}
+                cursor.execute("delete from events where event_id in (select unnest($ids::ubigint[]))", gone)
+                cursor.execute("delete from reports where event_id in (select unnest($ids::ubigint[]))", gone)
+            _insert(cursor, "events", changes.events)
+            _insert(cursor, "reports", _report_rows(changes))
+            _insert(cursor, "keys", _pairs(changes.keys, "key", "event_id", now))
+            _insert(cursor, "trace_session", _pairs(changes.sessions, "trace_id", "session", now))
+            _insert(cursor, "redirects", _pairs(changes.redirects, "old_id", "event_id", now))
+            _insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
+            _insert(cursor, "accounting", _pairs(changes.accounting, "reason", "records", now))
+            if changes.redirects:
+                cursor.execute(
+                    "update redirects set event_id = n.event_id from redirects n where redirects.event_id = n.old_id"
+                )
+
+    def is_empty(self) -> bool:
+        """Whether no request was ever stored."""
+        return not self.rows("select 1 from requests limit 1") and not self.rows("select 1 from events limit 1")
+
+    def accounting(self) -> dict[str, int]:
+        """How many records were stored, duplicate, or dropped by reason, ever."""
+        return {
+            row["reason"]: int(row["records"])
+            for row in self.rows("select reason, sum(records) as records from accounting group by reason")
+        }
+
+    def prune(self, now_ns: int, retention_ns: int) -> int:
+        """Removes what is older than the retention, and identities older than a day. Returns how many events went."""
+        day = now_ns - DAY_NS
+        with self._transaction() as cursor:
+            gone = cursor.execute("delete from events where received_ns < ?", [now_ns - retention_ns]).fetchone()
+            for table in ("requests", "keys", "reports", "waiting", "trace_session"):
+                cursor.execute(f"delete from {table} where received_ns < ?", [day])
+            cursor.execute("delete from redirects where received_ns < ?", [now_ns - retention_ns])
+            sums = cursor.execute("select reason, sum(records)::bigint from accounting group by reason").fetchall()
+            cursor.execute("delete from accounting")
+            if sums:
+                cursor.executemany("insert into accounting values (?, ?, ?)", [(*row, now_ns) for row in sums])
+        return int(gone[0]) if gone else 0
+
+
+def path_of(url: str) -> Path | None:
+    """The file that a store URL names; None for a database in memory. Raises StoreError for any other URL."""
+    parts = urlsplit(url)
+    if parts.scheme != "duckdb":
+        raise StoreError(f"store: {parts.scheme or 'no scheme'} is not known; write duckdb:///data/misstep.duckdb")
+    if parts.netloc == ":memory:":
+        return None
+    name = parts.path.removeprefix("/")  # as in SQLAlchemy: three slashes are a relative path, four an absolute one
+    if not name:
+        raise StoreError("store: the URL names no file; write duckdb:///data/misstep.duckdb")
+    return Path(name)
+
+
+def _why(path: Path | None, error: duckdb.Error) -> str:
+    text = str(error)
+    if "lock" in text.lower():
+        return f"{path} is in use by another process: stop that collector, or give this one another --store"
+    if "not a valid DuckDB database" in text:
+        return f"{path} is not a DuckDB file: move it away, or give another --store"
+    return f"{path} cannot be opened: {text.splitlines()[0][:300]}"
+
+
+def _first(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(EVENTS_DDL)
+    cursor.execute(INGEST_DDL)
+    cursor.execute(ALERTS_DDL)
+
+
+# Step n brings a database from version n to n + 1.
+MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first,)
+
+
+def _insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report]) -> None:
+    if rows:
+        incoming = ArrowRows(rows, TABLES[table])
+        names = ", ".join(incoming.names)
+        cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
+
+
+def _pairs(values: Mapping[Any, Any], key: str, value: str, now: int) -> list[Report]:
+    return [{key: one, value: other, "received_ns": now} for one, other in values.items()]
+
+
+def _report_rows(changes: Changes) -> list[Report]:
+    return [
+        {
+            "event_id": event_id,
+            "received_ns": report["received_ns"],
+            "report": msgspec.json.encode(report).decode(),
+        }
+        for event_id, report in changes.reports
+    ]
+
+
+def _report_of(row: Report) -> Report:
+    """The one report of an event that has no rows in `reports`."""
+    report = {name: row[name] for name in COLUMNS if row.get(name) is not None and name != "event_id"}
+    report["_rank"] = row["report_rank"] or 0
+    report["_strength"] = row["outcome_strength"] or 0
+    return report

@@ -1,0 +1,152 @@
+"""The one writer: a bounded queue, one thread, many requests in one transaction.
+
+A request is answered only after the transaction that holds it is durable. A request that cannot be written fails with
+`Unavailable`; its sender keeps it and tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from collector import telemetry
+from collector.errors import Unavailable
+from collector.store.correlate import Batch, Correlator
+from collector.store.store import Store
+
+GROUP_REPORTS = 20_000  # in one transaction; a larger one only makes those in it wait longer
+PRUNE_EVERY_S = 600
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    batch: Batch
+    done: asyncio.Future[bool]
+    loop: asyncio.AbstractEventLoop
+
+
+class Writer:
+    """Owns all writes of events. `start` before use; `close` writes what is queued and stops."""
+
+    def __init__(self, store: Store, retention_s: float, clock: Callable[[], int] = time.time_ns) -> None:
+        self._store = store
+        self._correlator = Correlator(store, fresh=store.is_empty())
+        self._retention_ns = int(retention_s * 1e9)
+        self._clock = clock
+        self._queue: deque[_Waiting] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._pruned = 0.0
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Writes what is queued, then stops the thread."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        self._thread.join()
+
+    @property
+    def queued(self) -> int:
+        """Requests that wait."""
+        return len(self._queue)
+
+    async def commit(self, batch: Batch) -> bool:
+        """Returns when the batch is durable; True where the same request was stored before. Raises Unavailable."""
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(batch, loop.create_future(), loop)
+        with self._wake:
+            if self._closing:
+                raise Unavailable("the collector is stopping", retry_after=5)
+            self._queue.append(waiting)
+            self._wake.notify()
+        return await waiting.done
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._queue and not self._closing:
+                    self._wake.wait(timeout=PRUNE_EVERY_S)
+                    if not self._queue:
+                        break
+                group = self._take()
+                if not group and self._closing:
+                    return
+            if group:
+                self._commit(group)
+            self._prune()
+
+    def _take(self) -> list[_Waiting]:
+        group: list[_Waiting] = []
+        reports = 0
+        while self._queue and reports < GROUP_REPORTS:
+            group.append(self._queue.popleft())
+            reports += len(group[-1].batch.reports)
+        telemetry.QUEUE_REQUESTS.set(len(self._queue))
+        return group
+
+    def _commit(self, group: list[_Waiting]) -> None:
+        started = time.perf_counter()
+        try:
+            changes = self._correlator.plan([waiting.batch for waiting in group])
+            self._store.write(changes)
+            self._correlator.learn(changes)
+        except Exception as error:  # whatever it was, nothing was written, and every sender must hear it
+            if len(group) > 1:  # one request must not take the others with it
+                for waiting in group:
+                    self._commit([waiting])
+                return
+            telemetry.FAILED.labels("writer").inc()
+            log.error("the store takes nothing", error=str(error)[:500], kind=type(error).__name__)
+            failure = Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
+            _settle(group[0], failure)
+            return
+        telemetry.COMMIT_SECONDS.observe(time.perf_counter() - started)
+        telemetry.COMMIT_REQUESTS.observe(len(group))
+        for fate, records in changes.accounting.items():
+            telemetry.ACCOUNTED.labels(fate).inc(records)
+        for position, waiting in enumerate(group):
+            if position not in changes.duplicates:
+                for rule, count in waiting.batch.redacted.items():
+                    telemetry.REDACTED.labels(rule).inc(count)
+        for event in changes.events:
+            telemetry.EVENTS.labels(event["outcome"]).inc()
+        if changes.events:
+            newest = max(event["time_ns"] for event in changes.events)
+            telemetry.LAG_SECONDS.set((changes.received_ns - newest) / 1e9)
+        for position, waiting in enumerate(group):
+            _settle(waiting, position in changes.duplicates)
+
+    def _prune(self) -> None:
+        if time.monotonic() - self._pruned < PRUNE_EVERY_S:
+            return
+        self._pruned = time.monotonic()
+        try:
+            self._store.prune(self._clock(), self._retention_ns)
+        except Exception as error:  # old rows may stay; new ones must not be refused for it
+            telemetry.FAILED.labels("retention").inc()
+            log.error("old events could not be removed", error=str(error))
+
+
+def _settle(waiting: _Waiting, result: bool | Exception) -> None:
+    def answer() -> None:
+        if waiting.done.done():  # the sender has gone away
+            return
+        if isinstance(result, Exception):
+            waiting.done.set_exception(result)
+        else:
+            waiting.done.set_result(result)
+
+    waiting.loop.call_soon_threadsafe(answer)
