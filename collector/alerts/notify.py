@@ -64,8 +64,8 @@ def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "")
     shown = {name: _plain(scrub(value)) for name, value in alert.labels}
     values = {
         **shown,
-        "value": alert.value,
-        "threshold": alert.threshold,
+        "value": _whole(alert.value),
+        "threshold": _whole(alert.threshold),
         "calls": alert.calls,
         "name": rule.name,
         "severity": rule.severity,
@@ -78,6 +78,11 @@ def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "")
         description=scrub(summary.render(rule.description, values)),
         link=_link(rule, alert, {name: scrub(value) for name, value in alert.labels}, dashboard_url),
     )
+
+
+def _whole(value: float) -> float:
+    """A count as people write it: 3, not 3.0."""
+    return int(value) if value.is_integer() else value
 
 
 def labels(rule: Rule, alert: Alert, scrub: Scrub) -> dict[str, str]:
