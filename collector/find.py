@@ -24,6 +24,7 @@ _LEFT = re.compile(rb"(?:\A|[^A-Za-z0-9]" + _EDGE)
 _LEFT_ALONE = re.compile(rb"(?:\A|[^\w.+-]|:-" + _EDGE)
 _BLANKS = re.compile(rb"[ \t=]{0,8}")
 _SHELL_QUOTE = re.compile(rb"(?P<quote>\\{0,15}[\"'])")
+_PAIR_SIGN = re.compile(rb"[:%,]")
 _WINDOWS_FLAG = re.compile(rb"/[a-z]+")
 _SHELL_WORD = re.compile(rb"(?:[^\s\"'`\\;|&<>()]|\\(?=[^\s\"'nrtu\\/])){1,4096}+")
 _CALL_QUOTE = re.compile(rb"\s{0,8}(?:pass(?:word|wd)?\s{0,2}=\s{0,2})?(?:Some\(|\$)?(?P<quote>\\{0,15}[\"'])")
@@ -187,8 +188,9 @@ def _led(text: bytes, at: int, rule: Rule) -> Iterator[Span]:
         end = _end(_SHELL_WORD, text, start)
     value = text[start:end]
     if rule.value == "pair":
-        name, sign, value = value.partition(next((sign for sign in (b":", b"%", b",") if sign in value), b":"))
-        start += len(name) + len(sign)
+        sign = _PAIR_SIGN.search(value)
+        start = start + sign.end() if sign else end
+        value = text[start:end]
     if len(value) < 3 or placeholder(value) or b"://" in value[:12] or _WINDOWS_FLAG.fullmatch(value):
         return
     if quote or all(CHECKS[check](value) for check in rule.check):

@@ -60,6 +60,7 @@ _TOLD = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_
 _HIDDEN = (*_TOLD, *map(str.upper, _TOLD), *map(str.title, _TOLD), "apiKey", "PASS=", "PRIVATE KEY", "://", "Bearer ")
 _MOST_PERSONAL = 500
 # A pattern that begins with "32 of these" makes hyperscan count at every byte; the literal after it is enough.
+_CLASS_OR_BLANK = re.compile(r"\[(?:\\.|[^\]\\])*\]|\\s")
 _LEADING_CLASSES = re.compile(r"\A(?:\[[^\]]*\](?:\{\d+(?:,\d*)?\})?)+(?=\\?[^\[({?*+])")
 
 
@@ -79,7 +80,8 @@ class Gate:
         key = rf"(?:(?:{anywhere})[\w.-]*|(?:{whole})(?:[_.0-9-][\w.-]*)?)"
         keywords = [word for rule in rules if rule.family in ("token", "structure") for word in rule.keywords]
         signs = [(rule, _certain(rule)) for rule in rules if rule.pattern]
-        patterns = [_LEADING_CLASSES.sub("", shortest(rule.pattern)) for rule, certain in signs if not certain]
+        forms = (shortest(rule.pattern) for rule, certain in signs if not certain)
+        patterns = [_in_json(_LEADING_CLASSES.sub("", form)) for form in forms]
         words = (("KEY", key), ("ANYWHERE", anywhere), ("WHOLE", whole))
         patterns += [reduce(lambda made, word: made.replace(*word), words, pattern) for pattern in _KEYED]
         patterns += _UNREADABLE
@@ -94,7 +96,7 @@ class Gate:
         self._scratch = hyperscan.Scratch(self._database)
 
     def look(self, text: bytes) -> Verdict | None:
-        """None for text with nothing to cut. Takes plain text, or JSON that was made `readable`."""
+        """None for text with nothing to cut. Takes plain text, or the JSON of a value."""
         hits: list[tuple[int, int]] = []
         self._database.scan(text, _note, context=hits, scratch=self._scratch)
         if not hits:
@@ -111,9 +113,9 @@ def _certain(rule: Rule) -> bool:
     return rule.family == "token" and min(map(len, rule.keywords), default=0) >= 3
 
 
-def readable(encoded: bytes) -> bytes:
-    """JSON as the patterns want it: line breaks real, arguments in a row. Of the same length: offsets stay true."""
-    return encoded.replace(b"\\n", b"\n\n").replace(b'","-', b"   -")
+def _in_json(pattern: str) -> str:
+    """`pattern` with blanks as they may look in JSON: an escaped line break, the next string of a list."""
+    return _CLASS_OR_BLANK.sub(lambda m: m[0] if m[0] != r"\s" else r'(?:\s|\\+[nrt]|",")', pattern)
 
 
 def _note(number: int, _start: int, end: int, _flags: int, hits: list[tuple[int, int]]) -> None:

@@ -93,7 +93,7 @@ _LINE_START = _pattern(
     r"""(?:^|[\r\n\"]|\\n|\\r)[\ \t+>|\#;-]{0,24}(?:\d{1,5}[:|\t\ ]\s{0,4})?
     (?:export|set|setx|ENV|ARG|declare\s-x|-\s|\$env:)?\s{0,8}\Z"""
 )
-_NAME = re.compile(rb"[A-Za-z_][\w.:>-]*")
+_NAME = re.compile(rb"[A-Za-z_][\w.:>#-]*")
 _NAME_OR_CALL = re.compile(rb"[A-Za-z_][\w.]*(?:,?|[\[(].*)")
 _FEW_DIGITS_NAME = re.compile(rb"[A-Za-z_][A-Za-z_.-]*\d{0,2}")
 

@@ -46,7 +46,7 @@ class Personal:
             r"/(?:home|Users)/[A-Za-z0-9_\x80-\xff]",
             rf"[A-Za-z](?::|%3A){_SLASH}(?:Users|Documents and Settings){_SLASH}[A-Za-z0-9_\x80-\xff]",
             r"%2F(?:home|Users)%2F[A-Za-z0-9_]",
-            r"[A-Za-z0-9_%+-]@[A-Za-z0-9]",
+            r"[A-Za-z0-9._%+-]{2}@[A-Za-z0-9]",  # two: a decorator after an escaped line break is `n@`
             rf"\"(?:{keys})\\*\"\s?:\s?\\*\"[^\"\\]",
         )
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from collector.find import Finder, merged
-from collector.gate import Gate, Verdict, readable
+from collector.gate import Gate, Verdict
 from collector.keyed import Span
 from collector.keys import Keys
 from collector.personal import Personal
@@ -28,6 +28,7 @@ __all__ = ["Cut", "Rule", "Sanitiser", "check_lines", "filter_lines", "load_rule
 LIMIT = 64 * 1024
 FAILED = "[redacted:failed]"
 _ROUNDS = 6
+_TEXTUAL = (str, dict, list, tuple, set, frozenset, bytes)
 _SEARCH_ALL = Verdict(True, True, [])
 _Value = TypeVar("_Value", bound=object)
 _encode = msgspec.json.Encoder().encode
@@ -90,7 +91,7 @@ class Sanitiser:
             return self._masked(fields, verdict, hits), tuple(hits)
         clean: dict[str, object] = {}
         for name, value in fields.items():
-            clean[name], found = self.scrub_value(value)
+            clean[name], found = self.scrub_value(value) if isinstance(value, _TEXTUAL) else (value, ())
             hits += found
         return (clean if hits else fields), tuple(hits)
 
@@ -113,15 +114,14 @@ class Sanitiser:
             encoded = _encode(value)
         except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
             return _SEARCH_ALL
-        return _SEARCH_ALL if len(encoded) > LIMIT else self._gate.look(readable(encoded))
+        return _SEARCH_ALL if len(encoded) > LIMIT else self._gate.look(encoded)
 
     def _masked(self, value: _Value, verdict: Verdict, hits: list[str]) -> _Value:
         """The value with nothing but personal data in it, masked in its JSON: no walk."""
         if self._personal is None:
             return value
         encoded = _encode(value)
-        text = readable(encoded)
-        found = (self._personal.span(number, text, end) for number, end in verdict.personal)
+        found = (self._personal.span(number, encoded, end) for number, end in verdict.personal)
         spans = merged(span for span in found if span)
         return msgspec.json.decode(self._spliced(encoded, spans, hits), type=type(value)) if spans else value
 

@@ -54,6 +54,7 @@ _VALUES = frozenset(
     )
 )
 _FLAG = re.compile(r"--?(?P<name>[\w.-]+)=")
+_Items = list[object] | tuple[object, ...] | set[object] | frozenset[object]
 _JWK = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
 _DEEPEST = 200
 _LONGEST_LABEL = 120
@@ -83,7 +84,7 @@ class Walk:
             return self._told(value, rule, hits) if rule else self._scrub(value, hits)
         if isinstance(value, Mapping):
             return self._map(value, rule, hits, depth + 1)
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple | set | frozenset):
             return self._list(value, rule, hits, depth + 1)
         if isinstance(value, bytes):
             return self._bytes(value, rule, hits)
@@ -164,13 +165,13 @@ class Walk:
                     return told
         return None
 
-    def _list(self, value: list[object] | tuple[object, ...], rule: Rule | None, hits: list[str], depth: int) -> object:
+    def _list(self, value: _Items, rule: Rule | None, hits: list[str], depth: int) -> object:
         clean = [self._flag(item, hits) or self._value(item, rule, hits, depth) for item in value]
         if rule is None and len(value) > 1:
             clean = self._arguments(clean, hits)
         if all(a is b for a, b in zip(clean, value, strict=True)):
             return value
-        return tuple(clean) if isinstance(value, tuple) else clean
+        return clean if isinstance(value, list) else type(value)(clean)
 
     def _flag(self, item: object, hits: list[str]) -> str | None:
         """`--password=x` as an argument of its own, where the value may have blanks in it."""

@@ -118,7 +118,7 @@ def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
         ("[allow]\nvalues = 3", "[allow]"),
         ("[rules]", "'rules' is not known"),
         (
-            '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\n[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abd"',
+            2 * '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\n',
             "used more than once",
         ),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from functools import cache
 from typing import Any
@@ -34,10 +35,18 @@ def test_fakes_go_and_what_is_around_them_stays() -> None:
     harmed = [
         f"{fake.kind} in {fake.carrier}" for fake, value in clean if not survives(fake, value) and not kept(fake, value)
     ]
-    assert len({fake.kind for fake, _ in clean}) >= 150 and len({fake.carrier for fake, _ in clean}) >= 1000
+    assert len({fake.kind for fake, _ in clean}) >= 150
+    assert len({fake.carrier for fake, _ in clean}) >= 1000
     assert len(missed) <= 0.01 * len(found), missed
     assert len(harmed) <= 0.01 * len(found), harmed
     assert all(sanitiser().scrub_value(value)[0] == value for _, value in clean)
+
+
+def test_the_gate_stops_whatever_would_be_found() -> None:
+    texts = [fake.value for fake in fakes(load_rules(), SEED + 1, per_kind=9) if isinstance(fake.value, str)]
+    passed = [text for text in texts if sanitiser().spans(text) and cut(text) == text]
+    assert len(texts) > 300
+    assert not passed
 
 
 def test_harmless_look_alikes_come_back_as_the_same_object() -> None:
@@ -53,11 +62,11 @@ def test_harmless_look_alikes_come_back_as_the_same_object() -> None:
         ("mysql -u root -p{human} app", "mysql -u root -p[redacted:mysql-password] app"),
         ("curl -su ann:{human} https://example.org", "curl -su ann:[redacted:curl-user] https://example.org"),
         ("postgres://app:{human}@db:5432/main", "postgres://app:[redacted:url-password]@db:5432/main"),
-        ("Authorization: Digest username=\"ann\", response=\"{hex:32}\"", "Authorization: Digest [redacted:authorization]"),
+        ('Authorization: Digest username="ann", nonce="{hex:32}"', "Authorization: Digest [redacted:authorization]"),
         ("Cookie: sid={hex:32}; theme=dark", "Cookie: sid=[redacted:cookie]; theme=dark"),
         ("+  password: {human}  # production", "+  password: [redacted:password]  # production"),
         ("export GITHUB_TOKEN=ghp_{alnum:36} && make", "export GITHUB_TOKEN=[redacted:github-token] && make"),
-        ('{"a": "{\\"password\\": \\"{human}\\", \\"host\\": \\"db\\"}"}', '{"a": "{\\"password\\": \\"[redacted:password]\\", \\"host\\": \\"db\\"}"}'),
+        ('{"a": "{\\"pwd\\": \\"{human}\\"}", "b": 1}', '{"a": "{\\"pwd\\": \\"[redacted:password]\\"}", "b": 1}'),
         ("next=%3Fpassword%3D{alnum:12}4Kq%26page%3D2", "next=%3Fpassword%3D[redacted:password]%26page%3D2"),
         ("use ghp_{alnum:18}\n  {alnum:17}7\n\nnext", "use [redacted:github-token]\n\nnext"),
         ("<password>{human}</password><host>db</host>", "<password>[redacted:password]</password><host>db</host>"),
@@ -72,9 +81,9 @@ def test_only_the_secret_is_cut(text: str, clean: str) -> None:
     ("value", "clean"),
     [
         ({"apiKey": "S", "max_tokens": 4096}, {"apiKey": "M", "max_tokens": 4096}),
-        ({"env": [{"name": "API_KEY", "value": "S"}, {"name": "HOST", "value": "db"}]}, {"env": [{"name": "API_KEY", "value": "M"}, {"name": "HOST", "value": "db"}]}),
+        ([{"name": "API_KEY", "value": "S"}, {"value": "db"}], [{"name": "API_KEY", "value": "M"}, {"value": "db"}]),
         ({"headers": [["X-Api-Key", "S"], ["Accept", "*/*"]]}, {"headers": [["X-Api-Key", "M"], ["Accept", "*/*"]]}),
-        ({"args": ["deploy", "--api-key", "S", "--host", "db"]}, {"args": ["deploy", "--api-key", "M", "--host", "db"]}),
+        ({"args": ["x", "--api-key", "S", "--host", "db"]}, {"args": ["x", "--api-key", "M", "--host", "db"]}),
         ({"API_KEY": ["S"]}, {"API_KEY": ["M"]}),
         ({"api-key": {"value": "S", "type": "plain"}}, {"api-key": {"value": "M", "type": "plain"}}),
         (("api_key: S",), ("api_key: M",)),
@@ -156,21 +165,27 @@ def test_account_ids_are_masked_by_their_documented_keys() -> None:
         "organization.id": "[redacted:account-id]",
         "user.account_uuid": "",
     }
-    assert set(rules) == {"account-id"} or set(rules) == {"account-id", "email"}
+    assert rules == ("account-id", "account-id", "account-id")
     assert sanitiser("keep").scrub_value(attributes)[0] is attributes
 
 
 def test_with_a_key_the_same_secret_has_the_same_fingerprint() -> None:
     keyed = sanitiser("keep", b"key")
     one, _ = keyed.scrub("password=hunter2x")
-    assert one.startswith("password=[redacted:password:") and len(one) == len("password=[redacted:password:01234567]")
+    assert re.fullmatch(r"password=\[redacted:password:[0-9a-f]{8}\]", one)
     assert keyed.scrub_value({"password": "hunter2x"})[0] == {"password": one.removeprefix("password=")}
     assert keyed.scrub("password=hunter3x")[0] != one
     assert keyed.scrub(one)[0] is one
 
 
 def test_a_clean_report_is_the_same_object_and_a_dirty_one_keeps_its_fields() -> None:
-    clean = {"time_ns": 1, "tool": "read_file", "params": {"path": "src/app.py"}, "session": "5f" * 16, "mistake": True}
+    clean: dict[str, object] = {
+        "time_ns": 1,
+        "tool": "read_file",
+        "params": {"path": "src/app.py"},
+        "session": "5f" * 16,
+        "mistake": True,
+    }
     assert sanitiser("mask").scrub_report(clean)[0] is clean
     dirty = {
         **clean,
@@ -178,19 +193,18 @@ def test_a_clean_report_is_the_same_object_and_a_dirty_one_keeps_its_fields() ->
         "params": {"path": "/home/ann/x", "token": "5f" * 16},
         "attributes": '{"secret": "a1b2c3d4e5f6"}',
     }
-    assert sanitiser("mask").scrub_report(dirty) == (
-        {
-            **clean,
-            "message": "password=[redacted:password]",
-            "params": {"path": "~/x", "token": "[redacted:token]"},
-            "attributes": '{"secret": "[redacted:secret]"}',
-        },
-        ("home", "token", "password", "secret"),
-    ) or set(sanitiser("mask").scrub_report(dirty)[1]) == {"home", "token", "password", "secret"}
+    report, rules = sanitiser("mask").scrub_report(dirty)
+    assert report == {
+        **clean,
+        "message": "password=[redacted:password]",
+        "params": {"path": "~/x", "token": "[redacted:token]"},
+        "attributes": '{"secret": "[redacted:secret]"}',
+    }
+    assert sorted(rules) == ["home", "password", "secret", "token"]
 
 
 def test_session_and_call_ids_stay() -> None:
-    report = {
+    report: dict[str, object] = {
         "session": assemble("{uuid}", random.Random(1)),
         "call_id": "call_" + "aB3" * 8,
         "trace_id": "5f" * 16,
@@ -203,11 +217,9 @@ def test_session_and_call_ids_stay() -> None:
 def test_what_is_too_long_is_cut_before_it_is_read_and_says_so() -> None:
     secret = "ghp_" + "aB3d" * 9
     clean, rules = sanitiser().scrub("a b " * 30_000 + secret)
-    assert (
-        clean.endswith(f"[redacted:oversize:{120_000 + len(secret)}]")
-        and len(clean.encode()) <= LIMIT
-        and "oversize" in rules
-    )
+    assert clean.endswith(f"[redacted:oversize:{120_000 + len(secret)}]")
+    assert len(clean.encode()) <= LIMIT
+    assert "oversize" in rules
     assert sanitiser().scrub(clean)[0] == clean
     unbroken, _ = sanitiser().scrub("x" * (LIMIT - 30) + secret)
     assert "ghp_" not in unbroken
@@ -220,7 +232,8 @@ def test_what_cannot_be_sanitised_is_dropped_and_counted() -> None:
     own = Sanitiser(load_rules(), personal="keep")
     assert own.scrub_value(deep) == (FAILED, ("failed",))
     clean, rules = own.scrub_report({"params": deep, "tool": "x", "error_class": "UnknownError"})
-    assert clean == {"params": FAILED, "tool": "x", "error_class": "UnknownError"} and rules == ("failed",)
+    assert clean == {"params": FAILED, "tool": "x", "error_class": "UnknownError"}
+    assert rules == ("failed",)
     assert own.failures == 2
 
 
@@ -229,13 +242,34 @@ _json = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-_secretish = st.lists(
-    st.sampled_from(
-        [*"\"'`\\:=@/,;&|<>{}[]()$%#!-_.\n\t 0aZ", "password", "token=", "api_key", "ghp_", "aB3d" * 9, "hunter2!", "Bearer ", "://", "user:", "[redacted:", "[redacted:token]",
-         "curl -u ", "mysql -p", "%3D", "\\n", '\\"', "\\u0070", "\u200b", "-----BEGIN PRIVATE KEY-----", "Cookie: ", "eyJ", "/home/ann/", "ann@example.org", "password: |\n  "]
+_TELLING = (
+    *(
+        "password",
+        "token=",
+        "api_key",
+        "ghp_",
+        "aB3d" * 9,
+        "hunter2!",
+        "Bearer ",
+        "://",
+        "user:",
+        "curl -u ",
+        "mysql -p",
     ),
-    max_size=14,
-).map("".join)  # fmt: skip
+    *(
+        "[redacted:",
+        "[redacted:token]",
+        "%3D",
+        "\\n",
+        '\\"',
+        "\\u0070",
+        "\u200b",
+        "-----BEGIN PRIVATE KEY-----",
+        "Cookie: ",
+    ),
+    *("eyJ", "/home/ann/", "ann@example.org", "password: |\n  "),
+)
+_secretish = st.lists(st.sampled_from([*"\"'`\\:=@/,;&|<>{}[]()$%#!-_.\n\t 0aZ", *_TELLING]), max_size=14).map("".join)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -275,13 +309,18 @@ def _shape(value: Any) -> Any:
 @pytest.mark.parametrize("text", ["\ud800 password=hunter2x", "\udfff", "\x00password=hunter2x\x00", "é" * 40_000])
 def test_odd_characters_are_no_way_past(text: str) -> None:
     clean, rules = sanitiser().scrub(text)
-    assert "hunter2x" not in clean and "failed" not in rules
+    assert "hunter2x" not in clean
+    assert "failed" not in rules
     assert "hunter2x" not in str(sanitiser().scrub_value({"a": [text]})[0])
 
 
 @pytest.mark.parametrize(
     "piece",
-    ["password=abc1 token: x9 ", "password", "eyJ", "://u:", "curl curl -u ", "-----BEGIN PRIVATE KEY-----", "a1B2c3D4+/", '\\"password\\":', "%70%61", "<password", "\\\\\\", "AKIA", "[redacted:", "key key ", "/home/", "a@b."],
+    [
+        *("password=abc1 token: x9 ", "password", "eyJ", "://u:", "curl curl -u ", "-----BEGIN PRIVATE KEY-----"),
+        *("a1B2c3D4+/", '\\"password\\":', "%70%61", "<password", "\\\\\\", "AKIA", "[redacted:", "key key ", "/home/"),
+        *("a@b.", "{\"value\":\"x1y2z3w4\",\"name\":\"key", "token ", "\u200b", "ghp_aB3dE\n", "'\"'"),
+    ],
 )  # fmt: skip
 def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
     def seconds(size: int) -> float:
