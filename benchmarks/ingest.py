@@ -27,7 +27,7 @@ from collector.classify.classify import load_taxonomy
 from collector.decode.otlp import JSON, PROTOBUF
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
-from collector.sanitise import Sanitiser, load_rules
+from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.correlate import Batch, Correlator
 from collector.store.store import Store
 from collector.tables import schemas

@@ -33,7 +33,7 @@ from collector.receive.grpc import grpc_server
 from collector.receive.http import ingest_routes
 from collector.receive.intake import Intake
 from collector.recognise.sources import load_sources
-from collector.sanitise import Sanitiser, load_rules
+from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.settings import LOOPBACK, Address, Settings
 from collector.store.store import Store, StoreError, path_of
 from collector.store.writer import Writer

@@ -13,7 +13,7 @@ from collector.settings import Settings, SettingsError, load
 from collector.tables import TableError
 
 if TYPE_CHECKING:
-    from collector.sanitise import Sanitiser
+    from collector.sanitise.sanitise import Sanitiser
 
 
 def _version() -> str:
@@ -174,7 +174,7 @@ def rules_check(file: Path) -> int:
 @sanitise_app.command(name="filter")
 def sanitise_filter() -> int:
     """Read JSON values, one a line; write the same values without secrets, in the same order."""
-    from collector.sanitise import filter_lines
+    from collector.sanitise.sanitise import filter_lines
 
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     for line in filter_lines(sys.stdin, _sanitiser(_settings())):
@@ -185,7 +185,7 @@ def sanitise_filter() -> int:
 @sanitise_app.command(name="check")
 def sanitise_check(file: Path) -> int:
     """Say what would be cut from a file and by which rule, without printing it."""
-    from collector.sanitise import check_lines
+    from collector.sanitise.sanitise import check_lines
 
     with file.open(encoding="utf-8", errors="replace") as lines:
         found = list(check_lines(lines, _sanitiser(_settings())))
@@ -197,7 +197,7 @@ def sanitise_check(file: Path) -> int:
 
 def _sanitiser(settings: Settings) -> Sanitiser:
     """The sanitiser that a collector with these settings has."""
-    from collector.sanitise import Sanitiser, load_rules
+    from collector.sanitise.sanitise import Sanitiser, load_rules
 
     own = settings.tables / "redactions.toml" if settings.tables else None
     key = settings.hash_key.encode() if settings.fingerprint_secrets and settings.hash_key else None

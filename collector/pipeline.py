@@ -21,7 +21,7 @@ from collector.classify.target import extract_target, target_from_params
 from collector.decode import otlp
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
-from collector.sanitise import Sanitiser
+from collector.sanitise.sanitise import Sanitiser
 from collector.store.batch import INTEGERS, TEXTS, Report
 from collector.store.correlate import Batch, Recent, key64
 

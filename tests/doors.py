@@ -11,7 +11,7 @@ from collector.classify.classify import load_taxonomy
 from collector.decode import plain
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
-from collector.sanitise import Sanitiser, load_rules
+from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.batch import Report
 from collector.store.correlate import Batch, Correlator
 from collector.store.store import Store

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from collector.redactions import Rule
+from collector.sanitise.redactions import Rule
 
 _PLACES: dict[str, Any] = tomllib.loads((Path(__file__).parent / "data" / "secrets.toml").read_text("utf-8"))
 _ALPHABETS = {

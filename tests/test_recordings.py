@@ -15,7 +15,8 @@ from collector.recognise.sources import load_sources
 from collector.store.correlate import Correlator, Recent
 from collector.store.store import Store
 from collector.tables import schemas
-from tests.doors import NOW, pipeline
+from tests.conftest import RunningCollector
+from tests.doors import NOW, any_value, pairs, pipeline
 
 RECORDINGS = sorted((Path(__file__).parent / "data/sources").glob("*.json"))
 OWN = {"event_id", "received_ns", "report_rank", "outcome_strength"}
@@ -59,3 +60,40 @@ def test_order_cut_and_repetition_change_nothing(path: Path) -> None:
         chance.shuffle(shuffled)
         size = chance.randint(1, 5)
         assert stored([shuffled[at : at + size] for at in range(0, len(shuffled), size)]) == expected
+
+
+def export(item: dict[str, Any]) -> tuple[str, bytes]:
+    """The signal and the OTLP/JSON request of one recorded record."""
+    one = scope(item)
+    record = one.records[0]
+    common = {"traceId": record.trace_id, "spanId": record.span_id, "attributes": pairs(record.attributes)}
+    if record.signal == "span":
+        raw = common | {
+            "name": record.name, "kind": record.kind, "parentSpanId": record.parent_span_id,
+            "startTimeUnixNano": str(record.start_ns), "endTimeUnixNano": str(record.time_ns),
+            "status": {"code": record.status, "message": record.status_message},
+            "events": [{"name": each.name, "timeUnixNano": str(each.time_ns), "attributes": pairs(each.attributes)}
+                       for each in record.events],
+        }  # fmt: skip
+        inner, outer, records = "scopeSpans", "resourceSpans", "spans"
+    else:
+        raw = common | {
+            "eventName": record.name, "timeUnixNano": str(record.time_ns), "severityNumber": record.severity,
+            "observedTimeUnixNano": str(record.observed_ns), "body": any_value(record.body),
+        }  # fmt: skip
+        inner, outer, records = "scopeLogs", "resourceLogs", "logRecords"
+    scopes = [{"scope": {"name": one.name}, records: [raw]}]
+    body = {outer: [{"resource": {"attributes": pairs(one.resource)}, inner: scopes}]}
+    return "traces" if record.signal == "span" else "logs", json.dumps(body).encode()
+
+
+def test_a_live_collector_comes_to_the_same_calls(collector: RunningCollector) -> None:
+    expected = []
+    for path in RECORDINGS:
+        items = json.loads(path.read_text())["records"]
+        expected += stored([items])
+        for signal, body in map(export, items):
+            assert collector.post(f"/v1/{signal}", body).status_code == 200
+    facts = ("source", "service", "operation", "tool", "call_id", "outcome", "error_class", "session", "message")
+    found = [tuple(event[name] for name in facts) for event in collector.events()]
+    assert sorted(found, key=str) == sorted((tuple(event.get(name) for name in facts) for event in expected), key=str)

@@ -9,8 +9,8 @@ from pathlib import Path
 import hyperscan
 import pytest
 
-from collector.redactions import Rule, compile_patterns, load_rules, shortest, word_pattern
-from collector.sanitise import Sanitiser
+from collector.sanitise.redactions import Rule, compile_patterns, load_rules, shortest, word_pattern
+from collector.sanitise.sanitise import Sanitiser
 from collector.tables import TableError
 from tests.secrets import assemble
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.sanitise import FAILED, LIMIT, Sanitiser, check_lines, filter_lines, load_rules
+from collector.sanitise.sanitise import FAILED, LIMIT, Sanitiser, check_lines, filter_lines, load_rules
 from tests.secrets import assemble, fakes, harmless, kept, survives
 
 SEED = 20261121

@@ -34,12 +34,15 @@ def webhook() -> Iterator[Webhook]:
     hook.close()
 
 
+SECRET = "9f8e7d6c5b4a" + "3f2e1d0c9b8a7654"
+
+
 def call(number: int, error: str = "") -> bytes:
     """One call of apply_diff, as an agent that follows the GenAI conventions reports it."""
     attributes = {
         "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "apply_diff", "gen_ai.conversation.id": "task-1",
         "gen_ai.tool.call.id": f"call_{number}",
-        "gen_ai.tool.call.arguments": json.dumps({"path": "/srv/app/main.py", "api_key": "9f8e7d6c5b4a" + "3f2e1d0c9b8a7654"}),
+        "gen_ai.tool.call.arguments": json.dumps({"path": "/srv/app/main.py", "api_key": SECRET}),
     }  # fmt: skip
     if error:
         attributes["error.type"] = error
@@ -82,5 +85,5 @@ def test_three_mistakes_in_a_row_reach_the_webhook_and_a_success_resolves_them(
         "/srv/app/main.py",
     )
     assert event["params"]["api_key"].startswith("[redacted:")
-    assert ("9f8e7d6c5b4a" + "3f2e1d0c9b8a7654") not in json.dumps(collector.events())
+    assert SECRET not in json.dumps(collector.events())
     assert collector.get("/api/v1/health")["redactions"]

@@ -35,7 +35,7 @@ Where = Mapping[str, list[str] | str | bool]
 
 
 class Measuring(Protocol):
-    """Samples of one measure over `start_ns` ≤ time < `end_ns`, for each label set: collector.query.measures.measure."""
+    """Samples of a measure over `start_ns` ≤ time < `end_ns`, for each label set: collector.query.measures.measure."""
 
     def __call__(
         self, store: Store, measure: str, where: Where, by: Sequence[str], start_ns: int, end_ns: int

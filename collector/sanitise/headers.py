@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from collector.keyed import REACH, Span, opening, trimmed
-from collector.plausible import CHECKS, placeholder
-from collector.redactions import Rule
+from collector.sanitise.keyed import REACH, Span, opening, trimmed
+from collector.sanitise.plausible import CHECKS, placeholder
+from collector.sanitise.redactions import Rule
 
 _SCHEMES = (
     "bearer|basic|token|digest|apikey|api-key|bot|ssws|geniekey|negotiate|ntlm|splunk|key|oauth|hawk|aws4-hmac-sha256|jwt"

@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import hyperscan
 
-from collector.keys import Keys
-from collector.personal import Personal
-from collector.plausible import WORDS
-from collector.redactions import Rule, compile_patterns, shortest
-from collector.unwrap import in_base64
+from collector.sanitise.keys import Keys
+from collector.sanitise.personal import Personal
+from collector.sanitise.plausible import WORDS
+from collector.sanitise.redactions import Rule, compile_patterns, shortest
+from collector.sanitise.unwrap import in_base64
 
 _GLUE = r"(?:[^\w\r\n]|\\+[nrt]|&(?:quot|gt|lt|#34|#x22);|%[2-7][0-9A-Fa-f])+"
 _BETWEEN = "|".join(
@@ -118,5 +118,5 @@ def _in_json(pattern: str) -> str:
     return _CLASS_OR_BLANK.sub(lambda m: m[0] if m[0] != r"\s" else r'(?:\s|\\+[nrt]|",")', pattern)
 
 
-def _note(number: int, _start: int, end: int, _flags: int, hits: list[tuple[int, int]]) -> None:
+def _note(number: int, _start: int, end: int, _flags: int, hits: Any) -> None:
     hits.append((number, end))

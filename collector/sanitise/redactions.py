@@ -17,7 +17,7 @@ from typing import Any
 
 import hyperscan
 
-from collector.plausible import CHECKS
+from collector.sanitise.plausible import CHECKS
 from collector.tables import TableError, load_toml, schemas
 
 FAMILIES = ("token", "structure", "command", "keyed", "personal", "allow")
@@ -107,7 +107,8 @@ def _load(place: Path | Traversable, *, built_in: bool) -> list[Rule]:
         found = list(_mistakes(row, built_in))
         mistakes += [f"rule {row.get('id', number)!r}: {mistake}" for mistake in found]
         if not found:
-            rules.append(Rule(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}))
+            fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
+            rules.append(Rule(**fields))
     doubled = sorted({rule.id for rule in rules if sum(other.id == rule.id for other in rules) > 1})
     mistakes += [f"rule {name!r}: field 'id': used more than once; every rule needs its own" for name in doubled]
     allow = data.get("allow", {})

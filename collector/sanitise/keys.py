@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from collector.plausible import WORDS, looks_random
-from collector.redactions import Rule, word_pattern
+from collector.sanitise.plausible import WORDS, looks_random
+from collector.sanitise.redactions import Rule, word_pattern
 
 _LONGEST = 200
 _MOST_KNOWN = 20_000

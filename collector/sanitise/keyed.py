@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collector.keys import Keys
-from collector.plausible import WORDS, keyed_secret, looks_random, prose_secret
-from collector.redactions import Rule
+from collector.sanitise.keys import Keys
+from collector.sanitise.plausible import WORDS, keyed_secret, looks_random, prose_secret
+from collector.sanitise.redactions import Rule
 
 REACH = 4096
 _KEY_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import hyperscan
 
-from collector.headers import header_secrets
-from collector.keyed import REACH, Span, announced, closing, header
-from collector.keys import Keys
-from collector.personal import Personal
-from collector.plausible import CHECKS, MARK, looks_random, placeholder
-from collector.redactions import Rule, compile_patterns, shortest
-from collector.unwrap import View, decoded, joined, opened
+from collector.sanitise.headers import header_secrets
+from collector.sanitise.keyed import REACH, Span, announced, closing, header
+from collector.sanitise.keys import Keys
+from collector.sanitise.personal import Personal
+from collector.sanitise.plausible import CHECKS, MARK, looks_random, placeholder
+from collector.sanitise.redactions import Rule, compile_patterns, shortest
+from collector.sanitise.unwrap import View, decoded, joined, opened
 
 MOST_HITS = 20_000
 _DEPTH = 4
@@ -143,7 +144,7 @@ class Finder:
                 yield Span(start, end, secrets[0].rule)
 
 
-def _collect(number: int, start: int, end: int, _flags: int, hits: list[tuple[int, int, int]]) -> bool | None:
+def _collect(number: int, start: int, end: int, _flags: int, hits: Any) -> bool | None:
     hits.append((number, start, end))
     return True if len(hits) > MOST_HITS else None
 

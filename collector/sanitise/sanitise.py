@@ -15,13 +15,13 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from collector.find import Finder, merged
-from collector.gate import Gate, Verdict
-from collector.keyed import Span
-from collector.keys import Keys
-from collector.personal import Personal
-from collector.redactions import Rule, load_rules
-from collector.walk import Walk
+from collector.sanitise.find import Finder, merged
+from collector.sanitise.gate import Gate, Verdict
+from collector.sanitise.keyed import Span
+from collector.sanitise.keys import Keys
+from collector.sanitise.personal import Personal
+from collector.sanitise.redactions import Rule, load_rules
+from collector.sanitise.walk import Walk
 
 __all__ = ["Cut", "Rule", "Sanitiser", "check_lines", "filter_lines", "load_rules"]
 

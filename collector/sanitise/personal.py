@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from collector.keyed import Span, closing
-from collector.plausible import MARK, WORDS, placeholder
-from collector.redactions import Rule
+from collector.sanitise.keyed import Span, closing
+from collector.sanitise.plausible import MARK, WORDS, placeholder
+from collector.sanitise.redactions import Rule
 
 _ACCOUNTS = "|".join(map(re.escape, WORDS["shared_account"]))
 _SYSTEM = re.compile(rf"(?i)(?:{_ACCOUNTS}|x+|\.+|.*\.(?:html?|php|[tj]sx?|vue|py|css))".encode())

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from collector.find import Finder
-from collector.headers import header_secrets
-from collector.keyed import Span
-from collector.personal import Personal
-from collector.plausible import MARK, keyed_secret
-from collector.redactions import Rule
+from collector.sanitise.find import Finder
+from collector.sanitise.headers import header_secrets
+from collector.sanitise.keyed import Span
+from collector.sanitise.personal import Personal
+from collector.sanitise.plausible import MARK, keyed_secret
+from collector.sanitise.redactions import Rule
 
 _LABELS = frozenset(
     (

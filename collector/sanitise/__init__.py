@@ -1,0 +1,1 @@
+"""Secrets and personal data out, before anything is stored or said."""
