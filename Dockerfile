@@ -9,6 +9,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY collector collector
 COPY dashboard dashboard
 COPY schemas schemas
+COPY docs/agents docs/agents
 RUN pip install --no-deps .
 
 FROM python:3.13-slim

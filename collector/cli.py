@@ -128,11 +128,15 @@ def demo(
 
 
 @app.command
-def doctor() -> int:
+def doctor(
+    *,
+    agent: Annotated[str | None, Parameter(help="Only what arrived from this agent: its source or service.")] = None,
+) -> int:
     """Say what is wrong with this set-up, and what to do about it."""
+    from collector.commands.agent import examine_agent
     from collector.commands.doctor import examine
 
-    findings = list(examine(os.environ))
+    findings = list(examine_agent(_settings(), agent) if agent else examine(os.environ))
     print("\n".join(map(str, findings)))
     return 1 if any(finding.state == "fail" for finding in findings) else 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,17 +19,21 @@ from collector.classify.classify import Taxonomy
 from collector.classify.fingerprint import fingerprint, template
 from collector.classify.target import extract_target, target_from_params
 from collector.decode import otlp
+from collector.decode.record import Metrics
+from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
 from collector.sanitise.sanitise import Sanitiser
 from collector.store.batch import INTEGERS, TEXTS, Report
 from collector.store.correlate import Batch, Recent, key64
+from collector.store.senders import SENDERS, Sender
 
 EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock
 AHEAD_NS = 3_600_000_000_000
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 
-PARAMS_BYTES, MESSAGE_CHARS, STACK_CHARS, ATTRIBUTES_BYTES = 16 << 10, 4 << 10, 16 << 10, 8 << 10
+JSON_BYTES = {"params": 16 << 10, "attributes": 8 << 10}
+MESSAGE_CHARS, STACK_CHARS = 4 << 10, 16 << 10
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
 NAME_CHARS = 512  # names, ids and targets
 
@@ -65,12 +69,18 @@ class Pipeline:
         """One decoded request as a batch."""
         if request.metrics is not None:
             dropped = Counter({"metric": request.records})
-            return Batch(identity, received_ns, [], {}, dropped, request.records, request.warning)
+            batch = Batch(identity, received_ns, [], {}, dropped, request.records, request.warning)
+            batch.senders = self._senders(request.metrics, batch)
+            return batch
         found: Recognised = recognise(request.scopes, self.sources, self.seen)
         batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, told=found.told)
         batch.reports = [self._finish(report, batch) for report in found.reports]
+        clean: dict[str, str] = {}
         for link in found.links:
-            session = cut(str(self._scrub({"session": link.session}, batch)["session"]), NAME_CHARS)
+            session = clean.get(link.session)
+            if session is None:
+                session = cut(str(self._scrub({"session": link.session}, batch)["session"]), NAME_CHARS)
+                clean[link.session] = session
             batch.sessions[link.trace_id] = min(session, batch.sessions.get(link.trace_id, session))
         return batch
 
@@ -78,6 +88,21 @@ class Pipeline:
         """Remembers which tool results of earlier turns need no second look. To be called after the commit."""
         for digest in batch.told:
             self.seen.put(digest, True)
+
+    def _senders(self, metrics: Iterable[Metrics], batch: Batch) -> dict[Sender, str]:
+        """Who sent metrics, with the names of these; who names neither service nor source is left out."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for resource, scope, names in metrics:
+            service = as_text(resource.get("service.name")) or ""
+            plan = self.sources.plan(service, scope)
+            source = plan.sources[0].id if plan.claimed else ""
+            if (source or service) and len(found) < SENDERS:
+                found.setdefault((source, service), set()).update(names)
+        senders = {}
+        for (source, service), known in found.items():
+            clean = self._scrub({"service": service, "metrics": ", ".join(sorted(known))}, batch)
+            senders[source, cut(clean["service"], NAME_CHARS)] = cut(clean["metrics"], NAME_CHARS)
+        return senders
 
     def _finish(self, report: Report, batch: Batch) -> Report:
         report["received_ns"] = batch.received_ns
@@ -138,19 +163,19 @@ class Pipeline:
         return {**clean, "redactions": len(rules)}
 
     def _sanitise(self, report: Report, batch: Batch) -> Report:
-        clean = self._scrub(
-            {name: value for name, value in report.items() if name in SCRUBBED and value is not None}, batch
-        )
-        report.update(clean)
-        clean.pop("redactions", None)
-        for name in ("params", "attributes"):
-            if name in report:
-                report[name] = _json(report[name], PARAMS_BYTES if name == "params" else ATTRIBUTES_BYTES)
-        for name, value in clean.items():
-            if name not in ("params", "attributes"):
+        texts = {name: value for name, value in report.items() if name in SCRUBBED and value is not None}
+        clean = self._scrub(texts, batch)
+        if clean is not texts:
+            report.update(clean)
+        for name in texts:
+            value = report[name]
+            if name in JSON_BYTES:
+                report[name] = _json(value, JSON_BYTES[name])
+            elif type(value) is not str or len(value) > NAME_CHARS:
                 report[name] = cut(str(value), BOUNDS.get(name, NAME_CHARS))
-        for name in INTEGERS.intersection(report):
-            report[name] = _integer(report[name])
+        for name in INTEGERS:
+            if name in report and (type(value := report[name]) is not int or not SMALLEST <= value < 1 << 64):
+                report[name] = _integer(value)
         if report.get("error_class"):
             report["template"] = template(report.get("message") or "")
             report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])

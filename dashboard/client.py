@@ -33,7 +33,7 @@ _RATES = """
 error_rate low high recovery_rate unclassified_rate spread hazard value threshold
 p50_ms p95_ms median_attempts median_seconds cost_usd
 """
-_FLAGS = "mistake retryable fatal retryable_declared limit_reached can_recover reports_ok truncated"
+_FLAGS = "mistake retryable fatal retryable_declared limit_reached can_recover reports_ok tool_data truncated"
 _TIMES = (
     "time received_time first_seen last_seen started ended since fired resolved evaluated last_evaluated until newest"
 )

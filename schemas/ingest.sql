@@ -49,3 +49,14 @@ create table if not exists accounting (
   records     bigint not null,
   received_ns bigint not null
 );
+
+-- Who sent metrics, which name no call: such an agent is seen, and nothing is known of its calls. At most 1,000 rows; `source`
+-- and `service` are '' where unknown; `metrics` are the names in its last request that was noted, one request a minute.
+create table if not exists seen (
+  source      varchar not null,
+  service     varchar not null,
+  first_ns    bigint not null,
+  last_ns     bigint not null,
+  metrics     varchar not null,
+  unique (source, service)
+);

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from collector.store.batch import Report
 from collector.store.correlate import Batch, Correlator, Recent, key64, keys_of
 from collector.store.fold import fold
+from collector.store.senders import SENDERS
 from collector.store.store import Store
 
 NOW = 1_800_000_000_000_000_000
@@ -231,7 +232,47 @@ def test_the_store_file_survives_and_says_its_version(tmp_path: Path) -> None:
     first.close()
     again = Store.open(url)
     assert [one["message"] for one in events(again)] == ["kept"]
-    assert again.rows("select value from meta where name = 'schema_version'") == [{"value": "1"}]
+    assert again.rows("select value from meta where name = 'schema_version'") == [{"value": "2"}]
+    again.close()
+
+
+def senders(number: int, *names: str, after_s: int = 0) -> Batch:
+    one = batch()
+    one.identity = number.to_bytes(16, "big")
+    one.received_ns += after_s * 10**9
+    one.senders = {("continue", name): f"m{number}" for name in names}
+    return one
+
+
+def test_who_sends_metrics_is_noted_once_a_minute(store: Store) -> None:
+    correlator = Correlator(store, fresh=True)
+    for number, after_s in enumerate((0, 59, 60, 61)):
+        store_all(store, [[senders(number, "cn", after_s=after_s)]], correlator)
+    assert store.rows("select * from seen") == [
+        {"source": "continue", "service": "cn", "first_ns": NOW, "last_ns": NOW + 60 * 10**9, "metrics": "m2"}
+    ]
+
+
+def test_random_service_names_do_not_grow_the_table(store: Store) -> None:
+    many = [f"s{number}" for number in range(SENDERS + 5)]
+    store_all(store, [[senders(1, *many)]])
+    forgetful = Correlator(store, fresh=False)
+    store_all(store, [[senders(2, "late")], [senders(3, "s0", after_s=60)]], forgetful)
+    [(count, newest)] = [tuple(row.values()) for row in store.rows("select count(*), max(metrics) from seen")]
+    assert (count, newest) == (SENDERS, "m3")
+    store.prune(NOW + 90 * 10**9, 40 * 10**9)
+    assert [row["service"] for row in store.rows("select service from seen")] == ["s0"]
+
+
+def test_a_store_of_the_first_version_learns_to_hold_senders(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path}/m.duckdb"
+    old = Store.open(url)
+    old.execute("drop table seen")
+    old.execute("update meta set value = '1'")
+    old.close()
+    again = Store.open(url)
+    store_all(again, [[senders(1, "cn")]])
+    assert len(again.rows("select * from seen")) == 1
     again.close()
 
 

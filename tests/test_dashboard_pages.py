@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -143,6 +145,28 @@ def test_an_empty_collector_shows_how_to_point_an_agent_at_it(
     assert "This page notices the first event by itself." in captions(app)
     for page in PAGES:
         check(open_app(collector.url, page), page.capitalize())
+
+
+def test_who_sends_only_metrics_is_seen_and_an_unknown_error_has_a_row_to_paste(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    agent = {"attributes": [{"key": "service.name", "value": {"stringValue": "continue-cli"}}]}
+    points = {"name": "continue.calls", "sum": {"dataPoints": [{"asInt": "1"}]}}
+    metrics = {"resourceMetrics": [{"resource": agent, "scopeMetrics": [{"metrics": [points]}]}]}
+    collector.post("/v1/metrics", json.dumps(metrics))
+    odd = {"tool": "flux", "outcome": "error", "message": "the flux went sideways", "session": "s"}
+    collector.post("/v1/events", json.dumps(odd))
+    app = open_app(collector.url, "sources", from_="-7d")
+    check(app, "Sources")
+    [table] = app.dataframe
+    assert dict(zip(table.value["source"], table.value["reports"], strict=True)) == {
+        "continue": "seen, no tool data",
+        "event": "all calls",
+    }
+    assert any(said.startswith("**continue\\-cli**: seen, no tool data.") for said in captions(app))
+    assert [each.value for each in app.text] == ["the flux went sideways"]
+    [row] = [tomllib.loads(each.value)["messages"][0] for each in app.code if each.language == "toml"]
+    assert (row["where"], row["examples"]) == (["tool"], ["the flux went sideways"])
 
 
 def test_the_last_answer_stays_while_the_collector_is_away(

@@ -11,6 +11,7 @@ import pytest
 
 from collector.commands.doctor import Finding, examine
 from tests.conftest import RunningCollector, free_port, misstep
+from tests.doors import logs
 
 
 def entry(seconds_ago: float) -> str:
@@ -97,3 +98,53 @@ def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "misstep.toml").write_text('personal = "keep"\n')
     done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"})
     assert "ok    setting personal = keep (from misstep.toml)" in done.stdout
+
+
+def about(collector: RunningCollector, name: str) -> tuple[int, str]:
+    """Exit code and words of `misstep doctor --agent`."""
+    done = misstep("doctor", "--agent", name, cwd=collector.folder, settings={"COLLECTOR_URL": collector.url})
+    return done.returncode, done.stdout
+
+
+def test_what_arrived_from_one_agent_and_what_is_missing(collector: RunningCollector) -> None:
+    code, said = about(collector, "codex")
+    assert (code, said.splitlines()[0]) == (1, "fail  agent codex: nothing yet")
+    assert 'exporter         = { otlp-http = { endpoint = "http://127.0.0.1:4318/v1/logs"' in said
+    code, said = about(collector, "smolagents")  # its page has another name
+    assert (code, "OTEL_EXPORTER_OTLP_ENDPOINT" in said) == (1, True)
+    code, said = about(collector, "frobnicator")
+    assert (code, "there is no page on it" in said, "claude-code" in said) == (1, True, True)
+
+    collector.post("/v1/events", entry(5))
+    code, said = about(collector, "roo-code")
+    assert (code, said.splitlines()[0].startswith("ok    roo-code from ")) == (0, True)
+    assert "tool 1 (1 errors); last 20" in said
+    assert "nothing tells the model, and no switch that is known turns it on" in said
+
+    call = {"event.name": "claude_code.tool_result", "tool_name": "Read", "success": "true", "session.id": "s"}
+    collector.post("/v1/logs", logs({"body": "claude_code.tool_result", "attributes": call}, service="a,b"))
+    for name in ("claude-code", "a,b"):
+        code, said = about(collector, name)
+        assert (code, "claude-code from a,b: tool 1 (0 errors)" in said) == (0, True), said
+        assert "nothing tells arguments of calls\n      → OTEL_LOG_TOOL_DETAILS=1" in said
+
+    points = {"name": "continue.calls", "sum": {"dataPoints": [{"asInt": "1"}]}}
+    sender = {"attributes": [{"key": "service.name", "value": {"stringValue": "continue-cli"}}]}
+    metrics = {"resourceMetrics": [{"resource": sender, "scopeMetrics": [{"metrics": [points]}]}]}
+    collector.post("/v1/metrics", json.dumps(metrics))
+    code, said = about(collector, "continue")
+    assert (code, "continue from continue-cli: seen, no tool data; metrics continue.calls" in said) == (0, True)
+    assert "source continue from continue-cli: seen, no tool data" in misstep(
+        "doctor", cwd=collector.folder, settings={"COLLECTOR_URL": collector.url}
+    ).stdout  # fmt: skip
+
+
+def test_asking_for_an_agent_without_a_token_or_a_collector(start_collector: Any) -> None:
+    collector = start_collector(QUERY_TOKENS="right")
+    assert about(collector, "codex") == (
+        1,
+        "fail  collector: it wants a query token\n      → set MISSTEP_QUERY_TOKEN\n",
+    )
+    collector.stop()
+    code, said = about(collector, "codex")
+    assert (code, "nobody answers" in said) == (1, True)

@@ -240,7 +240,10 @@ def test_a_second_collector_on_the_same_store_says_why_it_cannot_start(
 
 def test_metrics_are_acknowledged_and_counted(collector: RunningCollector) -> None:
     metric = {"name": "m", "sum": {"dataPoints": [{"asInt": "1"}, {"asInt": "2"}]}}
-    body = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]})
+    agent = {"attributes": [{"key": "service.name", "value": {"stringValue": "continue-cli"}}]}
+    body = json.dumps({"resourceMetrics": [{"resource": agent, "scopeMetrics": [{"metrics": [metric]}]}]})
     assert collector.post("/v1/metrics", body).status_code == 200
     assert collector.get("/api/v1/health")["dropped"] == {"metric": 2}
+    [seen] = collector.get("/api/v1/sources")["rows"]
+    assert (seen["source"], seen["events"], seen["errors"], seen["tool_data"]) == ("continue", 0, None, False)
     assert 'misstep_records_total{fate="metric"} 2.0' in httpx.get(f"{collector.url}/metrics").text

@@ -334,3 +334,14 @@ def test_continue_is_known_and_says_nothing_of_its_calls() -> None:
     body = json.dumps({"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"metrics": [metric]}]}]}).encode()
     batch = taken(body, "metrics")
     assert (batch.reports, batch.dropped) == ([], {"metric": 1})
+    assert batch.senders == {("continue", "continue-cli"): "continue.tool.calls"}
+
+
+def test_a_secret_in_the_name_of_who_sends_metrics_is_cut() -> None:
+    key = "AKIA" + "Q3EGRIVB7ZT5WDXN"
+    resource = {"attributes": pairs({"service.name": f"continue-{key}"})}
+    metrics = [{"name": f"calls {key}", "sum": {"dataPoints": [{"asInt": "1"}]}}]
+    body = json.dumps({"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"metrics": metrics}]}]}).encode()
+    batch = taken(body, "metrics")
+    [(source, service)] = batch.senders
+    assert (source, key in service, key in batch.senders[source, service]) == ("continue", False, False)

@@ -268,6 +268,38 @@ def test_sources_say_what_they_leave_out(store: Store) -> None:
     assert rows["roo-code"]["coverage"]["session"] == 0
 
 
+@pytest.mark.parametrize(
+    ("sender", "where", "shown"),
+    [
+        (("continue", "cn"), {}, True),
+        (("", "some-app"), {}, True),
+        (("", "api"), {}, False),  # its calls are told under the source that reads them
+        (("codex", "api"), {}, False),
+        (("", "both"), {}, False),  # a claimed scope of the same service says who it is
+        (("continue", "cn"), {"source": "continue,codex"}, True),
+        (("continue", "cn"), {"source": "codex"}, False),
+        (("continue", "cn"), {"tool": "read_file"}, False),
+        (("continue", "cn"), {"to": "-2h"}, False),  # seen for the first time an hour ago
+        (("continue", "cn"), {"from": "-10m"}, False),
+        (("continue", "cn"), {"from": "-50m", "to": "-40m"}, True),
+    ],
+)
+def test_who_sends_only_metrics_is_seen_and_nothing_is_said_of_its_calls(
+    store: Store, sender: tuple[str, str], where: dict[str, str], shown: bool
+) -> None:
+    holding(store, [failed(9)])
+    store.execute("delete from seen")
+    for source, service in {sender, ("gen-ai", "both")}:
+        values = {"source": source, "service": service, "first": NOW - HOUR, "last": NOW - 20 * MINUTE}
+        store.execute("insert into seen values ($source, $service, $first, $last, 'm')", values)
+    rows = queries.sources(select({"from": "-7d", **where}, NOW)).rows(store)
+    found = {(row["source"], row["service"]): row for row in rows if not row["tool_data"]}
+    assert (sender in found) == shown
+    for row in found.values():
+        assert (row["events"], row["errors"], row["unclassified"], row["coverage"]) == (0, None, None, None)
+    store.execute("delete from seen")
+
+
 def test_merged_events_lead_to_the_one_that_is_left(store: Store) -> None:
     store.execute("insert into redirects values (77, 78, 0)")
     assert queries.redirected(store, 77) == 78

@@ -95,17 +95,23 @@ def _collector(client: httpx.Client, address: str) -> Iterator[Finding]:
         yield Finding("ok", f"collector: {address} is ready")
         yield from _skew(ready)
         health, sources = client.get("/api/v1/health"), client.get("/api/v1/sources")
-        if sources.status_code in (401, 403):
-            yield Finding("fail", "collector: it wants a query token", "set MISSTEP_QUERY_TOKEN")
-        elif not (health.is_success and sources.is_success):
-            yield Finding(
-                "fail", f"collector: it answers {sources.status_code}: {sources.text[:200]}", "its log says why"
-            )
+        if refused := refusal(sources) or refusal(health):
+            yield refused
         else:
             yield from _health(health.json())
             yield from _sources(sources.json()["rows"], datetime.now(UTC))
     except httpx.TransportError:
         yield Finding("fail", f"collector: nobody answers at {address}", "misstep up, or set MISSTEP_COLLECTOR_URL")
+
+
+def refusal(answer: httpx.Response) -> Finding | None:
+    """What is wrong where the collector does not answer a question."""
+    if answer.status_code in (401, 403):
+        return Finding("fail", "collector: it wants a query token", "set MISSTEP_QUERY_TOKEN")
+    if not answer.is_success:
+        said = f"collector: it answers {answer.status_code}: {answer.text[:200]}"
+        return Finding("fail", said, "its log says why")
+    return None
 
 
 def _skew(answer: httpx.Response) -> Iterator[Finding]:
@@ -134,6 +140,10 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Finding]:
         yield Finding("warn", "sources: nothing has been received yet", remedy)
         return
     for row in rows:
+        if not row["tool_data"]:
+            said = f"source {row['source'] or 'unknown'} from {row['service']}: seen, no tool data"
+            yield Finding("warn", said, f"misstep doctor --agent {row['source'] or row['service']}")
+            continue
         share = row.get("unclassified_rate") or 0
         said = f"source {row['source']} from {row['service']}: {row['events']} events, last {row['last_seen']}"
         if share > UNCLASSIFIED:

@@ -124,16 +124,19 @@ class Convert:
     body: Callable[[Any], Any]
 
 
+Metrics = tuple[dict[str, Any], str, list[str]]  # resource, scope name, metric names
+
+
 @dataclass(slots=True)
 class Request:
     """One decoded export request.
 
     `records` counts log records, spans or data points; `warning` says what had to be mended, for `partialSuccess`;
-    `metrics` holds (resource, scope name, metric names) of a metrics request, whose points are never events.
+    `metrics` tells who sent a metrics request, whose points are never events.
     """
 
     signal: str
     scopes: list[Scope]
     records: int
     warning: str = ""
-    metrics: list[tuple[dict[str, Any], str, list[str]]] | None = None
+    metrics: list[Metrics] | None = None

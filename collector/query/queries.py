@@ -12,8 +12,8 @@ from collector.query.streaks import Scope, streak_sql
 
 EVENT_TIMES = ("time", "received_time")
 GROUP_COLUMNS = (
-    "fingerprint", "error_class", "tool", "template", "events", "sessions", "sessions_of_tool", "spread", "first_seen",
-    "last_seen", "state", "sample", "newest_event_id",
+    "fingerprint", "error_class", "operation", "tool", "template", "events", "sessions", "sessions_of_tool", "spread",
+    "first_seen", "last_seen", "state", "sample", "newest_event_id",
 )  # fmt: skip
 GROUP_STATES = ("new", "ongoing")
 SESSION_COLUMNS = (
@@ -22,6 +22,7 @@ SESSION_COLUMNS = (
 )  # fmt: skip
 SOURCE_COLUMNS = (
     "source", "service", "events", "errors", "last_seen", "unclassified", "unclassified_rate", "reports_ok", "coverage",
+    "tool_data", "metrics",
 )  # fmt: skip
 STRIP = 60
 LAST = 2**63 - 1  # what an absent sequence counts as: it comes after every given one

@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from collector.recognise.identify import bare_tool
 from collector.store.batch import Report
 from collector.store.fold import canonical, fold
+from collector.store.senders import Sender, Senders
 from collector.store.twins import Twins
 
 V = TypeVar("V")
@@ -37,6 +38,7 @@ class Lookup(Protocol):
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]: ...
     def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
     def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]: ...
+    def known_senders(self) -> dict[Sender, int]: ...
     def sessionless(self, traces: Sequence[str]) -> set[int]: ...
     def awaiting(self, keys: Sequence[int]) -> set[int]: ...
 
@@ -53,6 +55,7 @@ class Batch:
     records: int = 0
     warning: str = ""
     redacted: Counter[str] = field(default_factory=Counter)  # secrets cut, by rule
+    senders: dict[Sender, str] = field(default_factory=dict)  # of metrics, with the names of these
     told: set[int] = field(default_factory=set)  # digests of tool results that need no second report once stored
 
 
@@ -71,6 +74,7 @@ class Changes:
     redirects: dict[int, int] = field(default_factory=dict)
     waiting: list[tuple[int, int]] = field(default_factory=list)  # (key of a call not told of yet, event that is of it)
     accounting: Counter[str] = field(default_factory=Counter)
+    senders: dict[Sender, str] = field(default_factory=dict)
 
 
 class Recent(Generic[V]):
@@ -137,12 +141,14 @@ class Correlator:
         self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
         self._twins = Twins()
+        self._senders = Senders({} if fresh else lookup.known_senders())
 
     def plan(self, batches: Sequence[Batch]) -> Changes:
         """What must be written so that the store holds these batches, each request and each call once."""
         changes = Changes(max(batch.received_ns for batch in batches))
         new = self._new_batches(batches, changes)
         self._learn_sessions(new, changes)
+        changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
         entries = [entry for batch in new for entry in self._told(batch, changes)]
         entries += self._orphaned(changes)
         entries += self._awaited(entries)
@@ -151,6 +157,7 @@ class Correlator:
 
     def learn(self, changes: Changes) -> None:
         """Remembers what was written. To be called after the commit, so that a failed one leaves no trace."""
+        self._senders.learn(changes.senders, changes.received_ns)
         for identity in changes.identities:
             self._requests.put(identity, True)
         for key, event_id in changes.keys.items():

@@ -24,12 +24,19 @@ from nanoarrow.ipc import StreamWriter
 from collector.errors import Unavailable
 from collector.store.batch import ALERTS_DDL, COLUMNS, EVENTS_DDL, INGEST_DDL, TABLES, ArrowRows, Report
 from collector.store.correlate import Changes
+from collector.store.senders import Sender
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 DAY_NS = 86_400_000_000_000
 
 # 256 MB of log before a checkpoint: at DuckDB's 16 MB a checkpoint holds up acknowledgements for up to a second.
 SETTINGS = {"memory_limit": "200MB", "checkpoint_threshold": "256MB", "preserve_insertion_order": "false"}
+
+NOTE_SENDERS = """
+  insert into seen
+  select unnest($sources::varchar[]), unnest($services::varchar[]), $now, $now, unnest($metrics::varchar[])
+  on conflict (source, service) do update set last_ns = excluded.last_ns, metrics = excluded.metrics
+"""
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
 
@@ -162,6 +169,10 @@ class Store:
         )
         return {row["trace_id"]: row["session"] for row in found}
 
+    def known_senders(self) -> dict[Sender, int]:
+        """Who sent metrics, and when each was last noted."""
+        return {(row["source"], row["service"]): row["last_ns"] for row in self.rows("select * from seen")}
+
     def sessionless(self, traces: Sequence[str]) -> set[int]:
         """Events and waiting reports of these traces whose session was a guess."""
         found = self.rows(
@@ -213,6 +224,8 @@ class Store:
             _insert(cursor, "redirects", _pairs(changes.redirects, "old_id", "event_id", now))
             _insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
             _insert(cursor, "accounting", _pairs(changes.accounting, "reason", "records", now))
+            if changes.senders:
+                cursor.execute(NOTE_SENDERS, {**_senders(changes.senders), "now": now})
             if changes.redirects:
                 cursor.execute(
                     "update redirects set event_id = n.event_id from redirects n where redirects.event_id = n.old_id"
@@ -237,6 +250,7 @@ class Store:
             for table in ("requests", "keys", "reports", "waiting", "trace_session"):
                 cursor.execute(f"delete from {table} where received_ns < ?", [day])
             cursor.execute("delete from redirects where received_ns < ?", [now_ns - retention_ns])
+            cursor.execute("delete from seen where last_ns < ?", [now_ns - retention_ns])
             sums = cursor.execute("select reason, sum(records)::bigint from accounting group by reason").fetchall()
             cursor.execute("delete from accounting")
             if sums:
@@ -272,8 +286,12 @@ def _first(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute(ALERTS_DDL)
 
 
+def _seen(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(INGEST_DDL)
+
+
 # Step n brings a database from version n to n + 1.
-MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first,)
+MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _seen)
 
 
 def _insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report]) -> None:
@@ -285,6 +303,14 @@ def _insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report
 
 def _pairs(values: Mapping[Any, Any], key: str, value: str, now: int) -> list[Report]:
     return [{key: one, value: other, "received_ns": now} for one, other in values.items()]
+
+
+def _senders(told: Mapping[Sender, str]) -> dict[str, list[str]]:
+    return {
+        "sources": [source for source, _ in told],
+        "services": [service for _, service in told],
+        "metrics": list(told.values()),
+    }
 
 
 def _report_rows(changes: Changes) -> list[Report]:

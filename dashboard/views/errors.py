@@ -52,9 +52,9 @@ def _groups(page: Page) -> None:
         return
     columns = {
         "state": tables.text("state", "small"),
-        "error_class": tables.text("class"),
-        "template": tables.text("message", 330),
-        "tool": tables.text("tool"),
+        "error_class": tables.text("class", 180),
+        "template": tables.text("message", 270),
+        "tool": tables.text("tool", 120),
         "events": tables.number("events"),
         "sessions": tables.number("sessions"),
         "spread": tables.share("spread", words.HELP["spread"], width=110),

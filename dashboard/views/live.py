@@ -26,7 +26,7 @@ def body(page: Page) -> None:
             "time": tables.when("time", page),
             "outcome": tables.text("outcome", "small"),
             "shown_tool": tables.text("tool"),
-            "error_class": tables.text("class"),
+            "error_class": tables.text("class", 190),
             "service": tables.text("service", "small"),
             "session": tables.text("session", "small"),
             "message": tables.text("message", "large"),

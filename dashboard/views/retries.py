@@ -100,10 +100,10 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         pl.Series("observed", [words.rate_of(*pair) for pair in rows.select("recovery_rate", "rated").rows()]),
     )
     columns = {
-        "error_class": tables.text("class"),
+        "error_class": tables.text("class", 190),
         "said_words": tables.text("said", 100, words.HELP["retryable, declared"]),
-        "observed": tables.text("observed recovery", help=words.HELP["retryable, observed"]),
-        "finding": tables.text("finding", 260),
+        "observed": tables.text("observed recovery", 135, help=words.HELP["retryable, observed"]),
+        "finding": tables.text("finding", 215),
         "errors": tables.number("errors"),
         "retried": tables.number("tried again"),
         "lasting": tables.number("lasting", words.HELP["lasting errors"]),

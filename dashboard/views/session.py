@@ -48,7 +48,7 @@ def _steps(page: Page, rows: pl.DataFrame) -> None:
     )
     columns = dict(zip(names, (
         tables.number("call"), tables.when("time", page), tables.text("outcome", "small"), tables.text("tool"),
-        tables.text("class"), tables.text("target"), tables.text("took", "small"), tables.text("message", "large"),
+        tables.text("class", 190), tables.text("target"), tables.text("took", "small"), tables.text("message", "large"),
     ), strict=True))  # fmt: skip
     wanted = page.filters.state("event")
     left, right = components.pair("session-detail")

@@ -3,10 +3,11 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import components, frames, tables, words
+from dashboard import components, frames, tables, taxonomy, words
 from dashboard.components import Page
 
 SILENT_S = 3600
+NO_TOOL_DATA = "seen, no tool data"
 # What each missing fact costs, in the order in which it is shown.
 FACTS = {
     "session": "no streaks, retries or spread: set `session.id`",
@@ -23,7 +24,7 @@ def body(page: Page) -> None:
     with components.part():
         names = (
             "source", "service", "events", "errors", "last_seen", "unclassified_rate", "reports_ok", "coverage",
-            "remedies",
+            "remedies", "tool_data", "metrics",
         )  # fmt: skip
         rows = page.ask("sources", limit="500").pick(*names)
         if rows.is_empty():
@@ -31,6 +32,7 @@ def body(page: Page) -> None:
         else:
             _table(page, rows)
             _gaps(rows)
+            _only_metrics(rows)
         _silent(page, rows)
     with components.part("Errors without a class", words.HELP["unclassified"]):
         _unclassified(page)
@@ -57,7 +59,9 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         pl.Series("seen", seen),
         pl.Series("tells", [_tells(text) for text in rows["coverage"]]),
         pl.Series("unclassified", [words.rate_of(*pair) for pair in rows.select("unclassified_rate", "errors").rows()]),
-        reports=pl.when(pl.col("reports_ok").fill_null(True))
+        reports=pl.when(~pl.col("tool_data").fill_null(True))
+        .then(pl.lit(NO_TOOL_DATA))
+        .when(pl.col("reports_ok").fill_null(True))
         .then(pl.lit("all calls"))
         .otherwise(pl.lit("failures only")),
     )
@@ -93,15 +97,32 @@ def _gaps(rows: pl.DataFrame) -> None:
         st.caption(f"No **{fact}** from {', '.join(dict.fromkeys(who))}: {FACTS[fact]}.")
 
 
+def _only_metrics(rows: pl.DataFrame) -> None:
+    """Who says nothing of single calls: that is not the same as no errors."""
+    for source, service, metrics in rows.filter(~pl.col("tool_data")).select("source", "service", "metrics").rows():
+        st.caption(
+            f"**{words.plain(service or source)}**: {NO_TOOL_DATA}. "
+            f"It sends only metrics ({words.plain(metrics, 80)}); logs or traces, if it has any, tell of its calls."
+        )
+
+
 def _unclassified(page: Page) -> None:
     rows = page.ask("groups", error_class="UnknownError", sort="-events", limit="8").pick(
-        "fingerprint", "tool", "template", "events"
+        "fingerprint", "tool", "template", "events", "operation", "sample"
     )
-    for fingerprint, tool, template, events in rows.iter_rows():
+    for fingerprint, tool, template, events, operation, sample in rows.iter_rows():
         facts = f"{words.plural(events, 'event')}{' · ' + words.plain(tool, 30) if tool else ''}"
         components.row(page, "group", template or "no message", facts, fingerprint=fingerprint)
+        if row := taxonomy.message_row(operation, template, sample):
+            with st.expander("Sample, and a row for a taxonomy.toml of your own"):
+                st.text(sample)
+                st.code(row, language="toml", wrap_lines=True)
     if rows.is_empty():
         components.quiet("Every error has a class.")
+    else:
+        components.quiet(
+            "Rows go into `taxonomy.toml` in the folder that `MISSTEP_TABLES` names; the collector reads it at start."
+        )
 
 
 page = components.open_page("sources", "Sources", "Who sends, and what do they not tell us?")

@@ -42,7 +42,7 @@ def tools(page: Page) -> pl.DataFrame:
 
 def _table(page: Page, rows: pl.DataFrame) -> None:
     columns = {
-        "tool": tables.text("tool"),
+        "tool": tables.text("tool", 180),
         "calls": tables.number("calls"),
         "errors": tables.number("errors"),
         "rate": tables.rate(),
@@ -104,7 +104,7 @@ def _servers(page: Page) -> None:
         return
     columns = {
         "mcp_server": tables.text("server"),
-        "tool": tables.text("tool"),
+        "tool": tables.text("tool", 180),
         "calls": tables.number("calls"),
         "errors": tables.number("errors"),
         "rate": tables.rate(),

@@ -1,9 +1,6 @@
--- Who sends. `coverage` is the share of events that tell each fact; of errors for class and retryable.
-select source, service, events, errors, last_seen, unclassified, unclassified / nullif(errors, 0)::double as unclassified_rate,
-  reports_ok, struct_pack(
-    session := sessioned / events, parameters := with_params / events, "order" := ordered / events, model := with_model / events,
-    class := (errors - unclassified) / nullif(errors, 0), retryable := with_declared / nullif(errors, 0)) as coverage
-from (
+-- Who sends. `coverage` is the share of events that tell each fact; of errors for class and retryable. Who sends nothing but
+-- metrics is seen, and nothing is known of its calls: no count of errors, not even 0. The same filters hold for both.
+with told as (
   select source, service, count(*) as events, count(*) filter (outcome = 'error') as errors, max(time_ns) as last_seen,
     count(*) filter (outcome = 'error' and error_class = 'UnknownError') as unclassified,
     bool_and({rated}) as reports_ok, count(session) as sessioned, count(params_hash) as with_params,
@@ -11,4 +8,19 @@ from (
     count(*) filter (outcome = 'error' and retryable_declared is not null) as with_declared
   from {source} where {where}
   group by source, service
+),
+senders as (
+  select s.source, s.service, least(s.last_ns, $until_ns - 1) as time_ns, s.metrics from seen s
+  where s.first_ns < $until_ns
+    and not exists (select 1 from events e where e.service = s.service and s.source in (e.source, ''))
+    and not exists (select 1 from seen known where known.service = s.service and known.source > s.source and s.source = '')
 )
+select source, service, events, errors, last_seen, unclassified, unclassified / nullif(errors, 0)::double as unclassified_rate,
+  reports_ok, struct_pack(
+    session := sessioned / events, parameters := with_params / events, "order" := ordered / events, model := with_model / events,
+    class := (errors - unclassified) / nullif(errors, 0), retryable := with_declared / nullif(errors, 0)) as coverage,
+  true as tool_data, null::varchar as metrics
+from told
+union all by name
+select source, service, 0 as events, time_ns as last_seen, false as reports_ok, false as tool_data, metrics
+from (select *, null::varchar as metrics from {source} where false union all by name select * from senders) where {where}

@@ -1,0 +1,108 @@
+"""What arrived from one agent, what it leaves out, and the lines that turn it on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from collector.commands.doctor import Finding, refusal
+from collector.settings import Settings
+from collector.tables import schemas
+
+EVER = "1970-01-01"
+NEVER = 0.05  # of its events, for a fact that an agent is said to leave out
+FACTS = {
+    "session": "sessions",
+    "parameters": "arguments of calls",
+    "order": "the order of calls",
+    "class": "class or text of errors",
+    "model": "the model",
+    "retryable": "whether a retry helps",
+}
+
+
+def examine_agent(settings: Settings, name: str) -> Iterator[Finding]:
+    """What the collector knows of the source or service of that name; one `fail` where nothing arrived."""
+    headers = {"authorization": f"Bearer {settings.query_token}"} if settings.query_token else {}
+    with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=30) as client:
+        try:
+            answer = client.get("/api/v1/sources", params={"limit": 1000})
+            if refused := refusal(answer):
+                yield refused
+                return
+            page = page_of(name)
+            wanted = {name, *(_sources(page) if page and page.name == f"{name}.md" else ())}
+            rows = [row for row in answer.json()["rows"] if wanted & {row["source"], row["service"]}]
+            for row in rows:
+                yield from _arrived(client, row, page or page_of(row["source"]))
+            if not rows:
+                yield _nothing(name, page)
+        except httpx.TransportError:
+            remedy = "misstep up, or set MISSTEP_COLLECTOR_URL"
+            yield Finding("fail", f"collector: nobody answers at {settings.collector_url}", remedy)
+
+
+def _arrived(client: httpx.Client, row: Mapping[str, Any], page: Traversable | None) -> Iterator[Finding]:
+    who = f"{row['source'] or 'no known source'} from {row['service'] or 'a service without a name'}"
+    if not row["tool_data"]:
+        said = f"{who}: seen, no tool data; metrics {row['metrics']}, last {row['last_seen']}"
+        yield Finding("warn", said, f"its logs or traces tell of its calls, if it has any\n{_lines(page)}".rstrip())
+        return
+    where = {name: re.sub(r"([\\,!])", r"\\\1", row[name] or "") for name in ("source", "service")}
+    counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
+    told = ", ".join(f"{each['operation']} {each['calls']} ({each['errors']} errors)" for each in counts)
+    yield Finding("ok", f"{who}: {told}; last {row['last_seen']}")
+    missing = {fact: words for fact, words in FACTS.items() if _never(row["coverage"][fact])}
+    if not row["reports_ok"]:
+        missing["successes"] = "calls that ended well"
+    for fact, words in missing.items():
+        if switch := row["remedies"].get(fact):
+            yield Finding("warn", f"{who}: nothing tells {words}", switch)
+        else:
+            yield Finding("ok", f"{who}: nothing tells {words}, and no switch that is known turns it on")
+
+
+def _never(share: float | None) -> bool:
+    return share is not None and share < NEVER
+
+
+def _nothing(name: str, page: Traversable | None) -> Finding:
+    if page is None:
+        known = ", ".join(sorted(each.name.removesuffix(".md") for each in _pages()))
+        return Finding("fail", f"agent {name}: nothing has arrived, and there is no page on it", f"pages: {known}")
+    return Finding("fail", f"agent {name}: nothing yet", f"paste these lines, then let it call a tool:\n{_lines(page)}")
+
+
+def page_of(name: str) -> Traversable | None:
+    """The page on an agent: the one of that name, else the one that names it as its source."""
+    pages = list(_pages())
+    return next(
+        (page for page in pages if page.name == f"{name}.md"),
+        next((page for page in pages if name in _sources(page)), None),
+    )
+
+
+def _pages() -> Iterator[Traversable]:
+    """The pages in docs/agents; a wheel has them beside the tables."""
+    packed = schemas() / "agents"
+    folder = packed if packed.is_dir() else Path(__file__).parents[2] / "docs/agents"
+    return (page for page in folder.iterdir() if page.name.endswith(".md") and page.name != "README.md")
+
+
+def _sources(page: Traversable) -> list[str]:
+    said = re.search(r"^Sources?: (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return re.findall(r"`([^`]+)`", said[1]) if said else []
+
+
+def _lines(page: Traversable | None) -> str:
+    """What the page says to paste, indented."""
+    if page is None:
+        return ""
+    text = page.read_text(encoding="utf-8").partition("## Point it at Misstep\n")[2].partition("\n## ")[0]
+    plain = "\n".join(line for line in text.strip().splitlines() if not line.startswith("```"))
+    return re.sub(r"^(?=.)", "        ", plain, flags=re.MULTILINE)

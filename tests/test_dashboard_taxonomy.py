@@ -1,0 +1,60 @@
+"""The row that the Sources page offers for an error without a class is one that the collector takes and goes by."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from collector.classify.classify import load_taxonomy
+from collector.classify.fingerprint import template
+from collector.tables import schemas
+from dashboard.taxonomy import CLASSES, message_row
+
+BUILT_IN = schemas() / "taxonomy.toml"
+LONG = "the warp core of deck 12 says: " + "no " * 400
+
+
+def accepted(folder: Path, operation: str, message: str) -> None:
+    row = message_row(operation, template(message), message)
+    assert row is not None
+    path = folder / "taxonomy.toml"
+    path.write_text(row + "\n", encoding="utf-8")
+    found = load_taxonomy(BUILT_IN, path).classify("", operation, None, (), None, message, None)
+    assert found == (CLASSES[operation], "message"), row
+
+
+@pytest.mark.parametrize("operation", CLASSES)
+@pytest.mark.parametrize(
+    "message",
+    [
+        "the flux capacitor went sideways",
+        "Flux of /home/me/a.txt and /tmp/b.txt went (strangely) sideways [3.5%] in 1200 ms",
+        "it's 'odd' and \"even\", a\\b and C:\\new\\things went sideways",
+        "went sideways\n\n  twice: ${x} {y} ^z$ | a* b+ c?\ttab\x7f",
+        '{"message": "the \\"flux\\" went\\nsideways", "retry": 3}',
+        "schräg ging es zur Seite – 二 😀",
+        "<div> of <path> went sideways",
+        LONG,
+    ],
+)
+def test_the_row_for_a_message_is_taken(tmp_path: Path, operation: str, message: str) -> None:
+    accepted(tmp_path, operation, message)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=60))
+def test_any_text_makes_a_row_that_is_toml_and_fits(text: str) -> None:
+    message = f"flux {text} sideways"
+    row = message_row("tool", template(message), message)
+    assert row is not None
+    assert tomllib.loads(row)["messages"][0]["examples"] == [message]
+
+
+@pytest.mark.parametrize("message", ["", "42", "/tmp/a.txt", "3 2 1", "…"])
+def test_a_message_without_words_makes_no_row(message: str) -> None:
+    assert message_row("tool", template(message), message) is None
+    assert message_row("tool", None, None) is None
