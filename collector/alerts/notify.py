@@ -82,7 +82,7 @@ def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "")
 
 def _whole(value: float) -> float:
     """A count as people write it: 3, not 3.0."""
-    return int(value) if value.is_integer() else value
+    return int(value) if float(value).is_integer() else value
 
 
 def labels(rule: Rule, alert: Alert, scrub: Scrub) -> dict[str, str]:
