@@ -30,10 +30,10 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         pl.Series("strip", [frames.strip(text) for text in rows["strip"]], dtype=pl.List(pl.Int64)),
     )
     columns = {
-        "session": tables.text("session"),
+        "session": tables.text("session", 190),
         "service": tables.text("service", 110),
         "agent": tables.text("agent", "small"),
-        "model": tables.text("model", 130),
+        "model": tables.text("model", 115),
         "started": tables.when("started", page),
         "length": tables.text("length", "small"),
         "calls": tables.number("calls"),

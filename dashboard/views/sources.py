@@ -66,14 +66,14 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         .otherwise(pl.lit("failures only")),
     )
     columns = {
-        "source": tables.text("source", "small"),
-        "service": tables.text("service"),
+        "source": tables.text("source", 105),
+        "service": tables.text("service", 140),
         "events": tables.number("events"),
         "errors": tables.number("errors"),
-        "seen": tables.text("last seen", "small"),
-        "unclassified": tables.text("unclassified", "small", words.HELP["unclassified"]),
+        "seen": tables.text("last seen", 105),
+        "unclassified": tables.text("unclassified", 100, words.HELP["unclassified"]),
         "reports": tables.text(
-            "reports", "small", "A source that reports only failures has no error rate and no recovery."
+            "reports", 130, "A source that reports only failures has no error rate and no recovery."
         ),
         "tells": tables.text("tells", "large", "✓ nearly always, ~ at times, – never"),
     }
