@@ -20,6 +20,7 @@ from collector.classify.fingerprint import fingerprint, template
 from collector.classify.target import extract_target, target_from_params
 from collector.decode import otlp
 from collector.decode.record import Metrics
+from collector.recognise.identify import canonical
 from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
@@ -199,11 +200,7 @@ def params_hash(params: object, key: bytes) -> int:
     if isinstance(params, str):
         with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
             params = msgspec.json.decode(params)
-    try:
-        canonical = msgspec.json.encode(params, order="sorted")
-    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError):
-        canonical = repr(params).encode("utf-8", "replace")
-    return int.from_bytes(hashlib.blake2b(canonical, digest_size=8, key=key).digest(), "big")
+    return int.from_bytes(hashlib.blake2b(canonical(params), digest_size=8, key=key).digest(), "big")
 
 
 def cut(text: str, limit: int) -> str:

@@ -18,7 +18,28 @@ from collector.store.store import Store
 from collector.tables import schemas
 
 NOW = 1_795_297_311_000_000_000  # 2026-11-21T21:41:51Z
+MS = NOW // 10**6 - 1000  # as the seeds' systems write times
 DOORS = ("flat", "nested", "body map", "body text", "events")
+
+# One error as KODE tells it twice: on the monitor channel and on the progress channel.
+KODE_MONITOR = {
+    "channel": "monitor",
+    "type": "error",
+    "severity": "warn",
+    "phase": "tool",
+    "timestamp": MS,
+    "sessionId": "agt-1",
+    "message": "File not found: /src/a.ts",
+    "detail": {"errorType": "runtime", "retryable": True},
+}
+KODE_PROGRESS = {
+    "channel": "progress",
+    "type": "tool:error",
+    "error": "File not found: /src/a.ts",
+    "sessionId": "agt-1",
+    "call": {"id": "call-1", "name": "fs_read", "state": "FAILED", "input": {"path": "/src/a.ts"}},
+    "bookmark": {"seq": 12, "timestamp": MS},
+}
 
 
 @cache

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from collector.store.batch import Report
-from tests.doors import DOORS, NOW, missing, only, pipeline, through
-
-MS = NOW // 10**6 - 1000
+from tests.doors import DOORS, KODE_MONITOR, KODE_PROGRESS, MS, missing, only, pipeline, through
 
 ROO_MISSING = {
     "level": "warn",
@@ -55,24 +53,6 @@ KODE_VALIDATION = {
     "retryable": False,
     "recommendations": ["Check tool parameters against schema"],
     "_validationError": True,
-}
-KODE_MONITOR = {
-    "channel": "monitor",
-    "type": "error",
-    "severity": "warn",
-    "phase": "tool",
-    "timestamp": MS,
-    "sessionId": "agt-1",
-    "message": "File not found: /src/a.ts",
-    "detail": {"errorType": "runtime", "retryable": True},
-}
-KODE_PROGRESS = {
-    "channel": "progress",
-    "type": "tool:error",
-    "error": "File not found: /src/a.ts",
-    "sessionId": "agt-1",
-    "call": {"id": "call-1", "name": "fs_read", "state": "FAILED", "input": {"path": "/src/a.ts"}},
-    "bookmark": {"seq": 12, "timestamp": MS},
 }
 OPENAGENTS = {
     "name": "ResourceNotFoundError",

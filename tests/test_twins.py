@@ -9,28 +9,7 @@ import pytest
 
 from collector.store.correlate import Batch
 from collector.store.twins import PENDING, REMEMBERED, WINDOW_NS, Twins
-from tests.doors import NOW, cline, logs, missing, stored, taken, through
-
-MS = NOW // 10**6 - 1000
-
-KODE_MONITOR = {
-    "channel": "monitor",
-    "type": "error",
-    "severity": "warn",
-    "phase": "tool",
-    "timestamp": MS,
-    "sessionId": "agt-1",
-    "message": "File not found: /src/a.ts",
-    "detail": {"errorType": "runtime", "retryable": True},
-}
-KODE_PROGRESS = {
-    "channel": "progress",
-    "type": "tool:error",
-    "error": "File not found: /src/a.ts",
-    "sessionId": "agt-1",
-    "call": {"id": "call-1", "name": "fs_read", "state": "FAILED", "input": {"path": "/src/a.ts"}},
-    "bookmark": {"seq": 12, "timestamp": MS},
-}
+from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, missing, stored, taken, through
 
 
 def report(at_ms: int, service: str = "s", message: str = "m") -> dict[str, Any]:

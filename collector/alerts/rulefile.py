@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import yaml
 from collector.alerts import summary
 from collector.alerts.rules import RuleFile, contradicts, parse_condition, receivers_of, rule_of
 from collector.query.filters import BY_NAME, BadParameter, duration_ns, terms_of_rule
+from collector.tables import schemas
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
@@ -96,7 +96,7 @@ def _build(data: dict[str, Any], lines: dict[Place, int], path: str) -> RuleFile
 
 
 def _defaults() -> list[dict[str, Any]]:
-    text = resources.files("schemas").joinpath("rules.default.yaml").read_text(encoding="utf-8")
+    text = schemas().joinpath("rules.default.yaml").read_text(encoding="utf-8")
     rules: list[dict[str, Any]] = yaml.safe_load(text)["rules"]
     return rules
 
@@ -356,5 +356,5 @@ def _shown(value: Any) -> str:
 
 @cache
 def _schema() -> dict[str, Any]:
-    schema: dict[str, Any] = json.loads(resources.files("schemas").joinpath("rules.schema.json").read_text("utf-8"))
+    schema: dict[str, Any] = json.loads(schemas().joinpath("rules.schema.json").read_text("utf-8"))
     return schema

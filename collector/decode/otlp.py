@@ -6,9 +6,9 @@ Source: opentelemetry-proto docs/specification.md.
 from __future__ import annotations
 
 from collector.decode import otlp_json, otlp_protobuf
-from collector.decode.record import MAX_DEPTH, Record, Request, Scope, SpanEvent
+from collector.decode.record import Record, Request, Scope, SpanEvent
 
-__all__ = ["JSON", "MAX_DEPTH", "PROTOBUF", "Record", "Request", "Scope", "SpanEvent", "decode"]
+__all__ = ["JSON", "PROTOBUF", "Record", "Request", "Scope", "SpanEvent", "decode"]
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"

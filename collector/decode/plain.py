@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from collector.decode.otlp import MAX_DEPTH, Record, Request, Scope
+from collector.decode.record import MAX_DEPTH, Record, Request, Scope
 from collector.errors import Rejected
 from collector.pipeline import Pipeline, identity
 from collector.recognise.readers import unwrapped

@@ -14,6 +14,9 @@ from collector.errors import Rejected
 MAX_DEPTH = 64  # of nested attribute values; real agents stay below 10
 
 
+UNREAD: Any = object()  # a body that nobody has asked for; None is a body that is empty
+
+
 def check_depth(depth: int) -> None:
     """Raises Rejected for a value nested beyond MAX_DEPTH."""
     if depth > MAX_DEPTH:
@@ -80,7 +83,7 @@ class Record:
         self._raw = raw
         self._convert = convert
         self._attributes = attributes if convert is None else None
-        self._body = body
+        self._body = body if convert is None else UNREAD
         self._events = events
 
     @property
@@ -93,8 +96,8 @@ class Record:
     @property
     def body(self) -> Any:
         """The log body, converted like an attribute value; None for a span."""
-        if self._body is None and self._convert is not None and self.signal == "log":
-            self._body = self._convert.body(self._raw)
+        if self._body is UNREAD:
+            self._body = None if self._convert is None or self.signal != "log" else self._convert.body(self._raw)
         return self._body
 
     @property
