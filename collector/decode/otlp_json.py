@@ -15,9 +15,21 @@ from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, 
 from collector.errors import Rejected
 
 
+class _Value(msgspec.Struct, gc=False):
+    """An AnyValue; what it holds is checked when it is read, so that one odd value costs no request."""
+
+    stringValue: Any = None
+    boolValue: Any = None
+    intValue: Any = None
+    doubleValue: Any = None
+    arrayValue: Any = None
+    kvlistValue: Any = None
+    bytesValue: Any = None
+
+
 class _KeyValue(msgspec.Struct, gc=False):
     key: str = ""
-    value: dict[str, Any] | None = None
+    value: _Value | None = None
 
 
 class _Resource(msgspec.Struct, gc=False):
@@ -252,10 +264,9 @@ def _hex(value: str | None) -> str:
 def _attributes(pairs: list[_KeyValue] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pair in pairs or ():
-        value = pair.value
-        if value is not None:
-            text = value.get("stringValue")
-            found[pair.key] = text if type(text) is str else value_of(value)
+        if (value := pair.value) is not None:
+            text = value.stringValue
+            found[pair.key] = text if text is not None else value_of(msgspec.structs.asdict(value))
     return found
 
 
@@ -265,6 +276,8 @@ def value_of(value: Any, depth: int = 0) -> Any:
     if not isinstance(value, dict):
         return None
     for kind, item in value.items():
+        if item is None:
+            continue
         if kind in ("stringValue", "boolValue", "doubleValue"):
             return item
         if kind == "intValue":

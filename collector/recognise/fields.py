@@ -1,19 +1,23 @@
 """One record read by one row: columns, evidence by kind, and the short attributes that are neither.
 
-The loop over a record's attributes is the hottest of this package: one look-up per attribute says what it is good for.
+Records of one kind carry the same attribute names, so what a row takes from which is worked out once per set of names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from collector.decode.record import Record
 from collector.recognise.identify import bare_id
 from collector.recognise.readers import (
     ABSENT_TEXTS,
     Around,
+    Reader,
     as_bool,
     as_float,
     as_int,
@@ -22,14 +26,15 @@ from collector.recognise.readers import (
     as_text,
     present,
 )
-from collector.recognise.sources import KEPT, Row, Use
+from collector.recognise.sources import Row, Use
 
 Report = dict[str, Any]
 Signs = dict[str, list[Any]]
 
 KEPT_CHARS, KEPT_COUNT = 200, 24  # of attributes that became no column
 UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3), (10**20, 1))  # s, ms, µs, ns: below which number, times
-NEVER = 99  # a preference below all others
+PRIVATE = ("user.", "host.", "process.", "installation.", "enduser.", "os.", "telemetry.")  # about people and machines
+SHAPES, SHAPE_KEYS = 64, 64  # remembered per row, and of how many attributes: random names must not grow the process
 SEVERITIES = {
     "info": "info",
     "warn": "warn",
@@ -62,66 +67,107 @@ CONVERT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def read(row: Row, record: Record, around: Around) -> tuple[Report, Signs, Report]:
-    """The report's columns as the row's keys say, the evidence, and what is left of the attributes."""
-    found = _Found()
-    rest: Report = {}
-    uses, take = row.uses, found.take
-    for key, value in record.attributes.items():
-        wanted = uses.get(key)
-        if wanted is None:
-            wanted = row.learn(key)
-        if wanted is KEPT:
-            if _short(value) and len(rest) < KEPT_COUNT:
-                rest[key] = value
-        elif wanted and value is not None and value != "":
-            take(wanted, value)
+class Place(NamedTuple):
+    """Where a column's value may stand: in an attribute of the record (`read` is None), or what `read` finds."""
+
+    key: str
+    read: Reader | None
+    scale: float
+    resource: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a row takes from records with one set of attribute names: columns with their places, the surest first;
+    evidence by kind; what is kept as it is.
+    """
+
+    columns: tuple[tuple[str, Callable[[Any], Any] | None, tuple[Place, ...]], ...]
+    signs: tuple[tuple[str, str, Reader | None], ...]
+    kept: tuple[str, ...]
+
+
+def read(row: Row, record: Record, around: Around, report: Report) -> tuple[Signs, Report]:
+    """Fills the report's columns as the row's keys say; returns the evidence, and what is left of the attributes."""
+    attributes = record.attributes
+    shape = _shape(row, tuple(attributes))
+    for slot, convert, places in shape.columns:
+        for key, read_place, scale, resource in places:
+            value = attributes[key] if read_place is None else read_place(record, around)
+            if type(value) is str:
+                if value in ABSENT_TEXTS:
+                    continue
+                put = value if convert is None else convert(value if scale == 1.0 else (as_float(value) or 0.0) * scale)
+            elif value is None or (not value and slot != "params" and isinstance(value, (dict, list))):
+                continue
+            else:
+                change = as_text if convert is None else convert
+                put = change(value if scale == 1.0 else (as_float(value) or 0.0) * scale)
+            if put is not None:
+                report[slot] = put
+                if resource and slot == "session":
+                    report["session_source"] = "resource"
+                break
+    signs: Signs = {}
+    for kind, key, read_place in shape.signs:
+        value = attributes[key] if read_place is None else read_place(record, around)
+        if present(value):
+            signs.setdefault(kind, []).append(value)
+    rest = {key: value for key in shape.kept if _short(value := attributes[key])}
+    _tidy(report)
+    return signs, rest if len(rest) <= KEPT_COUNT else dict(islice(rest.items(), KEPT_COUNT))
+
+
+def _shape(row: Row, keys: tuple[str, ...]) -> Shape:
+    """The row's shape for these attribute names; remembered, because the same names come again and again."""
+    found: Shape | None = row.shapes.get(keys)
+    if found is None:
+        found = _made(row, keys)
+        if len(keys) <= SHAPE_KEYS:
+            if len(row.shapes) >= SHAPES:
+                row.shapes.clear()
+            row.shapes[keys] = found
+    return found
+
+
+def _made(row: Row, keys: Iterable[str]) -> Shape:
+    wanted: dict[str, list[tuple[int, Place]]] = {}
+    signs: list[tuple[str, str, Reader | None]] = []
+    kept = []
+    for key in keys:
+        uses = row.uses.get(key)
+        if uses is None:
+            if not key.startswith(PRIVATE) and not (row.ignored and row.ignored.fullmatch(key)):
+                kept.append(key)
+            continue
+        for use in uses:
+            _want(use, Place(key, None, use.scale, False), wanted, signs)
     for use, name in row.resource:
-        take((use,), around.resource.get(name))
-        if use.slot == "session" and found.best.get("session") == use.preference:
-            found.report["session_source"] = "resource"
-    for use, read_special in row.special:
-        if use.kind or use.preference < found.best.get(use.slot, NEVER):
-            take((use,), read_special(record, around))
-    _tidy(found.report)
-    return found.report, found.signs, rest
+        _want(use, Place(name, _of_resource(name), use.scale, True), wanted, signs)
+    for use, special in row.special:
+        _want(use, Place("", special, use.scale, False), wanted, signs)
+    columns = (
+        (slot, CONVERT.get(slot), tuple(place for _, place in sorted(places, key=itemgetter(0))))
+        for slot, places in wanted.items()
+    )
+    return Shape(tuple(columns), tuple(signs), tuple(kept))
+
+
+def _want(
+    use: Use, place: Place, wanted: dict[str, list[tuple[int, Place]]], signs: list[tuple[str, str, Reader | None]]
+) -> None:
+    if use.kind:
+        signs.append((use.kind, place.key, place.read))
+    else:
+        wanted.setdefault(use.slot, []).append((use.preference, place))
+
+
+def _of_resource(name: str) -> Reader:
+    return lambda record, around: around.resource.get(name)
 
 
 def _short(value: Any) -> bool:
-    return 0 < len(value) <= KEPT_CHARS if isinstance(value, str) else isinstance(value, (bool, int, float))
-
-
-class _Found:
-    """What was read so far; `best` holds the preference of the key that each column came from."""
-
-    __slots__ = ("best", "report", "signs")
-
-    def __init__(self) -> None:
-        self.report: Report = {}
-        self.best: dict[str, int] = {}
-        self.signs: Signs = {}
-
-    def take(self, uses: tuple[Use, ...], value: Any) -> None:
-        """Puts a value where its key says, unless it is absent or something surer stands there."""
-        plain = type(value) is str
-        if value in ABSENT_TEXTS if plain else value is None:
-            return
-        empty = not plain and not value and isinstance(value, (dict, list))
-        for slot, kind, preference, scale in uses:
-            if kind:
-                if not empty:
-                    self.signs.setdefault(kind, []).append(value)
-                continue
-            if preference >= self.best.get(slot, NEVER) or (empty and slot != "params"):
-                continue
-            convert = CONVERT.get(slot)
-            if convert is not None:
-                put = convert(value if scale == 1.0 else (as_float(value) or 0.0) * scale)
-            else:
-                put = value if plain else as_text(value)
-            if put is not None:
-                self.best[slot] = preference
-                self.report[slot] = put
+    return 0 < len(value) <= KEPT_CHARS if type(value) is str else isinstance(value, (bool, int, float))
 
 
 def _tidy(report: Report) -> None:

@@ -26,7 +26,7 @@ from collector.recognise.fields import Report, Signs, place, read
 from collector.recognise.identify import Sites, canonical, identify
 from collector.recognise.readers import Around, as_text, parsed, unwrapped
 from collector.recognise.reasons import retry_after_in, status_in
-from collector.recognise.settle import OK_DEFAULT, Raised, Said, Settled, settle
+from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, Raised, Said, Settled, settle
 from collector.recognise.sources import RANKS, Plan, Row, Sources
 from collector.recognise.told import asked_reports, told_reports
 
@@ -81,6 +81,7 @@ class _Reading:
         self._plan = sources.plan(as_text(resource.get("service.name")) or "", scope.name)
         self._around = Around(resource, scope.name)
         self._base = _base(resource)
+        self._starts: dict[int, Report] = {}
         self._found = found
         self._told = told
         self._sites = sources.sites
@@ -103,11 +104,8 @@ class _Reading:
 
     def _report(self, row: Row, record: Record) -> None:
         found = self._found
-        report, signs, rest = read(row, record, self._around)
-        for column, value in self._base.items():
-            if column not in report and column not in row.never:
-                report[column] = value
-        report["source"] = row.source
+        report = self._start(row, record).copy()
+        signs, rest = read(row, record, self._around, report)
         if "session" in report and record.trace_id and report["session_source"] == "record":
             found.links.append(Link(record.trace_id, report["session"], row.source, report.get("service", "")))
         if row.told:
@@ -124,6 +122,20 @@ class _Reading:
             found.dropped["no_event"] += 1
             return
         found.reports.append(report)
+
+    def _start(self, row: Row, record: Record) -> Report:
+        """What every report of this row in this scope begins with; the record's own keys win over it."""
+        start = self._starts.get(id(row))
+        if start is None:
+            start = {column: value for column, value in self._base.items() if column not in row.never}
+            start.update(source=row.source, operation=row.operation)
+            start["_rank"] = RANKS.get(record.signal, 0) if row.rank is None else row.rank
+            if row.lends:
+                start["_lends"] = True
+            if row.twin:
+                start["_twin"] = row.twin
+            self._starts[id(row)] = start
+        return start
 
 
 def _base(resource: Mapping[str, Any]) -> Report:
@@ -191,17 +203,11 @@ def _opened(record: Record) -> bool:
 
 
 def _finish(row: Row, record: Record, report: Report, signs: Signs, sites: Sites) -> None:
-    """Operation, time, outcome and identities."""
+    """Signal, time, outcome and identities."""
     own = record.signal == "span" and "span" in row.signals
-    report["operation"] = row.operation
     report["source_signal"] = "span" if own else "event" if record.signal == "event" else "log"
     place(report, record, own=own)
     _settle(row, record, report, signs)
-    report["_rank"] = RANKS.get(record.signal, 0) if row.rank is None else row.rank
-    if row.lends:
-        report["_lends"] = True
-    if row.twin:
-        report["_twin"] = row.twin
     if row.keys:
         identify(row.keys, report, sites, own=own and "span_id" in report)
     if record.signal == "log" and "call_id" not in report and (record.time_ns or record.observed_ns):
@@ -215,17 +221,12 @@ def _mark(record: Record) -> str:
 
 
 def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
-    said = Said(
-        report.get("reported_class"),
-        report.get("message"),
-        record.status,
-        record.status_message,
-        [_raised(one.attributes) for one in record.events if one.name == "exception"],
-        row.outcome,
-        report.get("params"),
-    )
-    settled = settle(signs, row.rules, said)
-    if (row.lends or not row.rules.silence) and settled.strength == OK_DEFAULT:
+    rules = row.rules
+    if signs or row.outcome or record.status == 2 or record.events:
+        settled = settle(signs, rules, _said(row, record, report))
+    else:
+        settled = UNDISPUTED[record.status != 0 and rules.status]
+    if (row.lends or not rules.silence) and settled.strength == OK_DEFAULT:
         settled = Settled()
     if settled.outcome:
         report["outcome"], report["_strength"] = settled.outcome, settled.strength
@@ -234,6 +235,18 @@ def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
             report.pop(column, None)
     else:
         _why(report, settled)
+
+
+def _said(row: Row, record: Record, report: Report) -> Said:
+    return Said(
+        report.get("reported_class"),
+        report.get("message"),
+        record.status,
+        record.status_message,
+        [_raised(one.attributes) for one in record.events if one.name == "exception"],
+        row.outcome,
+        report.get("params"),
+    )
 
 
 def _raised(attributes: Mapping[str, Any]) -> Raised:

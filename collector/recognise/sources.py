@@ -20,8 +20,6 @@ from collector.recognise.identify import Sites
 from collector.recognise.readers import Reader, glob, is_attribute, present, reader
 from collector.tables import TableError, load_toml
 
-PRIVATE = ("user.", "host.", "process.", "installation.", "enduser.", "os.", "telemetry.")  # about people and machines
-KEYS = 5000  # attribute names remembered per row
 PLANS = 2000  # scopes and names remembered; sends of random names must not grow the process
 RANKS = {"log": 40, "span": 30, "event": 40}
 
@@ -33,10 +31,6 @@ class Use(NamedTuple):
     kind: str = ""
     preference: int = 0
     scale: float = 1.0
-
-
-KEPT: tuple[Use, ...] = (Use("attributes"),)  # an attribute that no key names
-IGNORED: tuple[Use, ...] = ()  # … and that says nothing, or what must not be kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +86,14 @@ class Row:
     rules: Rules
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
+    shapes: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False)  # what `fields` works out once
 
     def fits(self, record: Any, around: Any) -> bool:
         """Whether all conditions of the row hold; its name and signal were compared before."""
-        return all(_holds(wanted, read(record, around)) for read, wanted in self.where)
-
-    def learn(self, key: str) -> tuple[Use, ...]:
-        """What an attribute is good for that no key names: KEPT or IGNORED; remembered, because the same keys come
-        again.
-        """
-        use = IGNORED if key.startswith(PRIVATE) or (self.ignored and self.ignored.fullmatch(key)) else KEPT
-        if len(self.uses) < KEYS:
-            self.uses[key] = use
-        return use
+        for read, wanted in self.where:  # noqa: SIM110 -- `all` over a generator costs twice as much here
+            if not _holds(wanted, read(record, around)):
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
