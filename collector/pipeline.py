@@ -31,7 +31,7 @@ from collector.store.senders import SENDERS, Sender
 
 EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock
 AHEAD_NS = 3_600_000_000_000
-SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
+SMALLEST, LARGEST, TOO_LARGE = -(1 << 63), (1 << 63) - 1, 1 << 64
 
 JSON_BYTES = {"params": 16 << 10, "attributes": 8 << 10}
 MESSAGE_CHARS, STACK_CHARS = 4 << 10, 16 << 10
@@ -40,7 +40,7 @@ NAME_CHARS = 512  # names, ids and targets
 
 # What else than columns leaves with a report: the correlator needs it.
 IDENTITIES = frozenset(("_keys", "_refs"))
-KEPT = IDENTITIES.union(("_rank", "_strength", "_lends", "_twin"))
+RAW = ("_text", "_shape", "_cut")  # what nothing after classifying may see
 IDS = frozenset(("session", "call_id", "turn", "subagent", "service_instance"))
 
 BOUNDS = {"message": MESSAGE_CHARS, "suggestion": MESSAGE_CHARS, "stack": STACK_CHARS}
@@ -119,7 +119,9 @@ class Pipeline:
             report["params_hash"] = params_hash(params, self.hash_key)
         for name in IDENTITIES.intersection(report):  # they may hold a tool's name, and are stored with the report
             report[name] = [key64(*map(str, key)) for key in report[name]]
-        return self._sanitise({name: value for name, value in report.items() if name[0] != "_" or name in KEPT}, batch)
+        for name in RAW:
+            report.pop(name, None)
+        return self._sanitise(report, batch)
 
     def _classify(self, report: Report) -> None:
         """Class and what follows from it; for cancelled and denied calls only where something names a class."""
@@ -174,8 +176,8 @@ class Pipeline:
                 report[name] = _json(value, JSON_BYTES[name])
             elif type(value) is not str or len(value) > NAME_CHARS:
                 report[name] = cut(str(value), BOUNDS.get(name, NAME_CHARS))
-        for name in INTEGERS:
-            if name in report and (type(value := report[name]) is not int or not SMALLEST <= value < 1 << 64):
+        for name in INTEGERS.intersection(report):
+            if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
                 report[name] = _integer(value)
         if report.get("error_class"):
             report["template"] = template(report.get("message") or "")
@@ -222,7 +224,7 @@ def _json(value: object, limit: int) -> str:
 
 def _integer(value: Any) -> int | None:
     """What fits a signed 64-bit column, or an unsigned one for hashes; anything else is absent."""
-    if isinstance(value, int) and SMALLEST <= value < 1 << 64:
+    if isinstance(value, int) and SMALLEST <= value < TOO_LARGE:
         return int(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST:
         return int(value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
+from operator import itemgetter
 
 TARGET_CHARS = 200  # enough to recognise a command or a query again
 
@@ -13,6 +15,8 @@ TARGET_KEYS = (
     *("paths", "dirpath", "directory", "dir", "folder", "url", "uri", "resourceuri", "resource", "command", "cmd"),
     *("script", "pattern", "query", "regex", "branch", "repo", "repository", "sessionid", "processid", "id", "name"),
 )
+
+LONGEST_KEY = 40
 
 # Most particular first: a URL that is not there for reading up, quoted and bare paths, file names, what is "not found".
 EXTENSION = r"\.[A-Za-z]\w{0,9}"
@@ -31,16 +35,28 @@ TRAILING = ".,;:!?)]}'\"`"
 
 def target_from_params(params: Mapping[str, object]) -> str | None:
     """The argument that names what the call acted on, at most TARGET_CHARS long; None where none does."""
-    found = {str(name).replace("_", "").replace("-", "").lower(): value for name, value in params.items()}
-    for name in TARGET_KEYS:
-        value = found.get(name)
+    found = [(rank, value) for name, value in params.items() if (rank := _rank(name)) is not None]
+    if len(found) > 1:
+        found.sort(key=itemgetter(0))
+    for rank, value in found:
         if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
-            value = " ".join(value) if name in ("command", "cmd") else value[0]
+            value = " ".join(value) if TARGET_KEYS[rank] in ("command", "cmd") else value[0]
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if isinstance(value, str) and value.strip():
             return value.strip()[:TARGET_CHARS]
     return None
+
+
+def _rank(name: object) -> int | None:
+    """The place of an argument's name in TARGET_KEYS."""
+    return _rank_of(name) if isinstance(name, str) and len(name) <= LONGEST_KEY else None
+
+
+@lru_cache(maxsize=4096)
+def _rank_of(name: str) -> int | None:
+    bare = name.replace("_", "").replace("-", "").lower()
+    return TARGET_KEYS.index(bare) if bare in TARGET_KEYS else None
 
 
 def extract_target(message: str) -> str | None:

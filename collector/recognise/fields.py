@@ -26,7 +26,7 @@ from collector.recognise.readers import (
     as_text,
     present,
 )
-from collector.recognise.sources import Row, Use
+from collector.recognise.sources import SHAPE_KEYS, Row, Use
 
 Report = dict[str, Any]
 Signs = dict[str, list[Any]]
@@ -34,7 +34,7 @@ Signs = dict[str, list[Any]]
 KEPT_CHARS, KEPT_COUNT = 200, 24  # of attributes that became no column
 UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3), (10**20, 1))  # s, ms, µs, ns: below which number, times
 PRIVATE = ("user.", "host.", "process.", "installation.", "enduser.", "os.", "telemetry.")  # about people and machines
-SHAPES, SHAPE_KEYS = 64, 64  # remembered per row, and of how many attributes: random names must not grow the process
+SHAPES = 64  # sets of attribute names remembered per row; random names must not grow the process
 SEVERITIES = {
     "info": "info",
     "warn": "warn",

@@ -164,13 +164,10 @@ def row_of(plan: Plan, record: Record, around: Around) -> Row | None:
 
 def _fitting(plan: Plan, signal: str, name: str, record: Record, around: Around) -> Row | None:
     around.event = name
-    for markers, rows in plan.rows(signal, name):
-        if markers is not None and markers.isdisjoint(record.attributes):
-            continue
-        for row, captured in rows:
-            around.captured = captured
-            if row.fits(record, around):
-                return row
+    for row, captured in plan.fitting(signal, name, record.attributes):
+        around.captured = captured
+        if row.fits(record, around):
+            return row
     return None
 
 

@@ -20,6 +20,7 @@ from collector.recognise.identify import Sites
 from collector.recognise.readers import Reader, glob, is_attribute, present, reader
 from collector.tables import TableError, load_toml
 
+SHAPE_KEYS = 64  # names in a set of attribute names that is remembered
 PLANS = 2000  # scopes and names remembered; sends of random names must not grow the process
 RANKS = {"log": 40, "span": 30, "event": 40}
 
@@ -135,14 +136,31 @@ class Plan:
     claimed: bool
     sources: tuple[Source, ...]
     _names: dict[tuple[str, str], tuple[Candidates, ...]] = field(default_factory=dict)
+    _marked: dict[tuple[str, ...], tuple[tuple[Row, str], ...]] = field(default_factory=dict)
 
     def rows(self, signal: str, name: str) -> tuple[Candidates, ...]:
-        """Rows to try, in order; none: no record of that name is a report."""
+        """Tables whose rows may be tried; none: no record of that name is a report."""
         found = self._names.get((signal, name))
         if found is None:
             if len(self._names) >= PLANS:
                 self._names.clear()
             found = self._names[signal, name] = tuple(self._candidates(signal, name))
+        return found
+
+    def fitting(self, signal: str, name: str, attributes: Mapping[str, Any]) -> tuple[tuple[Row, str], ...]:
+        """The rows to try for a record with these attributes, in order. Which table knows it depends on their names
+        alone.
+        """
+        key = (signal, name, *attributes)
+        found = self._marked.get(key)
+        if found is None:
+            tables = self.rows(signal, name)
+            known = (one for one in tables if one.markers is None or not one.markers.isdisjoint(attributes))
+            found = tuple(row for one in known for row in one.rows)
+            if len(key) <= SHAPE_KEYS:
+                if len(self._marked) >= PLANS:
+                    self._marked.clear()
+                self._marked[key] = found
         return found
 
     def _candidates(self, signal: str, name: str) -> Iterable[Candidates]:

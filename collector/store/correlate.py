@@ -7,11 +7,12 @@ what arrives do not change what is stored. `Correlator.plan` decides, the store 
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
+
+from xxhash import xxh3_64_intdigest
 
 from collector.recognise.identify import bare_tool
 from collector.store.batch import Report
@@ -93,6 +94,11 @@ class Recent(Generic[V]):
     def __contains__(self, key: object) -> bool:
         return key in self._young or key in self._old
 
+    def known(self, keys: set[int]) -> Iterator[tuple[int, V]]:
+        """Those of the keys that are remembered, with their values."""
+        for remembered in (self._old, self._young):
+            yield from ((key, remembered[key]) for key in keys & remembered.keys())
+
     def put(self, key: object, value: V) -> None:
         self._young[key] = value
         if len(self._young) > self._size:
@@ -102,30 +108,26 @@ class Recent(Generic[V]):
 
 def key64(*parts: str) -> int:
     """A 64-bit key, the same in every process."""
-    return int.from_bytes(hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=8).digest(), "big")
+    return xxh3_64_intdigest("\x1f".join(parts).encode("utf-8", "replace"))
 
 
 def keys_of(report: Report) -> list[int]:
     """Every identity by which this report's call is known; the first is the surest."""
     found: list[int] = []
-    operation = report.get("operation") or ""
-    call, trace = report.get("call_id"), report.get("trace_id")
+    get = report.get
+    operation, call, trace = get("operation") or "", get("call_id"), get("trace_id")
     if call:
-        if report.get("session") and report.get("session_source") != "trace_id":
-            found.append(key64(operation, "call", report.get("service") or "", report["session"], call))
+        if (session := get("session")) and get("session_source") != "trace_id":
+            found.append(key64(operation, "call", get("service") or "", session, call))
         if trace:
             found.append(key64(operation, "trace call", trace, call))
-    if trace and report.get("span_id") and report.get("source_signal") == "span":
-        found.append(key64("span", trace, report["span_id"]))
-        if operation == "tool" and report.get("tool"):  # what a child below it refers to
-            found.append(key64("call of", trace, report["span_id"], bare_tool(report["tool"])))
-    found.extend(report.get("_keys") or ())
+    if trace and (span := get("span_id")) and get("source_signal") == "span":
+        found.append(key64("span", trace, span))
+        if operation == "tool" and (tool := get("tool")):  # what a child below it refers to
+            found.append(key64("call of", trace, span, bare_tool(tool)))
+    if more := get("_keys"):
+        found.extend(more)
     return found
-
-
-def refs_of(reports: Iterable[Report]) -> list[int]:
-    """Keys that belong to another call's report: these reports are of that call, if it is ever told of."""
-    return [key for report in reports for key in report.get("_refs") or ()]
 
 
 class Correlator:
@@ -221,10 +223,10 @@ class Correlator:
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
             if twin := report.get("_twin"):
                 keys.append(self._twins.key(report, twin, keys[0]))
-            yield _Entry([report], keys)
+            yield _Entry([report], keys, refs=report.get("_refs") or ())
 
-    def _known(self, keys: Iterable[int]) -> dict[int, int]:
-        known = {key: self._now(found) for key in keys if (found := self._keys.get(key)) is not None}
+    def _known(self, keys: set[int]) -> dict[int, int]:
+        known = {key: self._now(event_id) for key, event_id in self._keys.known(keys)}
         unknown = [] if self._keys.whole else [key for key in keys if key not in known]
         return known | self._lookup.known_keys(unknown) if unknown else known
 
@@ -243,7 +245,7 @@ class Correlator:
             for report in reports:
                 if report.get("session_source") in GUESSED and report.get("trace_id") in changes.sessions:
                     report["session"], report["session_source"] = changes.sessions[report["trace_id"]], "trace"
-            yield _Entry(reports, [key for report in reports for key in keys_of(report)], event_id)
+            yield _reloaded(event_id, reports)
 
     def _awaited(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
         """Stored events that refer to a call which is told only now."""
@@ -254,7 +256,7 @@ class Correlator:
         waiting.difference_update(entry.event_id for entry in entries if entry.event_id is not None)
         if waiting:
             for event_id, reports in self._lookup.reports_of(sorted(waiting)).items():
-                yield _Entry(reports, [key for report in reports for key in keys_of(report)], event_id)
+                yield _reloaded(event_id, reports)
 
     def _grouped(self, entries: Sequence[_Entry], changes: Changes) -> _Groups:
         """Entries that share a key with each other or a stored event; what shares none becomes an event at once."""
@@ -263,15 +265,16 @@ class Correlator:
         for entry in entries:
             shared.update(told.intersection(entry.keys))
             told.update(entry.keys)
-        refs = {ref for entry in entries for ref in refs_of(entry.reports)}
+        refs = {ref for entry in entries for ref in entry.refs}
         known = self._known(told | refs)
         shared.update(known)
         shared.update(refs & told)
         groups = _Groups()
         for entry in entries:
-            own, mine = entry.keys[0], refs_of(entry.reports)
-            entry.keys += [ref for ref in mine if ref in shared]
-            changes.waiting += [(ref, own) for ref in mine if ref not in shared]
+            own = entry.keys[0]
+            if entry.refs:
+                entry.keys += [ref for ref in entry.refs if ref in shared]
+                changes.waiting += [(ref, own) for ref in entry.refs if ref not in shared]
             if entry.event_id is None and shared.isdisjoint(entry.keys):
                 _insert(fold(entry.reports), own, changes, entry.reports)
                 changes.keys.update(dict.fromkeys(entry.keys, own))
@@ -326,11 +329,21 @@ def _insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Repo
 
 @dataclass(slots=True)
 class _Entry:
-    """A new report, or the reports of a stored event (`event_id`) of which more is known now."""
+    """A new report, or the reports of a stored event (`event_id`) of which more is known now.
+
+    `refs` are keys that belong to another call's report: these reports are of that call, if it is ever told of.
+    """
 
     reports: list[Report]
     keys: list[int]
     event_id: int | None = None
+    refs: Sequence[int] = ()
+
+
+def _reloaded(event_id: int, reports: list[Report]) -> _Entry:
+    """The entry of a stored event."""
+    keys = [key for report in reports for key in keys_of(report)]
+    return _Entry(reports, keys, event_id, [ref for report in reports for ref in report.get("_refs") or ()])
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ FAILURE_FIELDS = frozenset(
     (*CLASS_FIELDS, "reported_class", "retryable_declared", "retry_after_ms", "message", "stack", "suggestion",
      "template", "fingerprint")
 )  # fmt: skip
+TRANSIENT = ("_rank", "_strength", "_keys", "_refs", "_lends", "_twin")  # of reports, not of events
 UNSPECIFIC = {"UnknownError": 0, "ToolExecutionError": 1, "McpToolError": 1, "CommandFailedError": 2, None: -1}
 
 
@@ -34,7 +35,9 @@ def fold(reports: Sequence[Report]) -> Report:
     most specific report of that outcome; ties go to the smaller report.
     """
     if len(reports) == 1:
-        row = {name: value for name, value in reports[0].items() if name in COLUMNS}
+        row = reports[0].copy()
+        for name in TRANSIENT:
+            row.pop(name, None)
         if reports[0].get("_lends"):
             row.pop("outcome", None)
         return row
