@@ -77,12 +77,10 @@ class Pipeline:
         batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, told=found.told)
         batch.reports = [self._finish(report, batch) for report in found.reports]
         clean: dict[str, str] = {}
-        for link in found.links:
-            session = clean.get(link.session)
-            if session is None:
-                session = cut(str(self._scrub({"session": link.session}, batch)["session"]), NAME_CHARS)
-                clean[link.session] = session
-            batch.sessions[link.trace_id] = min(session, batch.sessions.get(link.trace_id, session))
+        for trace, session in found.links:
+            if (known := clean.get(session)) is None:
+                known = clean[session] = cut(str(self._scrub({"session": session}, batch)["session"]), NAME_CHARS)
+            batch.sessions[trace] = min(known, batch.sessions.get(trace, known))
         return batch
 
     def stored(self, batch: Batch) -> None:

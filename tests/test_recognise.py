@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.decode.record import Record, Scope, SpanEvent
-from collector.recognise.recognise import Link, Recognised, recognise
+from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources, load_sources
 from collector.store.correlate import keys_of
 from collector.store.fold import fold
@@ -250,7 +250,7 @@ def test_parent_span_brings_the_session() -> None:
         "span", "invoke_agent", {"gen_ai.operation.name": "invoke_agent", "session.id": "s1"}, trace_id="0a"
     )
     found = of(record)
-    assert found.links == [Link("0a", "s1", "gen-ai", "s")]
+    assert found.links == {("0a", "s1")}
     assert not found.reports
 
 

@@ -14,9 +14,6 @@ from collector.errors import Rejected
 MAX_DEPTH = 64  # of nested attribute values; real agents stay below 10
 
 
-UNREAD: Any = object()  # a body that nobody has asked for; None is a body that is empty
-
-
 def check_depth(depth: int) -> None:
     """Raises Rejected for a value nested beyond MAX_DEPTH."""
     if depth > MAX_DEPTH:
@@ -42,10 +39,13 @@ class Record:
     """
 
     __slots__ = (
-        "_attributes", "_body", "_convert", "_events", "_raw",
+        "_convert", "_raw", "attributes", "body", "events",
         "kind", "name", "observed_ns", "parent_span_id", "severity", "signal", "span_id",
         "start_ns", "status", "status_message", "time_ns", "trace_id",
     )  # fmt: skip
+    attributes: dict[str, Any]  # str, bool, int, float, bytes, list, dict or None
+    body: Any  # of a log, converted like an attribute's value; None for a span
+    events: list[SpanEvent]  # of a span; empty for anything else
 
     def __init__(
         self,
@@ -82,30 +82,25 @@ class Record:
         self.severity = severity
         self._raw = raw
         self._convert = convert
-        self._attributes = attributes if convert is None else None
-        self._body = body if convert is None else UNREAD
-        self._events = events
+        if convert is None:
+            self.attributes = {} if attributes is None else attributes
+            self.body = body
+            self.events = [] if events is None else events
 
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Attribute values as str, bool, int, float, bytes, list, dict or None."""
-        if self._attributes is None:
-            self._attributes = {} if self._convert is None else self._convert.attributes(self._raw)
-        return self._attributes
-
-    @property
-    def body(self) -> Any:
-        """The log body, converted like an attribute value; None for a span."""
-        if self._body is UNREAD:
-            self._body = None if self._convert is None or self.signal != "log" else self._convert.body(self._raw)
-        return self._body
-
-    @property
-    def events(self) -> list[SpanEvent]:
-        """The span's events; empty for anything else."""
-        if self._events is None:
-            self._events = [] if self._convert is None or self.signal != "span" else self._convert.events(self._raw)
-        return self._events
+    def __getattr__(self, name: str) -> Any:
+        """Attributes, body and events are converted when they are first asked for: only then is the slot empty."""
+        raw, convert = self._raw, self._convert
+        value: Any
+        if convert is None or name not in ("attributes", "body", "events"):
+            raise AttributeError(name)
+        if name == "attributes":
+            value = convert.attributes(raw)
+        elif name == "events":
+            value = convert.events(raw) if self.signal == "span" else []
+        else:
+            value = convert.body(raw) if self.signal == "log" else None
+        setattr(self, name, value)
+        return value
 
 
 @dataclass(slots=True)

@@ -38,24 +38,14 @@ RESOURCE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A trace belongs to a session: told by any span or log that carries both."""
-
-    trace_id: str
-    session: str
-    source: str
-    service: str
-
-
 @dataclass(slots=True)
 class Recognised:
-    """What one request came to. `told` are digests of tool results found in model requests, to be given back as `seen`
-    once stored.
+    """What one request came to. `links` are (trace id, session) of records that carry both; `told` are digests of tool
+    results found in model requests, to be given back as `seen` once stored.
     """
 
     reports: list[Report] = field(default_factory=list)
-    links: list[Link] = field(default_factory=list)
+    links: set[tuple[str, str]] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
     told: set[int] = field(default_factory=set)
 
@@ -68,7 +58,6 @@ def recognise(request: Iterable[Scope], sources: Sources, seen: Container[int] =
         _Reading(scope, sources, found, told).run()
     found.told.update(told)
     found.reports.extend(report for digest, report in told.items() if digest not in seen)
-    found.links = list(dict.fromkeys(found.links))
     return found
 
 
@@ -107,7 +96,7 @@ class _Reading:
         report = self._start(row, record).copy()
         signs, rest = read(row, record, self._around, report)
         if "session" in report and record.trace_id and report["session_source"] == "record":
-            found.links.append(Link(record.trace_id, report["session"], row.source, report.get("service", "")))
+            found.links.add((record.trace_id, report["session"]))
         if row.told:
             told_reports(row, record, report, self._told, self._sites)
         if row.asked:
