@@ -16,7 +16,8 @@ FROM python:3.13-slim
 RUN useradd --uid 10001 --create-home misstep && install -d -o misstep /data
 COPY --from=build /opt/misstep /opt/misstep
 ENV PATH=/opt/misstep/bin:$PATH PYTHONUNBUFFERED=1 \
-    MISSTEP_STORE=duckdb:////data/misstep.duckdb MISSTEP_HTTP=:4318 MISSTEP_GRPC=:4317 MISSTEP_DASHBOARD=:8501
+    MISSTEP_STORE=duckdb:////data/misstep.duckdb MISSTEP_HTTP=:4318 MISSTEP_GRPC=:4317 MISSTEP_DASHBOARD=:8501 \
+    XDG_CACHE_HOME=/data/cache
 USER misstep
 WORKDIR /data
 VOLUME /data

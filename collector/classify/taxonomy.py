@@ -11,6 +11,8 @@ from typing import Any, Literal, TypeVar
 import hyperscan
 import msgspec
 
+from collector.patterns import database
+
 Row = TypeVar("Row", bound=msgspec.Struct)
 Recovery = Literal["retry", "fix_and_retry", "needs_user", "none"]
 Severity = Literal["info", "warn", "error", "fatal"]
@@ -192,12 +194,8 @@ def _messages(raw: Any, classes: Mapping[str, ErrorClass], mistakes: list[str]) 
 
 def automaton(patterns: Sequence[tuple[int, str]]) -> hyperscan.Database:
     """One automaton for (number, pattern) pairs; a match calls back with the number. Raises hyperscan.error."""
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     numbers, texts = zip(*patterns, strict=True) if patterns else ((0,), ("no pattern at all",))
-    database.compile(
-        expressions=[text.encode() for text in texts], ids=numbers, elements=len(numbers), flags=SCAN_FLAGS
-    )
-    return database
+    return database([text.encode() for text in texts], [SCAN_FLAGS] * len(texts), numbers)
 
 
 def unusable_patterns(rows: Iterable[MessageRow]) -> Iterator[str]:

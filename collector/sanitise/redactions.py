@@ -17,6 +17,7 @@ from typing import Any
 
 import hyperscan
 
+from collector.patterns import database
 from collector.sanitise.plausible import CHECKS
 from collector.tables import TableError, load_toml, schemas
 
@@ -91,10 +92,7 @@ def word_pattern(word: str) -> str:
 @lru_cache(maxsize=8)
 def compile_patterns(patterns: tuple[str, ...], flags: tuple[int, ...]) -> hyperscan.Database:
     """A block-mode database whose ids are the places in `patterns`; shared, so scan with a Scratch of your own."""
-    expressions = [pattern.encode("latin-1") for pattern in patterns]
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(expressions, ids=list(range(len(expressions))), flags=list(flags))
-    return database
+    return database([pattern.encode("latin-1") for pattern in patterns], flags, range(len(patterns)))
 
 
 def _load(place: Path | Traversable, *, built_in: bool) -> list[Rule]:

@@ -45,7 +45,7 @@ class Cut(NamedTuple):
 
 
 class Sanitiser:
-    """All rules, compiled (about a second, shared by all instances); one instance per thread.
+    """All rules, compiled once for all instances and kept for the next start; one instance per thread.
 
     `personal` is `mask` or `keep`; with a `key` every mark carries a fingerprint, the same for the same secret.
     """
@@ -55,7 +55,7 @@ class Sanitiser:
             raise ValueError(f"personal is {personal!r}; it must be 'mask' or 'keep'")
         masked = Personal(rules) if personal == "mask" else None
         keys = Keys(rules)
-        with ThreadPoolExecutor(2) as pool:  # hyperscan compiles without the GIL: half a second less at every start
+        with ThreadPoolExecutor(2) as pool:  # hyperscan compiles without the GIL: half a second less at a first start
             finder = pool.submit(Finder, rules, keys, masked)
             gate = pool.submit(Gate, rules, keys, masked)
         self._finder, self._gate = finder.result(), gate.result()

@@ -1,0 +1,89 @@
+"""Many patterns as one database of hyperscan; large ones are kept on disk, for compiling them is most of a start.
+
+A kept database is named by a digest of all that it was made of: every pattern, flag and number, the library's version
+and the features it compiles for. It is read only where this user wrote it and it is whole; whatever else is found,
+compiling is what happens, and nothing but time is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+import hyperscan
+
+WORTH_KEEPING = 50  # patterns; fewer compile in milliseconds
+MOST_KEPT = 24  # databases; a collector has three, and other tables or versions have their own
+_DIGEST = 32
+
+
+def database(patterns: Sequence[bytes], flags: Sequence[int], numbers: Sequence[int]) -> hyperscan.Database:
+    """A block-mode database that reports `numbers`, with a Scratch for one thread. Raises hyperscan.error."""
+    folder = _folder() if len(patterns) >= WORTH_KEEPING else None
+    if folder is None:
+        return _compiled(patterns, flags, numbers)
+    binding = hyperscan.__version__  # type: ignore[attr-defined]  # its stubs leave it out
+    made_of = (os.uname().machine, binding, _compiled([b"a"], [0], [0]).info())
+    name = blake2b(repr((made_of, list(patterns), list(flags), list(numbers))).encode(), digest_size=_DIGEST)
+    found = _read(folder / name.hexdigest(), name.digest())
+    if found is None:
+        found = _compiled(patterns, flags, numbers)
+        with suppress(OSError):
+            _write(folder / name.hexdigest(), name.digest(), hyperscan.dumpb(found))
+    return found
+
+
+def _compiled(patterns: Sequence[bytes], flags: Sequence[int], numbers: Sequence[int]) -> hyperscan.Database:
+    made = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    made.compile(expressions=list(patterns), ids=list(numbers), elements=len(patterns), flags=list(flags))
+    return made
+
+
+def _folder() -> Path | None:
+    """Where the user's caches are; None where that cannot be said."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home, "misstep") if os.path.isabs(home) else None
+
+
+def _seal(name: bytes, content: bytes) -> bytes:
+    return blake2b(name + content, digest_size=_DIGEST).digest()
+
+
+def _read(path: Path, name: bytes) -> hyperscan.Database | None:
+    """The database in a file that this user alone can have written and that is as it was written; else None."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # no pipe may make it wait
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+                return None
+            seal, content = file.read(_DIGEST), file.read()
+            if seal != _seal(name, content):
+                return None
+            found = hyperscan.loadb(content, hyperscan.HS_MODE_BLOCK)
+            found.scratch = hyperscan.Scratch(found)  # as compiling does; without one, a scan would crash
+            with suppress(OSError):
+                os.utime(file.fileno())  # what is used is not the oldest
+            return found
+    except (OSError, hyperscan.error):
+        return None
+
+
+def _write(path: Path, name: bytes, content: bytes) -> None:
+    """Puts the file in place at once, readable for its owner alone, and removes the ones that were not used longest."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, beside = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(_seal(name, content) + content)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+    by_age = sorted(path.parent.iterdir(), key=lambda each: each.stat().st_mtime)
+    for old in by_age[:-MOST_KEPT]:
+        old.unlink(missing_ok=True)
