@@ -30,7 +30,7 @@ from collector.pipeline import Pipeline
 from collector.query.api import api_routes, exception_handlers, guard_query
 from collector.query.measures import measure
 from collector.receive.grpc import grpc_server
-from collector.receive.http import ingest_routes
+from collector.receive.http import door_errors, ingest_routes
 from collector.receive.intake import Intake
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
@@ -136,7 +136,7 @@ def _application(
             Router("/", route_handlers=[health, *alert_routes()], guards=[guard_query]),
         ],
         state=State(state),
-        exception_handlers=exception_handlers(),
+        exception_handlers=door_errors(exception_handlers()),
         openapi_config=OpenAPIConfig(title="Misstep", version=version("misstep"), render_plugins=[]),
         request_max_body_size=None,  # the doors have their own limit, before and after decompression
         logging_config=None,

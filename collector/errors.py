@@ -7,12 +7,15 @@ a 500.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 
 class Rejected(Exception):
     """The same input will always fail; the sender must not retry.
 
-    `status` is the HTTP status: 400 malformed, 401 no token, 403 wrong token, 404 no such path, 413 too large,
-    415 unknown content type or encoding.
+    `status` is the HTTP status: 400 malformed, 401 no token, 403 wrong token, 404 no such path, 405 no such
+    method, 408 sent too slowly, 413 too large, 415 unknown content type or encoding.
     """
 
     def __init__(self, message: str, status: int = 400) -> None:
@@ -31,6 +34,21 @@ class Unavailable(Exception):
         self.retry_after = retry_after
         self.status = status
 
+    def spread(self, chance: Callable[[], float] = random.random) -> float:
+        """One to two times `retry_after`: senders that were refused together must not come back together."""
+        return self.retry_after * (1 + chance())
+
 
 # google.rpc.Code of each HTTP status that we answer with (OTLP specification, "Failures").
 GRPC_CODE = {400: 3, 401: 16, 403: 7, 404: 12, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
+
+
+def where(error: BaseException) -> str:
+    """The code places of a traceback, without any text of the data that was being read."""
+    places = []
+    step = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        places.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{step.tb_lineno} {code.co_name}")
+        step = step.tb_next
+    return " < ".join(reversed(places[-6:]))

@@ -20,6 +20,7 @@ from collector.classify.fingerprint import fingerprint, template
 from collector.classify.target import extract_target, target_from_params
 from collector.decode import otlp
 from collector.decode.record import Metrics
+from collector.decode.salvage import salvage
 from collector.recognise.identify import canonical
 from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
@@ -62,9 +63,18 @@ class Pipeline:
     seen: Recent[bool] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
 
     def process(self, body: bytes, media_type: str, signal: str, received_ns: int) -> Batch:
-        """One OTLP request body as a batch. Raises Rejected for what can never be read."""
-        request = otlp.decode(body, media_type, signal)
-        return self.batch(request, identity(signal, body), received_ns)
+        """One OTLP request body as a batch, without the records in it that can never be read.
+
+        Raises Rejected where that is all of them.
+        """
+
+        def read(part: bytes) -> Batch:
+            return self.batch(otlp.decode(part, media_type, signal), identity(signal, body), received_ns)
+
+        try:
+            return read(body)
+        except Exception as error:  # whatever it is, one bad record must not cost the others
+            return salvage(body, media_type, signal, read, error)
 
     def batch(self, request: otlp.Request, identity: bytes, received_ns: int) -> Batch:
         """One decoded request as a batch."""
@@ -75,6 +85,8 @@ class Pipeline:
             return batch
         found: Recognised = recognise(request.scopes, self.sources, self.seen)
         batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, told=found.told)
+        if request.rejected:
+            batch.rejected = batch.dropped["malformed"] = request.rejected
         batch.reports = [self._finish(report, batch) for report in found.reports]
         clean: dict[str, str] = {}
         for trace, session in found.links:

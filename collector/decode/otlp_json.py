@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_depth
+from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth
 from collector.errors import Rejected
 
 
@@ -263,6 +263,7 @@ def _hex(value: str | None) -> str:
 
 def _attributes(pairs: list[_KeyValue] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    check_count(len(pairs or ()))
     for pair in pairs or ():
         if (value := pair.value) is not None:
             text = value.stringValue

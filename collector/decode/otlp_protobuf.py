@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_depth
+from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth
 from collector.decode.wire import mend_utf8
 from collector.errors import Rejected
 
@@ -101,6 +101,7 @@ def _id(value: bytes) -> str:
 
 
 def _attributes(pairs: Any) -> dict[str, Any]:
+    check_count(len(pairs))
     return {pair.key: value_of(pair.value) for pair in pairs}
 
 

@@ -51,8 +51,9 @@ def decode(body: bytes) -> Request:
             wrong.append(f"{place} {error}")
     if wrong and not found:
         raise Rejected(wrong[0])
-    warning = f"{len(wrong)} of {len(wrong) + len(found)} were not taken; the first: {wrong[0]}" if wrong else ""
-    return Request("events", _scopes(found), len(found), warning)
+    records = len(wrong) + len(found)
+    warning = f"{len(wrong)} of {records} were not taken; the first: {wrong[0]}" if wrong else ""
+    return Request("events", _scopes(found), records, warning, rejected=len(wrong))
 
 
 def _items(body: bytes) -> Iterator[tuple[str, Any]]:

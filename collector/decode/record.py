@@ -12,12 +12,19 @@ from typing import Any
 from collector.errors import Rejected
 
 MAX_DEPTH = 64  # of nested attribute values; real agents stay below 10
+MAX_ATTRIBUTES = 65_536  # of one record; conversations flattened into a span come to some thousand
 
 
 def check_depth(depth: int) -> None:
     """Raises Rejected for a value nested beyond MAX_DEPTH."""
     if depth > MAX_DEPTH:
         raise Rejected("an attribute value is nested too deeply")
+
+
+def check_count(attributes: int) -> None:
+    """Raises Rejected for more attributes than MAX_ATTRIBUTES."""
+    if attributes > MAX_ATTRIBUTES:
+        raise Rejected(f"more than {MAX_ATTRIBUTES} attributes")
 
 
 class SpanEvent:
@@ -130,7 +137,8 @@ class Request:
     """One decoded export request.
 
     `records` counts log records, spans or data points; `warning` says what had to be mended, for `partialSuccess`;
-    `metrics` tells who sent a metrics request, whose points are never events.
+    `metrics` tells who sent a metrics request, whose points are never events; `rejected` of the records were unreadable
+    and are in no scope.
     """
 
     signal: str
@@ -138,3 +146,4 @@ class Request:
     records: int
     warning: str = ""
     metrics: list[Metrics] | None = None
+    rejected: int = 0

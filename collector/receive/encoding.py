@@ -14,9 +14,10 @@ ZSTD_STEP = 1 << 10  # one KiB of repeated blocks can unfold to about 32 MiB bef
 
 def decompress(body: bytes, encoding: str, limit: int) -> bytes:
     """The decoded body. Raises Rejected: 415 for an unknown encoding, 413 beyond `limit`, 400 for damaged data."""
-    name = encoding.strip().lower() or "identity"
-    if name == "identity":
+    names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
+    if not names:
         return body
+    name = ", ".join(names)  # more than one: nobody sends that, and each would be a bomb of its own
     if name in ("gzip", "x-gzip"):
         return _inflate(body, 16 + zlib.MAX_WBITS, limit)
     if name == "deflate":  # RFC 9110 says zlib; some senders leave its header out

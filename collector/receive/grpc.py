@@ -18,7 +18,7 @@ from collector import telemetry
 from collector.decode.otlp import PROTOBUF
 from collector.errors import GRPC_CODE, Rejected, Unavailable
 from collector.receive.access import check_token
-from collector.receive.http import RESPONSES
+from collector.receive.http import otlp_answer
 from collector.receive.intake import Intake
 from collector.settings import Settings
 
@@ -35,8 +35,10 @@ def grpc_server(intake: Intake, settings: Settings) -> grpc.aio.Server:
     server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", settings.max_body),
+            # Clients may ping as often as they like, with and without calls; ours finds out who has vanished.
             ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ("grpc.http2.max_ping_strikes", 0),
+            ("grpc.keepalive_time_ms", 60_000),
             ("grpc.so_reuseport", 0),  # a second collector on the port must fail, not share it
         ]
     )
@@ -61,10 +63,7 @@ def _export(
             await _abort(context, error)
             raise
         telemetry.REQUESTS.labels(f"grpc {signal}", 200).inc()
-        answer = RESPONSES[signal]()
-        if batch.warning:
-            answer.partial_success.error_message = batch.warning
-        return bytes(answer.SerializeToString())
+        return otlp_answer(batch, signal)
 
     return export
 
@@ -73,10 +72,8 @@ async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | 
     """Ends the call with the code of the error; RetryInfo says when to come back (OTLP: "OTLP/gRPC Throttling")."""
     status = Status(code=GRPC_CODE.get(error.status, 13), message=str(error))
     if isinstance(error, Unavailable):
-        detail = AnyMessage()
-        detail.Pack(
-            RetryInfo(retry_delay=Duration(seconds=int(error.retry_after), nanos=int(error.retry_after % 1 * 1e9)))
-        )
+        detail, delay = AnyMessage(), error.spread()
+        detail.Pack(RetryInfo(retry_delay=Duration(seconds=int(delay), nanos=int(delay % 1 * 1e9))))
         status.details.append(detail)
     context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
     await context.abort(CODES[status.code], status.message)

@@ -5,13 +5,18 @@ Every answer, errors too, has the encoding of the request (OTLP specification, "
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
+import structlog
 from google.rpc.status_pb2 import Status
 from litestar import Request, Response, post
-from litestar.types import ControllerRouterHandler
+from litestar.exceptions import HTTPException
+from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -19,7 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector import telemetry
 from collector.decode import plain
 from collector.decode.otlp import JSON, PROTOBUF
-from collector.errors import GRPC_CODE, Rejected, Unavailable
+from collector.errors import GRPC_CODE, Rejected, Unavailable, where
 from collector.receive.access import check_host, check_token
 from collector.receive.encoding import decompress
 from collector.receive.intake import Intake
@@ -32,8 +37,16 @@ RESPONSES = {
     "metrics": ExportMetricsServiceResponse,
 }
 
+# The field of `partialSuccess` that counts what was not taken; in JSON it is written in lowerCamelCase.
+REJECTED = {"logs": "rejected_log_records", "traces": "rejected_spans", "metrics": "rejected_data_points"}
+
+PATHS = "post to /v1/logs, /v1/traces, /v1/metrics or /v1/events"
+INLINE_BYTES = 64 << 10  # a compressed body up to this size is not worth a thread
+
 # What a body on `/` holds is told by its only top key (older Gemini CLIs post everything there).
-TOP_KEYS = {b"resourceLogs": "logs", b"resourceSpans": "traces", b"resourceMetrics": "metrics"}
+TOP_KEYS = {"resourceLogs": "logs", "resourceSpans": "traces", "resourceMetrics": "metrics"}
+
+log = structlog.get_logger()
 
 
 @post(["/v1/logs", "/v1/traces", "/v1/metrics"], include_in_schema=False, status_code=200)
@@ -60,13 +73,39 @@ async def events(request: Request[Any, Any, Any]) -> Response[bytes]:
     return await _answer(request, "events")
 
 
+def door_errors(others: ExceptionHandlersMap) -> ExceptionHandlersMap:
+    """The same handlers, but whatever goes wrong under /v1/ is answered as OTLP says."""
+
+    def at_the_door(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        def handler(request: Request[Any, Any, Any], error: Exception) -> Any:
+            path = "/" + request.url.path.lstrip("/")
+            return _misdirected(request, error) if path.startswith("/v1/") else otherwise(request, error)
+
+        return handler
+
+    return {kind: at_the_door(handler) for kind, handler in others.items()}
+
+
+def _misdirected(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    media, status = _media(request), error.status_code if isinstance(error, HTTPException) else 503
+    if status == 404:
+        return _refusal(Rejected(f"nothing is taken here; {PATHS}", 404), media, "unknown")
+    if status == 405:
+        return _refusal(Rejected(f"only POST is taken here; {PATHS}", 405), media, "unknown")
+    if status < 500:
+        return _refusal(Rejected("the request cannot be read", status), media, "unknown")
+    telemetry.FAILED.labels("door").inc()
+    log.error("a request could not be taken", kind=type(error).__name__, where=where(error))
+    return _refusal(Unavailable("the collector failed on this request; its log says where", 30), media, "unknown")
+
+
 def ingest_routes() -> list[ControllerRouterHandler]:
     """The handlers of this door."""
     return [otlp, anything, events]
 
 
 async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[bytes]:
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media = _media(request)
     try:
         check_token(request.headers.get("authorization", ""), _settings(request).ingest_tokens)
         check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
@@ -79,6 +118,10 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
         return _refusal(error, media, signal)
     telemetry.REQUESTS.labels(signal, 200).inc()
     return _success(batch, media, signal)
+
+
+def _media(request: Request[Any, Any, Any]) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _settings(request: Request[Any, Any, Any]) -> Settings:
@@ -98,15 +141,24 @@ async def _body(request: Request[Any, Any, Any]) -> bytes:
         if size > limit:
             raise Rejected(f"the body is larger than {limit} bytes", 413)
         parts.append(part)
-    return decompress(b"".join(parts), request.headers.get("content-encoding", ""), limit)
+    body, encoding = b"".join(parts), request.headers.get("content-encoding", "")
+    if encoding and size > INLINE_BYTES:
+        return await asyncio.to_thread(decompress, body, encoding, limit)
+    return decompress(body, encoding, limit)
 
 
 def _signal_of(body: bytes, media: str) -> str:
     if media == JSON:
         for key, signal in TOP_KEYS.items():
-            if b'"' + key + b'"' in body[:200]:
+            if f'"{key}"'.encode() in body[:200]:
                 return signal
-    raise Rejected("nothing is taken here; post to /v1/logs, /v1/traces, /v1/metrics or /v1/events", 404)
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            keys = msgspec.json.decode(body.strip() or b"{}", type=dict[str, msgspec.Raw])
+            if not keys:  # a request of nothing, whatever its signal
+                return "logs"
+            if found := next((signal for key, signal in TOP_KEYS.items() if key in keys), ""):
+                return found
+    raise Rejected(f"nothing is taken here; {PATHS}", 404)
 
 
 async def _take(intake: Intake, body: bytes, media: str, signal: str) -> Batch:
@@ -117,14 +169,30 @@ async def _take(intake: Intake, body: bytes, media: str, signal: str) -> Batch:
 
 def _success(batch: Batch, media: str, signal: str) -> Response[bytes]:
     if media == PROTOBUF and signal != "events":
-        message = RESPONSES[signal]()
-        if batch.warning:
-            message.partial_success.error_message = batch.warning
-        return Response(message.SerializeToString(), media_type=PROTOBUF)
-    answer: dict[str, Any] = {"partialSuccess": {"errorMessage": batch.warning}} if batch.warning else {}
+        return Response(otlp_answer(batch, signal), media_type=PROTOBUF)
+    answer: dict[str, Any] = {}
+    if batch.warning:
+        answer["partialSuccess"] = said = {"errorMessage": batch.warning}
+        if batch.rejected:
+            said[_camel(REJECTED.get(signal, "rejected_events"))] = str(batch.rejected)  # 64-bit numbers are texts
     if signal == "events":
         answer["accepted"] = batch.records - batch.dropped.total()
     return Response(msgspec.json.encode(answer), media_type=JSON)
+
+
+def otlp_answer(batch: Batch, signal: str) -> bytes:
+    """The protobuf answer to a request that was taken."""
+    message: Any = RESPONSES[signal]()
+    if batch.warning:
+        message.partial_success.error_message = batch.warning
+    if batch.rejected:
+        setattr(message.partial_success, REJECTED[signal], batch.rejected)
+    return bytes(message.SerializeToString())
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.title, rest))
 
 
 def _refusal(error: Rejected | Unavailable, media: str, signal: str) -> Response[bytes]:
@@ -132,9 +200,11 @@ def _refusal(error: Rejected | Unavailable, media: str, signal: str) -> Response
     status = Status(code=GRPC_CODE.get(error.status, 13), message=str(error))
     headers = {}
     if isinstance(error, Unavailable):
-        headers["Retry-After"] = str(math.ceil(error.retry_after))
+        headers["Retry-After"] = str(math.ceil(error.spread()))
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if error.status == 405:
+        headers["Allow"] = "POST"
     if media == PROTOBUF:
         body, kind = status.SerializeToString(), PROTOBUF
     else:

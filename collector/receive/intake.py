@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from collector import telemetry
-from collector.errors import Rejected, Unavailable
+from collector.errors import Rejected, Unavailable, where
 from collector.pipeline import Pipeline
 from collector.store.correlate import Batch
 from collector.store.writer import Writer
@@ -40,7 +39,7 @@ class Intake:
         """
         if self._in_flight + size > self._queue_bytes and self._in_flight:
             telemetry.FAILED.labels("queue full").inc()
-            raise Unavailable("too much is waiting to be stored", retry_after=1 + 4 * random.random(), status=429)
+            raise Unavailable("too much is waiting to be stored", retry_after=2, status=429)
         self._in_flight += size
         telemetry.QUEUE_BYTES.set(self._in_flight)
         try:
@@ -60,20 +59,9 @@ class Intake:
             raise
         except Exception as error:  # a defect of ours: the exporter must keep the batch, so not a 500
             telemetry.FAILED.labels("pipeline").inc()
-            log.error("a request could not be read", kind=type(error).__name__, where=_where(error))
+            log.error("a request could not be read", kind=type(error).__name__, where=where(error))
             raise Unavailable("the collector failed on this request; its log says where", retry_after=30) from None
 
     def close(self) -> None:
         """Lets what is being read finish."""
         self._reader.shutdown(wait=True)
-
-
-def _where(error: BaseException) -> str:
-    """The code places of a traceback, without any text of the data that was being read."""
-    places = []
-    step = error.__traceback__
-    while step is not None:
-        code = step.tb_frame.f_code
-        places.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{step.tb_lineno} {code.co_name}")
-        step = step.tb_next
-    return " < ".join(reversed(places[-6:]))

@@ -55,6 +55,7 @@ class Batch:
     dropped: Counter[str]
     records: int = 0
     warning: str = ""
+    rejected: int = 0  # of `records`, those that nobody can read; dropped as "malformed"
     redacted: Counter[str] = field(default_factory=Counter)  # secrets cut, by rule
     senders: dict[Sender, str] = field(default_factory=dict)  # of metrics, with the names of these
     told: set[int] = field(default_factory=set)  # digests of tool results that need no second report once stored
