@@ -32,6 +32,7 @@ from collector.query.measures import measure
 from collector.receive.grpc import grpc_server
 from collector.receive.http import door_errors, ingest_routes
 from collector.receive.intake import Intake
+from collector.receive.workers import Readers, chosen
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.settings import LOOPBACK, Address, Settings
@@ -47,11 +48,6 @@ log = structlog.get_logger()
 
 def run(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT. Raises StoreError, TableError or OSError where it cannot start."""
-    uvloop.run(_serve(settings))
-    return 0
-
-
-async def _serve(settings: Settings) -> None:
     for place in (settings.http, settings.grpc):
         _check_free(place)
     rules = load_rules(*_own(settings, "redactions.toml"))
@@ -65,9 +61,18 @@ async def _serve(settings: Settings) -> None:
         sanitiser,
         key,
     )
+    readers = Readers(pipeline, chosen(settings.workers))  # forks: before the loop, its threads and the store
+    try:
+        uvloop.run(_serve(settings, pipeline, readers, scrub))
+    finally:
+        readers.close()
+    return 0
+
+
+async def _serve(settings: Settings, pipeline: Pipeline, readers: Readers, scrub: Scrub) -> None:
     store = await asyncio.to_thread(Store.open, settings.store)
     writer = Writer(store, settings.retention)
-    intake = Intake(pipeline, writer, settings.queue)
+    intake = Intake(readers, writer, settings.queue)
     failure_only = [source.id for source in pipeline.sources.sources if not source.reports_ok]
     engine = Engine(
         store,

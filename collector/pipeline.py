@@ -95,9 +95,9 @@ class Pipeline:
             batch.sessions[trace] = min(known, batch.sessions.get(trace, known))
         return batch
 
-    def stored(self, batch: Batch) -> None:
+    def stored(self, told: Iterable[int]) -> None:
         """Remembers which tool results of earlier turns need no second look. To be called after the commit."""
-        for digest in batch.told:
+        for digest in told:
             self.seen.put(digest, True)
 
     def _senders(self, metrics: Iterable[Metrics], batch: Batch) -> dict[Sender, str]:

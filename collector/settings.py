@@ -67,6 +67,13 @@ def one_of(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
+def count(text: str) -> int:
+    """A number of things, 0 or more."""
+    if not text.isdecimal():
+        raise ValueError("write a number, 0 or more")
+    return int(text)
+
+
 def _setting(default: Any, parse: Callable[[str], Any], about: str) -> Any:
     return field(default=default, metadata={"parse": parse, "about": about})
 
@@ -94,6 +101,7 @@ class Settings:
     )
     max_body: int = _setting(64 << 20, size, "largest request body, compressed or not")
     queue: int = _setting(128 << 20, size, "bytes between receipt and commit before senders are asked to wait")
+    workers: int | None = _setting(None, count, "processes that read requests; by default, cores less one")
     dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "where `misstep up` puts the dashboard")
     collector_url: str = _setting("http://127.0.0.1:4318", str, "the collector that the dashboard and commands ask")
     query_token: str = _setting("", str, "the token that the dashboard and commands send")

@@ -20,6 +20,7 @@ from collector.errors import GRPC_CODE, Rejected, Unavailable
 from collector.receive.access import check_token
 from collector.receive.http import otlp_answer
 from collector.receive.intake import Intake
+from collector.receive.workers import Body
 from collector.settings import Settings
 
 SERVICES = {
@@ -55,9 +56,7 @@ def _export(
         try:
             metadata = dict(context.invocation_metadata() or ())
             check_token(str(metadata.get("authorization", "")), settings.ingest_tokens)
-            batch = await intake.take(
-                lambda pipeline, now: pipeline.process(body, PROTOBUF, signal, now), len(body), signal
-            )
+            batch = await intake.take(Body(body, PROTOBUF, signal))
         except (Rejected, Unavailable) as error:
             telemetry.REQUESTS.labels(f"grpc {signal}", error.status).inc()
             await _abort(context, error)

@@ -22,12 +22,11 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from collector import telemetry
-from collector.decode import plain
 from collector.decode.otlp import JSON, PROTOBUF
 from collector.errors import GRPC_CODE, Rejected, Unavailable, where
 from collector.receive.access import check_host, check_token
 from collector.receive.encoding import decompress
-from collector.receive.intake import Intake
+from collector.receive.workers import Body
 from collector.settings import Settings
 from collector.store.correlate import Batch
 
@@ -113,7 +112,7 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
             raise Rejected(f"Content-Type {media[:80]!r} is not taken; send {JSON} or {PROTOBUF}", 415)
         body = await _body(request)
         signal = signal or _signal_of(body, media)
-        batch = await _take(request.app.state.intake, body, media, signal)
+        batch = await request.app.state.intake.take(Body(body, media, signal))
     except (Rejected, Unavailable) as error:
         return _refusal(error, media, signal)
     telemetry.REQUESTS.labels(signal, 200).inc()
@@ -159,12 +158,6 @@ def _signal_of(body: bytes, media: str) -> str:
             if found := next((signal for key, signal in TOP_KEYS.items() if key in keys), ""):
                 return found
     raise Rejected(f"nothing is taken here; {PATHS}", 404)
-
-
-async def _take(intake: Intake, body: bytes, media: str, signal: str) -> Batch:
-    if signal == "events":
-        return await intake.take(lambda pipeline, now: plain.batch(pipeline, body, now), len(body), signal)
-    return await intake.take(lambda pipeline, now: pipeline.process(body, media, signal, now), len(body), signal)
 
 
 def _success(batch: Batch, media: str, signal: str) -> Response[bytes]:

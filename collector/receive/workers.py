@@ -1,0 +1,182 @@
+"""Who reads request bodies: the pipeline in this process, or in processes of their own where there are cores for them.
+
+Bytes go in, sanitised batches come out. A worker is a fork, made before any thread or file of the store is there, so
+that it shares the compiled tables' memory. It ends when the collector does, however that ends: its pipe is closed then.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from threading import Lock
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from collector import telemetry
+from collector.decode import plain
+from collector.errors import Rejected, Unavailable, where
+from collector.pipeline import Pipeline
+from collector.store.correlate import Batch
+
+MOST_CHOSEN = 4  # the one writer takes what about three of them read
+
+log = structlog.get_logger()
+
+
+class Body(NamedTuple):
+    """A request body, decompressed. `signal` is logs, traces, metrics, or events for plain JSON."""
+
+    content: bytes
+    media: str
+    signal: str
+
+
+class Reader(Protocol):
+    """Reads one body at a time."""
+
+    def read(self, body: Body, received_ns: int) -> Batch: ...
+    def stored(self, told: Iterable[int]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Here:
+    """Reads in this process."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._one = Lock()  # a sanitiser serves one thread at a time
+
+    def read(self, body: Body, received_ns: int) -> Batch:
+        """The body as a batch. Raises Rejected for what can never be read, Unavailable where we fail on it."""
+        try:
+            with self._one:
+                if body.signal == "events":
+                    return plain.batch(self._pipeline, body.content, received_ns)
+                return self._pipeline.process(body.content, body.media, body.signal, received_ns)
+        except (Rejected, Unavailable):
+            raise
+        except Exception as error:  # a defect of ours: the exporter must keep the batch, so not a 500
+            log.error("a request could not be read", kind=type(error).__name__, where=where(error))
+            raise Unavailable("the collector failed on this request; its log says where", retry_after=30) from None
+
+    def stored(self, told: Iterable[int]) -> None:
+        """Remembers which tool results need no second look."""
+        self._pipeline.stored(told)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Worker:
+    """Reads in a process of its own. Not for use by two threads at once, but for `stored`."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipe, theirs = multiprocessing.Pipe()
+        self._told: queue.SimpleQueue[int] = queue.SimpleQueue()
+        context = multiprocessing.get_context("fork")
+        self._process = context.Process(target=_work, args=(theirs, self._pipe, pipeline), daemon=True, name="reader")
+        self._process.start()
+        theirs.close()
+
+    def read(self, body: Body, received_ns: int) -> Batch:
+        """As `Here.read`. Raises Unavailable where the process is gone."""
+        told = [self._told.get_nowait() for _ in range(self._told.qsize())]
+        try:
+            self._pipe.send_bytes(pickle.dumps((told, body, received_ns), protocol=5))
+            found: Batch | Exception = pickle.loads(self._pipe.recv_bytes())
+        except (EOFError, OSError):
+            raise Gone("a process that reads requests has ended", retry_after=1) from None
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def stored(self, told: Iterable[int]) -> None:
+        """As `Here.stored`; the process hears of it with its next request."""
+        for digest in told:
+            self._told.put(digest)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._pipe.close()
+        self._process.join(5)
+
+
+class Gone(Unavailable):
+    """A worker's process has ended: killed, or out of memory."""
+
+
+def _work(pipe: Connection, other_end: Connection, pipeline: Pipeline) -> None:
+    other_end.close()  # or the pipe would stay open when the collector is gone
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group from a terminal; the collector decides
+        signal.signal(number, signal.SIG_IGN)
+    here = Here(pipeline)
+    while True:
+        try:
+            told, body, received_ns = pickle.loads(pipe.recv_bytes())
+        except EOFError:
+            os._exit(0)
+        here.stored(told)
+        found: Batch | Exception
+        try:
+            found = here.read(body, received_ns)
+        except (Rejected, Unavailable) as error:
+            found = error
+        try:
+            pipe.send_bytes(pickle.dumps(found, protocol=5))
+        except OSError:
+            os._exit(0)
+
+
+class Readers:
+    """All readers of a collector; `read` blocks until one is free. Made before any thread is started."""
+
+    def __init__(self, pipeline: Pipeline, workers: int) -> None:
+        self._here = Here(pipeline)
+        if workers:
+            gc.collect()
+            gc.freeze()  # tables stay where they are, in pages that the forks share
+        self._all: list[Reader] = [Worker(pipeline) for _ in range(workers)] or [self._here]
+        self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
+        for reader in self._all:
+            self._free.put(reader)
+        self.pool = ThreadPoolExecutor(max_workers=len(self._all), thread_name_prefix="reader")
+
+    def read(self, body: Body, received_ns: int) -> Batch:
+        """The body as a batch, by whoever is free. Raises Rejected or Unavailable."""
+        reader = self._free.get()
+        try:
+            return reader.read(body, received_ns)
+        except Gone:
+            log.error("a process that reads requests has ended; its work goes on in the main one")
+            self._all.remove(reader)
+            self._all.append(reader := self._here)  # no new fork: threads are running by now
+            raise
+        except Unavailable:
+            telemetry.FAILED.labels("pipeline").inc()
+            raise
+        finally:
+            self._free.put(reader)
+
+    def stored(self, told: Iterable[int]) -> None:
+        """Tells all readers which tool results need no second look. To be called after the commit."""
+        for reader in self._all:
+            reader.stored(told)
+
+    def close(self) -> None:
+        """Lets what is being read finish, then ends the processes."""
+        self.pool.shutdown(wait=True)
+        for reader in self._all:
+            reader.close()
+
+
+def chosen(workers: int | None) -> int:
+    """How many processes read: as the setting says, else one core is left for the writer and the doors."""
+    return min(len(os.sched_getaffinity(0)) - 1, MOST_CHOSEN) if workers is None else workers

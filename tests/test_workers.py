@@ -1,0 +1,101 @@
+"""Reading in processes of their own: the same events as in one process, and no request lost when one of them dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from collector.receive.workers import MOST_CHOSEN, chosen
+from tests.conftest import RunningCollector, wait_until
+from tests.test_ingest import span, traces
+
+
+def children(collector: RunningCollector) -> list[int]:
+    """The processes that the collector has made."""
+    assert collector.process
+    pid = collector.process.pid
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended, whoever still has to bury it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def send(collector: RunningCollector, first: int, last: int) -> list[int]:
+    """Posts a request for each number, several at once; the statuses."""
+
+    def post(number: int) -> int:
+        return collector.post("/v1/traces", traces(span(number, error="ValueError"))).status_code
+
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(post, range(first, last)))
+
+
+def calls(collector: RunningCollector) -> set[str]:
+    return {event["call_id"] for event in collector.events()}
+
+
+def test_two_workers_read_what_one_process_would(start_collector: Callable[..., RunningCollector]) -> None:
+    one, two = start_collector(WORKERS="0"), start_collector(WORKERS="2")
+    assert (len(children(one)), len(children(two))) == (0, 2)
+    for collector in (one, two):
+        assert send(collector, 0, 20) == [200] * 20
+        assert collector.post("/v1/traces", b"{").status_code == 400
+        assert collector.post("/v1/events", '{"event": "tool", "tool_name": 5}').status_code == 200
+    kept = ("call_id", "error_class", "classified_by", "tool", "session", "outcome", "template")
+    shown = [sorted(tuple(event[name] for name in kept) for event in each.events()) for each in (one, two)]
+    assert shown[0] == shown[1]
+    assert len(shown[0]) >= 20
+
+
+def test_a_worker_that_dies_costs_no_event(start_collector: Callable[..., RunningCollector]) -> None:
+    collector = start_collector(WORKERS="1")
+    assert send(collector, 0, 3) == [200] * 3
+    [worker] = children(collector)
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: gone(worker), 10)
+    answer = collector.post("/v1/traces", traces(span(3, error="ValueError")))
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 1
+    assert send(collector, 3, 6) == [200] * 3
+    assert calls(collector) == {f"call_S_{number}" for number in range(6)}
+    assert "has ended" in collector.logged()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_their_collector(
+    start_collector: Callable[..., RunningCollector], number: signal.Signals
+) -> None:
+    collector = start_collector(WORKERS="3")
+    workers = children(collector)
+    assert len(workers) == 3
+    collector.stop(number)
+    wait_until(lambda: all(map(gone, workers)), 10, lambda: f"{workers} go on without a collector")
+    with pytest.raises(httpx.ConnectError):
+        collector.post("/v1/traces", traces(span(1)))
+
+
+def test_workers_end_where_the_store_cannot_be_opened(
+    start_collector: Callable[..., RunningCollector], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.duckdb"
+    broken.write_bytes(b"no database " * 1000)
+    with pytest.raises(AssertionError, match="is not a DuckDB file"):
+        start_collector(STORE=f"duckdb:///{broken}", WORKERS="2")
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 64])
+def test_one_core_is_left_for_the_writer(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    assert chosen(None) == min(cores - 1, MOST_CHOSEN)
+    assert [chosen(0), chosen(7)] == [0, 7]
