@@ -21,6 +21,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,8 +117,8 @@ def wait_ready(port: int, process: subprocess.Popen[bytes]) -> None:
 
 def send(port: int, encoding: str, requests: int, connections: int, events: int, rate: float) -> Sent:
     """Sends from a process of its own, so that its work is not taken for the collector's."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_send, (port, encoding, requests, connections, events, rate))
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        return pool.submit(_send, port, encoding, requests, connections, events, rate).result()
 
 
 def _send(port: int, encoding: str, requests: int, connections: int, events: int, rate: float) -> Sent:

@@ -6,7 +6,6 @@ that it shares the compiled tables' memory. It ends when the collector does, how
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import pickle
@@ -140,9 +139,6 @@ class Readers:
 
     def __init__(self, pipeline: Pipeline, workers: int) -> None:
         self._here = Here(pipeline)
-        if workers:
-            gc.collect()
-            gc.freeze()  # tables stay where they are, in pages that the forks share
         self._all: list[Reader] = [Worker(pipeline) for _ in range(workers)] or [self._here]
         self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
         for reader in self._all:
