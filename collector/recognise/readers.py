@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -50,8 +51,12 @@ def present(value: Any) -> bool:
 
 def glob(patterns: Iterable[str]) -> re.Pattern[str] | None:
     """One pattern for several globs; None for none."""
-    found = [fnmatch.translate(pattern) for pattern in patterns]
-    return re.compile("|".join(found)) if found else None
+    return _glob(tuple(patterns))
+
+
+@cache  # most rows inherit theirs
+def _glob(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
+    return re.compile("|".join(map(fnmatch.translate, patterns))) if patterns else None
 
 
 def parsed(value: Any) -> Any:
@@ -126,6 +131,7 @@ def variant_path(value: Any) -> str | None:
     return f"{outer}::{inner}" if outer.endswith("Error") else f"{outer}Error::{inner}"
 
 
+@cache
 def reader(key: str) -> Reader:
     """Compiles a key to a function of a record and its surroundings."""
     if key[0] == "=":
