@@ -42,6 +42,8 @@ $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/
 	  $$uv venv --quiet --allow-existing --python "$$python" .venv && \
 	  $$uv pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.lock && \
 	  $$uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@# Bytecode of what runs, also where starts are told not to write it: each would compile half a second longer.
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import collector.app, streamlit.web.bootstrap, altair, polars'
 	@touch $@
 
 # The system's Chromium if there; else Debian's package, which brings its libraries; else Playwright's own.
