@@ -226,7 +226,7 @@ def test_a_coarse_finding_gives_way_to_a_text_that_says_more(
 
 @pytest.mark.parametrize(
     "generic",
-    ["Error", "Exception", "_OTHER", "tool_error", "unknown", "ShellError", "fastmcp.exceptions.ToolError", "OSError"],
+    ["Error", "Exception", "_OTHER", "tool_error", "unknown", "fastmcp.exceptions.ToolError", "OSError"],
 )
 def test_a_generic_name_leaves_it_to_the_text(generic: str) -> None:
     assert classify(generic, "Unknown tool: 'x'") == ("InvalidToolError", "message")

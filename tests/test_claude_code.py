@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collector.store.batch import Report
-from tests.doors import logs, only, spans, stored, taken
+from tests.doors import NOW, logs, only, spans, stored, taken
 
 SESSION = {"session.id": "s1", "prompt.id": "p1"}
 
@@ -314,7 +314,98 @@ def test_one_failed_request_counts_once() -> None:
     assert [(row["operation"], row["error_class"], row["attempt"]) for row in rows] == [
         ("model", "OverloadedError", 11)
     ]
-    nameless = span(
-        "llm_request", "5", "1", 2, **{"session.id": "s1", "success": "false", "error": "Connection error."}
+
+
+@pytest.mark.parametrize("order", [(0,), (1,), (2,), (0, 1), (1, 0), (0, 1, 2), (2, 1, 0)])
+def test_a_failed_request_without_an_id_counts_once_whoever_tells_of_it(order: tuple[int, ...]) -> None:
+    facts = {"session.id": "s1", "model": "m", "error": "Connection error.", "attempt": 2}
+    traced = span("llm_request", "5", "1", 2, **facts, success=False, error_class="connection_error")
+    hook = {"hook_event_name": "StopFailure", "session_id": "s1", "error": "Connection error."}
+    reports = (
+        lambda: taken(logs(log("api_error", 1, **facts), service="claude-code")),
+        lambda: taken(spans(traced, service="claude-code"), "traces"),
+        lambda: taken(json.dumps(hook | {"time": NOW / 10**9}).encode(), "events"),
     )
-    assert taken(spans(nameless, service="claude-code"), "traces").reports == []
+    rows = stored(*([reports[number]()] for number in order))
+    assert [(row["operation"], row["error_class"], row["session"]) for row in rows] == [
+        ("model", "ConnectionError", "s1")
+    ]
+
+
+def test_requests_without_an_id_that_differ_stay_apart() -> None:
+    tokens = {"session.id": "s1", "model": "m", "input_tokens": 10}
+    said = [log("api_request", number, **tokens, output_tokens=number) for number in (1, 2)]
+    traced = [
+        span("llm_request", f"{number}", "f", 0, **tokens, success=True, output_tokens=number, attempt=1)
+        for number in (2, 3)
+    ]
+    rows = stored([taken(logs(*said, service="claude-code"))], [taken(spans(*traced, service="claude-code"), "traces")])
+    assert sorted(row["output_tokens"] for row in rows) == [1, 2, 3]
+
+
+TOLD = "<tool_use_error>String to replace not found in file.\nString: x</tool_use_error>"
+NEVER_RAN = {
+    "the raw body of a request": lambda: taken(
+        logs(
+            log(
+                "api_request_body",
+                body=json.dumps(
+                    {
+                        "messages": [
+                            {"role": "assistant", "content": [
+                                {"type": "tool_use", "id": "t1", "name": "Edit", "input": {"file_path": "/a"}},
+                            ]},
+                            {"role": "user", "content": [
+                                {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": TOLD},
+                            ]},
+                        ]
+                    }
+                ),
+            ),
+            service="claude-code",
+        )
+    ),
+    "the new context of a span": lambda: taken(
+        spans(
+            span(
+                "llm_request", "5", "1", 0, success=True, request_id="r1",
+                **{"session.id": "s1", "new_context": f"[TOOL RESULT: t0]\nfine\n\n---\n\n[TOOL RESULT: t1]\n{TOLD}"},
+            ),
+            service="claude-code",
+        ),
+        "traces",
+    ),
+    "the hook after a batch": lambda: taken(
+        json.dumps(
+            {
+                "hook_event_name": "PostToolBatch",
+                "session_id": "s1",
+                "tool_calls": [
+                    {"tool_name": "Read", "tool_input": {}, "tool_use_id": "t0", "tool_response": "fine"},
+                    {"tool_name": "Edit", "tool_input": {}, "tool_use_id": "t1", "tool_response": TOLD},
+                ],
+            }
+        ).encode(),
+        "events",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", NEVER_RAN)
+def test_a_call_that_never_ran_is_told_by(place: str) -> None:
+    calls = [row for row in stored([NEVER_RAN[place]()]) if row["operation"] == "tool"]
+    assert [(row["call_id"], row["outcome"], row["error_class"], row["session"]) for row in calls] == [
+        ("t1", "error", "ContentNotFoundError", "s1")
+    ]
+
+
+@pytest.mark.parametrize(("took", "name"), [(1509, "CommandTimeoutError"), (900, "CommandFailedError")])
+def test_a_command_that_took_its_whole_timeout_timed_out(took: int, name: str) -> None:
+    report = one(
+        log(
+            "tool_result", tool_name="Bash", tool_use_id="t1", success="false", duration_ms=str(took),
+            error_type="ShellError", error="Shell command failed",
+            tool_input=json.dumps({"command": "sleep 20", "timeout": 1500}),
+        )
+    )  # fmt: skip
+    assert report["error_class"] == name

@@ -132,7 +132,8 @@ RESULTS: list[tuple[Any, str, bool]] = [
     ),
     ([{"type": "missing", "loc": ["command"], "msg": "Field required", "input": {}}], "error", False),
     ({"error": "[Operation Cancelled] User cancelled tool execution."}, "cancelled", False),
-    ({"error": "exec command rejected by user"}, "denied", False),
+    ({"error": "exec command rejected by user"}, "denied", True),
+    ({"denied": True, "reason": "not on my machine"}, "denied", True),
     ({"output": "bash: x: command not found\nExit Code: 127"}, "error", False),
     ({"output": "1\nExit Code: 0"}, "ok", False),
 ]

@@ -20,7 +20,7 @@ LONGEST_KEY = 40
 
 # Most particular first: a URL that is not there for reading up, quoted and bare paths, file names, what is "not found".
 EXTENSION = r"\.[A-Za-z]\w{0,9}"
-MISSING = r"(?:not found|does not exist|no such \w{1,20}|unknown (?!tool|function)\w{1,20}|cannot find)"
+MISSING = r"(?:not found|does not exist|(?:no such|unknown) (?!tool|function)\w{1,20}|cannot find)"
 TARGETS = (
     re.compile(r"(?<!visit )(?<!see )(?<!docs: )\b([a-z][a-z0-9+.-]{1,20}://[^\s'\"`<>)\]}]{1,400})", re.IGNORECASE),
     re.compile(r"['\"`]((?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^'\"`\n]{1,300})['\"`]"),
@@ -28,7 +28,7 @@ TARGETS = (
     re.compile(r"(?<![\w/.~<-])((?:[A-Za-z]:\\|~/|/(?!/)|\.{1,2}/)[\w.@%+=~\\/-]{2,300})"),
     re.compile(rf"(?<![\w/.-])((?:[\w.@-]{{1,80}}/){{1,20}}[\w.@-]{{1,120}}{EXTENSION})\b"),
     re.compile(rf"(?<![\w/.-])([\w-]{{1,80}}{EXTENSION})(?=[:\s,)]|\.?$)"),
-    re.compile(rf"{MISSING}:?\s+['\"`]?([\w./:@#-]{{2,200}})", re.IGNORECASE),
+    re.compile(rf"{MISSING}:?\s+['\"`]?(?!in\b|at\b|for\b)([\w./:@#-]{{2,200}})", re.IGNORECASE),
 )
 TRAILING = ".,;:!?)]}'\"`"
 

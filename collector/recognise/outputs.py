@@ -31,6 +31,7 @@ FAILED_KEYS = ("is_error", "isError", "isFailure", "is_failure")
 GOOD_KEYS = ("ok", "success", "succeeded", "Success")
 EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status", "exit")
 TIMEOUT_KEYS = ("timed_out", "timedOut", "is_timeout")
+DENIED_KEYS = ("denied",)
 STOPPED_KEYS = ("interrupted", "cancelled", "canceled", "aborted")
 INNER_KEYS = ("output", "content", "result", "text")
 TEXT_KEYS = (
@@ -94,6 +95,8 @@ def _any(value: dict[str, Any], keys: Sequence[str]) -> bool:
 
 
 def _map(value: dict[str, Any], rules: Rules) -> Output:
+    if _any(value, DENIED_KEYS):
+        return Output("denied", text_of(value))
     if _any(value, STOPPED_KEYS):
         return Output("cancelled", text_of(value))
     if _any(value, TIMEOUT_KEYS):

@@ -20,7 +20,8 @@ DENIED_TEXT = re.compile(
 )
 CANCELLED_TEXT = re.compile(
     r"(aborted|interrupted|cancell?ed) by (the )?user|\[operation cancelled\]|^user cancelled\b"
-    r"|^(the |this )?operation was (aborted|cancell?ed)\b|^request was aborted|^aborted$|^cancell?ed$",
+    r"|^(the |this )?operation was (aborted|cancell?ed)\b(?! due to timeout)"
+    r"|^request was aborted|^aborted$|^cancell?ed$",
     re.IGNORECASE,
 )
 GENERIC_TEXT = re.compile(

@@ -24,7 +24,7 @@ from typing import Any
 from collector.decode.record import Record, Scope
 from collector.recognise.fields import Report, Signs, place, read
 from collector.recognise.identify import Sites, canonical, identify
-from collector.recognise.readers import Around, as_text, parsed, unwrapped
+from collector.recognise.readers import Around, as_float, as_text, parsed, unwrapped
 from collector.recognise.reasons import retry_after_in, status_in
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, Raised, Said, Settled, settle
 from collector.recognise.sources import RANKS, Plan, Row, Sources
@@ -242,6 +242,13 @@ def _raised(attributes: Mapping[str, Any]) -> Raised:
     return Raised(name, message, stack)
 
 
+def _overran(report: Report) -> bool:
+    """Whether a failed command took as long as its own `timeout` allowed: numbers from 1000 on are ms, others s."""
+    params = report.get("params")
+    limit = as_float(params.get("timeout")) if isinstance(params, dict) else None
+    return bool(limit and report.get("duration_ms", 0) >= (limit if limit >= 1000 else 1000 * limit))
+
+
 def _why(report: Report, settled: Settled) -> None:
     """What a failure says of itself; HTTP status and wanted delay of a model request often stand only in the text."""
     if settled.reported:
@@ -252,6 +259,8 @@ def _why(report: Report, settled: Settled) -> None:
         report.setdefault("stack", settled.stack)
     if settled.shape:
         report["_shape"] = settled.shape
+    elif report.get("tool_kind") == "command" and _overran(report):
+        report["_shape"] = ("timeout",)
     if settled.exit_code:
         report.setdefault("tool_kind", "command")
     if report["operation"] != "model":

@@ -24,8 +24,9 @@ from collector.recognise.sources import Row, Rules
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
 MARKS = re.compile(
     r"tool_call_response|tool[-_]result|functionResponse|toolResult|tool_call_id|function_call_output|toolUseId"
-    r"|tool-return|retry-prompt"
+    r"|tool-return|retry-prompt|\[TOOL RESULT: "
 )
+RESULT_BLOCK = re.compile(r"(?:\n\n---\n\n)?^\[TOOL RESULT: ([^\]\n]{1,200})\]\n", re.MULTILINE)  # Claude Code's traces
 MESSAGE_EVENTS = {"gen_ai.tool.message": "tool", "gen_ai.assistant.message": "assistant", "gen_ai.user.message": "user"}
 CALL_TYPES = frozenset(
     ("tool_call", "tool-call", "tool_use", "function_call", "toolCall", "functionCall", "dynamic-tool")
@@ -49,12 +50,13 @@ SESSION = ("session", "session_source")
 SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
 ID_KEYS = ("toolCallId", "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callId", "id")
 NAME_KEYS = ("toolName", "tool_name", "name", "tool")
-ARGUMENT_KEYS = ("input", "arguments", "args", "parameters")
-RESULT_KEYS = ("response", "result", "output", "content", "value")
+ARGUMENT_KEYS = ("input", "arguments", "args", "parameters", "tool_input")
+RESULT_KEYS = ("response", "result", "output", "content", "value", "tool_response")
 
 # Calls that never reached a tool, and so made no span.
 NEVER_RAN = re.compile(
-    r"unknown tool|no such tool|is not a valid tool|unavailable tool|unsupported (tool )?call|could not be executed"
+    r"\A<tool_use_error>|unknown tool|no such tool|is not a valid tool|unavailable tool|unsupported (tool )?call"
+    r"|could not be executed"
     r"|tool [\"'`]?[\w./:-]{0,200}[\"'`]? ?(was |is |does )?not (found|exist|available|registered|a valid tool)"
     r"|invalid json|json parsing failed|(arguments?|parameters?) (were|was|are|is) malformed"
     r"|failed to parse .{0,40}(arguments|input|json)|arguments .{0,40}not valid json",
@@ -134,7 +136,7 @@ def _told(result: _Result, call: _Call | None, rules: Rules, fresh: bool) -> Tol
     tool = result.tool or (call.tool if call else "")
     output = read_output(result.value, rules)
     outcome, strength, text = _judge(result, output)
-    refused = outcome == "error" and NEVER_RAN.search(text[:4000]) is not None
+    refused = outcome == "denied" or (outcome == "error" and NEVER_RAN.search(text[:4000]) is not None)
     return Told(
         call_id=bare_id(result.call_id, tool),
         tool=tool,
@@ -183,7 +185,11 @@ def _walk(value: Any, depth: int = 0) -> Iterator[_Call | _Result]:
     """Calls and results in messages, parts and wrappers, in order."""
     if depth > 8:
         return
-    if isinstance(value, list):
+    if isinstance(value, str) and depth == 0:
+        _, *parts = RESULT_BLOCK.split(value)
+        blocks = zip(parts[::2], parts[1::2], strict=True)
+        yield from (_Result(call_id, "", text.strip(), "") for call_id, text in blocks)
+    elif isinstance(value, list):
         for one in value:
             yield from _walk(parsed(one) if depth < 2 else one, depth + 1)
     elif isinstance(value, dict):
@@ -205,6 +211,10 @@ def _message(value: dict[str, Any], depth: int) -> Iterator[_Call | _Result]:
         return
     if kind in CALL_TYPES:
         yield _call(value)
+        return
+    if "tool_use_id" in value and "tool_response" in value:  # Claude Code's PostToolBatch hook
+        yield _call(value)
+        yield _result(value)
         return
     for name in ("parts", "content", "contents", "messages", "message", "tool_calls", "inputs", "input"):
         if isinstance(part := value.get(name), (list, dict)) and part:
@@ -353,7 +363,7 @@ def _told_report(record: Record, model: Report, one: Told, position: int, *, len
     report: Report = {column: model[column] for column in SHARED if column in model}
     report.update(
         operation="tool",
-        source_signal="log" if record.signal == "log" else "span",
+        source_signal=record.signal,
         call_id=one.call_id,
         outcome=one.outcome,
         time_ns=(record.start_ns or record.time_ns or record.observed_ns) + position,
