@@ -1,5 +1,5 @@
-# Everything here starts from a bare Python with pip: setup fetches uv where there is none, the locked environment and, for the
-# browser tests, a Chromium. `make` alone lists the targets.
+# Everything here starts from a bare Python with pip: setup fetches uv where there is none and the locked environment; the tests
+# fetch a Node where there is none, the JavaScript SDK and a Chromium. `make` alone lists the targets.
 
 BIN := .venv/bin
 LOCKED := .venv/.locked
@@ -16,10 +16,10 @@ setup: $(LOCKED) ## the locked environment in .venv, with .venv/bin/misstep
 run: $(LOCKED) ## collector and dashboard; prints where they are and the line to paste into an agent
 	@exec $(BIN)/misstep up
 
-test: $(LOCKED) .venv/.chromium ## every test, the browser's too
+test: $(LOCKED) .venv/.node .venv/.chromium ## every test, the browser's too
 	$(BIN)/pytest -n 2 --dist loadscope
 
-check: $(LOCKED) ## style, types and the tests that need no browser
+check: $(LOCKED) .venv/.node ## style, types and the tests that need no browser
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadscope -m "not browser"
@@ -31,10 +31,10 @@ demo: $(LOCKED) ## lifelike traffic into the collector that `make run` started
 	$(BIN)/misstep demo
 
 lock: $(LOCKED) ## new versions into the lock files, with hashes
-	uv=$$(./.ci/uv) && for lock in '--output-file requirements.lock' \
-	    '--group dev --constraints requirements.lock --output-file requirements-dev.lock' \
-	    '--group bootstrap --output-file requirements-bootstrap.lock'; do \
-	  $$uv pip compile pyproject.toml --universal --generate-hashes --no-header --quiet --upgrade $$lock || exit 1; \
+	uv=$$(./.ci/uv) && for lock in 'pyproject.toml --output-file requirements.lock' \
+	    'pyproject.toml --group dev --constraints requirements.lock --output-file requirements-dev.lock' \
+	    '--group bootstrap --output-file requirements-bootstrap.lock' '--group node --output-file requirements-node.lock'; do \
+	  $$uv pip compile --universal --generate-hashes --no-header --quiet --upgrade $$lock || exit 1; \
 	done
 
 $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/uv
@@ -44,6 +44,13 @@ $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/
 	  $$uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@# Bytecode of what runs, also where starts are told not to write it: each would compile half a second longer.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import collector.app, streamlit.web.bootstrap, altair, polars'
+	@touch $@
+
+# The system's Node if there, else PyPI's; with it the JavaScript SDK, without running any package's own scripts.
+.venv/.node: $(LOCKED) requirements-node.lock tests/js/package.json tests/js/package-lock.json
+	@command -v node > /dev/null && command -v npm > /dev/null || \
+	  { uv=$$(./.ci/uv) && $$uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-node.lock; }
+	@cd tests/js && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --ignore-scripts --silent
 	@touch $@
 
 # The system's Chromium if there; else Debian's package, which brings its libraries; else Playwright's own.

@@ -71,6 +71,7 @@ def test_every_dependency_has_a_reason_and_no_other() -> None:
         ("requirements.lock", RUNS),
         ("requirements-dev.lock", RUNS + PROJECT["dependency-groups"]["dev"]),
         ("requirements-bootstrap.lock", PROJECT["dependency-groups"]["bootstrap"]),
+        ("requirements-node.lock", PROJECT["dependency-groups"]["node"]),
     ],
 )
 def test_lock_file_has_every_dependency_with_hashes_and_no_address(lock: str, wanted: list[str]) -> None:
@@ -78,6 +79,12 @@ def test_lock_file_has_every_dependency_with_hashes_and_no_address(lock: str, wa
     locked = re.findall(r"^([a-z0-9._-]+)==\S+(?: ;[^\\\n]+)? \\\n    --hash=sha256:", text, re.MULTILINE)
     assert {package(each) for each in wanted} <= set(locked)
     assert "://" not in text
+
+
+def test_lock_file_of_the_javascript_tests_has_hashes_and_no_address() -> None:
+    _, *packages = json.loads((ROOT / "tests/js/package-lock.json").read_text())["packages"].values()
+    assert packages
+    assert all("integrity" in each and "resolved" not in each for each in packages)
 
 
 def test_every_command_is_in_the_readme_and_no_other() -> None:
