@@ -11,11 +11,11 @@ const { OTLPTraceExporter } = await import(`@opentelemetry/exporter-trace-otlp-$
 const { OTLPMetricExporter } = await import(`@opentelemetry/exporter-metrics-otlp-${protocol}`);
 
 for (const compression of ["none", "gzip"]) {
-  const resource = resourceFromAttributes({ "service.name": `js-${compression}` });
+  const resource = resourceFromAttributes({ "service.name": `js-${protocol}-${compression}` });
   const to = (signal) => ({ compression, url: protocol === "grpc" ? endpoint : `${endpoint}/v1/${signal}` });
   const logs = new LoggerProvider({ resource, processors: [new BatchLogRecordProcessor({ exporter: new OTLPLogExporter(to("logs")) })] });
   const spans = new BasicTracerProvider({ resource, spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter(to("traces")))] });
-  const meters = resourceFromAttributes({ "service.name": `js-${compression}-metrics` });
+  const meters = resourceFromAttributes({ "service.name": `js-${protocol}-${compression}-metrics` });
   const metrics = new MeterProvider({ resource: meters, readers: [new PeriodicExportingMetricReader({ exporter: new OTLPMetricExporter(to("metrics")) })] });
 
   logs.getLogger("com.anthropic.claude_code.events").emit({
