@@ -17,7 +17,8 @@ def identify(rules: Collection[str], report: Report, sites: Sites, *, own: bool)
     keys: list[Key] = []
     trace, parent = report.get("trace_id"), report.get("parent_span_id")
     if rules and trace:
-        name = bare_tool(report.get("tool", ""))
+        # what the call is of: a tool, or a model
+        name = bare_tool(report.get("tool", "")) if report["operation"] == "tool" else report["operation"]
         if "parent" in rules and parent:
             keys.append(("span", trace, parent))
         if "span+tool" in rules and own and name:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 MAX_JSON = 4 << 20  # longer texts are not parsed; the largest conversation in the recordings has 0.4 MB
-ABSENT_TEXTS = frozenset(("", "null", "undefined"))
+ABSENT_TEXTS = frozenset(("", "null", "undefined", "<not specified>"))  # the last is Google ADK's
 TRUE_WORDS = frozenset(("true", "1", "yes", "y", "on"))
 VARIANT_TEXT = re.compile(r"([A-Z]\w*)(?:::|\()([A-Z]\w*)")
 FALSE_WORDS = frozenset(("false", "0", "no", "n", "off"))

@@ -15,7 +15,8 @@ DENIED_TEXT = re.compile(
     r"|denied by (policy|the user|user|permission)|blocked by \w* ?hook"
     r"|permission (to use|for) .{1,80}(denied|rejected|has been denied)"
     r"|specified a rule which prevents you from using this specific tool|requires approval.{0,80}(denied|rejected)"
-    r"|tool execution (was )?denied|not approved by (the )?user|denied execution",
+    r"|tool execution (was )?denied|not approved by (the )?user|denied execution"
+    r"|tool call (is|was|has been) (rejected|denied|declined)",
     re.IGNORECASE,
 )
 CANCELLED_TEXT = re.compile(

@@ -28,6 +28,7 @@ MARKS = re.compile(
 )
 RESULT_BLOCK = re.compile(r"(?:\n\n---\n\n)?^\[TOOL RESULT: ([^\]\n]{1,200})\]\n", re.MULTILINE)  # Claude Code's traces
 MESSAGE_EVENTS = {"gen_ai.tool.message": "tool", "gen_ai.assistant.message": "assistant", "gen_ai.user.message": "user"}
+MODEL_ROLES = frozenset(("assistant", "model", "ai"))
 CALL_TYPES = frozenset(
     ("tool_call", "tool-call", "tool_use", "function_call", "toolCall", "functionCall", "dynamic-tool")
 )
@@ -110,6 +111,13 @@ class _Result:
     mark: str
 
 
+class _Answer:
+    """The model spoke: what it was told before is no news."""
+
+
+ANSWER = _Answer()
+
+
 def told_in(messages: Any, rules: Rules) -> list[Told]:
     """The tool results in the messages (a list, or its JSON text), in order. Empty for anything that has none."""
     if isinstance(messages, str) and not MARKS.search(messages):
@@ -122,7 +130,8 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
             results.append((found, exchange))
             continue
         exchange = len(results)
-        calls[bare_id(found.call_id, found.tool)] = found
+        if isinstance(found, _Call):
+            calls[bare_id(found.call_id, found.tool)] = found
     found_calls = ((result, calls.get(bare_id(result.call_id, result.tool)), at) for result, at in results)
     return [_told(result, call, rules, at == exchange) for result, call, at in found_calls if result.call_id]
 
@@ -167,7 +176,7 @@ def _judge(result: _Result, output: Output) -> tuple[str, int, str]:
     head = text[:400]
     telling = any(pattern.search(head) for pattern in (NEVER_RAN, REFUSED_TEXT, FAILED_START))
     if telling or _is_validation(result.value):
-        return "error", TOLD_MAYBE, text
+        return refusal_in(head) or "error", TOLD_MAYBE, text
     return "ok", TOLD_OK, text
 
 
@@ -181,8 +190,8 @@ def _is_validation(value: Any) -> bool:
     )
 
 
-def _walk(value: Any, depth: int = 0) -> Iterator[_Call | _Result]:
-    """Calls and results in messages, parts and wrappers, in order."""
+def _walk(value: Any, depth: int = 0) -> Iterator[_Call | _Result | _Answer]:
+    """Calls, results and answers in messages, parts and wrappers, in order."""
     if depth > 8:
         return
     if isinstance(value, str) and depth == 0:
@@ -196,9 +205,11 @@ def _walk(value: Any, depth: int = 0) -> Iterator[_Call | _Result]:
         yield from _message(value, depth)
 
 
-def _message(value: dict[str, Any], depth: int) -> Iterator[_Call | _Result]:
+def _message(value: dict[str, Any], depth: int) -> Iterator[_Call | _Result | _Answer]:
     if isinstance(lc := value.get("kwargs"), dict) and "lc" in value:  # LangChain's serialised message
         value = lc
+    if value.get("role", value.get("type")) in MODEL_ROLES:
+        yield ANSWER
     for name in ("functionCall", "toolUse"):
         if isinstance(part := value.get(name), dict):
             yield _call(part)
@@ -302,12 +313,15 @@ def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report
     for messages in _messages(row.told, record):
         for position, one in enumerate(told_in(messages, row.rules)):
             lends = row.told_policy == "amend" or (row.told_policy == "refused" and not one.refused)
+            # Without a session the next trace repeats the whole conversation: old news makes no event there.
+            lends = lends or not (one.fresh or "session" in model)
             if lends and (one.outcome == "ok" or one.strength <= OK_DEFAULT):
                 continue
             report = _told_report(record, model, one, position, lends=lends)
             if "site" in row.keys and (key := sites.key(report)):
                 report["_keys"] = [key]
-            digest = hash((model.get("service"), scope, one.call_id, one.digest, one.fresh))
+            whole = bool(one.tool), one.params is not None
+            digest = hash((model.get("service"), scope, one.call_id, one.digest, one.fresh, whole))
             before = told.get(digest)
             if before is None or report["time_ns"] < before["time_ns"]:
                 told[digest] = report
