@@ -134,9 +134,9 @@ def _output(case: _Case, output: Output) -> None:
 
 def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
     raised = next((one for one in reversed(said.raised) if one.name or one.message), Raised())
-    names = (said.reported, raised.name)
+    names = {name for one in (said.reported, raised.name) if one for name in (one, one.rpartition(".")[2])}
     texts = [one for one in (said.message, raised.message, said.status_message, case.output_text) if one]
-    text = _telling([one for one in texts if one not in names] or texts)
+    text = _telling([one for one in texts if one.rstrip(": ") not in names] or texts)
     reported = said.reported or raised.name or None
     if reported and raised.stack and rules.wrappers and rules.wrappers.fullmatch(reported):
         reported = cause_in(raised.stack, rules.wrappers) or reported

@@ -110,6 +110,11 @@ class _Result:
     value: Any
     mark: str
 
+    @property
+    def tells(self) -> bool:
+        """Whether it says how a call ended: where contents are not exported, only its id is there."""
+        return bool(self.call_id and (self.mark or self.value is not None))
+
 
 class _Answer:
     """The model spoke: what it was told before is no news."""
@@ -133,7 +138,7 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
         if isinstance(found, _Call):
             calls[bare_id(found.call_id, found.tool)] = found
     found_calls = ((result, calls.get(bare_id(result.call_id, result.tool)), at) for result, at in results)
-    return [_told(result, call, rules, at == exchange) for result, call, at in found_calls if result.call_id]
+    return [_told(result, call, rules, at == exchange) for result, call, at in found_calls if result.tells]
 
 
 def calls_in(messages: Any) -> list[tuple[str, str, Any]]:
@@ -174,9 +179,10 @@ def _judge(result: _Result, output: Output) -> tuple[str, int, str]:
     if marked == "ok" or output.exit_code == 0:
         return "ok", TOLD_OK, text
     head = text[:400]
+    refusal = refusal_in(head)
     telling = any(pattern.search(head) for pattern in (NEVER_RAN, REFUSED_TEXT, FAILED_START))
-    if telling or _is_validation(result.value):
-        return refusal_in(head) or "error", TOLD_MAYBE, text
+    if telling or refusal == "denied" or _is_validation(result.value):
+        return refusal or "error", TOLD_MAYBE, text
     return "ok", TOLD_OK, text
 
 
@@ -208,7 +214,9 @@ def _walk(value: Any, depth: int = 0) -> Iterator[_Call | _Result | _Answer]:
 def _message(value: dict[str, Any], depth: int) -> Iterator[_Call | _Result | _Answer]:
     if isinstance(lc := value.get("kwargs"), dict) and "lc" in value:  # LangChain's serialised message
         value = lc
-    if value.get("role", value.get("type")) in MODEL_ROLES:
+    if value.get("event.name") == "gen_ai.choice":  # what this very request was answered
+        return
+    if as_text(value.get("role", value.get("type"))) in MODEL_ROLES:
         yield ANSWER
     for name in ("functionCall", "toolUse"):
         if isinstance(part := value.get(name), dict):
@@ -217,7 +225,8 @@ def _message(value: dict[str, Any], depth: int) -> Iterator[_Call | _Result | _A
         if isinstance(part := value.get(name), dict):
             yield _result(part)
     kind = as_text(value.get("type", value.get("part_kind")))
-    if kind in RESULT_TYPES or (value.get("role", kind) == "tool" and _first(value, ("tool_call_id", "toolCallId"))):
+    ids = ("tool_call_id", "toolCallId", "id") if "event.name" in value else ("tool_call_id", "toolCallId")
+    if kind in RESULT_TYPES or (value.get("role", kind) == "tool" and _first(value, ids)):
         yield _result(value)
         return
     if kind in CALL_TYPES:
