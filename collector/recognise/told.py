@@ -24,11 +24,12 @@ from collector.recognise.sources import Row, Rules
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
 MARKS = re.compile(
     r"tool_call_response|tool[-_]result|functionResponse|toolResult|tool_call_id|function_call_output|toolUseId"
-    r"|tool-return|retry-prompt|\[TOOL RESULT: "
+    r"|tool-return|retry-prompt|\[TOOL RESULT: |gen_ai\.tool\.message"
 )
 RESULT_BLOCK = re.compile(r"(?:\n\n---\n\n)?^\[TOOL RESULT: ([^\]\n]{1,200})\]\n", re.MULTILINE)  # Claude Code's traces
 MESSAGE_EVENTS = {"gen_ai.tool.message": "tool", "gen_ai.assistant.message": "assistant", "gen_ai.user.message": "user"}
 MODEL_ROLES = frozenset(("assistant", "model", "ai"))
+ANSWER_EVENTS = ("gen_ai.choice", "gen_ai.assistant.message")
 CALL_TYPES = frozenset(
     ("tool_call", "tool-call", "tool_use", "function_call", "toolCall", "functionCall", "dynamic-tool")
 )
@@ -130,7 +131,7 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
     calls: dict[str, _Call] = {}
     results: list[tuple[_Result, int]] = []
     exchange = 0
-    for found in _walk(parsed(messages)):
+    for found in _walk(_events(parsed(messages), answers=False)):
         if isinstance(found, _Result):
             results.append((found, exchange))
             continue
@@ -143,7 +144,19 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
 
 def calls_in(messages: Any) -> list[tuple[str, str, Any]]:
     """The tool calls that messages ask for: call id, tool, arguments."""
-    return [(one.call_id, one.tool, one.params) for one in _walk(parsed(messages)) if isinstance(one, _Call)]
+    asked = _walk(_events(parsed(messages), answers=True))
+    return [(one.call_id, one.tool, one.params) for one in asked if isinstance(one, _Call)]
+
+
+def _events(messages: Any, *, answers: bool) -> Any:
+    """Of messages written as events, those at the end that answer this very request, or all others."""
+    if not isinstance(messages, list) or not any(isinstance(one, dict) and "event.name" in one for one in messages):
+        return messages
+    named = [one for one in messages if isinstance(one, dict)]
+    end = len(named)
+    while end and named[end - 1].get("event.name") in ANSWER_EVENTS:
+        end -= 1
+    return named[end:] if answers else named[:end]
 
 
 def _told(result: _Result, call: _Call | None, rules: Rules, fresh: bool) -> Told:
@@ -214,8 +227,6 @@ def _walk(value: Any, depth: int = 0) -> Iterator[_Call | _Result | _Answer]:
 def _message(value: dict[str, Any], depth: int) -> Iterator[_Call | _Result | _Answer]:
     if isinstance(lc := value.get("kwargs"), dict) and "lc" in value:  # LangChain's serialised message
         value = lc
-    if value.get("event.name") == "gen_ai.choice":  # what this very request was answered
-        return
     if as_text(value.get("role", value.get("type"))) in MODEL_ROLES:
         yield ANSWER
     for name in ("functionCall", "toolUse"):
