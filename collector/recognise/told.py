@@ -194,7 +194,7 @@ def _judge(result: _Result, output: Output) -> tuple[str, int, str]:
     head = text[:400]
     refusal = refusal_in(head)
     telling = any(pattern.search(head) for pattern in (NEVER_RAN, REFUSED_TEXT, FAILED_START))
-    if telling or refusal == "denied" or _is_validation(result.value):
+    if telling or refusal or _is_validation(result.value):
         return refusal or "error", TOLD_MAYBE, text
     return "ok", TOLD_OK, text
 
