@@ -21,13 +21,13 @@ from collector.classify.target import extract_target, target_from_params
 from collector.decode import otlp
 from collector.decode.record import Metrics
 from collector.decode.salvage import salvage
-from collector.recognise.identify import canonical
+from collector.recognise.identify import canonical, key64
 from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
 from collector.sanitise.sanitise import Sanitiser
 from collector.store.batch import INTEGERS, TEXTS, Report
-from collector.store.correlate import Batch, Recent, key64
+from collector.store.correlate import Batch, Recent
 from collector.store.senders import SENDERS, Sender
 
 EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock

@@ -1,5 +1,5 @@
--- What the writer needs to store each request once and each call once. `requests`, `keys`, `reports` and `trace_session` are
--- kept for 24 hours, `redirects` as long as the events.
+-- What the writer needs to store each request once and each call once. `requests`, `keys`, `reports`, `waiting`, `twins`
+-- and `trace_session` are kept for 24 hours, `redirects` as long as the events.
 
 -- The identity of every request that was stored: the same bytes again add nothing.
 create table if not exists requests (
@@ -25,6 +25,16 @@ create table if not exists reports (
 -- Events that belong to a call which nobody has told of yet: an MCP client's span below a tool span that ends later.
 create table if not exists waiting (
   key         ubigint not null,
+  event_id    ubigint not null,
+  received_ns bigint not null
+);
+
+-- Reports without a common id that are one event because they agree within two seconds (collector/store/twins.py). `unit` is the
+-- event that their keys alone would make, under which its reports stand in `reports`; `event_id` the one that tells of them all.
+create table if not exists twins (
+  identity    ubigint not null,
+  time_ns     bigint not null,
+  unit        ubigint not null,
   event_id    ubigint not null,
   received_ns bigint not null
 );

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from collector.recognise.identify import key64
 from collector.store.batch import Report
-from collector.store.correlate import Batch, Correlator, Recent, key64, keys_of
+from collector.store.correlate import Batch, Correlator, Recent, keys_of
 from collector.store.fold import fold
 from collector.store.senders import SENDERS
 from collector.store.store import Store
@@ -232,7 +233,7 @@ def test_the_store_file_survives_and_says_its_version(tmp_path: Path) -> None:
     first.close()
     again = Store.open(url)
     assert [one["message"] for one in events(again)] == ["kept"]
-    assert again.rows("select value from meta where name = 'schema_version'") == [{"value": "2"}]
+    assert again.rows("select value from meta where name = 'schema_version'") == [{"value": "3"}]
     again.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 from collections.abc import Iterable
@@ -303,39 +302,6 @@ def shell_log(number: int) -> Scope:
     }
     record = Record("log", "", names, trace_id="0a", span_id="0c", time_ns=1_000_000 + number)
     return Scope({"service.name": "gemini-cli"}, "gemini-cli", "", [record])
-
-
-def shell_span(call: str) -> Scope:
-    names = {
-        "gen_ai.tool.name": "run_shell_command",
-        "gen_ai.tool.call_id": f"run_shell_command__{call}",
-        "gen_ai.conversation.id": "s",
-    }
-    record = Record(
-        "span", "tool_call", names, trace_id="0a", span_id=f"0{call}", parent_span_id="0c", status=1, time_ns=5
-    )
-    return Scope({"service.name": "gemini-cli"}, "gemini-cli", "", [record])
-
-
-def request_telling(*calls: str) -> Scope:
-    asked = [
-        {"functionCall": {"id": call, "name": "run_shell_command", "args": {"command": f"run {call}"}}}
-        for call in calls
-    ]
-    told = [
-        {"functionResponse": {"id": call, "name": "run_shell_command", "response": {"output": "x\nExit Code: 1"}}}
-        for call in calls
-    ]
-    history = json.dumps([{"role": "model", "parts": asked}, {"role": "user", "parts": told}])
-    names = {"event.name": "gemini_cli.api_request", "session.id": "s", "request_text": history}
-    return Scope({"service.name": "gemini-cli"}, "gemini-cli", "", [Record("log", "", names, time_ns=9)])
-
-
-def test_what_the_model_was_told_corrects_the_log_in_any_order() -> None:
-    records = [shell_log(1), shell_log(2), shell_span("1"), shell_span("2"), request_telling("1")]
-    for order in itertools.permutations(records):
-        found = outcomes(events_of([[one] for one in order], Sources(TABLES.sources)))
-        assert found in ({"1": "error", "2": "ok"}, {"1": "error", "run_shell_command 1": "ok"})
 
 
 def test_record_that_comes_again_in_another_batch_is_the_same_event() -> None:

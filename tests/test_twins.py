@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import pytest
 
-from collector.store.correlate import Batch
-from collector.store.twins import PENDING, REMEMBERED, WINDOW_NS, Twins
+from collector.query.queries import redirected
+from collector.store.batch import Report
+from collector.store.correlate import Batch, Correlator
+from collector.store.store import Store
+from collector.store.twins import REACH, WINDOW_NS, parts_of
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, missing, stored, taken, through
 
 
-def report(at_ms: int, service: str = "s", message: str = "m") -> dict[str, Any]:
-    return {"time_ns": NOW + at_ms * 10**6, "source": "x", "service": service, "message": message}
+def told(at_ms: int, role: str = "call", message: str = "m", service: str = "s") -> Report:
+    time_ns = NOW + at_ms * 10**6
+    return {"time_ns": time_ns, "source": "x", "service": service, "message": message, "_twin": [role, "message"]}
 
 
-def test_a_report_joins_the_nearest_that_lacks_its_role() -> None:
-    twins = Twins()
-    assert twins.key(report(0), ("call", "message"), 1) == 1
-    assert twins.key(report(1000), ("call", "message"), 2) == 2
-    assert twins.key(report(900), ("reason", "message"), 3) == 2
-    assert twins.key(report(910), ("reason", "message"), 4) == 1
-    assert twins.key(report(920), ("reason", "message"), 5) == 5
-    assert twins.key(report(900), ("reason", "message"), 3) == 2
-    assert twins.key(report(905, message="n"), ("call", "message"), 6) == 6
-    assert twins.key(report(905, service="t"), ("call", "message"), 7) == 7
+# What is told (milliseconds, role, message), and which of it is one event.
+DRAWN = [
+    ("two roles", [(0, "call", "m"), (1, "reason", "m")], [{0, 1}]),
+    ("the edge of the window", [(0, "call", "m"), (2000, "reason", "m")], [{0, 1}]),
+    ("beyond it", [(0, "call", "m"), (2001, "reason", "m")], [{0}, {1}]),
+    ("one role", [(0, "call", "m"), (0, "call", "m")], [{0}, {1}]),
+    ("another message", [(0, "call", "m"), (0, "reason", "n")], [{0}, {1}]),
+    ("three roles", [(0, "call", "m"), (5, "reason", "m"), (900, "result", "m")], [{0, 1, 2}]),
+    ("the nearest", [(0, "call", "m"), (1000, "call", "m"), (900, "reason", "m")], [{0}, {1, 2}]),
+    ("the rest too", [(0, "call", "m"), (1000, "call", "m"), (900, "reason", "m"), (910, "reason", "m")],
+     [{0, 2}, {1, 3}]),
+    ("a lost twin moves none", [(0, "reason", "m"), (1900, "call", "m"), (1901, "reason", "m"), (3800, "call", "m"),
+                                (3801, "reason", "m")], [{0}, {1, 2}, {3, 4}]),
+    ("calls at one time", [(0, "call", "m"), (0, "call", "m"), (1, "reason", "m"), (1, "reason", "m")],
+     [{0, 2}, {1, 3}]),
+]  # fmt: skip
 
 
-def test_memory_is_bounded() -> None:
-    twins = Twins()
-    for number in range(PENDING + 1):
-        twins.key(report(number), ("call", "message"), number)
-    assert twins.key(report(0), ("reason", "message"), -1) == 1
-    for number in range(REMEMBERED):
-        twins.key(report(0, message=str(number)), ("call", "message"), number)
-    assert twins.key(report(2), ("reason", "message"), -2) == -2
+@pytest.mark.parametrize(("lines", "expected"), [case[1:] for case in DRAWN], ids=[case[0] for case in DRAWN])
+def test_which_reports_are_one_event(lines: list[tuple[int, str, str]], expected: list[set[int]]) -> None:
+    units = {number: [told(*line)] for number, line in enumerate(lines)}
+    for order in itertools.permutations(units):
+        assert sorted(parts_of({number: units[number] for number in order}), key=min) == expected
+
+
+def test_services_stay_apart_and_a_crowd_is_bounded() -> None:
+    assert len(parts_of({1: [told(0)], 2: [told(0, "reason", service="t")]})) == 2
+    crowd = {number: [told(0)] for number in range(REACH + 1)}
+    assert len(parts_of({**crowd, -1: [told(-1, "reason")]})) == REACH + 1
     assert WINDOW_NS == 2 * 10**9
 
 
@@ -104,3 +118,19 @@ def test_two_failed_edits_with_one_reason_stay_two() -> None:
     records = [cline("task.tool_used", tool="write_to_file", success=False) for _ in range(2)]
     records.append(cline("task.diff_edit_failed", errorType="no match"))
     assert len(stored([taken(logs(*records, service="cline"))])) == 2
+
+
+def test_an_event_that_became_part_of_another_leads_to_it() -> None:
+    store = Store.open("duckdb://:memory:")
+    correlator = Correlator(store, fresh=True)
+    for batch in pair(0):
+        changes = correlator.plan([batch])
+        store.write(changes)
+        correlator.learn(changes)
+    [event_id] = [row["event_id"] for row in store.rows("select event_id from events")]
+    units = {row["unit"]: row["event_id"] for row in store.rows("select unit, event_id from twins")}
+    assert set(units.values()) == {event_id}
+    assert {redirected(store, unit) for unit in units} == {None, event_id}
+    store.prune(NOW + 2 * 86_400 * 10**9, 10**18)
+    assert store.rows("select * from twins") == []
+    store.close()

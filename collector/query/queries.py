@@ -86,7 +86,11 @@ def redirected(store: Reads, event_id: int) -> int | None:
     exists = store.rows("select 1 as found from duckdb_tables() where table_name = 'redirects'")
     if not exists:
         return None
-    rows = store.rows("select event_id from redirects where old_id = $old_id", {"old_id": event_id})
+    rows = store.rows(
+        "select event_id from redirects where old_id = $old_id"
+        " union all select event_id from twins where unit = $old_id and event_id != unit limit 1",
+        {"old_id": event_id},
+    )
     return int(rows[0]["event_id"]) if rows else None
 
 

@@ -7,13 +7,19 @@ from collections.abc import Collection
 from typing import Any
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 Report = dict[str, Any]
 Key = tuple[str, ...]
 
 
-def identify(rules: Collection[str], report: Report, sites: Sites, *, own: bool) -> None:
-    """Adds `_keys` and `_refs` to the report, as a row's `keys` ask; `own` says that the span id is the call's."""
+def key64(*parts: str) -> int:
+    """A 64-bit key, the same in every process."""
+    return xxh3_64_intdigest("\x1f".join(parts).encode("utf-8", "replace"))
+
+
+def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
+    """Adds `_keys`, `_refs` and `_site` to the report, as a row's `keys` ask; `own`: the span id is the call's."""
     keys: list[Key] = []
     trace, parent = report.get("trace_id"), report.get("parent_span_id")
     if rules and trace:
@@ -26,36 +32,27 @@ def identify(rules: Collection[str], report: Report, sites: Sites, *, own: bool)
         if "parent+tool" in rules and parent and name:
             keys.append(("call of", trace, parent, name))
         if "parent+tool+params" in rules and parent and name and "params" in report:
-            keys.append(("call at", trace, parent, name, params_mark(report["params"])))
-        if "site" in rules and "call_id" in report and parent and (key := sites.key(report, (trace, parent, name))):
-            keys.append(key)
+            keys.append(site_key(site(trace, parent, name), params_mark(report["params"])))
+        if "site" in rules and "call_id" in report and parent:
+            report["_site"] = [site(trace, parent, name), params_mark(report["params"]) if "params" in report else ""]
         if "parent?tool" in rules and parent and name:
             report["_refs"] = [("call of", trace, parent, name)]
     if keys:
         report["_keys"] = keys
 
 
-class Sites:
-    """Where calls with an id stand in their trace, and what arguments they had.
+def site(trace: str, parent: str, name: str) -> str:
+    """Where a call of this tool stands: 16 hex digits."""
+    return f"{key64(trace, parent, name):016x}"
 
-    Gemini CLI's log of a call has no id, its span has id and site, the next model request has id and arguments: the log
-    is found by site and arguments. Remembers the newest calls, in two generations; what a restart forgets stays apart.
+
+def site_key(place: str, mark: str) -> Key:
+    """The key of a call that has no id: its site, and the mark of its arguments.
+
+    Gemini CLI's log of a call has no id, its span has id and site, the next model request has id and arguments. What
+    has an id therefore tells its half as `_site`, and the correlator finds the log by both.
     """
-
-    def __init__(self, size: int = 20_000) -> None:
-        self._size = size
-        self._young: dict[Key, tuple[Key, str]] = {}
-        self._old: dict[Key, tuple[Key, str]] = {}
-
-    def key(self, report: Report, site: Key = ()) -> Key:
-        """The key of a log record of this call, () as long as site or arguments are not known."""
-        call = (report.get("service", ""), report.get("session", ""), report["call_id"])
-        known_site, known_mark = self._young.get(call) or self._old.get(call) or ((), "")
-        site, mark = site or known_site, params_mark(report["params"]) if "params" in report else known_mark
-        self._young[call] = site, mark
-        if len(self._young) > self._size:
-            self._old, self._young = self._young, {}
-        return ("call at", *site, mark) if site and mark else ()
+    return "call at", place, mark
 
 
 def bare_tool(tool: str) -> str:

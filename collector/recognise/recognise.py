@@ -10,6 +10,8 @@ Besides columns a report has keys that begin with "_" and never reach the store:
 `_refs`    identities of another report, normally of the parent span: the report shares that event if it is a call of
            the same tool, and two reports that only share a ref stay apart
 `_lends`   makes no event of its own, only adds to one that another report makes
+`_site`    of a call that has an id: where it stands and the mark of its arguments, "" where not known; a report of the
+           call without an id is found by both
 `_twin`    the role of a report without any common id, and the columns in which it must agree with its twin
 """
 
@@ -23,7 +25,7 @@ from typing import Any
 
 from collector.decode.record import Record, Scope
 from collector.recognise.fields import Report, Signs, place, read
-from collector.recognise.identify import Sites, canonical, identify
+from collector.recognise.identify import canonical, identify
 from collector.recognise.readers import Around, as_float, as_text, parsed, unwrapped
 from collector.recognise.reasons import retry_after_in, status_in
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, Raised, Said, Settled, settle
@@ -73,7 +75,6 @@ class _Reading:
         self._starts: dict[int, Report] = {}
         self._found = found
         self._told = told
-        self._sites = sources.sites
 
     def run(self) -> None:
         plan, around, dropped = self._plan, self._around, self._found.dropped
@@ -98,7 +99,7 @@ class _Reading:
         if "session" in report and record.trace_id and report["session_source"] == "record":
             found.links.add((record.trace_id, report["session"]))
         if row.told:
-            told_reports(row, record, report, self._told, self._sites)
+            told_reports(row, record, report, self._told)
         if row.asked:
             found.reports.extend(asked_reports(row, record, report))
         if row.operation == "link":
@@ -106,7 +107,7 @@ class _Reading:
             return
         if rest:
             report["attributes"] = rest
-        _finish(row, record, report, signs, self._sites)
+        _finish(row, record, report, signs)
         if "outcome" not in report and not row.lends:
             found.dropped["no_event"] += 1
             return
@@ -188,14 +189,14 @@ def _opened(record: Record) -> bool:
     return bool(body)
 
 
-def _finish(row: Row, record: Record, report: Report, signs: Signs, sites: Sites) -> None:
+def _finish(row: Row, record: Record, report: Report, signs: Signs) -> None:
     """Signal, time, outcome and identities."""
     own = record.signal == "span" and "span" in row.signals
     report["source_signal"] = "span" if own else "event" if record.signal == "event" else "log"
     place(report, record, own=own)
     _settle(row, record, report, signs)
     if row.keys:
-        identify(row.keys, report, sites, own=own and "span_id" in report)
+        identify(row.keys, report, own=own and "span_id" in report)
     if record.signal == "log" and "call_id" not in report and (record.time_ns or record.observed_ns):
         report.setdefault("_keys", []).append(("record", _mark(record)))
 

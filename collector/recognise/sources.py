@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collector.recognise.checks import EVIDENCE_LISTS, mistakes_in
-from collector.recognise.identify import Sites
 from collector.recognise.readers import Reader, glob, is_attribute, present, reader
 from collector.tables import TableError, load_toml
 
@@ -178,7 +177,6 @@ class Sources:
     """All tables, in order."""
 
     sources: tuple[Source, ...]
-    sites: Sites = field(default_factory=Sites)
     _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
 
     def plan(self, service: str, scope: str) -> Plan:

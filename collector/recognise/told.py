@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.decode.record import Record
-from collector.recognise.identify import Sites, bare_id, bare_tool, params_mark
+from collector.recognise.identify import bare_id, bare_tool, params_mark, site, site_key
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import as_params, as_text, parsed, present
 from collector.recognise.reasons import refusal_in
@@ -324,7 +324,7 @@ def _listed(value: Any) -> Any:
     return {key: _listed(one) for key, one in value.items()}
 
 
-def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report], sites: Sites) -> None:
+def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report]) -> None:
     """Adds reports of the tool results in a model request's messages to `told`, under their digests.
 
     `model` has the columns of the request's own record. The same result in several requests counts once.
@@ -338,8 +338,8 @@ def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report
             if lends and (one.outcome == "ok" or one.strength <= OK_DEFAULT):
                 continue
             report = _told_report(record, model, one, position, lends=lends)
-            if "site" in row.keys and (key := sites.key(report)):
-                report["_keys"] = [key]
+            if "site" in row.keys and "params" in report:
+                report["_site"] = ["", params_mark(report["params"])]
             whole = bool(one.tool), one.params is not None
             digest = hash((model.get("service"), scope, one.call_id, one.digest, one.fresh, whole))
             before = told.get(digest)
@@ -365,8 +365,8 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
             if record.trace_id:
                 report["trace_id"] = record.trace_id
                 if record.parent_span_id:
-                    mark = params_mark(report["params"])
-                    report["_keys"] = [("call at", record.trace_id, record.parent_span_id, bare_tool(tool), mark)]
+                    place = site(record.trace_id, record.parent_span_id, bare_tool(tool))
+                    report["_keys"] = [site_key(place, params_mark(report["params"]))]
             yield report
 
 

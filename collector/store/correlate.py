@@ -8,17 +8,17 @@ what arrives do not change what is stored. `Correlator.plan` decides, the store 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from xxhash import xxh3_64_intdigest
-
-from collector.recognise.identify import bare_tool
+from collector.recognise.identify import bare_tool, key64
 from collector.store.batch import Report
-from collector.store.fold import canonical, fold
+from collector.store.fold import canonical, fold, oldest
+from collector.store.groups import Entry, Group, Groups
 from collector.store.senders import Sender, Senders
-from collector.store.twins import Twins
+from collector.store.sites import SITE, site_keys
+from collector.store.twins import Span, pair
 
 V = TypeVar("V")
 
@@ -27,7 +27,7 @@ TRACES_REMEMBERED = 50_000
 REQUESTS_REMEMBERED = 50_000
 
 # What an event's row cannot say of its report: such a report is kept beside it.
-ONLY_OF_REPORTS = frozenset(("_keys", "_refs", "_lends", "_twin"))
+ONLY_OF_REPORTS = frozenset(("_keys", "_refs", "_lends", "_twin", SITE))
 
 GUESSED = frozenset(("trace", "trace_id", "instance"))
 
@@ -42,6 +42,7 @@ class Lookup(Protocol):
     def known_senders(self) -> dict[Sender, int]: ...
     def sessionless(self, traces: Sequence[str]) -> set[int]: ...
     def awaiting(self, keys: Sequence[int]) -> set[int]: ...
+    def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]: ...
 
 
 @dataclass(slots=True)
@@ -75,6 +76,7 @@ class Changes:
     sessions: dict[str, str] = field(default_factory=dict)
     redirects: dict[int, int] = field(default_factory=dict)
     waiting: list[tuple[int, int]] = field(default_factory=list)  # (key of a call not told of yet, event that is of it)
+    twins: list[Report] = field(default_factory=list)  # which events (units) are one with others for want of an id
     accounting: Counter[str] = field(default_factory=Counter)
     senders: dict[Sender, str] = field(default_factory=dict)
 
@@ -105,11 +107,6 @@ class Recent(Generic[V]):
         if len(self._young) > self._size:
             self.whole = self.whole and not self._old
             self._old, self._young = self._young, {}
-
-
-def key64(*parts: str) -> int:
-    """A 64-bit key, the same in every process."""
-    return xxh3_64_intdigest("\x1f".join(parts).encode("utf-8", "replace"))
 
 
 def keys_of(report: Report) -> list[int]:
@@ -143,7 +140,6 @@ class Correlator:
         self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
-        self._twins = Twins()
         self._senders = Senders({} if fresh else lookup.known_senders())
 
     def plan(self, batches: Sequence[Batch]) -> Changes:
@@ -155,7 +151,9 @@ class Correlator:
         entries = [entry for batch in new for entry in self._told(batch, changes)]
         entries += self._orphaned(changes)
         entries += self._awaited(entries)
+        self._place(entries)
         self._resolve(self._grouped(entries, changes), changes)
+        pair(changes, self._lookup)
         return changes
 
     def learn(self, changes: Changes) -> None:
@@ -217,14 +215,12 @@ class Correlator:
         elif report.get("service_instance"):
             report["session"], report["session_source"] = report["service_instance"], "instance"
 
-    def _told(self, batch: Batch, changes: Changes) -> Iterator[_Entry]:
+    def _told(self, batch: Batch, changes: Changes) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
             self._adopt_session(report, changes)
             # A report that nothing tells from another is known by its place in its request.
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
-            if twin := report.get("_twin"):
-                keys.append(self._twins.key(report, twin, keys[0]))
-            yield _Entry([report], keys, refs=report.get("_refs") or ())
+            yield Entry([report], keys, refs=report.get("_refs") or ())
 
     def _known(self, keys: set[int]) -> dict[int, int]:
         known = {key: self._now(event_id) for key, event_id in self._keys.known(keys)}
@@ -237,7 +233,7 @@ class Correlator:
             event_id = merged
         return event_id
 
-    def _orphaned(self, changes: Changes) -> Iterator[_Entry]:
+    def _orphaned(self, changes: Changes) -> Iterator[Entry]:
         """Stored events of a trace whose session is told only now: they come in again, with their session."""
         traces = [trace for trace in changes.sessions if self._orphans.get(trace) or not self._orphans.whole]
         if not traces:
@@ -248,7 +244,7 @@ class Correlator:
                     report["session"], report["session_source"] = changes.sessions[report["trace_id"]], "trace"
             yield _reloaded(event_id, reports)
 
-    def _awaited(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+    def _awaited(self, entries: Sequence[Entry]) -> Iterator[Entry]:
         """Stored events that refer to a call which is told only now."""
         told = {key for entry in entries for key in entry.keys}
         waiting = {self._now(one) for key in told for one in self._waiting.get(key) or ()}
@@ -259,7 +255,17 @@ class Correlator:
             for event_id, reports in self._lookup.reports_of(sorted(waiting)).items():
                 yield _reloaded(event_id, reports)
 
-    def _grouped(self, entries: Sequence[_Entry], changes: Changes) -> _Groups:
+    def _place(self, entries: Sequence[Entry]) -> None:
+        """Adds the keys that follow from a call's site, where other reports of the call, new or stored, know of it."""
+        if placed := [entry for entry in entries if SITE in entry.reports[0]]:
+            known = self._known({key for entry in placed for key in entry.keys})
+            told = [(entry.keys, entry.reports) for entry in placed]
+            stored = self._lookup.reports_of(sorted(set(known.values()))) if known else {}
+            told += [([key], stored.get(event_id, [])) for key, event_id in known.items()]
+            for entry, more in zip(placed, site_keys(told), strict=False):
+                entry.keys += more
+
+    def _grouped(self, entries: Sequence[Entry], changes: Changes) -> Groups:
         """Entries that share a key with each other or a stored event; what shares none becomes an event at once."""
         told: set[int] = set()
         shared: set[int] = set()
@@ -270,7 +276,7 @@ class Correlator:
         known = self._known(told | refs)
         shared.update(known)
         shared.update(refs & told)
-        groups = _Groups()
+        groups = Groups()
         for entry in entries:
             own = entry.keys[0]
             if entry.refs:
@@ -284,7 +290,7 @@ class Correlator:
                 changes.keys.update(dict.fromkeys((key for key in entry.keys if key not in known), 0))
         return groups
 
-    def _resolve(self, groups: _Groups, changes: Changes) -> None:
+    def _resolve(self, groups: Groups, changes: Changes) -> None:
         wanted = [event_id for group in groups for event_id in group.event_ids if event_id not in groups.loaded]
         stored = {**(self._lookup.reports_of(wanted) if wanted else {}), **groups.loaded}
         owner: dict[int, int] = {}
@@ -294,13 +300,13 @@ class Correlator:
         changes.keys.update({key: owner[key] for key in changes.keys if key in owner})
         changes.waiting = [(ref, owner.get(key, key)) for ref, key in changes.waiting]
 
-    def _write(self, group: _Group, stored: dict[int, list[Report]], changes: Changes, reloaded: frozenset[int]) -> int:
+    def _write(self, group: Group, stored: dict[int, list[Report]], changes: Changes, reloaded: frozenset[int]) -> int:
         before = [report for event_id in group.event_ids for report in stored.get(event_id, ())]
         told = {canonical(report): report for report in before}
         count = len(told)
         for report in group.reports:
             told.setdefault(canonical(report), report)
-        event_id = _oldest(group.event_ids, stored) if group.event_ids else group.keys[0]
+        event_id = oldest(group.event_ids, stored) if group.event_ids else group.keys[0]
         changed = len(told) > count or len(group.event_ids) > 1 or not reloaded.isdisjoint(group.event_ids)
         if group.event_ids and not changed:
             return event_id
@@ -310,10 +316,6 @@ class Correlator:
                 changes.redirects[old] = event_id
         reports = list(told.values())
         return _insert(fold(reports), event_id, changes, reports)
-
-
-def _oldest(event_ids: Iterable[int], stored: dict[int, list[Report]]) -> int:
-    return min(event_ids, key=lambda one: (min((r["received_ns"] for r in stored.get(one, ())), default=0), one))
 
 
 def _insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Report]) -> int:
@@ -328,79 +330,7 @@ def _insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Repo
     return event_id
 
 
-@dataclass(slots=True)
-class _Entry:
-    """A new report, or the reports of a stored event (`event_id`) of which more is known now.
-
-    `refs` are keys that belong to another call's report: these reports are of that call, if it is ever told of.
-    """
-
-    reports: list[Report]
-    keys: list[int]
-    event_id: int | None = None
-    refs: Sequence[int] = ()
-
-
-def _reloaded(event_id: int, reports: list[Report]) -> _Entry:
+def _reloaded(event_id: int, reports: list[Report]) -> Entry:
     """The entry of a stored event."""
     keys = [key for report in reports for key in keys_of(report)]
-    return _Entry(reports, keys, event_id, [ref for report in reports for ref in report.get("_refs") or ()])
-
-
-@dataclass(slots=True)
-class _Group:
-    """Reports of one call, with the events in the store that they belong to."""
-
-    reports: list[Report] = field(default_factory=list)
-    event_ids: set[int] = field(default_factory=set)
-    keys: list[int] = field(default_factory=list)
-
-
-class _Groups:
-    """Reports joined by shared keys, transitively."""
-
-    def __init__(self) -> None:
-        self._by_key: dict[int, _Group] = {}
-        self._by_event: dict[int, _Group] = {}
-        self._all: dict[int, _Group] = {}
-        self.loaded: dict[int, list[Report]] = {}
-
-    def __iter__(self) -> Iterator[_Group]:
-        return iter(list(self._all.values()))
-
-    def add(self, entry: _Entry, known: dict[int, int]) -> None:
-        """Joins the entry to all that it shares a key with."""
-        group = self._join(entry.keys, known, entry.event_id)
-        if entry.event_id is None:
-            group.reports += entry.reports
-        else:
-            self.loaded[entry.event_id] = entry.reports
-
-    def _join(self, keys: list[int], known: dict[int, int], stored: int | None) -> _Group:
-        found = {id(group): group for key in keys if (group := self._by_key.get(key)) is not None}
-        events = {known[key] for key in keys if key in known}
-        if stored is not None:
-            events.add(stored)
-        found.update({id(group): group for one in events if (group := self._by_event.get(one)) is not None})
-        into = next(iter(found.values()), None) or _Group()
-        self._all[id(into)] = into
-        for group in found.values():
-            if group is not into:
-                self._merge(group, into)
-        for key in keys:
-            self._by_key[key] = into
-        into.keys.extend(keys)
-        for one in events:
-            self._by_event[one] = into
-        into.event_ids |= events
-        return into
-
-    def _merge(self, group: _Group, into: _Group) -> None:
-        into.reports.extend(group.reports)
-        into.event_ids |= group.event_ids
-        into.keys.extend(group.keys)
-        for key in group.keys:
-            self._by_key[key] = into
-        for one in group.event_ids:
-            self._by_event[one] = into
-        del self._all[id(group)]
+    return Entry(reports, keys, event_id, [ref for report in reports for ref in report.get("_refs") or ()])

@@ -6,7 +6,7 @@ specific report of that outcome; ties go to the smaller report.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -61,6 +61,11 @@ def fold(reports: Sequence[Report]) -> Report:
 def canonical(report: Report) -> bytes:
     """The same bytes for the same report, whenever it came."""
     return msgspec.json.encode({**report, "received_ns": 0}, order="sorted")
+
+
+def oldest(event_ids: Iterable[int], reports: Mapping[int, Sequence[Report]]) -> int:
+    """The one of these events whose first report came first; ties go to the smaller id."""
+    return min(event_ids, key=lambda one: (min((r["received_ns"] for r in reports.get(one, ())), default=0), one))
 
 
 def _fold_session(row: Report, ranked: Sequence[Report]) -> None:

@@ -25,12 +25,26 @@ from collector.errors import Unavailable
 from collector.store.batch import ALERTS_DDL, COLUMNS, EVENTS_DDL, INGEST_DDL, TABLES, ArrowRows, Report
 from collector.store.correlate import Changes
 from collector.store.senders import Sender
+from collector.store.twins import Span
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 DAY_NS = 86_400_000_000_000
 
 # 256 MB of log before a checkpoint: at DuckDB's 16 MB a checkpoint holds up acknowledgements for up to a second.
 SETTINGS = {"memory_limit": "200MB", "checkpoint_threshold": "256MB", "preserve_insertion_order": "false"}
+
+# Whole events, of those with a report near in time the nearest: a row of equal errors must not make each commit slow.
+TWINS_NEAR = """
+  with asked as (
+    select unnest($identities::ubigint[]) as identity, unnest($low::bigint[]) as low, unnest($high::bigint[]) as high
+  ),
+  near as (
+    select t.event_id from twins t join asked using (identity) where t.time_ns between low and high
+    qualify row_number() over (partition by identity order by abs(2 * t.time_ns - low - high), t.unit) <= 256
+    union select event_id from twins where unit in (select unnest($units::ubigint[]))
+  )
+  select distinct unit, event_id from twins semi join near using (event_id)
+"""
 
 NOTE_SENDERS = """
   insert into seen
@@ -193,6 +207,14 @@ class Store:
         )
         return {row["event_id"] for row in found}
 
+    def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]:
+        """Units that may be twins of reports with these identities and times, or are one with `units`: the event of
+        each.
+        """
+        low, high = ([span[side] for span in spans.values()] for side in (0, 1))
+        asked = {"identities": list(spans), "low": low, "high": high, "units": list(units)}
+        return {row["unit"]: row["event_id"] for row in self.rows(TWINS_NEAR, asked)}
+
     def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]:
         """The reports that each of these events is the fold of."""
         ids = {"ids": list(event_ids)}
@@ -217,12 +239,14 @@ class Store:
                 gone = {"ids": changes.replaced}
                 cursor.execute("delete from events where event_id in (select unnest($ids::ubigint[]))", gone)
                 cursor.execute("delete from reports where event_id in (select unnest($ids::ubigint[]))", gone)
+                cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
             _insert(cursor, "events", changes.events)
             _insert(cursor, "reports", _report_rows(changes))
             _insert(cursor, "keys", _pairs(changes.keys, "key", "event_id", now))
             _insert(cursor, "trace_session", _pairs(changes.sessions, "trace_id", "session", now))
             _insert(cursor, "redirects", _pairs(changes.redirects, "old_id", "event_id", now))
             _insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
+            _insert(cursor, "twins", changes.twins)
             _insert(cursor, "accounting", _pairs(changes.accounting, "reason", "records", now))
             if changes.senders:
                 cursor.execute(NOTE_SENDERS, {**_senders(changes.senders), "now": now})
@@ -247,7 +271,7 @@ class Store:
         day = now_ns - DAY_NS
         with self._transaction() as cursor:
             gone = cursor.execute("delete from events where received_ns < ?", [now_ns - retention_ns]).fetchone()
-            for table in ("requests", "keys", "reports", "waiting", "trace_session"):
+            for table in ("requests", "keys", "reports", "waiting", "twins", "trace_session"):
                 cursor.execute(f"delete from {table} where received_ns < ?", [day])
             cursor.execute("delete from redirects where received_ns < ?", [now_ns - retention_ns])
             cursor.execute("delete from seen where last_ns < ?", [now_ns - retention_ns])
@@ -286,12 +310,12 @@ def _first(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute(ALERTS_DDL)
 
 
-def _seen(cursor: duckdb.DuckDBPyConnection) -> None:
+def _tables(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute(INGEST_DDL)
 
 
 # Step n brings a database from version n to n + 1.
-MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _seen)
+MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _tables, _tables)
 
 
 def _insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report]) -> None:

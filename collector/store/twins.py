@@ -1,58 +1,136 @@
-"""Pairs reports of one error that share no id: KODE tells each on its progress channel and on its monitor channel.
+"""Makes one event of reports that share no id: KODE tells each error on its progress and on its monitor channel.
 
 Reports are twins if they come from one source and service, have different roles, agree in the columns that their rows
-name, and lie at most two seconds apart. Repeats of one role never join: equal failures within a second stay apart.
+name, and lie at most two seconds apart; those nearest in time find each other first, and a role stands once in an
+event. Which are twins follows from all of them together, so every commit draws anew what lies around the reports that
+it brings. All it needs is in the store: a restart and a commit that fails change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from collector.recognise.identify import key64
 from collector.store.batch import Report
+from collector.store.fold import canonical, fold, oldest
+
+if TYPE_CHECKING:
+    from collector.store.correlate import Changes
 
 WINDOW_NS = 2_000_000_000
-REMEMBERED = 10_000  # identities; of each the newest PENDING
-PENDING = 64
+AROUND_NS = 5 * WINDOW_NS  # what lies as near to a new report is drawn anew
+REACH = 64  # reports of one identity further apart in line do not look at each other
+
+Unit = int  # the id of an event that keys alone make of its reports
+Span = tuple[int, int]
+
+
+class Lookup(Protocol):
+    """What is asked of the store."""
+
+    def twins_near(self, spans: Mapping[int, Span], units: Sequence[Unit]) -> dict[Unit, int]: ...
+    def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]: ...
+
+
+class Told(NamedTuple):
+    """One report as its twins see it; they stand in line by time, then by what they say."""
+
+    time_ns: int
+    said: bytes
+    unit: Unit
+    identity: int
+    role: str
+
+
+def pair(changes: Changes, lookup: Lookup) -> None:
+    """Completes the changes so that twins, new and stored, make one event; it has the id of the oldest."""
+    new: dict[Unit, list[Report]] = {unit: [] for unit, report in changes.reports if "_twin" in report}
+    if not new:
+        return
+    for unit, report in changes.reports:
+        if unit in new:
+            new[unit].append(report)
+    stored = lookup.twins_near(_spans(new), changes.replaced)
+    before: dict[int, set[Unit]] = {}
+    for unit, event_id in stored.items():
+        before.setdefault(event_id, set()).add(unit)
+    near = sorted(set(stored).difference(changes.replaced))
+    units = {**(lookup.reports_of(near) if near else {}), **new}
+    parts = parts_of(units)
+    redrawn = [part for part in parts if not new.keys().isdisjoint(part) or before[stored[min(part)]] != part]
+    _draw(redrawn, units, set(new), changes)
+
+
+def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new: set[Unit], changes: Changes) -> None:
+    """Writes each part as one event; the reports stay with their unit, so that they can be drawn otherwise later."""
+    gone = set().union(*redrawn)
+    changes.events[:] = [row for row in changes.events if row["event_id"] not in gone]
+    changes.replaced += sorted(gone - new)
+    for part in redrawn:
+        event_id = oldest(part, units)
+        row = fold([report for unit in sorted(part) for report in units[unit]])
+        row["event_id"] = event_id
+        if row.get("outcome"):
+            changes.events.append(row)
+        for unit in sorted(part):
+            if unit not in new:
+                changes.reports += [(unit, report) for report in units[unit]]
+            received_ns = min(report["received_ns"] for report in units[unit])  # gone when the first report is
+            row = {"unit": unit, "event_id": event_id, "received_ns": received_ns}
+            changes.twins += [
+                row | {"identity": one.identity, "time_ns": one.time_ns} for one in _told(unit, units[unit])
+            ]
+
+
+def parts_of(units: Mapping[Unit, Sequence[Report]]) -> list[set[Unit]]:
+    """The units that are one event each, whatever the order in which they are given."""
+    lines: dict[int, list[Told]] = {}
+    for unit, reports in units.items():
+        for one in _told(unit, reports):
+            lines.setdefault(one.identity, []).append(one)
+    part = {
+        unit: _Part({unit}, {(one.identity, one.role) for one in _told(unit, reports)})
+        for unit, reports in units.items()
+    }
+    for _, one, other in sorted(near for line in lines.values() for near in _near(sorted(line))):
+        into, merged = part[one.unit], part[other.unit]
+        if into is not merged and into.roles.isdisjoint(merged.roles):
+            into.units |= merged.units
+            into.roles |= merged.roles
+            part.update(dict.fromkeys(merged.units, into))
+    return list({id(one): one.units for one in part.values()}.values())
 
 
 @dataclass(slots=True)
-class _Pair:
-    """One event that twins may still join: when it happened, and the keys of those that told of it, by role."""
-
-    key: int
-    time_ns: int
-    told: dict[str, int] = field(default_factory=dict)
+class _Part:
+    units: set[Unit]
+    roles: set[tuple[int, str]]
 
 
-class Twins:
-    """Events that a twin may still join. Forgotten at a restart: twins that it parts stay two events."""
-
-    def __init__(self) -> None:
-        self._pending: dict[int, list[_Pair]] = {}
-
-    def key(self, report: Report, twin: Sequence[str], own: int) -> int:
-        """The key of the event that the report's twin began, nearest in time first; `own` where there is none yet.
-
-        `twin` is what the report's row says: its role, and the columns that must agree.
-        """
-        role, *columns = twin
-        agreed = [str(report.get(column) or "") for column in columns]
-        identity = hash((report.get("source"), report.get("service"), *agreed))
-        pairs = self._pending.pop(identity, [])
-        pair = _pair(pairs, role, report["time_ns"], own)
-        if pair is None:
-            pair = _Pair(own, report["time_ns"])
-            pairs.append(pair)
-        pair.told[role] = own
-        self._pending[identity] = pairs[-PENDING:]
-        if len(self._pending) > REMEMBERED:
-            del self._pending[next(iter(self._pending))]
-        return pair.key
+def _near(line: Sequence[Told]) -> Iterator[tuple[int, Told, Told]]:
+    for place, one in enumerate(line):
+        for other in line[place + 1 : place + 1 + REACH]:
+            if other.time_ns - one.time_ns > WINDOW_NS:
+                break
+            if other.role != one.role and other.unit != one.unit:
+                yield other.time_ns - one.time_ns, one, other
 
 
-def _pair(pairs: Sequence[_Pair], role: str, time_ns: int, own: int) -> _Pair | None:
-    """The pair that has told of this report already, else the nearest that lacks its role."""
-    again = (pair for pair in pairs if pair.told.get(role) == own)
-    near = [pair for pair in pairs if role not in pair.told and abs(pair.time_ns - time_ns) <= WINDOW_NS]
-    return next(again, min(near, key=lambda one: (abs(one.time_ns - time_ns), one.time_ns, one.key), default=None))
+def _told(unit: Unit, reports: Iterable[Report]) -> Iterator[Told]:
+    for report in reports:
+        if twin := report.get("_twin"):
+            role, *columns = twin
+            agreed = [str(report.get(column) or "") for column in ("source", "service", *columns)]
+            yield Told(report["time_ns"], canonical(report), unit, key64("twin", *agreed), role)
+
+
+def _spans(units: Mapping[Unit, Sequence[Report]]) -> dict[int, Span]:
+    """The time around the reports of each identity."""
+    spans: dict[int, Span] = {}
+    for unit, reports in units.items():
+        for one in _told(unit, reports):
+            low, high = spans.get(one.identity, (one.time_ns, one.time_ns))
+            spans[one.identity] = min(low, one.time_ns), max(high, one.time_ns)
+    return {identity: (low - AROUND_NS, high + AROUND_NS) for identity, (low, high) in spans.items()}
