@@ -88,6 +88,9 @@ class Pipeline:
         if request.rejected:
             batch.rejected = batch.dropped["malformed"] = request.rejected
         batch.reports = [self._finish(report, batch) for report in found.reports]
+        for (source, service), sampled in found.sampled.items():
+            service = cut(str(self._scrub({"service": service}, batch)["service"]), NAME_CHARS)
+            batch.sampled[source, service] = sampled.kept, ", ".join(sorted(sampled.signs))
         clean: dict[str, str] = {}
         for trace, session in found.links:
             if (known := clean.get(session)) is None:

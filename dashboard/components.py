@@ -15,7 +15,7 @@ import polars as pl
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import client, colours, filterbar, words
+from dashboard import client, colours, filterbar, sentences, words
 from dashboard.charts import Picture
 from dashboard.client import Answer, Collector, Problem
 from dashboard.filters import DIMENSIONS, Filters
@@ -148,6 +148,19 @@ def say(problem: Problem) -> None:
 def quiet(sentence: str) -> None:
     """A grey line of our own words."""
     st.caption(sentence)
+
+
+def sampling(page: Page) -> str:
+    """The mark of every rate of this page's events: whether their senders are sampled upstream; empty if not."""
+    asked = {**page.filters.api(), "limit": "500"}
+    senders = page.collector.ask("sources", asked, max_age=30.0).pick("source", "service", "sampled", "kept")
+    return sentences.sampled(senders)
+
+
+def sampled(page: Page) -> None:
+    """The mark as a grey line, where a part shows rates."""
+    if said := sampling(page):
+        st.caption(f"{said[0].upper()}{said[1:]}.", help=words.HELP["sampled"])
 
 
 def nothing(page: Page, what: str = "calls") -> None:

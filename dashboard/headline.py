@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from dashboard import frames, sentences, words
+from dashboard import components, frames, sentences, words
 from dashboard.components import Figure, Page
 
 TREND_BARS = 24
@@ -25,6 +25,7 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
             "Error rate", words.rate(rate), words.HELP["error rate"], to="errors",
             delta=words.points(rate - was) if rate is not None and was is not None else None, clear=clear,
             trend=trend["error_rate"].to_list(), more=f"of {words.count(now.get('rated'))} calls",
+            note=components.sampling(page),
         ),
         Figure(
             "Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"], to="retries",

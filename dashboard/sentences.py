@@ -42,6 +42,20 @@ def limit(n: int, row: dict[str, float | None]) -> str:
     )
 
 
+def sampled(senders: pl.DataFrame) -> str:
+    """The mark of a rate over these senders (`source`, `service`, `sampled`, `kept`); empty where none is sampled."""
+    marked = senders.filter(pl.col("sampled").fill_null(False))
+    if marked.is_empty():
+        return ""
+    said = {words.sampled(kept) for kept in marked["kept"]}
+    if marked.height == senders.height and len(said) == 1:
+        return said.pop()
+    named = [f"{words.plain(service or source, 30)} {words.sampled(kept)}"
+             for source, service, kept in marked.select("source", "service", "kept").head(3).iter_rows()]  # fmt: skip
+    more = f"; {words.count(marked.height - 3)} more" if marked.height > 3 else ""
+    return "; ".join(named) + more
+
+
 def session(rows: pl.DataFrame, streaks: pl.DataFrame) -> str:
     """The session in one or two sentences."""
     lasted = (rows["time"].max() - rows["time"].min()).total_seconds() * 1000  # type: ignore[operator, union-attr]

@@ -49,6 +49,10 @@ HELP: Mapping[str, str] = {
     "unclassified": (
         "Errors that Misstep could not name (`UnknownError`): counted, but without a known cause, fault or advice."
     ),
+    "sampled": (
+        "Somebody between the agent and Misstep keeps only a part of its records: counts are too small by that factor, "
+        "rates are those of what was kept, and streaks and retries may miss calls."
+    ),
     "lasting errors": (
         "Errors that no later attempt repaired; what is left when everything the agent fixed by itself is taken away."
     ),
@@ -98,6 +102,14 @@ def rate_of(value: float | None, of: float | None) -> str:
     if uncertain(of):
         return f"~{_NB}{value * 100:.0f}{_NB}% of {count(of)}"
     return f"{rate(value)} of {count(of)}"
+
+
+def sampled(kept: float | None) -> str:
+    """The mark of a rate of sampled calls: `sampled upstream, about 1 in 10 kept`."""
+    if kept is None:
+        return "sampled upstream, share not told"
+    share = f"1 in {count(round(1 / kept))}" if kept < 0.4 else f"{kept * 100:.0f}{_NB}%"
+    return f"sampled upstream, about {share} kept"
 
 
 def points(difference: float) -> str:

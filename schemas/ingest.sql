@@ -70,3 +70,15 @@ create table if not exists seen (
   metrics     varchar not null,
   unique (source, service)
 );
+
+-- Whose records were sampled on their way here, by what they tell of it (schemas/sampling.toml). At most 1,000 rows, each noted once a
+-- minute; `kept` is the share in the request that was noted, null where it was not told.
+create table if not exists sampled (
+  source      varchar not null,
+  service     varchar not null,
+  first_ns    bigint not null,
+  last_ns     bigint not null,
+  kept        double,
+  signs       varchar not null,
+  unique (source, service)
+);

@@ -155,6 +155,27 @@ def test_what_a_limit_would_have_done() -> None:
     assert "0 of them recovered" in sentences.limit(9, {"sessions": 120})
 
 
+SAMPLED = [
+    ([], ""),
+    ([("x", "a", False, None)], ""),
+    ([("x", "a", None, None)], ""),
+    ([("x", "a", True, 0.1)], "sampled upstream, about 1 in 10 kept"),
+    ([("x", "a", True, 0.1), ("x", "b", True, 0.1)], "sampled upstream, about 1 in 10 kept"),
+    ([("x", "a", True, 0.1), ("y", "b", False, None)], "a sampled upstream, about 1 in 10 kept"),
+    ([("x", "a", True, None), ("y", "", True, 0.5)],
+     "a sampled upstream, share not told; y sampled upstream, about 50 % kept"),
+    ([("x", f"s{number}", True, number / 10) for number in range(1, 6)],
+     "s1 sampled upstream, about 1 in 10 kept; s2 sampled upstream, about 1 in 5 kept; "
+     "s3 sampled upstream, about 1 in 3 kept; 2 more"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("senders", "said"), SAMPLED)
+def test_a_rate_over_sampled_senders_names_them(senders: list[tuple[Any, ...]], said: str) -> None:
+    schema = {"source": pl.String, "service": pl.String, "sampled": pl.Boolean, "kept": pl.Float64}
+    assert spaced(sentences.sampled(pl.DataFrame(senders, schema=schema, orient="row"))) == said
+
+
 @pytest.mark.parametrize(("accepted", "sign"), [(10, "="), (11, "≠")])
 def test_the_account_says_whether_it_comes_out_even(accepted: int, sign: str) -> None:
     said = {"accepted": accepted, "stored": 5, "duplicate": 1}

@@ -19,6 +19,20 @@ def spaced(text: str) -> str:
 
 
 @pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (None, "sampled upstream, share not told"),
+        (0.1, "sampled upstream, about 1 in 10 kept"),
+        (0.0999, "sampled upstream, about 1 in 10 kept"),
+        (0.00005, "sampled upstream, about 1 in 20,000 kept"),
+        (0.75, "sampled upstream, about 75 % kept"),
+    ],
+)
+def test_a_rate_of_sampled_calls_is_marked(kept: float | None, said: str) -> None:
+    assert spaced(words.sampled(kept)) == said
+
+
+@pytest.mark.parametrize(
     ("number", "said"),
     [
         (None, "–"),

@@ -11,7 +11,7 @@ import pytest
 
 from collector.commands.doctor import Finding, examine
 from tests.conftest import RunningCollector, free_port, misstep
-from tests.doors import logs
+from tests.doors import logs, spans
 
 
 def entry(seconds_ago: float) -> str:
@@ -64,6 +64,17 @@ def test_what_it_says_as_a_set_up_comes_to_life(collector: RunningCollector) -> 
     found = findings(collector)
     assert found["source"].state == "warn"
     assert "33% of its errors have no class" in found["source"].what
+
+
+def test_it_says_that_only_a_part_of_the_records_arrives(collector: RunningCollector) -> None:
+    span = {"name": "execute_tool read", "traceState": "ot=th:e", "attributes": {"gen_ai.tool.name": "read"}}
+    at = {"startTimeUnixNano": str(time.time_ns() - 10**6), "endTimeUnixNano": str(time.time_ns())}
+    collector.post("/v1/traces", spans(span | at, service="my-agent"))
+    found = findings(collector)["source"]
+    assert (found.state, "about 12% of its records arrive (tracestate ot=th)" in found.what) == ("warn", True)
+    assert "always_on" in found.remedy
+    said = about(collector, "my-agent")[1]
+    assert "tool 1 (0 errors); sampled upstream" in said
 
 
 def test_query_token_is_asked_for(start_collector: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from collector.commands.doctor import Finding, refusal
+from collector.commands.doctor import Finding, refusal, sampled
 from collector.settings import Settings
 from collector.tables import schemas
 
@@ -56,7 +56,11 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], page: Traversable | N
     where = {name: re.sub(r"([\\,!])", r"\\\1", row[name] or "") for name in ("source", "service")}
     counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
     told = ", ".join(f"{each['operation']} {each['calls']} ({each['errors']} errors)" for each in counts)
-    yield Finding("ok", f"{who}: {told}; last {row['last_seen']}")
+    yield (
+        sampled(f"{who}: {told}", row)
+        if row.get("sampled")
+        else Finding("ok", f"{who}: {told}; last {row['last_seen']}")
+    )
     missing = {fact: words for fact, words in FACTS.items() if _never(row["coverage"][fact])}
     if not row["reports_ok"]:
         missing["successes"] = "calls that ended well"

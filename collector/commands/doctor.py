@@ -146,7 +146,9 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Finding]:
             continue
         share = row.get("unclassified_rate") or 0
         said = f"source {row['source']} from {row['service']}: {row['events']} events, last {row['last_seen']}"
-        if share > UNCLASSIFIED:
+        if row.get("sampled"):
+            yield sampled(said, row)
+        elif share > UNCLASSIFIED:
             remedy = "add aliases or patterns for them to a taxonomy.toml in MISSTEP_TABLES"
             yield Finding("warn", f"{said}, {share:.0%} of its errors have no class", remedy)
         else:
@@ -155,6 +157,13 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Finding]:
     if now - newest > SILENT:
         remedy = "is an agent running, and does its exporter point here? Its own log names export failures"
         yield Finding("warn", f"sources: nothing received since {newest:%Y-%m-%d %H:%M} UTC", remedy)
+
+
+def sampled(said: str, row: Mapping[str, Any]) -> Finding:
+    """What to do about a sender of which only a part arrives."""
+    share = f"about {row['kept']:.0%} of its records arrive" if row["kept"] else "only a part of its records arrives"
+    remedy = "keep everything from this agent: OTEL_TRACES_SAMPLER=always_on, no sampling processor on the way here"
+    return Finding("warn", f"{said}; sampled upstream, {share} ({row['sampled_by']})", remedy)
 
 
 def _dashboard(address: str) -> Finding:

@@ -39,6 +39,7 @@ class _Resource(msgspec.Struct, gc=False):
 class _ScopeInfo(msgspec.Struct, gc=False):
     name: str | None = None
     version: str | None = None
+    attributes: list[_KeyValue] | None = None
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -57,6 +58,7 @@ class _Span(msgspec.Struct, gc=False):
     traceId: str | None = None
     spanId: str | None = None
     parentSpanId: str | None = None
+    traceState: str | None = None
     kind: int | str | None = None
     startTimeUnixNano: int | str | None = None
     endTimeUnixNano: int | str | None = None
@@ -187,7 +189,8 @@ def _scopes(message: Any, signal: str) -> Iterator[Scope]:
         for part in (group.scopeSpans if signal == "traces" else group.scopeLogs) or ():
             scope = part.scope or _ScopeInfo()
             raw = (part.spans if signal == "traces" else part.logRecords) or ()
-            yield Scope(resource, scope.name or "", scope.version or "", [record_of(item) for item in raw])
+            records = [record_of(item) for item in raw]
+            yield Scope(resource, scope.name or "", scope.version or "", records, _attributes(scope.attributes))
 
 
 def _span(raw: _Span) -> Record:
@@ -321,7 +324,9 @@ def _events(raw: _Span) -> list[SpanEvent]:
     ]
 
 
-_CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body))
+_CONVERT = Convert(
+    lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body), lambda raw: raw.traceState or ""
+)
 
 
 def _metrics_request(message: _Metrics, warning: str) -> Request:

@@ -55,7 +55,9 @@ def _scopes(message: Any, signal: str) -> Iterator[Scope]:
         resource = _attributes(group.resource.attributes)
         for part in group.scope_spans if traces else group.scope_logs:
             raw = part.spans if traces else part.log_records
-            yield Scope(resource, part.scope.name, part.scope.version, [record_of(item) for item in raw])
+            scope = part.scope
+            records = [record_of(item) for item in raw]
+            yield Scope(resource, scope.name, scope.version, records, _attributes(scope.attributes))
 
 
 def _span(raw: Any) -> Record:
@@ -122,7 +124,9 @@ def _events(raw: Any) -> list[SpanEvent]:
     return [SpanEvent(event.name, _small(event.time_unix_nano), _attributes(event.attributes)) for event in raw.events]
 
 
-_CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body))
+_CONVERT = Convert(
+    lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body), lambda raw: str(raw.trace_state)
+)
 
 
 def _metrics(message: Any, warning: str) -> Request:

@@ -6,7 +6,7 @@ Attributes, bodies and span events are converted only when they are read: most s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from collector.errors import Rejected
@@ -109,6 +109,11 @@ class Record:
         setattr(self, name, value)
         return value
 
+    @property
+    def trace_state(self) -> str:
+        """The span's W3C trace state; empty for anything else."""
+        return "" if self._convert is None or self.signal != "span" else self._convert.trace_state(self._raw)
+
 
 @dataclass(slots=True)
 class Scope:
@@ -118,15 +123,17 @@ class Scope:
     name: str
     version: str
     records: list[Record]
+    attributes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)
 class Convert:
-    """How one encoding's raw record gives up its attributes, events and body."""
+    """How one encoding's raw record gives up its attributes, events, body and trace state."""
 
     attributes: Callable[[Any], dict[str, Any]]
     events: Callable[[Any], list[SpanEvent]]
     body: Callable[[Any], Any]
+    trace_state: Callable[[Any], str]
 
 
 Metrics = tuple[dict[str, Any], str, list[str]]  # resource, scope name, metric names

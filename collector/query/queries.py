@@ -22,7 +22,7 @@ SESSION_COLUMNS = (
 )  # fmt: skip
 SOURCE_COLUMNS = (
     "source", "service", "events", "errors", "last_seen", "unclassified", "unclassified_rate", "reports_ok", "coverage",
-    "tool_data", "metrics",
+    "tool_data", "metrics", "sampled", "kept", "sampled_by",
 )  # fmt: skip
 STRIP = 60
 LAST = 2**63 - 1  # what an absent sequence counts as: it comes after every given one

@@ -34,6 +34,7 @@ TABLE_FIELDS = {
     "title": TEXT,
     "order": INT,
     "reports_ok": BOOL,
+    "counter": TEXTS,
     "extends": TEXTS,
     "prefixes": TEXTS,
     "told": TEXT,

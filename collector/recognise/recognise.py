@@ -28,6 +28,7 @@ from collector.recognise.fields import Report, Signs, place, read
 from collector.recognise.identify import canonical, identify
 from collector.recognise.readers import Around, as_float, as_text, parsed, unwrapped
 from collector.recognise.reasons import retry_after_in, status_in
+from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, Raised, Said, Settled, settle
 from collector.recognise.sources import RANKS, Plan, Row, Sources
 from collector.recognise.told import asked_reports, told_reports
@@ -40,6 +41,9 @@ RESOURCE = {
 }
 
 
+SIGNS = frozenset(load_signs().attributes)
+
+
 @dataclass(slots=True)
 class Recognised:
     """What one request came to. `links` are (trace id, session) of records that carry both; `told` are digests of tool
@@ -50,6 +54,7 @@ class Recognised:
     links: set[tuple[str, str]] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
     told: set[int] = field(default_factory=set)
+    sampled: dict[tuple[str, str], Sampled] = field(default_factory=dict)  # by source ("" if none claims it), service
 
 
 def recognise(request: Iterable[Scope], sources: Sources, seen: Container[int] = frozenset()) -> Recognised:
@@ -75,6 +80,8 @@ class _Reading:
         self._starts: dict[int, Report] = {}
         self._found = found
         self._told = told
+        self._scope = scope
+        self._telling: list[Record] = []  # records whose attributes tell of sampling
 
     def run(self) -> None:
         plan, around, dropped = self._plan, self._around, self._found.dropped
@@ -91,6 +98,18 @@ class _Reading:
                 dropped[row.drop] += 1
             else:
                 self._report(row, record)
+        self._sampled()
+
+    def _sampled(self) -> None:
+        source = self._plan.sources[0] if self._plan.claimed else None
+        sampled = Sampled()
+        look(self._scope, self._telling, source.counter if source else (), sampled)
+        if sampled.signs:
+            sender = source.id if source else "", self._base.get("service", "")
+            known = self._found.sampled.setdefault(sender, Sampled())
+            known.came += sampled.came
+            known.were += sampled.were
+            known.signs |= sampled.signs
 
     def _report(self, row: Row, record: Record) -> None:
         found = self._found
@@ -98,6 +117,8 @@ class _Reading:
         signs, rest = read(row, record, self._around, report)
         if "session" in report and record.trace_id and report["session_source"] == "record":
             found.links.add((record.trace_id, report["session"]))
+        if record.trace_state or (rest and not SIGNS.isdisjoint(rest)):
+            self._telling.append(record)
         if row.told:
             told_reports(row, record, report, self._told)
         if row.asked:

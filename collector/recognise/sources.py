@@ -104,6 +104,7 @@ class Source:
     title: str
     order: int
     reports_ok: bool
+    counter: tuple[str, ...]
     coverage: Mapping[str, bool | str]
     prefixes: tuple[str, ...]
     services: re.Pattern[str] | None
@@ -288,6 +289,7 @@ def _source(table: dict[str, Any]) -> Source:
         title=table["title"],
         order=table.get("order", 50),
         reports_ok=table.get("reports_ok", True),
+        counter=tuple(table.get("counter", ())),
         coverage=table.get("coverage", {}),
         prefixes=tuple(table.get("prefixes", ())),
         services=glob(match.get("service", ())),

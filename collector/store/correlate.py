@@ -16,7 +16,7 @@ from collector.recognise.identify import bare_tool, key64
 from collector.store.batch import Report
 from collector.store.fold import canonical, fold, oldest
 from collector.store.groups import Entry, Group, Groups
-from collector.store.senders import Sender, Senders
+from collector.store.senders import Sampling, Sender, Senders
 from collector.store.sites import SITE, site_keys
 from collector.store.twins import Span, pair
 
@@ -39,7 +39,7 @@ class Lookup(Protocol):
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]: ...
     def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
     def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]: ...
-    def known_senders(self) -> dict[Sender, int]: ...
+    def known_senders(self, table: str) -> dict[Sender, int]: ...
     def sessionless(self, traces: Sequence[str]) -> set[int]: ...
     def awaiting(self, keys: Sequence[int]) -> set[int]: ...
     def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]: ...
@@ -59,6 +59,7 @@ class Batch:
     rejected: int = 0  # of `records`, those that nobody can read; dropped as "malformed"
     redacted: Counter[str] = field(default_factory=Counter)  # secrets cut, by rule
     senders: dict[Sender, str] = field(default_factory=dict)  # of metrics, with the names of these
+    sampled: dict[Sender, Sampling] = field(default_factory=dict)
     told: set[int] = field(default_factory=set)  # digests of tool results that need no second report once stored
 
 
@@ -79,6 +80,7 @@ class Changes:
     twins: list[Report] = field(default_factory=list)  # which events (units) are one with others for want of an id
     accounting: Counter[str] = field(default_factory=Counter)
     senders: dict[Sender, str] = field(default_factory=dict)
+    sampled: dict[Sender, Sampling] = field(default_factory=dict)
 
 
 class Recent(Generic[V]):
@@ -140,7 +142,8 @@ class Correlator:
         self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
-        self._senders = Senders({} if fresh else lookup.known_senders())
+        self._senders = Senders({} if fresh else lookup.known_senders("seen"))
+        self._sampled = Senders({} if fresh else lookup.known_senders("sampled"))
 
     def plan(self, batches: Sequence[Batch]) -> Changes:
         """What must be written so that the store holds these batches, each request and each call once."""
@@ -148,6 +151,7 @@ class Correlator:
         new = self._new_batches(batches, changes)
         self._learn_sessions(new, changes)
         changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
+        changes.sampled = self._sampled.due((batch.sampled for batch in new), changes.received_ns)
         entries = [entry for batch in new for entry in self._told(batch, changes)]
         entries += self._orphaned(changes)
         entries += self._awaited(entries)
@@ -159,6 +163,7 @@ class Correlator:
     def learn(self, changes: Changes) -> None:
         """Remembers what was written. To be called after the commit, so that a failed one leaves no trace."""
         self._senders.learn(changes.senders, changes.received_ns)
+        self._sampled.learn(changes.sampled, changes.received_ns)
         for identity in changes.identities:
             self._requests.put(identity, True)
         for key, event_id in changes.keys.items():

@@ -11,7 +11,7 @@ import io
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,14 @@ NOTE_SENDERS = """
   insert into seen
   select unnest($sources::varchar[]), unnest($services::varchar[]), $now, $now, unnest($metrics::varchar[])
   on conflict (source, service) do update set last_ns = excluded.last_ns, metrics = excluded.metrics
+"""
+
+NOTE_SAMPLED = """
+  insert into sampled
+  select unnest($sources::varchar[]), unnest($services::varchar[]), $now, $now, unnest($kept::double[]),
+    unnest($signs::varchar[])
+  on conflict (source, service) do update
+    set last_ns = excluded.last_ns, kept = excluded.kept, signs = excluded.signs
 """
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -183,9 +191,9 @@ class Store:
         )
         return {row["trace_id"]: row["session"] for row in found}
 
-    def known_senders(self) -> dict[Sender, int]:
-        """Who sent metrics, and when each was last noted."""
-        return {(row["source"], row["service"]): row["last_ns"] for row in self.rows("select * from seen")}
+    def known_senders(self, table: str) -> dict[Sender, int]:
+        """Who sent metrics (`seen`) or was `sampled`, and when each was last noted."""
+        return {(row["source"], row["service"]): row["last_ns"] for row in self.rows(f"from {table}")}
 
     def sessionless(self, traces: Sequence[str]) -> set[int]:
         """Events and waiting reports of these traces whose session was a guess."""
@@ -249,7 +257,12 @@ class Store:
             _insert(cursor, "twins", changes.twins)
             _insert(cursor, "accounting", _pairs(changes.accounting, "reason", "records", now))
             if changes.senders:
-                cursor.execute(NOTE_SENDERS, {**_senders(changes.senders), "now": now})
+                metrics = {"metrics": list(changes.senders.values())}
+                cursor.execute(NOTE_SENDERS, {**_senders(changes.senders), **metrics, "now": now})
+            if changes.sampled:
+                kept, signs = zip(*changes.sampled.values(), strict=True)
+                told = {"kept": list(kept), "signs": list(signs)}
+                cursor.execute(NOTE_SAMPLED, {**_senders(changes.sampled), **told, "now": now})
             if changes.redirects:
                 cursor.execute(
                     "update redirects set event_id = n.event_id from redirects n where redirects.event_id = n.old_id"
@@ -274,7 +287,8 @@ class Store:
             for table in ("requests", "keys", "reports", "waiting", "twins", "trace_session"):
                 cursor.execute(f"delete from {table} where received_ns < ?", [day])
             cursor.execute("delete from redirects where received_ns < ?", [now_ns - retention_ns])
-            cursor.execute("delete from seen where last_ns < ?", [now_ns - retention_ns])
+            for table in ("seen", "sampled"):
+                cursor.execute(f"delete from {table} where last_ns < ?", [now_ns - retention_ns])
             sums = cursor.execute("select reason, sum(records)::bigint from accounting group by reason").fetchall()
             cursor.execute("delete from accounting")
             if sums:
@@ -329,12 +343,9 @@ def _pairs(values: Mapping[Any, Any], key: str, value: str, now: int) -> list[Re
     return [{key: one, value: other, "received_ns": now} for one, other in values.items()]
 
 
-def _senders(told: Mapping[Sender, str]) -> dict[str, list[str]]:
-    return {
-        "sources": [source for source, _ in told],
-        "services": [service for _, service in told],
-        "metrics": list(told.values()),
-    }
+def _senders(told: Iterable[Sender]) -> dict[str, list[str]]:
+    sources, services = zip(*told, strict=True)
+    return {"sources": list(sources), "services": list(services)}
 
 
 def _report_rows(changes: Changes) -> list[Report]:

@@ -16,6 +16,7 @@ def body(page: Page) -> None:
         picture = charts.errors_over_time(rows, page.palette, page.span, step, brush=True)
         text = f"{words.plural(components.total(rows, 'errors'), 'error')} over time by category."
         components.brushed(page, picture, "errors", text)
+        components.sampled(page)
     with components.part("By class"):
         _tree(page)
     with components.part("Groups", words.HELP["spread"]):

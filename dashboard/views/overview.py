@@ -62,6 +62,8 @@ def _fix_first(page: Page) -> None:
         components.row(page, "tool", tool, facts, tool=tool)
     if rows.is_empty():
         st.caption("No tool failed.")
+    else:
+        components.sampled(page)
 
 
 def _groups(page: Page) -> None:

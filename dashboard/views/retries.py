@@ -46,7 +46,12 @@ def _figures(page: Page, total: dict[str, float | None]) -> list[Figure]:
             more="all errors",
         ),
         Figure("Tried again", words.count(retried), "A second attempt came within 30 minutes."),
-        Figure("Recovery", words.rate(total.get("recovery_rate")), words.HELP["recovery"]),
+        Figure(
+            "Recovery",
+            words.rate(total.get("recovery_rate")),
+            words.HELP["recovery"],
+            note=components.sampling(page),
+        ),
         Figure("Lasting errors", words.count(total.get("lasting")), words.HELP["lasting errors"]),
         Figure("Identical retries", words.count(identical), "The same call again, with equal arguments.", note=share),
     ]

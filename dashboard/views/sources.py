@@ -24,7 +24,7 @@ def body(page: Page) -> None:
     with components.part():
         names = (
             "source", "service", "events", "errors", "last_seen", "unclassified_rate", "reports_ok", "coverage",
-            "remedies", "tool_data", "metrics",
+            "remedies", "tool_data", "metrics", "sampled", "kept", "sampled_by",
         )  # fmt: skip
         rows = page.ask("sources", limit="500").pick(*names)
         if rows.is_empty():
@@ -32,6 +32,7 @@ def body(page: Page) -> None:
         else:
             _table(page, rows)
             _gaps(rows)
+            _sampled(rows)
             _only_metrics(rows)
         _silent(page, rows)
     with components.part("Errors without a class", words.HELP["unclassified"]):
@@ -57,7 +58,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     ]
     shown = rows.with_columns(
         pl.Series("seen", seen),
-        pl.Series("tells", [_tells(text) for text in rows["coverage"]]),
+        pl.Series("tells", [_tells(*row) for row in rows.select("coverage", "sampled", "kept").iter_rows()]),
         pl.Series("unclassified", [words.rate_of(*pair) for pair in rows.select("unclassified_rate", "errors").rows()]),
         reports=pl.when(~pl.col("tool_data").fill_null(True))
         .then(pl.lit(NO_TOOL_DATA))
@@ -80,9 +81,10 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.")
 
 
-def _tells(text: str | None) -> str:
+def _tells(text: str | None, sampled: bool | None, kept: float | None) -> str:
     shares = components.as_json(text) or {}
-    return "  ".join(f"{fact} {mark}" for fact in FACTS if (mark := frames.told(shares, fact)))
+    marks = [f"{fact} {mark}" for fact in FACTS if (mark := frames.told(shares, fact))]
+    return "  ".join([words.sampled(kept), *marks] if sampled else marks)
 
 
 def _gaps(rows: pl.DataFrame) -> None:
@@ -95,6 +97,17 @@ def _gaps(rows: pl.DataFrame) -> None:
                 missing.setdefault(fact, []).append(f"{words.plain(service or source)}{cure}")
     for fact, who in missing.items():
         st.caption(f"No **{fact}** from {', '.join(dict.fromkeys(who))}: {FACTS[fact]}.")
+
+
+def _sampled(rows: pl.DataFrame) -> None:
+    """Whose records were thinned out on their way here, and what tells it."""
+    marked = rows.filter(pl.col("sampled").fill_null(False)).select("source", "service", "kept", "sampled_by")
+    for source, service, kept, by in marked.iter_rows():
+        st.caption(
+            f"**{words.plain(service or source)}**: {words.sampled(kept)} (told by {words.plain(by, 80)}). "
+            "Take its sampler out for true counts, streaks and retries.",
+            help=words.HELP["sampled"],
+        )
 
 
 def _only_metrics(rows: pl.DataFrame) -> None:

@@ -37,6 +37,7 @@ def body(page: Page) -> None:
             components.chart(
                 charts.hazard(rows.filter(pl.col("length") <= 10), page.palette), "hazard", "Hazard by length."
             )
+            components.sampled(page)
     with components.part("Limit simulator", words.HELP["limit simulator"]):
         names = ("mistake_limit", "sessions", "interrupted", "recovered", "mistakes_saved")
         st.fragment(_simulator)(page, page.ask("streaks/limits", **asked).pick(*names))

@@ -28,6 +28,7 @@ def body(page: Page) -> None:
         rows = answer.pick("time", "error_rate", "low", "high", "rated")
         picture = charts.rate_over_time(rows, page.palette, page.span)
         components.chart(picture, "rate", "Error rate over time with its interval.")
+        components.sampled(page)
     with right, components.part("By model"):
         _models(page)
     left, right = components.pair("tool-2")
@@ -41,7 +42,8 @@ def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
     retries = page.ask("retries").first()
     return [
         Figure("Error rate", words.rate(totals.get("error_rate")), words.HELP["error rate"], to="errors",
-               more=f"of {words.count(totals.get('rated'))} calls", about={"tool": page.filters.only("tool")}),
+               more=f"of {words.count(totals.get('rated'))} calls", about={"tool": page.filters.only("tool")},
+               note=components.sampling(page)),
         Figure("Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"]),
         Figure("Recovered", words.rate(retries.get("recovery_rate")), words.HELP["recovery"]),
         Figure("Cancelled · denied", f"{words.count(totals.get('cancelled'))} · {words.count(totals.get('denied'))}"),

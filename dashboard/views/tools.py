@@ -16,6 +16,7 @@ def body(page: Page) -> None:
             components.nothing(page, "tool calls")
             return
         _table(page, rows)
+        components.sampled(page)
     left, right = components.pair("tools-1")
     with left, components.part("Error rate", words.HELP["error rate"]):
         _rates(page, rows)
@@ -70,6 +71,7 @@ def _rates(page: Page, rows: pl.DataFrame) -> None:
         return
     picture = charts.dots(shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate")
     components.chart(picture, "tool-rates", f"Error rates of {shown.height} tools with their 95 % intervals.")
+    components.sampled(page)
 
 
 def _heat(page: Page, rows: pl.DataFrame) -> None:

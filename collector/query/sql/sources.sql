@@ -1,6 +1,10 @@
 -- Who sends. `coverage` is the share of events that tell each fact; of errors for class and retryable. Who sends nothing but
 -- metrics is seen, and nothing is known of its calls: no count of errors, not even 0. The same filters hold for both.
-with told as (
+-- `sampled` where something upstream was noted since the range began to keep only a part of what it sends.
+with noted as (
+  select source, service, kept, signs from sampled where last_ns >= $start_ns
+),
+told as (
   select source, service, count(*) as events, count(*) filter (outcome = 'error') as errors, max(time_ns) as last_seen,
     count(*) filter (outcome = 'error' and error_class = 'UnknownError') as unclassified,
     bool_and({rated}) as reports_ok, count(session) as sessioned, count(params_hash) as with_params,
@@ -19,8 +23,12 @@ select source, service, events, errors, last_seen, unclassified, unclassified / 
   reports_ok, struct_pack(
     session := sessioned / events, parameters := with_params / events, "order" := ordered / events, model := with_model / events,
     class := (errors - unclassified) / nullif(errors, 0), retryable := with_declared / nullif(errors, 0)) as coverage,
-  true as tool_data, null::varchar as metrics
-from told
+  true as tool_data, null::varchar as metrics,
+  n.signs is not null as sampled, n.kept, n.signs as sampled_by
+from told left join lateral (
+  select max(signs) as signs, min(kept) as kept from noted
+  where noted.source in (told.source, '') and noted.service in (told.service, '')
+) n on true
 union all by name
-select source, service, 0 as events, time_ns as last_seen, false as reports_ok, false as tool_data, metrics
+select source, service, 0 as events, time_ns as last_seen, false as reports_ok, false as tool_data, metrics, false as sampled
 from (select *, null::varchar as metrics from {source} where false union all by name select * from senders) where {where}
