@@ -28,12 +28,16 @@ retried recovered lasting recovered_identical recovered_changed identical_retrie
 declared declared_retryable taxonomy_retryable
 length streaks reached_next open limit_times mistake_limit interrupted mistakes_saved at
 attempt sequence redactions reported_streak status_code retry_after_ms duration_ms
+signals compared equal higher lower ours
 """
 _RATES = """
 error_rate low high recovery_rate unclassified_rate spread hazard value threshold
-p50_ms p95_ms median_attempts median_seconds cost_usd
+p50_ms p95_ms median_attempts median_seconds cost_usd agreement kept
 """
-_FLAGS = "mistake retryable fatal retryable_declared limit_reached can_recover reports_ok tool_data truncated"
+_FLAGS = """
+mistake retryable fatal retryable_declared limit_reached can_recover reports_ok tool_data truncated sampled
+agent_stopped
+"""
 _TIMES = (
     "time received_time first_seen last_seen started ended since fired resolved evaluated last_evaluated until newest"
 )

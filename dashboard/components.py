@@ -160,7 +160,7 @@ def sampling(page: Page) -> str:
 def sampled(page: Page) -> None:
     """The mark as a grey line, where a part shows rates."""
     if said := sampling(page):
-        st.caption(f"{said[0].upper()}{said[1:]}.", help=words.HELP["sampled"])
+        st.caption(said, help=words.HELP["sampled"])
 
 
 def nothing(page: Page, what: str = "calls") -> None:

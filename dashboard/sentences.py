@@ -50,10 +50,18 @@ def sampled(senders: pl.DataFrame) -> str:
     said = {words.sampled(kept) for kept in marked["kept"]}
     if marked.height == senders.height and len(said) == 1:
         return said.pop()
-    named = [f"{words.plain(service or source, 30)} {words.sampled(kept)}"
+    named = [f"{words.plain(service or source, 30)}: {words.sampled(kept)}"
              for source, service, kept in marked.select("source", "service", "kept").head(3).iter_rows()]  # fmt: skip
     more = f"; {words.count(marked.height - 3)} more" if marked.height > 3 else ""
     return "; ".join(named) + more
+
+
+def agreement(compared: float, equal: float) -> str:
+    """How far agents' own counts agree with ours."""
+    if not compared:
+        return "The agents said that they stopped or found a loop, but told no number to compare."
+    told = words.plural(compared, "number")
+    return f"Agents told {told} of their own: **{words.rate_of(equal / compared, compared)}** agree with ours."
 
 
 def session(rows: pl.DataFrame, streaks: pl.DataFrame) -> str:

@@ -49,6 +49,10 @@ HELP: Mapping[str, str] = {
     "unclassified": (
         "Errors that Misstep could not name (`UnknownError`): counted, but without a known cause, fault or advice."
     ),
+    "agents' own counts": (
+        "Some agents count their failures in a row and stop at a limit. Beside each such number stands what Misstep "
+        "counts at that moment: mistakes of tools in one session and sub-agent since the last success."
+    ),
     "sampled": (
         "Somebody between the agent and Misstep keeps only a part of its records: counts are too small by that factor, "
         "rates are those of what was kept, and streaks and retries may miss calls."
@@ -57,6 +61,19 @@ HELP: Mapping[str, str] = {
         "Errors that no later attempt repaired; what is left when everything the agent fixed by itself is taken away."
     ),
 }
+
+# Why an agent's own count is not ours, as the API calls it.
+WHY: Mapping[str, str] = {
+    "repeats": "it counts equal calls in a row, also those that ended well",
+    "no_mistakes": "it also counts errors that are no mistakes, such as a timeout",
+    "model_errors": "it also counts failed model requests",
+    "reset": "it began anew after asking its person, we go on until a success",
+    "failures_only": "it tells no successes, so the one that set its count back is not known here",
+    "own_rule": "it leaves out errors that we count",
+    "not_seen": "some failures that it counts did not arrive here, or are no tool errors",
+    "no_number": "it told no number",
+}
+SIGNALS: Mapping[str, str] = {"count": "its count", "limit": "its limit was reached", "loop": "it found a loop"}
 
 NONE = "–"
 _NB = "\u00a0"  # a number and its unit stay on one line
@@ -104,12 +121,14 @@ def rate_of(value: float | None, of: float | None) -> str:
     return f"{rate(value)} of {count(of)}"
 
 
+def share_kept(kept: float) -> str:
+    """`1 in 10`, `75 %`."""
+    return f"1 in {count(round(1 / kept))}" if kept < 0.4 else f"{kept * 100:.0f}{_NB}%"
+
+
 def sampled(kept: float | None) -> str:
     """The mark of a rate of sampled calls: `sampled upstream, about 1 in 10 kept`."""
-    if kept is None:
-        return "sampled upstream, share not told"
-    share = f"1 in {count(round(1 / kept))}" if kept < 0.4 else f"{kept * 100:.0f}{_NB}%"
-    return f"sampled upstream, about {share} kept"
+    return f"sampled upstream, {f'about {share_kept(kept)} kept' if kept else 'share not told'}"
 
 
 def points(difference: float) -> str:

@@ -155,18 +155,26 @@ def test_what_a_limit_would_have_done() -> None:
     assert "0 of them recovered" in sentences.limit(9, {"sessions": 120})
 
 
+def test_agents_own_counts_are_compared_in_a_sentence() -> None:
+    assert spaced(sentences.agreement(1, 1)) == "Agents told 1 number of their own: **~ 100 % of 1** agree with ours."
+    assert (
+        spaced(sentences.agreement(40, 30)) == "Agents told 40 numbers of their own: **75.0 % of 40** agree with ours."
+    )
+    assert "no number" in sentences.agreement(0, 0)
+
+
 SAMPLED = [
     ([], ""),
     ([("x", "a", False, None)], ""),
     ([("x", "a", None, None)], ""),
     ([("x", "a", True, 0.1)], "sampled upstream, about 1 in 10 kept"),
     ([("x", "a", True, 0.1), ("x", "b", True, 0.1)], "sampled upstream, about 1 in 10 kept"),
-    ([("x", "a", True, 0.1), ("y", "b", False, None)], "a sampled upstream, about 1 in 10 kept"),
+    ([("x", "a", True, 0.1), ("y", "b", False, None)], "a: sampled upstream, about 1 in 10 kept"),
     ([("x", "a", True, None), ("y", "", True, 0.5)],
-     "a sampled upstream, share not told; y sampled upstream, about 50 % kept"),
+     "a: sampled upstream, share not told; y: sampled upstream, about 50 % kept"),
     ([("x", f"s{number}", True, number / 10) for number in range(1, 6)],
-     "s1 sampled upstream, about 1 in 10 kept; s2 sampled upstream, about 1 in 5 kept; "
-     "s3 sampled upstream, about 1 in 3 kept; 2 more"),
+     "s1: sampled upstream, about 1 in 10 kept; s2: sampled upstream, about 1 in 5 kept; "
+     "s3: sampled upstream, about 1 in 3 kept; 2 more"),
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from collector.query.filters import Selection
 from collector.query.parameters import Parameter
 from collector.query.queries import event, events, groups, session_events, sessions, sources
 from collector.query.retries import curve, retries
+from collector.query.signals import agreement, signals
 from collector.query.statement import Statement
 from collector.query.streaks import Scope, limits, streaks, summary
 
@@ -83,6 +84,16 @@ ENDPOINTS = (
         "/streaks/limits", "What a limit of n mistakes in a row would have done, for every n",
         (take.SCOPE, take.KIND, take.BY, take.SORT, take.MANY),
         lambda s, o: limits(s, _scope(o), o["by"], o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/streaks/signals", "What agents said of their own streaks, beside our count at that moment",
+        (take.KIND, take.SORT, take.LIMIT),
+        lambda s, o: signals(s, o["kind"], o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/streaks/agreement", "How far agents' own counts agree with ours, and why not",
+        (take.KIND, take.SORT, take.LIMIT),
+        lambda s, o: agreement(s, o["kind"], o["sort"], o["limit"]),
     ),
     Endpoint(
         "/retries", "Errors, and what became of them when tried again",

@@ -28,6 +28,9 @@ COLUMNS = (
     "limit_reached", "limit_times", "classes", "tools", "source", "can_recover", "agent", "model", "first_event_id",
     "last_event_id",
 )  # fmt: skip
+AGENTS_COLUMNS = ("reported_streak", "agent_stopped")
+# What an agent says of its own streak: a count on a failed call, or an event of the state category.
+SAID = "(reported_streak is not null or coalesce(category = 'state', false))"
 LIMIT_COLUMNS = ("sessions", "interrupted", "recovered", "recovery_rate", "low", "high", "mistakes_saved")
 
 
@@ -88,12 +91,13 @@ def streaks(
     sort: Sequence[str] = (),
     limit: int = 100,
 ) -> Statement:
-    """The streaks themselves, newest first."""
+    """The streaks themselves, newest first, with what the agent itself said of them."""
     narrowed = f"state = '{state}'" if state in STATES else "true"
-    sql = (
+    counted = (
         f"select {', '.join(COLUMNS)} from ({streak_sql(selection, asked)}) where length >= $min_length and {narrowed}"
     )
-    order = order_by(sort or ["-ended"], COLUMNS, ("last_event_id",))
+    sql = load("agents_said").format(streaks=counted, said=SAID, idle=IDLE)
+    order = order_by(sort or ["-ended"], (*COLUMNS, *AGENTS_COLUMNS), ("last_event_id",))
     return Statement(sql, selection.params() | {"min_length": min_length}, order, limit, ("started", "ended"))
 
 

@@ -84,7 +84,8 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
 def _tells(text: str | None, sampled: bool | None, kept: float | None) -> str:
     shares = components.as_json(text) or {}
     marks = [f"{fact} {mark}" for fact in FACTS if (mark := frames.told(shares, fact))]
-    return "  ".join([words.sampled(kept), *marks] if sampled else marks)
+    share = f" {words.share_kept(kept)}" if kept else ""
+    return "  ".join([f"sampled{share}", *marks] if sampled else marks)
 
 
 def _gaps(rows: pl.DataFrame) -> None:

@@ -3,7 +3,7 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, frames, sentences, words
+from dashboard import charts, components, frames, sentences, tables, words
 from dashboard.components import Page
 
 LONGEST = 10
@@ -41,6 +41,8 @@ def body(page: Page) -> None:
     with components.part("Limit simulator", words.HELP["limit simulator"]):
         names = ("mistake_limit", "sessions", "interrupted", "recovered", "mistakes_saved")
         st.fragment(_simulator)(page, page.ask("streaks/limits", **asked).pick(*names))
+    with components.part("What the agent counted, what we count", words.HELP["agents' own counts"]):
+        _agents(page, asked["kind"])
     left, right = components.pair("streaks-2")
     with left, components.part("Open now"):
         _list(page, asked | {"state": "open"}, "No streak is open.")
@@ -67,12 +69,58 @@ def _simulator(page: Page, rows: pl.DataFrame) -> None:
     components.chart(charts.limits(long, page.palette, limit), "limits", "Sessions that each limit would have stopped.")
 
 
+def _agents(page: Page, kind: str) -> None:
+    """Agents' own streak signals beside ours, and in a sentence why they differ."""
+    names = ("source", "signal", "signals", "compared", "equal", "higher", "lower", "whys")
+    rows = page.ask("streaks/agreement", kind=kind).pick(*names)
+    if rows.is_empty():
+        components.quiet("No agent in this range says anything of its own streaks.")
+        return
+    st.markdown(sentences.agreement(components.total(rows, "compared"), components.total(rows, "equal")))
+    said = [words.rate_of(equal / of if of else None, of) for equal, of in rows.select("equal", "compared").iter_rows()]
+    shown = rows.with_columns(
+        pl.col("signal").replace(words.SIGNALS),
+        pl.Series("same", [text if text != "no rate" else words.NONE for text in said]),
+    )
+    columns = {
+        "source": tables.text("agent", 130),
+        "signal": tables.text("it says", 170),
+        "signals": tables.number("times"),
+        "same": tables.text("the same number", 150),
+        "higher": tables.number("it counts more"),
+        "lower": tables.number("it counts less"),
+    }
+    tables.table(page, shown, columns, key="agreement", alt_text=f"{rows.height} kinds of signals of agents.")
+    for source, signal, whys in rows.select("source", "signal", "whys").iter_rows():
+        for why in whys if isinstance(whys, list) else ():
+            if why in words.WHY:
+                components.quiet(f"**{words.plain(source)}**, {words.SIGNALS.get(signal, signal)}: {words.WHY[why]}.")
+    _signals(page, kind)
+
+
+def _signals(page: Page, kind: str) -> None:
+    names = ("source", "service", "session", "signal", "reported_streak", "ours", "time")
+    rows = page.ask("streaks/signals", kind=kind, limit="50").pick(*names)
+    for source, service, session, signal, said, ours, time in (
+        rows.filter(pl.col("reported_streak").is_null() | (pl.col("reported_streak") != pl.col("ours")))
+        .head(LONGEST)
+        .iter_rows()
+    ):
+        counted = f"the agent counted {words.count(said)}" if said is not None else "no number"
+        facts = (
+            f"{words.plain(source)} · {words.SIGNALS.get(signal, signal)} · {counted}, we {words.count(ours)}"
+            f" · {words.age(time, page.now, page.zone)}"
+        )
+        components.row(page, "session", session or "", facts, session=session, service=service or "")
+
+
 def _list(page: Page, asked: dict[str, str], none: str) -> None:
     rows = page.ask("streaks", sort="-length", limit=str(LONGEST), **asked).rows
     for row in rows.iter_rows(named=True):
         where = f" · {words.plain(row['tool'], 24)}" if row.get("tool") and asked["scope"] != "session" else ""
         since = words.age(row["started"], page.now, page.zone)
-        facts = f"{words.count(row['length'])} in a row{where} · {row['state']} · {since}"
+        stopped = " · the agent stopped" if row.get("agent_stopped") else ""
+        facts = f"{words.count(row['length'])} in a row{where} · {row['state']}{stopped} · {since}"
         components.row(page, "session", row["session"], facts, session=row["session"], service=row.get("service") or "")
     if rows.is_empty():
         components.quiet(none)

@@ -1,0 +1,53 @@
+"""What agents say of their own streaks beside what we count: each signal, and how far both agree.
+
+Kept apart from how streaks are kept: it reads events alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collector.query.filters import Selection
+from collector.query.retries import relation
+from collector.query.statement import Statement, load, order_by, share, wilson
+from collector.query.streaks import IDLE, KINDS, SAID
+
+SIGNAL_COLUMNS = (
+    "time", "source", "service", "session", "subagent", "model", "tool", "event_id", "reported_streak", "ours",
+    "signal", "reported_class", "why",
+)  # fmt: skip
+AGREEMENT_COLUMNS = (
+    "source", "signal", "signals", "compared", "equal", "higher", "lower", "agreement", "low", "high", "whys",
+)  # fmt: skip
+
+
+def _signals(selection: Selection, kind: str) -> str:
+    return load("signals").format(
+        said=SAID,
+        source=relation(selection),
+        chosen=selection.condition(),
+        counts=KINDS[kind],
+        rated=selection.rated(),
+        idle=IDLE,
+    )
+
+
+def signals(selection: Selection, kind: str, sort: Sequence[str] = (), limit: int = 100) -> Statement:
+    """Each time that an agent said something of its own streak, with our count at that moment, newest first."""
+    order = order_by(sort or ["-time"], SIGNAL_COLUMNS, ("event_id",))
+    return Statement(_signals(selection, kind), selection.params(), order, limit, ("time",))
+
+
+def agreement(selection: Selection, kind: str, sort: Sequence[str] = (), limit: int = 100) -> Statement:
+    """Per source and kind of signal: how often the agent's number is ours, is higher, is lower, and why."""
+    low, high = wilson("equal", "compared")
+    sql = f"""select source, signal, signals, compared, equal, higher, lower,
+        {share("equal", "compared")} as agreement, {low} as low, {high} as high, whys
+      from (
+        select source, signal, count(*) as signals, count(reported_streak) as compared,
+          count(*) filter (reported_streak = ours) as equal, count(*) filter (reported_streak > ours) as higher,
+          count(*) filter (reported_streak < ours) as lower,
+          list_sort(list_distinct(list(why) filter (why not in ('equal', 'no_number')))) as whys
+        from ({_signals(selection, kind)}) group by source, signal)"""
+    order = order_by(sort or ["-signals"], AGREEMENT_COLUMNS, ("source", "signal"))
+    return Statement(sql, selection.params(), order, limit)

@@ -1,0 +1,20 @@
+-- Streaks with what the agent itself said of them: its highest count, and whether it stopped (an event of the state category after the
+-- first mistake and before the session went on well, at most an idle hour after the last one).
+with streaks as ({streaks}),
+said as (
+  select service, session, subagent, time_ns, reported_streak, coalesce(category = 'state', false) as state
+  from events where {said} and session is not null
+),
+heard as (
+  select streaks.first_event_id as heard_id, said.reported_streak, said.state
+  from streaks join said on streaks.session = said.session and streaks.service is not distinct from said.service
+    and streaks.subagent is not distinct from said.subagent
+    and said.time_ns >= streaks.started and said.time_ns <= streaks.ended + case when said.state then {idle} else 0 end
+  where said.time_ns <= streaks.ended or not exists (
+    select 1 from events went where went.session = said.session and went.service is not distinct from said.service
+      and went.subagent is not distinct from said.subagent and went.operation = 'tool' and went.outcome = 'ok'
+      and went.time_ns > streaks.ended and went.time_ns < said.time_ns)
+)
+select streaks.*, max(heard.reported_streak) as reported_streak, coalesce(bool_or(heard.state), false) as agent_stopped
+from streaks left join heard on heard_id = first_event_id
+group by all

@@ -1,0 +1,47 @@
+-- What agents say of their own streaks, each beside our count at that moment: a count that stands on a failed call, or an event of the
+-- state category (a loop was found, a limit was reached). Reads no more than the sessions in which agents say something.
+with told as (
+  select distinct service, session from events where {said} and session is not null and time_ns >= $start_ns and time_ns < $until_ns
+),
+timeline as (
+  select events.*, coalesce({chosen}, false) as chosen, row_number() over session_order as place,
+    coalesce(time_ns - lag(time_ns) over session_order > {idle}, false) as idle
+  from {source} events semi join told
+    on events.session = told.session and events.service is not distinct from told.service
+  window session_order as (partition by service, session order by time_ns, sequence nulls last, event_id)
+),
+parts as (
+  select *, count(*) filter (idle) over (partition by service, session order by place) as part from timeline
+),
+runs as (               -- as streaks are cut: by a success of the sub-agent, and by an hour without any event
+  select *, count(*) filter (operation = 'tool' and outcome = 'ok') over (
+    partition by service, session, subagent, part order by place) as run
+  from parts
+),
+counted as (
+  select *,
+    count(*) filter (operation = 'tool' and {counts}) over so_far as ours,
+    count(*) filter (operation = 'tool' and outcome = 'error') over so_far as tool_errors,
+    count(*) filter (operation in ('tool', 'model') and outcome = 'error') over so_far as errors,
+    count(*) filter (error_class = 'ConsecutiveMistakeError') over before > 0 as asked
+  from runs
+  window so_far as (partition by service, session, subagent, part, run order by place),
+    before as (partition by service, session, subagent order by place rows between unbounded preceding and 1 preceding)
+)
+select time_ns as time, source, service, session, subagent, model, tool, event_id, reported_streak, ours,
+  case when not coalesce(category = 'state', false) then 'count' when error_class = 'ConsecutiveMistakeError' then 'limit' else 'loop' end
+    as signal,
+  reported_class,
+  case
+    when reported_streak is null then 'no_number'
+    when reported_streak = ours then 'equal'
+    when error_class = 'ToolRepetitionError' then 'repeats'
+    when reported_streak = tool_errors then 'no_mistakes'
+    when reported_streak = errors then 'model_errors'
+    when reported_streak < ours and asked then 'reset'
+    when reported_streak < ours and not coalesce({rated}, true) then 'failures_only'
+    when reported_streak < ours then 'own_rule'
+    else 'not_seen'
+  end as why
+from counted
+where {said} and chosen and time_ns >= $start_ns and time_ns < $until_ns
