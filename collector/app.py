@@ -98,7 +98,6 @@ async def _serve(settings: Settings, pipeline: Pipeline, readers: Readers, scrub
 
     writer.start()
     await grpc.start()
-    gc.freeze()  # what is loaded stays: a full collection would hold everything up for 80 ms to find that out
     serving = asyncio.create_task(http.serve())
     alerting = asyncio.create_task(engine.run())
     log.info("listening", http=str(settings.http), grpc=str(settings.grpc), store=settings.store)
