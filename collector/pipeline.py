@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from xxhash import xxh3_128_digest, xxh32_intdigest
 
 from collector.classify.classify import Taxonomy
 from collector.classify.fingerprint import fingerprint, template
@@ -200,7 +201,7 @@ class Pipeline:
 
 def identity(signal: str, body: bytes) -> bytes:
     """The identity of a request: 16 bytes over its signal and decoded bytes."""
-    return hashlib.blake2b(body, digest_size=16, person=signal.encode()[:16]).digest()
+    return xxh3_128_digest(body, xxh32_intdigest(signal.encode()))
 
 
 def sane_time(time_ns: Any, received_ns: int) -> int:
