@@ -24,8 +24,10 @@ check: $(LOCKED) .venv/.node ## style, types and the tests that need no browser
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadscope -m "not browser"
 
-bench: $(LOCKED) ## CPU time per event beside reference lines of the same run
+bench: $(LOCKED) ## CPU time per event, events/s, latency, memory and disk, beside reference lines of the same run
 	$(BIN)/python -m benchmarks.ingest
+	$(BIN)/python -m benchmarks.load --encoding json
+	$(BIN)/python -m benchmarks.load --encoding protobuf
 
 demo: $(LOCKED) ## lifelike traffic into the collector that `make run` started
 	$(BIN)/misstep demo

@@ -1,6 +1,6 @@
 """CPU time per event from request bytes to committed rows, beside what reading the same bytes costs in the same run.
 
-    python -m benchmarks.ingest [--requests 40] [--events 500]
+    python -m benchmarks.ingest [--requests 40] [--events 500] [--recordings FOLDER…]
 
 In one process, without HTTP: what a sender or a socket costs is not in it. Microseconds of CPU time of all threads.
 """
@@ -13,18 +13,22 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
 
-import msgspec
+import orjson
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from collector.classify.classify import load_taxonomy
-from collector.decode.otlp import JSON, PROTOBUF
+from collector.commands.recordings import find
+from collector.commands.recordings import read as recordings
+from collector.decode.otlp import JSON, PROTOBUF, decode
+from collector.decode.otlp_json import DECODERS
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
@@ -36,33 +40,80 @@ GROUP = 10  # requests in one transaction, as under load
 
 
 def main() -> None:
-    """Prints one line per way to read the same requests."""
+    """Prints one line per way to read the same requests, with its ratio to the reference line of its encoding."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--requests", type=int, default=40)
     arguments.add_argument("--events", type=int, default=500)
+    arguments.add_argument(
+        "--recordings", type=Path, nargs="*", default=[], help="OTLP bodies as `misstep replay` reads"
+    )
     given = arguments.parse_args()
-    random, now_ns, ready = Random(1), time.time_ns(), pipeline()
-    messages = [request(random, given.events, now_ns) for _ in range(given.requests)]
+    ready = pipeline()
+    synthetic(ready, given.requests, given.events)
+    if given.recordings:
+        recorded(ready, given.recordings)
+
+
+def synthetic(ready: Pipeline, requests: int, events: int) -> None:
+    """Tool calls of 14 attributes: both encodings, each beside what parsing the bytes alone costs."""
+    random, now_ns = Random(1), time.time_ns()
+    messages = [request(random, events, now_ns) for _ in range(requests)]
     binary = [message.SerializeToString() for message in messages]
     text = [otlp_json(message) for message in messages]
-    total = given.requests * given.events
+    total = requests * events
     sizes = [sum(map(len, bodies)) / total for bodies in (text, binary)]
     print(f"{total} events, {sizes[0]:.0f} bytes each in JSON, {sizes[1]:.0f} in protobuf; µs of CPU time per event")
+    typed = DECODERS["traces"].decode
+    table = Table(total)
+    table.line("JSON, orjson.loads alone", lambda: each(orjson.loads, text), reference=True)
+    table.line("JSON, msgspec typed alone", lambda: each(typed, text))
+    table.line("JSON, bytes to batches", lambda: each(partial(read, ready, JSON), text))
+    with fresh_store(total) as store:
+        table.line("JSON, bytes to committed rows", lambda: commit(ready, store, text, JSON))
+    table.line("protobuf, FromString alone", lambda: each(ExportTraceServiceRequest.FromString, binary))
+    table.line("protobuf, every attribute read", lambda: each(walk, binary), reference=True)
+    table.line("protobuf, bytes to batches", lambda: each(partial(read, ready, PROTOBUF), binary))
+    with fresh_store(total) as store:
+        table.line("protobuf, bytes to committed rows", lambda: commit(ready, store, binary, PROTOBUF))
 
-    def line(title: str, run: Callable[[], object]) -> None:
+
+def recorded(ready: Pipeline, places: Sequence[Path]) -> None:
+    """Requests as agents sent them, most of whose records are no events; µs per record."""
+    found = [one for path in find(places) for one in recordings(path) if one.signal in ("logs", "traces")]
+    bodies = [one for one in found if one.media_type == JSON]
+    total = sum(decode(one.body, JSON, one.signal).records for one in bodies)
+    print(f"{len(bodies)} recorded JSON requests, {total} records; µs of CPU time per record")
+    table = Table(total)
+    table.line("orjson.loads alone", lambda: each(orjson.loads, [one.body for one in bodies]), reference=True)
+    table.line(
+        "bytes to batches", lambda: [ready.process(one.body, JSON, one.signal, time.time_ns()) for one in bodies]
+    )
+
+
+@dataclass
+class Table:
+    """Lines of one run; ratios are to the last reference line."""
+
+    total: int
+    reference_s: float = 0
+
+    def line(self, title: str, run: Callable[[], object], *, reference: bool = False) -> None:
+        """Runs it and prints µs of CPU time per event."""
         started = time.process_time()
         run()
-        print(f"{title:<36} {(time.process_time() - started) / total * 1e6:6.1f}", flush=True)
+        used = time.process_time() - started
+        if reference:
+            self.reference_s = used
+        ratio = f"{used / self.reference_s:6.1f} ×" if self.reference_s else ""
+        print(f"{title:<36} {used / self.total * 1e6:6.1f} {ratio}", flush=True)
 
-    line("JSON, json.loads alone", lambda: each(json.loads, text))
-    line("JSON, msgspec.json.decode alone", lambda: each(msgspec.json.decode, text))
-    line("JSON, bytes to batches", lambda: each(partial(read, ready, JSON), text))
-    with fresh_store(total) as store:
-        line("JSON, bytes to committed rows", lambda: commit(ready, store, text, JSON))
-    line("protobuf, FromString alone", lambda: each(ExportTraceServiceRequest.FromString, binary))
-    line("protobuf, bytes to batches", lambda: each(partial(read, ready, PROTOBUF), binary))
-    with fresh_store(total) as store:
-        line("protobuf, bytes to committed rows", lambda: commit(ready, store, binary, PROTOBUF))
+
+def walk(body: bytes) -> None:
+    """Reads every attribute of every span, the least that any receiver does which looks at them."""
+    for group in ExportTraceServiceRequest.FromString(body).resource_spans:
+        for scope in group.scope_spans:
+            for span in scope.spans:
+                {pair.key: pair.value.string_value for pair in span.attributes}
 
 
 def each(do: Callable[[bytes], object], bodies: Sequence[bytes]) -> None:

@@ -54,6 +54,7 @@ def main() -> None:
     arguments.add_argument("--rate", type=float, default=0)
     arguments.add_argument("--workers", default="")
     given = arguments.parse_args()
+    floor = reading_and_answering(given.encoding, given.requests, given.connections, given.events)
     with running_collector(given.workers) as (port, process, store):
         idle = memory(process)
         before = cpu(process)
@@ -66,6 +67,7 @@ def main() -> None:
         disk = store.stat().st_size
     cuts, most = quantiles(sent.latencies, n=100), max(sent.latencies)
     print(f"{given.encoding}, {given.events} events a request, {given.connections} connections")
+    print(f"a server that only reads and answers {floor:6.2f} µs of CPU time an event")
     print(f"acknowledged        {sent.events / sent.seconds:10,.0f} events/s ({sent.refused} requests refused)")
     print(f"latency             {cuts[49] * 1e3:10.0f} ms p50, {cuts[98] * 1e3:.0f} p99, {most * 1e3:.0f} most")
     print(f"CPU of the collector{used / sent.events * 1e6:10.1f} µs an event")
@@ -73,6 +75,20 @@ def main() -> None:
     print(f"disk                {disk / max(stored, 1):10.0f} bytes an event")
     if stored != sent.events:
         raise SystemExit(f"{stored} events are stored, {sent.events} were acknowledged")
+
+
+def reading_and_answering(encoding: str, requests: int, connections: int, events: int) -> float:
+    """µs of CPU time an event of the same HTTP server with an application that does nothing with what it reads."""
+    port = free_port()
+    process = subprocess.Popen((sys.executable, "-m", "benchmarks.floor", str(port)))
+    try:
+        wait_ready(port, process)
+        before = cpu(process)
+        sent = send(port, encoding, requests, connections, events, 0)
+        return (cpu(process) - before) / sent.events * 1e6
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager

@@ -129,7 +129,7 @@ class _Metrics(msgspec.Struct, gc=False):
     resourceMetrics: list[_ResourceMetrics] | None = None
 
 
-_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     "traces": msgspec.json.Decoder(_Traces),
     "logs": msgspec.json.Decoder(_Logs),
     "metrics": msgspec.json.Decoder(_Metrics),
@@ -138,7 +138,7 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 def decode(body: bytes, signal: str) -> Request:
     """One OTLP/JSON body. Raises Rejected."""
-    decoder = _DECODERS[signal]
+    decoder = DECODERS[signal]
     warning = ""
     if not body.strip():
         return Request(signal, [], 0)
