@@ -62,6 +62,16 @@ def test_order_cut_and_repetition_change_nothing(path: Path) -> None:
         assert stored([shuffled[at : at + size] for at in range(0, len(shuffled), size)]) == expected
 
 
+@pytest.mark.parametrize(
+    "path", [path for path in RECORDINGS if '"truth"' in path.read_text()], ids=lambda path: path.stem
+)
+def test_a_scripted_session_comes_to_what_was_scripted(path: Path) -> None:
+    recording = json.loads(path.read_text())
+    facts = ("operation", "tool", "call_id", "outcome", "error_class")
+    events = sorted(stored([recording["records"]]), key=lambda event: int(event["time_ns"]))
+    assert [[event.get(name) for name in facts] for event in events] == recording["truth"]
+
+
 def export(item: dict[str, Any]) -> tuple[str, bytes]:
     """The signal and the OTLP/JSON request of one recorded record."""
     one = scope(item)

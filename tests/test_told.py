@@ -118,8 +118,9 @@ def result(value: Any, **marks: Any) -> list[dict[str, Any]]:
 
 RESULTS: list[tuple[Any, str, bool]] = [
     ("all fine", "ok", False),
-    ("ERROR 2026-01-01 app: Traceback in a log that was read", "error", False),  # weak, see the next test
+    ("Error: in a text that was read", "error", False),  # weak, see the next test
     ({"output": "fine"}, "ok", False),
+    ("ERROR 2026-01-01 app: Traceback in a log that was read", "ok", False),
     ("Unknown tool name: 'x'. Available tools: read", "error", True),
     ("Model tried to call unavailable tool 'x'. Available tools: read.", "error", True),
     ("Error: x is not a valid tool, try one of [read].", "error", True),
@@ -143,6 +144,26 @@ RESULTS: list[tuple[Any, str, bool]] = [
 def test_result(value: Any, outcome: str, refused: bool) -> None:
     told = told_in(result(value), GEMINI)
     assert [(one.outcome, one.refused) for one in told] == [(outcome, refused)]
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("Tool call run with id c1 could not be executed - arguments were malformed or truncated.", "run"),
+        ("Unknown tool: search_repo", "search_repo"),
+        ("Unknown tool name: 'search'. Available tools: read", "search"),
+        ("Error: search is not a valid tool, try one of [read].", "search"),
+        ('Tool "files.read" not found', "files.read"),
+        ("this tool does not exist", ""),
+    ],
+)
+def test_a_refusal_names_its_tool(text: str, tool: str) -> None:
+    assert [one.tool for one in told_in(result(text), PLAIN)] == [tool]
+
+
+def test_withheld_content_tells_nothing() -> None:
+    assert told_in([{"role": "tool", "tool_call_id": "c1"}], PLAIN) == []
+    assert [one.outcome for one in told_in(result("", status="error"), PLAIN)] == ["error"]
 
 
 def test_words_alone_never_beat_what_the_call_itself_reports() -> None:

@@ -37,8 +37,15 @@ def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
             report["_site"] = [site(trace, parent, name), params_mark(report["params"]) if "params" in report else ""]
         if "parent?tool" in rules and parent and name:
             report["_refs"] = [("call of", trace, parent, name)]
+        if "only call" in rules and own:
+            keys.append(only_call(trace, report["span_id"]))
     if keys:
         report["_keys"] = keys
+
+
+def only_call(trace: str, span: str) -> Key:
+    """The identity of the one call that a model asked for in this span."""
+    return ("only call", trace, span)
 
 
 def site(trace: str, parent: str, name: str) -> str:

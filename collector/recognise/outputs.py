@@ -46,6 +46,8 @@ TEXT_KEYS = (
     "content",
     "text",
     "result",
+    "raw_output",
+    "data",
 )
 JSON_TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 MAX_JSON = 4 << 20  # longer texts are not parsed; the largest conversation in the recordings has 0.4 MB
-ABSENT_TEXTS = frozenset(("", "null", "undefined", "<not specified>"))  # the last is Google ADK's
+ABSENT_TEXTS = frozenset(("", "null", "undefined", "<not specified>", "__REDACTED__"))  # ADK's, OpenInference's
 TRUE_WORDS = frozenset(("true", "1", "yes", "y", "on"))
 VARIANT_TEXT = re.compile(r"([A-Z]\w*)(?:::|\()([A-Z]\w*)")
 FALSE_WORDS = frozenset(("false", "0", "no", "n", "off"))
@@ -256,10 +256,13 @@ def as_lines(value: Any) -> str | None:
 
 
 def as_params(value: Any) -> Any:
-    """Arguments: parsed where they are JSON text; an empty map stays (a call without arguments), other absences are
-    None.
+    """Arguments: parsed where they are JSON text, and out of Python's `args` and `kwargs`; an empty map stays (a call
+    without arguments), other absences are None.
     """
     value = parsed(value)
     if isinstance(value, dict):
+        named, positional = value.get("kwargs"), value.get("args", [])
+        if isinstance(named, dict) and isinstance(positional, list) and ("args" in value or len(value) == 1):
+            return {"args": positional, **named} if positional else named
         return value
     return value if present(value) else None

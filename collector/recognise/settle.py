@@ -129,7 +129,8 @@ def _output(case: _Case, output: Output) -> None:
     if output.exit_code is not None:
         case.exited(output.exit_code)
     case.shape.extend(output.shape)
-    case.output_text = case.output_text or output.text
+    if output.text and (not case.output_text or output.exit_code or output.verdict not in ("", "ok")):
+        case.output_text = output.text
 
 
 def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:

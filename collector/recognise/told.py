@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.decode.record import Record
-from collector.recognise.identify import bare_id, bare_tool, params_mark, site, site_key
+from collector.recognise.identify import bare_id, bare_tool, only_call, params_mark, site, site_key
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import as_params, as_text, parsed, present
 from collector.recognise.reasons import refusal_in
@@ -71,8 +71,15 @@ REFUSED_TEXT = re.compile(
     r"|fix the errors? and try again|missing required (parameter|argument|property)",
     re.IGNORECASE,
 )
+NAMED = re.compile(
+    r"\btool(?: call| name)?[:= ]{0,2}[\"'`]?(?!(?:call|name|with|is|was|does)\b)([\w./-]{1,200})[\"'`]? "
+    r"(?:with id|not found|is not|does not)"
+    r"|(?:unknown|unavailable|no such) tool(?: name)?:? [\"'`]?([\w./-]{1,200}?)[\"'`]?(?:[.,;\s]|$)"
+    r"|^(?:error: )?[\"'`]?([\w./-]{1,200})[\"'`]? is not a valid tool",
+    re.IGNORECASE,
+)
 FAILED_START = re.compile(
-    r"^\W*(error\b[: ]|tool error|failed\b|failure\b|exception\b|traceback \(most recent|an error occurred"
+    r"^\W*(error\b[: ](?!\W*\d{4}-)|tool error|failed\b|failure\b|exception\b|traceback \(most recent|an error occurred"
     r"|error (executing|calling|while)"
     r"|[A-Za-z_.]*(Error|Exception): )",
     re.IGNORECASE,
@@ -166,7 +173,7 @@ def _told(result: _Result, call: _Call | None, rules: Rules, fresh: bool) -> Tol
     refused = outcome == "denied" or (outcome == "error" and NEVER_RAN.search(text[:4000]) is not None)
     return Told(
         call_id=bare_id(result.call_id, tool),
-        tool=tool,
+        tool=tool or (_named(text) if refused else ""),
         params=call.params if call else None,
         outcome=outcome,
         strength=strength,
@@ -176,6 +183,12 @@ def _told(result: _Result, call: _Call | None, rules: Rules, fresh: bool) -> Tol
         exit_code=output.exit_code,
         digest=hash((text, result.mark)),
     )
+
+
+def _named(text: str) -> str:
+    """The tool that a refusal speaks of."""
+    found = NAMED.search(text[:400])
+    return next(name for name in found.groups() if name) if found else ""
 
 
 def _judge(result: _Result, output: Output) -> tuple[str, int, str]:
@@ -350,7 +363,8 @@ def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report
 def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
     """The ids of the calls that the model asked for, for their sibling spans, which have none."""
     for messages in _messages(row.asked, record):
-        for call_id, tool, params in calls_in(messages):
+        calls = calls_in(messages)
+        for call_id, tool, params in calls:
             report: Report = {column: model[column] for column in ("source", "service", *SESSION) if column in model}
             report.update(
                 operation="tool",
@@ -367,6 +381,8 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
                 if record.parent_span_id:
                     place = site(record.trace_id, record.parent_span_id, bare_tool(tool))
                     report["_keys"] = [site_key(place, params_mark(report["params"]))]
+                    if len(calls) == 1:
+                        report["_keys"].append(only_call(record.trace_id, record.parent_span_id))
             yield report
 
 
