@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 import dashboard
 from dashboard import launch, start, words
 from tests.conftest import RunningCollector, misstep, wait_until
+from tests.doors import cline, logs, spans
 
 APP = str(Path(dashboard.__file__).with_name("app.py"))
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "alerts", "sources", "health", "live"]
@@ -205,3 +207,30 @@ def test_the_command_names_the_app_its_port_and_its_collector() -> None:
         "MISSTEP_TRACE_URL": "t",
     }
     assert environment.items() >= expected.items()
+
+
+def test_every_rate_of_sampled_calls_is_marked(collector: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    times = {"startTimeUnixNano": str(time.time_ns() - 10**6), "endTimeUnixNano": str(time.time_ns())}
+    names = {"gen_ai.tool.name": "read", "gen_ai.conversation.id": "c", "error.type": "FileNotFoundError"}
+    span = {"name": "execute_tool read", "traceState": "ot=th:e66", "attributes": names}
+    collector.post("/v1/traces", spans(span | times, service="web-agent"))
+    mark = "sampled upstream, about 1 in 10 kept"
+    for page in ("overview", "tools", "errors", "retries", "streaks"):
+        app = open_app(collector.url, page)
+        check(app, page.capitalize())
+        assert mark in captions(app), (page, captions(app))
+    app = open_app(collector.url, "sources")
+    told = [words.plain("web-agent"), mark, words.plain("tracestate ot=th")]
+    assert any(all(word in said for word in told) for said in captions(app))
+
+
+def test_an_agents_own_count_stands_beside_ours(collector: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    now = time.time_ns()
+    failures = [cline("task.tool_used", tool="write_to_file", success=False, ulid="t1") for _ in range(2)]
+    stopped = cline("task.mistake_limit_reached", ulid="t1", consecutiveMistakes=6, reason="tool_execution_failed")
+    records = [one | {"timeUnixNano": str(now - 10**10 + n * 10**9)} for n, one in enumerate([*failures, stopped])]
+    collector.post("/v1/logs", logs(*records, service="cline"))
+    app = open_app(collector.url, "streaks", kind="error")
+    check(app, "Streaks")
+    assert any(f"{words.rate_of(0, 1)}** agree with ours" in each.value for each in app.markdown)
+    assert any("its limit was reached" in said and words.WHY["not_seen"] in said for said in captions(app))
