@@ -39,6 +39,14 @@ def message_row(operation: str, template: str | None, sample: str | None) -> str
     )
 
 
+def alias_row(operation: str, reported: str | None) -> str | None:
+    """The row that makes what the agent called an error, which has no message, another name of a class."""
+    if not reported:
+        return None
+    name = CLASSES.get(operation, CLASSES["agent"])
+    return f"[classes.{name}]   # or the class that it is\naliases = [{_quoted(reported)}]"
+
+
 def _as_read(text: str) -> str:
     """The text as the collector looks at it: quotes and line ends of JSON inside a string are what they stand for."""
     return text.replace('\\"', '"').replace("\\n", "\n")

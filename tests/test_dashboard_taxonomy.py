@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from collector.classify.classify import load_taxonomy
 from collector.classify.fingerprint import template
 from collector.tables import schemas
-from dashboard.taxonomy import CLASSES, message_row
+from dashboard.taxonomy import CLASSES, alias_row, message_row
 
 BUILT_IN = schemas() / "taxonomy.toml"
 LONG = "the warp core of deck 12 says: " + "no " * 400
@@ -52,6 +52,18 @@ def test_any_text_makes_a_row_that_is_toml_and_fits(text: str) -> None:
     row = message_row("tool", template(message), message)
     assert row is not None
     assert tomllib.loads(row)["messages"][0]["examples"] == [message]
+
+
+@pytest.mark.parametrize("operation", CLASSES)
+@pytest.mark.parametrize("reported", ["Frobnication", 'it\'s "odd"\\', "schräg\tx"])
+def test_the_row_for_a_reported_class_without_a_message_is_taken(tmp_path: Path, operation: str, reported: str) -> None:
+    row = alias_row(operation, reported)
+    assert row is not None
+    path = tmp_path / "taxonomy.toml"
+    path.write_text(row + "\n", encoding="utf-8")
+    found = load_taxonomy(BUILT_IN, path).classify("", operation, reported, (), None, None, None)
+    assert found == (CLASSES[operation], "alias"), row
+    assert alias_row(operation, None) is alias_row(operation, "") is None
 
 
 @pytest.mark.parametrize("message", ["", "42", "/tmp/a.txt", "3 2 1", "…"])

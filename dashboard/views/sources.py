@@ -127,9 +127,13 @@ def _unclassified(page: Page) -> None:
     for fingerprint, tool, template, events, operation, sample in rows.iter_rows():
         facts = f"{words.plural(events, 'event')}{' · ' + words.plain(tool, 30) if tool else ''}"
         components.row(page, "group", template or "no message", facts, fingerprint=fingerprint)
-        if row := taxonomy.message_row(operation, template, sample):
+        row = taxonomy.message_row(operation, template, sample)
+        if row is None:
+            newest = page.ask("events", fingerprint=fingerprint, limit="1").first()
+            row = taxonomy.alias_row(operation, newest.get("reported_class"))
+        if row:
             with st.expander("Sample, and a row for a taxonomy.toml of your own"):
-                st.text(sample)
+                st.text(sample or "The agent tells no message.")
                 st.code(row, language="toml", wrap_lines=True)
     if rows.is_empty():
         components.quiet("Every error has a class.")
