@@ -351,9 +351,11 @@ def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report
             if lends and (one.outcome == "ok" or one.strength <= OK_DEFAULT):
                 continue
             report = _told_report(record, model, one, position, lends=lends)
+            if row.operation == "link" and record.time_ns:  # the messages of a whole run: it had ended
+                report["time_ns"] = record.time_ns
             if "site" in row.keys and "params" in report:
                 report["_site"] = ["", params_mark(report["params"])]
-            whole = bool(one.tool), one.params is not None
+            whole = bool(one.tool), one.params is not None, "agent" in model
             digest = hash((model.get("service"), scope, one.call_id, one.digest, one.fresh, whole))
             before = told.get(digest)
             if before is None or report["time_ns"] < before["time_ns"]:
