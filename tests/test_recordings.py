@@ -74,8 +74,8 @@ def test_calls_are_what_was_scripted(path: Path) -> None:
     truth = recording["truth"]
     facts = [{name: event.get(name) for name in wanted} for event, wanted in zip(told, truth, strict=False)]
     for event in facts:
-        if isinstance(event.get("params"), str):
-            event["params"] = json.loads(event["params"])
+        if isinstance(params := event.get("params"), str):
+            event["params"] = json.loads(params)
     assert facts == truth
     assert len(told) == len(truth), told[len(truth) :]
 
