@@ -28,6 +28,7 @@ MARKS = re.compile(
 )
 RESULT_BLOCK = re.compile(r"(?:\n\n---\n\n)?^\[TOOL RESULT: ([^\]\n]{1,200})\]\n", re.MULTILINE)  # Claude Code's traces
 MESSAGE_EVENTS = {"gen_ai.tool.message": "tool", "gen_ai.assistant.message": "assistant", "gen_ai.user.message": "user"}
+CLASS_ROLES = {"ToolMessage": "tool", "AIMessage": "ai", "AIMessageChunk": "ai"}  # of LangChain
 MODEL_ROLES = frozenset(("assistant", "model", "ai"))
 ANSWER_EVENTS = ("gen_ai.choice", "gen_ai.assistant.message")
 CALL_TYPES = frozenset(
@@ -58,7 +59,7 @@ RESULT_KEYS = ("response", "result", "output", "content", "value", "tool_respons
 # Calls that never reached a tool, and so made no span.
 NEVER_RAN = re.compile(
     r"\A<tool_use_error>|unknown tool|no such tool|is not a valid tool|unavailable tool|unsupported (tool )?call"
-    r"|could not be executed"
+    r"|could not be executed|received tool input did not match expected schema"
     r"|tool [\"'`]?[\w./:-]{0,200}[\"'`]? ?(was |is |does )?not (found|exist|available|registered|a valid tool)"
     r"|invalid json|json parsing failed|(arguments?|parameters?) (were|was|are|is) malformed"
     r"|failed to parse .{0,40}(arguments|input|json)|arguments .{0,40}not valid json",
@@ -239,7 +240,9 @@ def _walk(value: Any, depth: int = 0) -> Iterator[_Call | _Result | _Answer]:
 
 def _message(value: dict[str, Any], depth: int) -> Iterator[_Call | _Result | _Answer]:
     if isinstance(lc := value.get("kwargs"), dict) and "lc" in value:  # LangChain's serialised message
-        value = lc
+        path = value.get("id")  # of its class: JavaScript writes the role nowhere else
+        role = CLASS_ROLES.get(str(path[-1])) if isinstance(path, list) and path else None
+        value = {"type": role, **lc} if role else lc
     if as_text(value.get("role", value.get("type"))) in MODEL_ROLES:
         yield ANSWER
     for name in ("functionCall", "toolUse"):
