@@ -5,6 +5,9 @@ BIN := .venv/bin
 LOCKED := .venv/.locked
 CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 
+# A registry behind a company's own certificate authority is trusted as far as the system trusts it.
+export UV_SYSTEM_CERTS ?= true
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test check bench demo lock
 
