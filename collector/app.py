@@ -8,10 +8,12 @@ import os
 import secrets
 import signal
 import socket
+from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
@@ -35,13 +37,17 @@ from collector.receive.http import door_errors, ingest_routes
 from collector.receive.intake import Intake
 from collector.receive.workers import Readers, chosen
 from collector.recognise.sources import load_sources
-from collector.sanitise.sanitise import Sanitiser, load_rules
+from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
 from collector.settings import LOOPBACK, Address, Settings
 from collector.store.store import Store, StoreError, path_of
 from collector.store.writer import Writer
 from collector.tables import schemas
 from collector.telemetry import Scrub, configure_logging
 
+if TYPE_CHECKING:
+    from collector.forward.forward import Forwarder
+
+FORWARD_DRAIN_S = 5  # after that, how long copies that wait may still be delivered
 DRAIN_S = 8  # after SIGTERM, how long requests that are being taken may finish
 
 log = structlog.get_logger()
@@ -68,17 +74,20 @@ def run(settings: Settings) -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     readers = Readers(pipeline, chosen(settings.workers))  # forks: before the loop, its threads and the store
+    forward = _forwarder(settings, rules, key) if settings.forward else None
     try:
-        uvloop.run(_serve(settings, pipeline, readers, scrub))
+        uvloop.run(_serve(settings, pipeline, readers, scrub, forward))
     finally:
         readers.close()
     return 0
 
 
-async def _serve(settings: Settings, pipeline: Pipeline, readers: Readers, scrub: Scrub) -> None:
+async def _serve(
+    settings: Settings, pipeline: Pipeline, readers: Readers, scrub: Scrub, forward: Forwarder | None
+) -> None:
     store = await asyncio.to_thread(Store.open, settings.store)
     writer = Writer(store, settings.retention)
-    intake = Intake(readers, writer, settings.queue)
+    intake = Intake(readers, writer, settings.queue, forward)
     failure_only = [source.id for source in pipeline.sources.sources if not source.reports_ok]
     engine = Engine(
         store,
@@ -88,7 +97,7 @@ async def _serve(settings: Settings, pipeline: Pipeline, readers: Readers, scrub
         scrub=lambda text: scrub(text)[0],
         dashboard_url=settings.dashboard_url,
     )
-    http = _http_server(_application(settings, store, writer, intake, engine, pipeline), settings.http)
+    http = _http_server(_application(settings, store, writer, intake, engine, pipeline, forward), settings.http)
     grpc = grpc_server(intake, settings)
     if not grpc.add_insecure_port(str(settings.grpc)):
         raise OSError(f"{settings.grpc} cannot be listened on")
@@ -97,6 +106,8 @@ async def _serve(settings: Settings, pipeline: Pipeline, readers: Readers, scrub
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
     writer.start()
+    if forward:
+        forward.start()
     await grpc.start()
     serving = asyncio.create_task(http.serve())
     alerting = asyncio.create_task(engine.run())
@@ -110,9 +121,26 @@ async def _serve(settings: Settings, pipeline: Pipeline, readers: Readers, scrub
     http.stop()
     await asyncio.wait((serving,), timeout=DRAIN_S)
     await asyncio.to_thread(intake.close)
+    if forward:
+        await forward.close(FORWARD_DRAIN_S)
     await asyncio.to_thread(writer.close)
     await asyncio.to_thread(store.close)
     log.info("stopped")
+
+
+def _forwarder(settings: Settings, rules: Sequence[Rule], key: bytes) -> Forwarder:
+    from collector.forward.forward import Copy, Forwarder  # 10 MiB, for who wants copies
+
+    if settings.forward_content == "as-received":
+        return Forwarder(settings.forward, settings.forward_headers, settings.forward_queue)
+    from collector.forward.sanitised import sanitised
+
+    own = Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None)
+
+    def prepare(copy: Copy) -> bytes:
+        return sanitised(copy.body, copy.media_type, copy.signal, own)
+
+    return Forwarder(settings.forward, settings.forward_headers, settings.forward_queue, prepare)
 
 
 def _shared(sanitiser: Sanitiser) -> Scrub:
@@ -127,7 +155,13 @@ def _shared(sanitiser: Sanitiser) -> Scrub:
 
 
 def _application(
-    settings: Settings, store: Store, writer: Writer, intake: Intake, engine: Engine, pipeline: Pipeline
+    settings: Settings,
+    store: Store,
+    writer: Writer,
+    intake: Intake,
+    engine: Engine,
+    pipeline: Pipeline,
+    forward: Forwarder | None,
 ) -> Litestar:
     state = {
         "settings": settings,
@@ -136,6 +170,7 @@ def _application(
         "writer": writer,
         "intake": intake,
         "alerts": engine,
+        "forward": forward,
         "sources": pipeline.sources,
         "taxonomy": pipeline.taxonomy,
     }

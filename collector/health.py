@@ -68,6 +68,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "lag_seconds": _value(telemetry.LAG_SECONDS),
         "failures": {sample.labels["part"]: sample.value for sample in _samples(telemetry.FAILED, "_total")},
         "redactions": {sample.labels["rule"]: int(sample.value) for sample in _samples(telemetry.REDACTED, "_total")},
+        "forward": _forward(request.app.state.forward),
         "store": _store(store.path),
     }
 
@@ -75,6 +76,14 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
 def health_routes() -> list[ControllerRouterHandler]:
     """The handlers that anyone may ask; `health` is for who may query."""
     return [healthz, readyz, metrics, openapi]
+
+
+def _forward(forward: Any) -> dict[str, Any] | None:
+    """Where copies go, what became of them since the start, and how much waits; None where there are none."""
+    if forward is None:
+        return None
+    fates = {sample.labels["fate"]: int(sample.value) for sample in _samples(telemetry.FORWARDED, "_total")}
+    return {"to": forward.place, "requests": fates, "queue_bytes": _value(telemetry.FORWARD_BYTES)}
 
 
 def _samples(metric: Any, suffix: str) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from collector.tables import TableError, load_toml
 
@@ -56,6 +57,14 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word for part in text.split(",") if (word := part.strip()))
 
 
+def endpoint(text: str) -> str:
+    """An http:// or https:// address."""
+    parts = urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("write an address such as https://otlp.example.com:4318")
+    return text
+
+
 def one_of(*allowed: str) -> Callable[[str], str]:
     """A word out of `allowed`."""
 
@@ -102,12 +111,23 @@ class Settings:
     max_body: int = _setting(64 << 20, size, "largest request body, compressed or not")
     queue: int = _setting(128 << 20, size, "bytes between receipt and commit before senders are asked to wait")
     workers: int | None = _setting(None, count, "processes that read requests; by default, cores less one")
+    forward: str = _setting("", endpoint, "OTLP endpoint that gets a copy of every accepted request")
+    forward_headers: tuple[str, ...] = _setting((), words, "headers for it, name=value")
+    forward_content: str = _setting(
+        "as-received", one_of("as-received", "sanitised"), "whether secrets are cut from the copies"
+    )
+    forward_queue: int = _setting(64 << 20, size, "bytes that may wait for it; beyond them copies are dropped")
     dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "where `misstep up` puts the dashboard")
     collector_url: str = _setting("http://127.0.0.1:4318", str, "the collector that the dashboard and commands ask")
     query_token: str = _setting("", str, "the token that the dashboard and commands send")
     dashboard_url: str = _setting("", str, "links in notifications lead there")
     trace_url: str = _setting("", str, "tracing system, with {trace_id}")
     log: str = _setting("auto", one_of("auto", "json", "text"), "form of the log lines")
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of this setting must not be shown; the address of `forward` may hold a password."""
+    return name == "forward" or any(word in name for word in ("token", "key", "headers"))
 
 
 class SettingsError(ValueError):
@@ -128,7 +148,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path = Path
             try:
                 values[name] = known[name].metadata["parse"](value) if isinstance(value, str) else value
             except ValueError as error:
-                shown = "***" if "token" in name or "key" in name else repr(value)
+                shown = "***" if is_secret(name) else repr(value)
                 mistakes.append(f"{origin}: {name} = {shown}: {error}")
     if mistakes:
         raise SettingsError("\n".join(mistakes))
@@ -173,6 +193,10 @@ def _boolean(text: str) -> bool:
 
 
 def _check(settings: Settings) -> None:
+    if not all(
+        name.strip() for name, equals, _ in (each.partition("=") for each in settings.forward_headers) if equals
+    ):
+        raise SettingsError("forward_headers = ***: write name=value,name=value")
     exposed = settings.http.host not in LOOPBACK or settings.grpc.host not in LOOPBACK
     if exposed and not settings.open and not (settings.ingest_tokens and settings.query_tokens):
         raise SettingsError(

@@ -31,6 +31,10 @@ COMMIT_SECONDS = Histogram("misstep_commit_seconds", "One transaction.", buckets
 COMMIT_REQUESTS = Histogram(
     "misstep_commit_requests", "Requests in one transaction.", buckets=(1, 2, 5, 10, 25, 50, 100), registry=REGISTRY
 )
+FORWARDED = Counter(
+    "misstep_forwarded_requests", "What became of the copies for MISSTEP_FORWARD.", ["fate"], registry=REGISTRY
+)
+FORWARD_BYTES = Gauge("misstep_forward_queue_bytes", "Bytes of copies that wait to be delivered.", registry=REGISTRY)
 LAG_SECONDS = Gauge("misstep_lag_seconds", "Receive time minus event time of the newest event.", registry=REGISTRY)
 
 Scrub = Callable[[str], tuple[str, tuple[str, ...]]]

@@ -26,7 +26,7 @@ class Webhook:
                 hook.attempts += 1
                 hook.hold.wait(20)
                 if hook.status == 200:
-                    hook.taken.append(json.loads(body))
+                    hook.keep(self.path, dict(self.headers), body)
                 self.send_response(hook.status)
                 for name, value in hook.headers.items():
                     self.send_header(name, value)
@@ -40,6 +40,10 @@ class Webhook:
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
+
+    def keep(self, path: str, headers: dict[str, str], body: bytes) -> None:
+        """Takes one request."""
+        self.taken.append(json.loads(body))
 
     def close(self) -> None:
         """Frees the port: from then on nobody listens there."""

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from collector.commands.up import url
-from collector.settings import Settings, SettingsError, load
+from collector.settings import Settings, SettingsError, is_secret, load
 from collector.store.store import StoreError, path_of
 from collector.tables import TableError, load_toml
 
@@ -58,8 +58,7 @@ def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Ite
         if value == each.default:
             continue
         origin = f"MISSTEP_{each.name.upper()}" if environ.get(f"MISSTEP_{each.name.upper()}") else str(file)
-        secret = "token" in each.name or "key" in each.name
-        yield Finding("ok", f"setting {each.name} = {'***' if secret else value} (from {origin})")
+        yield Finding("ok", f"setting {each.name} = {'***' if is_secret(each.name) else value} (from {origin})")
     yield Finding("ok", f"settings: the rest are defaults{'' if written else f', there is no {file}'}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from collector import telemetry
 from collector.errors import Unavailable
@@ -12,16 +13,25 @@ from collector.receive.workers import Body, Readers
 from collector.store.correlate import Batch
 from collector.store.writer import Writer
 
+if TYPE_CHECKING:
+    from collector.forward.forward import Forwarder
+
 
 class Intake:
     """Takes request bodies through the readers to the writer; refuses what does not fit into the queue."""
 
     def __init__(
-        self, readers: Readers, writer: Writer, queue_bytes: int, clock: Callable[[], int] = time.time_ns
+        self,
+        readers: Readers,
+        writer: Writer,
+        queue_bytes: int,
+        forward: Forwarder | None = None,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._readers = readers
         self._writer = writer
         self._queue_bytes = queue_bytes
+        self._forward = forward
         self._clock = clock
         self._in_flight = 0
 
@@ -40,7 +50,9 @@ class Intake:
             readers = self._readers
             batch = await asyncio.get_running_loop().run_in_executor(readers.pool, readers.read, body, self._clock())
             telemetry.RECEIVED.labels(body.signal).inc(batch.records)
-            await self._writer.commit(batch)
+            repeated = await self._writer.commit(batch)
+            if self._forward and not repeated:
+                self._forward.offer(body.content, body.media, body.signal)
             readers.stored(batch.told)
             return batch
         finally:

@@ -1,0 +1,1 @@
+"""A copy of every accepted OTLP request to one more OTLP endpoint. Imported only where `MISSTEP_FORWARD` is set."""

@@ -1,0 +1,186 @@
+"""Delivery of the copies: a bounded queue, a few requests at a time, retries, and a count of what became of each.
+
+A copy is offered after its request was answered for, and whatever happens to it never comes back to the sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+from collections.abc import Callable, Sequence
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import httpx
+import stamina
+import structlog
+
+from collector import telemetry
+from collector.errors import Rejected, Unavailable
+
+PARALLEL = 4
+TIMEOUT_S = 30
+GIVE_UP_S = 300  # after that long without success a copy is dropped
+LONGEST_PAUSE_S = 60
+RETRIED = frozenset((429, 502, 503, 504))  # OTLP specification, "Retryable Response Codes"
+SIGNALS = ("logs", "traces", "metrics")
+
+log = structlog.get_logger()
+
+
+class Copy(NamedTuple):
+    """A request as it was accepted, after decompression."""
+
+    body: bytes
+    media_type: str
+    signal: str
+
+
+class Forwarder:
+    """Takes copies with `offer` and delivers them to `endpoint`: a base address, or the full one of a single signal.
+
+    `prepare` makes of a copy what is sent; it runs in a thread of its own.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        headers: Sequence[str] = (),
+        queue_bytes: int = 64 << 20,
+        prepare: Callable[[Copy], bytes] = lambda copy: copy.body,
+        give_up_s: float = GIVE_UP_S,
+    ) -> None:
+        self._addresses = _addresses(endpoint)
+        self._headers = dict(_header(each) for each in headers)
+        self._queue_bytes = queue_bytes
+        self._prepare = prepare
+        self._give_up_s = give_up_s
+        self._waiting: asyncio.Queue[Copy] = asyncio.Queue()
+        self._bytes = 0
+        self._failing = False
+        parts = urlsplit(endpoint)
+        self.place = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+        self._one = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def offer(self, body: bytes, media_type: str, signal: str) -> None:
+        """Queues a copy of a request, or drops and counts it where the queue is full."""
+        if signal not in self._addresses:
+            return
+        if self._bytes + len(body) > self._queue_bytes:
+            telemetry.FORWARDED.labels("queue_full").inc()
+            return
+        self._hold(len(body))
+        self._waiting.put_nowait(Copy(body, media_type, signal))
+
+    def start(self) -> None:
+        """Begins to deliver."""
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO lines hold the address
+        stamina.instrumentation.set_on_retry_hooks(())  # a line per attempt would be one per request
+        client = httpx.AsyncClient(timeout=TIMEOUT_S, headers=self._headers)
+        self._tasks = [asyncio.create_task(self._work(client)) for _ in range(PARALLEL)]
+
+    async def close(self, seconds: float) -> None:
+        """Delivers what waits, for at most this long; the rest is dropped and counted."""
+        try:
+            await asyncio.wait_for(self._waiting.join(), seconds)
+        except TimeoutError:
+            log.warning("copies were not delivered before the end", to=self.place, bytes=self._bytes)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for _ in range(self._waiting.qsize()):
+            telemetry.FORWARDED.labels("not_delivered").inc()
+
+    def _hold(self, more: int) -> None:
+        self._bytes += more
+        telemetry.FORWARD_BYTES.set(self._bytes)
+
+    async def _work(self, client: httpx.AsyncClient) -> None:
+        while True:
+            copy = await self._waiting.get()
+            fate = "not_delivered"
+            try:
+                fate = await self._deliver(client, copy)
+            finally:
+                telemetry.FORWARDED.labels(fate).inc()
+                self._hold(-len(copy.body))
+                self._waiting.task_done()
+
+    async def _deliver(self, client: httpx.AsyncClient, copy: Copy) -> str:
+        try:
+            async with self._one:  # a sanitiser cannot be shared
+                body = await asyncio.to_thread(lambda: gzip.compress(self._prepare(copy), 1))
+            headers = {"Content-Type": copy.media_type, "Content-Encoding": "gzip"}
+            async for attempt in stamina.retry_context(
+                on=_pause, attempts=None, timeout=self._give_up_s, wait_max=LONGEST_PAUSE_S
+            ):
+                with attempt:
+                    await self._post(client, self._addresses[copy.signal], body, headers)
+        except Rejected as error:
+            self._failed(str(error))
+            return "refused"
+        except Unavailable as error:
+            self._failed(str(error))
+            return "expired"
+        except Exception as error:  # a defect of ours must not end the delivery
+            telemetry.FAILED.labels("forward").inc()
+            self._failed(type(error).__name__)
+            return "refused"
+        if self._failing:
+            self._failing = False
+            log.info("copies are taken again", to=self.place)
+        return "sent"
+
+    async def _post(self, client: httpx.AsyncClient, address: str, body: bytes, headers: dict[str, str]) -> None:
+        try:
+            answer = await client.post(address, content=body, headers=headers)
+        except httpx.TransportError as error:
+            self._failed(type(error).__name__)
+            raise Unavailable(f"cannot be reached: {type(error).__name__}", retry_after=0) from None
+        if answer.status_code in RETRIED:
+            self._failed(f"answered {answer.status_code}")
+            raise Unavailable(f"answered {answer.status_code}", _seconds(answer.headers.get("Retry-After", "")))
+        if not answer.is_success:
+            raise Rejected(f"answered {answer.status_code}")
+
+    def _failed(self, reason: str) -> None:
+        """One line when delivery begins to fail; the counters tell the rest."""
+        if not self._failing:
+            self._failing = True
+            log.warning("copies are not taken", to=self.place, reason=reason)
+
+
+def _pause(error: Exception) -> bool | float:
+    """Whether to try again: after `Retry-After`, where it was given, else with the usual growing pauses."""
+    if not isinstance(error, Unavailable):
+        return False
+    return min(error.spread(), LONGEST_PAUSE_S) if error.retry_after else True
+
+
+def _addresses(endpoint: str) -> dict[str, str]:
+    base, _, signal = endpoint.rstrip("/").rpartition("/v1/")
+    if base and signal in SIGNALS:
+        return {signal: endpoint}
+    return {signal: f"{endpoint.rstrip('/')}/v1/{signal}" for signal in SIGNALS}
+
+
+def _header(text: str) -> tuple[str, str]:
+    """As in OTEL_EXPORTER_OTLP_HEADERS: `name=value`, the value percent-encoded."""
+    name, _, value = text.partition("=")
+    return name.strip(), unquote(value.strip())
+
+
+def _seconds(retry_after: str) -> float:
+    """Seconds of `Retry-After`, which is a number or a date; 0 where it says nothing."""
+    try:
+        return max(0.0, float(retry_after))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time())
+    except (ValueError, TypeError):
+        return 0.0

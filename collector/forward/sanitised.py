@@ -1,0 +1,206 @@
+"""An OTLP request without secrets, in the encoding it came in: for who must not see what agents saw.
+
+Attribute values are sanitised together with their keys, as in the pipeline; every other text on its own. What cannot be
+read raises: nothing may go on as it was because it was not understood.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from google.protobuf.descriptor import FieldDescriptor
+
+from collector.decode.otlp import PROTOBUF
+from collector.decode.otlp_protobuf import MESSAGES
+from collector.errors import Rejected
+from collector.sanitise.sanitise import Sanitiser
+
+IDS = frozenset(("traceId", "spanId", "parentSpanId"))  # hex: nothing to search
+
+Pairs = list[tuple[str, Any]]
+
+
+def sanitised(body: bytes, media_type: str, signal: str, sanitiser: Sanitiser) -> bytes:
+    """The request with every secret and personal datum cut. Raises Rejected for what cannot be read."""
+    try:
+        return _protobuf(body, signal, sanitiser) if media_type == PROTOBUF else _json(body, sanitiser)
+    except Exception as error:  # whatever it was: the request must not go on as it is
+        raise Rejected(f"cannot be sanitised: {type(error).__name__}") from None
+
+
+def _clean_pairs(pairs: Pairs, sanitiser: Sanitiser) -> Pairs | None:
+    """The pairs without secrets; None where there were none."""
+    whole = dict(pairs)
+    if len(whole) == len(pairs):
+        clean, cut = sanitiser.scrub_value(whole)
+        return _items(clean) if cut else None
+    found = [sanitiser.scrub_value({key: value}) for key, value in pairs]
+    return [item for clean, _ in found for item in _items(clean)] if any(cut for _, cut in found) else None
+
+
+def _items(clean: object) -> Pairs:
+    return list(clean.items()) if isinstance(clean, dict) else [("", clean)]  # where it failed, a mark is left
+
+
+def _protobuf(body: bytes, signal: str, sanitiser: Sanitiser) -> bytes:
+    message: Any = MESSAGES[signal]()
+    message.ParseFromString(body)
+    message.DiscardUnknownFields()  # nobody knows what they hold
+    _message(message, sanitiser)
+    return bytes(message.SerializeToString())
+
+
+def _message(message: Any, sanitiser: Sanitiser) -> None:
+    for field, value in message.ListFields():
+        items = value if field.is_repeated else (value,)
+        if field.type == FieldDescriptor.TYPE_STRING:
+            _texts(message, field, items, sanitiser)
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            if field.message_type.name == "KeyValue" and field.is_repeated:
+                clean = _clean_pairs([(pair.key, _plain(pair.value)) for pair in value], sanitiser)
+                if clean is not None:
+                    del value[:]
+                    for key, one in clean:
+                        _fill(value.add(key=key).value, one)
+            elif field.message_type.name == "AnyValue":
+                for item in items:
+                    _any(item, sanitiser)
+            else:
+                for item in items:
+                    _message(item, sanitiser)
+
+
+def _texts(message: Any, field: Any, items: Iterable[str], sanitiser: Sanitiser) -> None:
+    clean = [sanitiser.scrub(item)[0] for item in items]
+    if field.is_repeated:
+        getattr(message, field.name)[:] = clean
+    else:
+        setattr(message, field.name, clean[0])
+
+
+def _any(value: Any, sanitiser: Sanitiser) -> None:
+    plain = _plain(value)
+    clean, cut = sanitiser.scrub_value(plain)
+    if cut:
+        value.Clear()
+        _fill(value, clean)
+
+
+def _plain(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_plain(item) for item in value.array_value.values]
+    if kind == "kvlist_value":
+        return {pair.key: _plain(pair.value) for pair in value.kvlist_value.values}
+    return getattr(value, kind) if kind else None
+
+
+def _fill(value: Any, plain: Any) -> None:
+    if isinstance(plain, bool):
+        value.bool_value = plain
+    elif isinstance(plain, int):
+        value.int_value = plain
+    elif isinstance(plain, float):
+        value.double_value = plain
+    elif isinstance(plain, str):
+        value.string_value = plain
+    elif isinstance(plain, bytes):
+        value.bytes_value = plain
+    elif isinstance(plain, list):
+        value.array_value.SetInParent()
+        for item in plain:
+            _fill(value.array_value.values.add(), item)
+    elif isinstance(plain, dict):
+        value.kvlist_value.SetInParent()
+        for key, item in plain.items():
+            _fill(value.kvlist_value.values.add(key=key).value, item)
+
+
+def _json(body: bytes, sanitiser: Sanitiser) -> bytes:
+    if not body.strip():
+        return body
+    try:
+        tree = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # mended as at the door
+        loose = json.dumps(json.loads(body.decode("utf-8", "replace")), ensure_ascii=False)
+        tree = json.loads(loose.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return msgspec.json.encode(_node(tree, sanitiser))
+
+
+def _node(node: Any, sanitiser: Sanitiser) -> Any:
+    if isinstance(node, list):
+        if node and all(isinstance(item, dict) and "key" in item for item in node):
+            return _json_pairs(node, sanitiser)
+        return [_node(item, sanitiser) for item in node]
+    if isinstance(node, str):
+        return sanitiser.scrub(node)[0]
+    if not isinstance(node, dict):
+        return node
+    told = {key: item for key, item in node.items() if isinstance(item, str) and key not in IDS}
+    clean, cut = sanitiser.scrub_value(told)
+    if cut and not (isinstance(clean, dict) and clean.keys() == told.keys()):
+        raise ValueError("a name of a field is a secret")
+    texts: dict[str, Any] = clean if isinstance(clean, dict) else told
+    return {key: _field(key, texts.get(key, item), sanitiser) for key, item in node.items()}
+
+
+def _field(key: str, item: Any, sanitiser: Sanitiser) -> Any:
+    if key in IDS and isinstance(item, str):
+        return item if len(item) <= 32 and item.isalnum() else sanitiser.scrub(item)[0]
+    if key == "body" and isinstance(item, dict):
+        return _json_any(sanitiser.scrub_value(_json_plain(item))[0])
+    return item if isinstance(item, str) else _node(item, sanitiser)
+
+
+def _json_pairs(pairs: list[dict[str, Any]], sanitiser: Sanitiser) -> list[dict[str, Any]]:
+    plain = [(str(pair["key"]), _json_plain(pair.get("value"))) for pair in pairs]
+    # Written anew in any case: fields that no value should have were not searched.
+    return [{"key": key, "value": _json_any(value)} for key, value in _clean_pairs(plain, sanitiser) or plain]
+
+
+_KINDS = ("stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue")
+
+
+def _json_plain(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return None
+    kind = next((kind for kind in _KINDS if kind in value), "")
+    item = value.get(kind)
+    if kind == "arrayValue":
+        return [_json_plain(each) for each in _values(item)]
+    if kind == "kvlistValue":
+        return {str(pair.get("key", "")): _json_plain(pair.get("value")) for pair in _values(item)}
+    if kind == "bytesValue":
+        return base64.b64decode(str(item))
+    number = {"intValue": int, "doubleValue": float}.get(kind)
+    return number(item) if number else item
+
+
+def _values(item: Any) -> list[Any]:
+    return item.get("values") or [] if isinstance(item, dict) else []
+
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def _json_any(plain: Any) -> dict[str, Any]:
+    if isinstance(plain, bool):
+        return {"boolValue": plain}
+    if isinstance(plain, int):
+        return {"intValue": str(plain)}
+    if isinstance(plain, float):
+        return {"doubleValue": plain if math.isfinite(plain) else _NOT_FINITE[str(plain)]}
+    if isinstance(plain, str):
+        return {"stringValue": plain}
+    if isinstance(plain, bytes):
+        return {"bytesValue": base64.b64encode(plain).decode()}
+    if isinstance(plain, list):
+        return {"arrayValue": {"values": [_json_any(item) for item in plain]}}
+    if isinstance(plain, dict):
+        return {"kvlistValue": {"values": [{"key": key, "value": _json_any(item)} for key, item in plain.items()]}}
+    return {}

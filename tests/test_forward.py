@@ -1,0 +1,262 @@
+"""Copies to another OTLP endpoint: all of them, once, whatever it answers; without secrets where that is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import yaml
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+from collector import telemetry
+from collector.decode.otlp import JSON, PROTOBUF
+from collector.errors import Rejected
+from collector.forward.forward import Forwarder
+from collector.forward.sanitised import sanitised
+from collector.sanitise.sanitise import Sanitiser, load_rules
+from collector.settings import SettingsError, load
+from tests.conftest import RunningCollector, wait_until
+from tests.doors import any_value, pairs
+from tests.secrets import Fake, fakes
+from tests.test_ingest import protobuf, span, traces
+from tests.webhook import Webhook
+
+TOKEN = "gh" + "p_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+
+
+class Endpoint(Webhook):
+    """An OTLP endpoint that keeps what it is sent as (path, headers, decompressed body)."""
+
+    def keep(self, path: str, headers: dict[str, str], body: bytes) -> None:
+        self.taken.append((path, headers, gzip.decompress(body)))
+
+    @property
+    def base(self) -> str:
+        return self.url.removesuffix("/hook")
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    running = Endpoint()
+    yield running
+    running.close()
+
+
+def fates() -> dict[str, float]:
+    """What became of copies in this process."""
+    [family] = telemetry.FORWARDED.collect()
+    return {sample.labels["fate"]: sample.value for sample in family.samples if sample.name.endswith("_total")}
+
+
+def delivered(forwarder: Forwarder, bodies: list[bytes], seconds: float = 10) -> dict[str, float]:
+    """Offers all and closes; how often each fate befell them."""
+    before = fates()
+
+    async def run() -> None:
+        forwarder.start()
+        for body in bodies:
+            forwarder.offer(body, JSON, "traces")
+        await forwarder.close(seconds)
+
+    asyncio.run(run())
+    return {fate: count - before.get(fate, 0) for fate, count in fates().items() if count > before.get(fate, 0)}
+
+
+def test_every_accepted_request_goes_on_once_as_it_came(
+    start_collector: Callable[..., RunningCollector], endpoint: Endpoint
+) -> None:
+    running = start_collector(FORWARD=endpoint.base, FORWARD_HEADERS="x-tenant=a%20b,authorization=Bearer%20abc")
+    one, two, three = traces(span(0)), protobuf(1).SerializeToString(), protobuf(2)
+    for _ in range(2):  # the second time it is known, and the copy is on its way
+        assert running.post("/v1/traces", gzip.compress(one), {"content-encoding": "gzip"}).status_code == 200
+    assert running.post("/v1/traces", two, {"content-type": PROTOBUF}).status_code == 200
+    assert running.post("/v1/traces", b"{").status_code == 400
+    assert running.post("/v1/events", b'{"tool": "t", "outcome": "ok"}').status_code == 200
+    with grpc.insecure_channel(running.grpc) as channel:
+        TraceServiceStub(channel).Export(three)
+    wait_until(lambda: len(endpoint.taken) == 3, 10)
+    assert sorted((path, headers["Content-Type"], body) for path, headers, body in endpoint.taken) == sorted(
+        [("/v1/traces", JSON, one), ("/v1/traces", PROTOBUF, two), ("/v1/traces", PROTOBUF, three.SerializeToString())]
+    )
+    assert {headers["x-tenant"] for _, headers, _ in endpoint.taken} == {"a b"}
+    said = running.get("/api/v1/health")["forward"]
+    assert said == {"to": endpoint.base.removeprefix("http://"), "requests": {"sent": 3}, "queue_bytes": 0}
+
+
+def test_an_endpoint_that_hangs_delays_no_answer_and_the_end_waits_a_stated_time(
+    start_collector: Callable[..., RunningCollector], endpoint: Endpoint
+) -> None:
+    running = start_collector(FORWARD=f"{endpoint.base}/v1/traces", FORWARD_CONTENT="sanitised")
+    endpoint.hold.clear()
+    started = time.monotonic()
+    for number in range(20):
+        secret = {**span(number), "status": {"code": 2, "message": f"no access with {TOKEN}"}}
+        assert running.post("/v1/traces", traces(secret)).status_code == 200
+        assert running.post("/v1/logs", b"{}").status_code == 200  # no signal of that address
+    assert time.monotonic() - started < 15
+    assert not endpoint.taken
+    endpoint.hold.set()
+    assert running.stop() == 0
+    assert len(endpoint.taken) == 20
+    assert TOKEN.encode() not in b"".join(body for _, _, body in endpoint.taken)
+    assert TOKEN not in running.logged()
+
+
+def test_what_may_succeed_later_is_tried_again_after_the_stated_time(endpoint: Endpoint) -> None:
+    endpoint.status, endpoint.headers = 503, {"Retry-After": "1"}
+    times: list[float] = []
+
+    async def run() -> None:
+        forwarder = Forwarder(endpoint.base)
+        forwarder.start()
+        forwarder.offer(b"{}", JSON, "logs")
+        while endpoint.attempts < 1:
+            await asyncio.sleep(0.01)
+        times.append(time.monotonic())
+        endpoint.status = 200
+        await forwarder.close(10)
+        times.append(time.monotonic())
+
+    asyncio.run(run())
+    assert len(endpoint.taken) == 1
+    assert 0.9 < times[1] - times[0] < 4
+
+
+@pytest.mark.parametrize(
+    ("status", "fate"), [(400, "refused"), (401, "refused"), (500, "refused"), (503, "expired"), (429, "expired")]
+)
+def test_what_is_refused_or_never_taken_is_counted(status: int, fate: str, endpoint: Endpoint) -> None:
+    endpoint.status = status
+    assert delivered(Forwarder(endpoint.base, give_up_s=0.3), [b"{}", b"[]"]) == {fate: 2}
+
+
+def test_a_full_queue_drops_and_counts(endpoint: Endpoint) -> None:
+    endpoint.hold.clear()
+    forwarder = Forwarder(endpoint.base, queue_bytes=1000)
+    assert delivered(forwarder, [bytes(300)] * 5, seconds=0.5) == {"queue_full": 2, "not_delivered": 3}
+
+
+def test_nobody_listening_is_no_reason_to_fail() -> None:
+    assert delivered(Forwarder("http://127.0.0.1:9", give_up_s=0.3), [b"{}"]) == {"expired": 1}
+
+
+SANITISER = Sanitiser(load_rules())
+
+
+def placed(value: Any) -> dict[str, Any]:
+    """A request with the value wherever OTLP has room for one."""
+    told = pairs({"x": value, "list": [value], "map": {"x": value}})
+    record = {"traceId": "0" * 31 + "1", "spanId": "0" * 15 + "2", "timeUnixNano": "1795297311000000000",
+              "body": any_value({"x": value}), "attributes": told}  # fmt: skip
+    scope = {"scope": {"name": "s", "attributes": told}, "logRecords": [record, {"body": any_value(value)}]}
+    return {"resourceLogs": [{"resource": {"attributes": told}, "scopeLogs": [scope]}]}
+
+
+def test_a_value_is_cut_wherever_it_stands() -> None:
+    for fake in fakes(load_rules(), 7, per_kind=1):
+        check_cut(fake)
+
+
+def check_cut(fake: Fake) -> None:
+    clean = SANITISER.scrub_value({"x": fake.value})[0]
+    assert isinstance(clean, dict)
+    found = json.loads(sanitised(json.dumps(placed(fake.value)).encode(), JSON, "logs", SANITISER))
+    [group] = found["resourceLogs"]
+    [scope] = group["scopeLogs"]
+    for holder in (group["resource"], scope["scope"], scope["logRecords"][0]):
+        assert holder["attributes"][0] == {"key": "x", "value": any_value(clean["x"])}
+        assert holder["attributes"][2] == {"key": "map", "value": any_value({"x": clean["x"]})}
+    assert scope["logRecords"][0]["body"] == any_value({"x": clean["x"]})
+
+
+def everywhere(text: str) -> ExportTraceServiceRequest:
+    """A protobuf request with the text in every field that can hold one."""
+    message = ExportTraceServiceRequest()
+    group = message.resource_spans.add(schema_url=text)
+    group.resource.attributes.add(key="a").value.string_value = text
+    part = group.scope_spans.add(schema_url=text)
+    part.scope.name = part.scope.version = text
+    raw = part.spans.add(name=text, trace_state=text, trace_id=bytes(15) + b"\1", span_id=bytes(7) + b"\1")
+    raw.status.message = text
+    raw.events.add(name=text).attributes.add(key=text).value.string_value = text
+    raw.links.add(trace_state=text).attributes.add(key="b").value.bytes_value = text.encode()
+    raw.attributes.add(key="a").value.array_value.values.add().kvlist_value.values.add(
+        key="password"
+    ).value.string_value = text
+    raw.attributes.add(key="a").value.int_value = 7  # the same key twice
+    return message
+
+
+def test_no_text_of_a_protobuf_message_is_left_out() -> None:
+    body = everywhere(f"with {TOKEN} in it").SerializeToString() + b"\xf2\x3f\x04gh" + b"p_"  # and an unknown field
+    found = sanitised(body, PROTOBUF, "traces", SANITISER)
+    assert b"gh" + b"p_" not in found
+    raw = ExportTraceServiceRequest.FromString(found).resource_spans[0].scope_spans[0].spans[0]
+    assert (raw.trace_id[-1], raw.span_id[-1], raw.attributes[1].value.int_value) == (1, 1, 7)
+    assert raw.name == "with [redacted:github-token] in it"
+
+
+def test_what_holds_no_secret_stays_as_it_is() -> None:
+    message = everywhere("nothing of interest")
+    del message.resource_spans[0].scope_spans[0].spans[0].attributes[:]
+    assert sanitised(message.SerializeToString(), PROTOBUF, "traces", SANITISER) == message.SerializeToString()
+    tree = {"resourceSpans": [{"scopeSpans": [{"spans": [
+        {"traceId": "0af7651916cd43dd8448eb211c80319c", "kind": 3, "unknown": [1, {"a": None}],
+         "attributes": pairs({"max_tokens": 4096, "rate": 0.5, "whole": 2.0, "yes": True, "none": None, "no": []})}
+    ]}]}]}  # fmt: skip
+    assert json.loads(sanitised(json.dumps(tree).encode(), JSON, "traces", SANITISER)) == tree
+    assert sanitised(b"", JSON, "traces", SANITISER) == b""
+
+
+def test_unknown_fields_of_json_are_searched_too() -> None:
+    tree = {"resourceLogs": [{"note": TOKEN, "password": "hunter2hunter", "deep": {"er": [TOKEN]}}]}
+    found = sanitised(json.dumps(tree).encode(), JSON, "logs", SANITISER).decode()
+    assert TOKEN not in found
+    assert "hunter2" not in found
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"resourceLogs":' + b"[" * 5000 + b"]" * 5000 + b"}", b"\xff"])
+def test_what_cannot_be_read_does_not_go_on(body: bytes) -> None:
+    with pytest.raises(Rejected):
+        sanitised(body, JSON, "logs", SANITISER)
+    with pytest.raises(Rejected):
+        sanitised(b"\x00" + body, PROTOBUF, "logs", SANITISER)
+    assert sanitised(ExportLogsServiceRequest().SerializeToString(), PROTOBUF, "logs", SANITISER) == b""
+
+
+@pytest.mark.parametrize("wrong", ["localhost:4318", "grpc://localhost:4317", "http://"])
+def test_an_address_that_is_none_is_named_without_its_password(wrong: str) -> None:
+    with pytest.raises(SettingsError, match=r"forward = \*\*\*: write an address"):
+        load({}, {"MISSTEP_FORWARD": wrong})
+    with pytest.raises(SettingsError, match="write name=value"):
+        load({}, {"MISSTEP_FORWARD_HEADERS": "=x"})
+
+
+def test_forwarding_costs_no_memory_where_it_is_off() -> None:
+    loaded = "import sys, collector.app; print([name for name in sys.modules if name.startswith('collector.forward')])"
+    assert subprocess.check_output([sys.executable, "-c", loaded], text=True) == "[]\n"
+
+
+def test_the_recipe_sends_every_signal_to_a_base_address_and_never_gives_up() -> None:
+    text = (Path(__file__).parent.parent / "docs/forward.md").read_text()
+    [recipe] = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    written = yaml.safe_load(recipe)
+    [(name, exporter)] = written["exporters"].items()
+    assert exporter["endpoint"] == load({}, {}, Path("no such file")).collector_url
+    assert exporter["compression"] == "gzip"
+    assert exporter["retry_on_failure"]["max_elapsed_time"] == "0s"
+    pipelines = written["service"]["pipelines"]
+    assert set(pipelines) == {"traces", "logs", "metrics"}
+    assert all(name in pipeline["exporters"] for pipeline in pipelines.values())
