@@ -35,11 +35,12 @@ from collector.query.measures import measure
 from collector.receive.grpc import grpc_server
 from collector.receive.http import door_errors, ingest_routes
 from collector.receive.intake import Intake
+from collector.receive.room import Room
 from collector.receive.workers import Readers, chosen
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
 from collector.settings import LOOPBACK, Address, Settings
-from collector.store.store import Store, StoreError, path_of
+from collector.store.store import Store, StoreError, make_folder, path_of
 from collector.store.writer import Writer
 from collector.tables import schemas
 from collector.telemetry import Scrub, configure_logging
@@ -47,8 +48,9 @@ from collector.telemetry import Scrub, configure_logging
 if TYPE_CHECKING:
     from collector.forward.forward import Forwarder
 
-FORWARD_DRAIN_S = 5  # after that, how long copies that wait may still be delivered
-DRAIN_S = 8  # after SIGTERM, how long requests that are being taken may finish
+CONNECTIONS = 4_096  # requests at a time; those that send slowly cost little but their number
+FORWARD_DRAIN_S = 3  # after that, how long copies that wait may still be delivered
+DRAIN_S = 5  # after SIGTERM, how long requests that are being taken may finish
 
 log = structlog.get_logger()
 
@@ -117,9 +119,8 @@ async def _serve(
     log.info("stopping")
     await engine.close()
     alerting.cancel()
-    await grpc.stop(DRAIN_S)
     http.stop()
-    await asyncio.wait((serving,), timeout=DRAIN_S)
+    await asyncio.wait((serving, asyncio.create_task(grpc.stop(DRAIN_S))), timeout=DRAIN_S)
     await asyncio.to_thread(intake.close)
     if forward:
         await forward.close(FORWARD_DRAIN_S)
@@ -169,6 +170,7 @@ def _application(
         "store": store,
         "writer": writer,
         "intake": intake,
+        "room": Room(settings.queue),
         "alerts": engine,
         "forward": forward,
         "sources": pipeline.sources,
@@ -198,6 +200,8 @@ def _http_server(application: Litestar, place: Address) -> Server:
         http=HTTPModes.auto,
         websockets=False,
         log_enabled=False,
+        backlog=CONNECTIONS,
+        backpressure=CONNECTIONS,  # the default of 128 requests could all be slow ones
     )
 
 
@@ -232,7 +236,7 @@ def _hash_key(settings: Settings) -> bytes:
     path = Path(f"{store_file}.key") if (store_file := path_of(settings.store)) else None
     if path is None:
         return secrets.token_bytes(32)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(32))

@@ -15,7 +15,7 @@ class Rejected(Exception):
     """The same input will always fail; the sender must not retry.
 
     `status` is the HTTP status: 400 malformed, 401 no token, 403 wrong token, 404 no such path, 405 no such
-    method, 408 sent too slowly, 413 too large, 415 unknown content type or encoding.
+    method, 413 too large, 415 unknown content type or encoding.
     """
 
     def __init__(self, message: str, status: int = 400) -> None:

@@ -27,6 +27,7 @@ REDACTED = Counter("misstep_redactions", "Secrets removed, by rule.", ["rule"], 
 FAILED = Counter("misstep_failures", "Failures of the collector itself, by part.", ["part"], registry=REGISTRY)
 QUEUE_REQUESTS = Gauge("misstep_queue_requests", "Requests that wait for the writer.", registry=REGISTRY)
 QUEUE_BYTES = Gauge("misstep_queue_bytes", "Bytes of requests between receipt and commit.", registry=REGISTRY)
+RECEIVING_BYTES = Gauge("misstep_receiving_bytes", "Bytes of HTTP bodies on their way.", registry=REGISTRY)
 COMMIT_SECONDS = Histogram("misstep_commit_seconds", "One transaction.", buckets=SECONDS, registry=REGISTRY)
 COMMIT_REQUESTS = Histogram(
     "misstep_commit_requests", "Requests in one transaction.", buckets=(1, 2, 5, 10, 25, 50, 100), registry=REGISTRY

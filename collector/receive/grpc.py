@@ -5,6 +5,7 @@ Messages arrive as bytes and are parsed in the pipeline like an HTTP body, so th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -28,6 +29,9 @@ SERVICES = {
     "opentelemetry.proto.collector.trace.v1.TraceService": "traces",
     "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
 }
+MESSAGE_S = 60
+READERS = 16  # messages on their way at a time: each may hold as much memory as the largest one
+
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -43,19 +47,22 @@ def grpc_server(intake: Intake, settings: Settings) -> grpc.aio.Server:
             ("grpc.so_reuseport", 0),  # a second collector on the port must fail, not share it
         ]
     )
+    readers = asyncio.Semaphore(READERS)
     for service, signal in SERVICES.items():
-        handler: Any = grpc.unary_unary_rpc_method_handler(_export(intake, settings, signal))
+        # On the wire the same as a unary call; but the message is read here, after the token, and within a time.
+        handler: Any = grpc.stream_unary_rpc_method_handler(_export(intake, settings, signal, readers))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
     return server
 
 
 def _export(
-    intake: Intake, settings: Settings, signal: str
-) -> Callable[[bytes, grpc.aio.ServicerContext[Any, Any]], Awaitable[bytes]]:
-    async def export(body: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+    intake: Intake, settings: Settings, signal: str, readers: asyncio.Semaphore
+) -> Callable[[Any, grpc.aio.ServicerContext[Any, Any]], Awaitable[bytes]]:
+    async def export(_: Any, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
         try:
             metadata = dict(context.invocation_metadata() or ())
             check_token(str(metadata.get("authorization", "")), settings.ingest_tokens)
+            body = await _message(context, readers)
             batch = await intake.take(Body(body, PROTOBUF, signal))
         except (Rejected, Unavailable) as error:
             telemetry.REQUESTS.labels(f"grpc {signal}", error.status).inc()
@@ -65,6 +72,17 @@ def _export(
         return otlp_answer(batch, signal)
 
     return export
+
+
+async def _message(context: grpc.aio.ServicerContext[Any, Any], readers: asyncio.Semaphore) -> bytes:
+    """The message of a call. Raises Unavailable where it comes too slowly."""
+    try:
+        async with asyncio.timeout(MESSAGE_S), readers:
+            body = await context.read()
+    except TimeoutError:
+        telemetry.FAILED.labels("slow sender").inc()
+        raise Unavailable("the message came too slowly", retry_after=5) from None
+    return body if isinstance(body, bytes) else b""
 
 
 async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable) -> None:

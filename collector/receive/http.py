@@ -134,14 +134,9 @@ async def _body(request: Request[Any, Any, Any]) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limit:
         raise Rejected(f"the body is larger than {limit} bytes", 413)
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
-            raise Rejected(f"the body is larger than {limit} bytes", 413)
-        parts.append(part)
-    body, encoding = b"".join(parts), request.headers.get("content-encoding", "")
-    if encoding and size > INLINE_BYTES:
+    body = await request.app.state.room.body(request.stream(), limit)
+    encoding = request.headers.get("content-encoding", "")
+    if encoding and len(body) > INLINE_BYTES:
         return await asyncio.to_thread(decompress, body, encoding, limit)
     return decompress(body, encoding, limit)
 

@@ -8,11 +8,13 @@ written and synchronised its log.
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +25,7 @@ from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
 from collector.store.batch import ALERTS_DDL, COLUMNS, EVENTS_DDL, INGEST_DDL, TABLES, ArrowRows, Report
+from collector.store.connection import Connection, first_line
 from collector.store.correlate import Changes
 from collector.store.senders import Sender
 from collector.store.twins import Span
@@ -74,7 +77,7 @@ class QueryTimeout(Unavailable):
 class Store:
     """One database file. `rows`, `arrow`, `execute` may be called from any thread, `write`, `prune` from one only."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | None) -> None:
+    def __init__(self, connection: Connection, path: Path | None) -> None:
         self._connection = connection
         self.path = path
 
@@ -86,11 +89,13 @@ class Store:
         """
         path = path_of(url)
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
             # DuckDB leaves its temporary files behind after a crash, and they hold rows.
             shutil.rmtree(f"{path}.tmp", ignore_errors=True)
         try:
-            connection = duckdb.connect(str(path) if path else ":memory:", config=dict(settings))
+            connection = Connection(
+                lambda: duckdb.connect(str(path) if path else ":memory:", config=dict(settings)), path
+            )
         except duckdb.Error as error:
             raise StoreError(_why(path, error)) from None
         store = cls(connection, path)
@@ -122,14 +127,19 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        cursor = self._connection
-        cursor.begin()
-        try:
-            yield cursor
-        except BaseException:
-            cursor.rollback()
-            raise
-        cursor.commit()
+        with self._connection.use() as cursor:
+            try:
+                cursor.begin()
+                try:
+                    yield cursor
+                    self._connection.check_file()
+                except BaseException:
+                    with suppress(duckdb.Error):  # the engine may have given up the transaction itself
+                        cursor.rollback()
+                    raise
+                cursor.commit()
+            except (duckdb.IOException, duckdb.TransactionException) as error:  # the disk, not the rows
+                raise Unavailable(first_line(error), 5) from None
 
     def rows(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:
         """The result as one dict per row. Parameters are `$name`. Raises QueryTimeout."""
@@ -153,17 +163,18 @@ class Store:
 
     @contextmanager
     def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
-        cursor = self._connection.cursor()
-        timer = threading.Timer(timeout_s, cursor.interrupt)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield cursor
-        except duckdb.InterruptException:
-            raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
-        finally:
-            timer.cancel()
-            cursor.close()
+        with self._connection.use() as connection:
+            cursor = connection.cursor()
+            timer = threading.Timer(timeout_s, cursor.interrupt)
+            timer.daemon = True
+            timer.start()
+            try:
+                yield cursor
+            except duckdb.InterruptException:
+                raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
+            finally:
+                timer.cancel()
+                cursor.close()
 
     def known_requests(self, identities: Sequence[bytes]) -> set[bytes]:
         """Those of these request identities that were stored."""
@@ -309,13 +320,37 @@ def path_of(url: str) -> Path | None:
     return Path(name)
 
 
+def make_folder(path: Path) -> None:
+    """Makes the folder of a file and tries to write there. Raises StoreError naming it and the remedy."""
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=".misstep-")
+        os.close(descriptor)
+        os.unlink(name)
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be written to ({error.strerror}): make it a folder that this user may write to and that "
+            "has room, or give another --store"
+        ) from None
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder: name a file in it with --store")
+
+
 def _why(path: Path | None, error: duckdb.Error) -> str:
     text = str(error)
-    if "lock" in text.lower():
+    if "Could not set lock" in text:
         return f"{path} is in use by another process: stop that collector, or give this one another --store"
     if "not a valid DuckDB database" in text:
         return f"{path} is not a DuckDB file: move it away, or give another --store"
-    return f"{path} cannot be opened: {text.splitlines()[0][:300]}"
+    if any(sign in text for sign in ("Permission denied", "Read-only")):
+        return f"{path} cannot be written to: let this user write to it, or give another --store"
+    if any(sign in text for sign in ("No space left", "File too large")):
+        return f"{path} cannot be opened, its disk is full: make room, or give another --store"
+    return (
+        f"{path} cannot be opened, it seems to be damaged: move it and its .wal away, or put a backup in its place "
+        f"({text.splitlines()[0][:300]})"
+    )
 
 
 def _first(cursor: duckdb.DuckDBPyConnection) -> None:

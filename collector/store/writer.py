@@ -17,6 +17,7 @@ import structlog
 
 from collector import telemetry
 from collector.errors import Unavailable
+from collector.store.complaint import Complaint
 from collector.store.correlate import Batch, Correlator
 from collector.store.store import Store
 
@@ -38,7 +39,8 @@ class Writer:
 
     def __init__(self, store: Store, retention_s: float, clock: Callable[[], int] = time.time_ns) -> None:
         self._store = store
-        self._correlator = Correlator(store, fresh=store.is_empty())
+        self._correlator: Correlator | None = Correlator(store, fresh=store.is_empty())
+        self._complaint = Complaint(str(store.path))
         self._retention_ns = int(retention_s * 1e9)
         self._clock = clock
         self._queue: deque[_Waiting] = deque()
@@ -100,19 +102,24 @@ class Writer:
     def _commit(self, group: list[_Waiting]) -> None:
         started = time.perf_counter()
         try:
-            changes = self._correlator.plan([waiting.batch for waiting in group])
+            correlator = self._correlator or Correlator(self._store, fresh=False)
+            changes = correlator.plan([waiting.batch for waiting in group])
+            self._correlator = None  # a commit that fails may be there all the same: the store knows, no memory does
             self._store.write(changes)
-            self._correlator.learn(changes)
-        except Exception as error:  # whatever it was, nothing was written, and every sender must hear it
-            if len(group) > 1:  # one request must not take the others with it
+            correlator.learn(changes)
+        except Exception as error:  # whatever it was, every sender must hear that it is not known to be written
+            if len(group) > 1 and not isinstance(error, Unavailable):  # one request must not take the others with it
                 for waiting in group:
                     self._commit([waiting])
                 return
-            telemetry.FAILED.labels("writer").inc()
-            log.error("the store takes nothing", error=str(error)[:500], kind=type(error).__name__)
+            telemetry.FAILED.labels("writer").inc(len(group))
+            self._complaint.made(str(error)[:500] or type(error).__name__, len(group))
             failure = Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
-            _settle(group[0], failure)
+            for waiting in group:
+                _settle(waiting, failure)
             return
+        self._correlator = correlator
+        self._complaint.over()
         telemetry.COMMIT_SECONDS.observe(time.perf_counter() - started)
         telemetry.COMMIT_REQUESTS.observe(len(group))
         for fate, records in changes.accounting.items():

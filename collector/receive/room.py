@@ -1,0 +1,53 @@
+"""What senders may hold of us while they send: so much memory for all bodies on their way, so much time for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from collector import telemetry
+from collector.errors import Rejected, Unavailable
+
+PATIENCE_S = 10.0  # for a body to come, and one second more for every RATE bytes that have
+RATE = 16 << 10
+
+
+class Room:
+    """Memory for bodies that are on their way, `limit` bytes in all."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+
+    async def body(self, parts: AsyncIterator[bytes], largest: int) -> bytes:
+        """All parts of a body as one.
+
+        Raises Rejected 413 for more than `largest` bytes, Unavailable where there is no room or they come too slowly.
+        """
+        loop = asyncio.get_running_loop()
+        taken: list[bytes] = []
+        size, began = 0, loop.time()
+        try:
+            async with asyncio.timeout(PATIENCE_S) as patience:
+                async for part in parts:
+                    if size + len(part) > largest:
+                        raise Rejected(f"the body is larger than {largest} bytes", 413)
+                    if (
+                        self._held > size and self._held + len(part) > self._limit
+                    ):  # a single one may be as large as it is
+                        telemetry.FAILED.labels("queue full").inc()
+                        raise Unavailable("too much is being received", retry_after=2, status=429)
+                    size += len(part)
+                    self._hold(len(part))
+                    taken.append(part)
+                    patience.reschedule(began + PATIENCE_S + size / RATE)
+        except TimeoutError:
+            telemetry.FAILED.labels("slow sender").inc()
+            raise Unavailable(f"the body came too slowly: {size} bytes", retry_after=5) from None
+        finally:
+            self._hold(-size)
+        return b"".join(taken)
+
+    def _hold(self, more: int) -> None:
+        self._held += more
+        telemetry.RECEIVING_BYTES.set(self._held)

@@ -1,0 +1,107 @@
+"""The one connection to the database, opened again where the engine gave it up.
+
+A checkpoint that fails (no space, a disk that became read-only) makes DuckDB refuse everything until the database is
+opened anew. What was committed is in its log; so that is done here as soon as it can be, and no restart is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import structlog
+
+from collector import telemetry
+from collector.errors import Unavailable
+
+AGAIN_S = 3.0  # between attempts to open a database that was given up: each may read a long log
+IDLE_S = 30.0  # how long those who still use the old connection may take
+
+log = structlog.get_logger()
+
+
+class Connection:
+    """Lends the connection to `open()`; raises Unavailable while there is none that works."""
+
+    def __init__(self, open: Callable[[], duckdb.DuckDBPyConnection], path: Path | None) -> None:
+        self._open = open
+        self._path = path
+        self._connection = open()
+        self._file = _file(path)
+        self._users = 0
+        self._change = threading.Condition()
+        self._broken = False
+        self._tried = 0.0
+
+    @contextmanager
+    def use(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The connection, for as long as the block lasts."""
+        with self._change:
+            if self._broken:
+                self._repair()
+            connection = self._connection
+            self._users += 1
+        try:
+            yield connection
+        except duckdb.FatalException as error:
+            self._give_up(str(error))
+            raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
+        finally:
+            with self._change:
+                self._users -= 1
+                self._change.notify_all()
+
+    def check_file(self) -> None:
+        """Raises Unavailable where the file is no longer the one that was opened: what is written would be lost."""
+        if self._path and _file(self._path) != self._file:
+            raise Unavailable(
+                f"{self._path} was moved or removed: put it back, or restart the collector to begin a new one", 5
+            )
+
+    def close(self) -> None:
+        """Closes it for good."""
+        with self._change:
+            self._connection.close()
+
+    def _give_up(self, reason: str) -> None:
+        with self._change:
+            if self._broken:
+                return
+            self._broken = True
+        telemetry.FAILED.labels("store").inc()
+        log.error("the store must be opened again", store=str(self._path), error=reason.splitlines()[0][:300])
+
+    def _repair(self) -> None:
+        if time.monotonic() - self._tried < AGAIN_S:
+            raise Unavailable("the store is being opened again", 5)
+        # The engine keeps a database for as long as any cursor of it is open.
+        if not self._change.wait_for(lambda: self._users == 0, IDLE_S):
+            raise Unavailable("the store cannot be opened again while queries run", 5)
+        self._tried = time.monotonic()
+        try:
+            self.check_file()
+            self._connection.close()
+            self._connection = self._open()
+        except duckdb.Error as error:
+            raise Unavailable(f"the store cannot be opened again: {first_line(error)}", 5) from None
+        self._file = _file(self._path)
+        self._broken = False
+        log.info("the store is open again", store=str(self._path))
+
+
+def first_line(error: Exception) -> str:
+    """The engine's reason, without the data that may follow."""
+    return str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+
+
+def _file(path: Path | None) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path) if path else None
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found else None

@@ -1,0 +1,194 @@
+"""What the store's disk can do to it: said at the start with a remedy; later senders wait, and nothing is lost."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from collector.errors import Unavailable
+from collector.store.complaint import Complaint
+from collector.store.correlate import Changes
+from collector.store.store import SETTINGS, Store, StoreError
+from tests.conftest import RunningCollector, misstep, wait_until
+from tests.test_ingest import span, traces
+
+
+@contextmanager
+def largest_file(pid: int, size: int) -> Iterator[None]:
+    """No file of the process can grow beyond `size`: what a full disk does, without one."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, most))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+
+
+def garbage(folder: Path) -> Path:
+    path = folder / "garbage.duckdb"
+    path.write_bytes(b"no database" * 1000)
+    return path
+
+
+def damaged(folder: Path) -> Path:
+    path = folder / "damaged.duckdb"
+    Store.open(f"duckdb:///{path}").close()
+    data = bytearray(path.read_bytes())
+    data[4096:12288] = b"x" * 8192  # both headers
+    path.write_bytes(data)
+    return path
+
+
+def under_a_file(folder: Path) -> Path:
+    (folder / "file").write_text("")
+    return folder / "file" / "x.duckdb"
+
+
+UNUSABLE: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "garbage": (garbage, "is not a DuckDB file: move it away"),
+    "a damaged file": (damaged, "seems to be damaged: move it and its .wal away, or put a backup in its place"),
+    "a folder": (lambda folder: folder, "is a folder: name a file in it"),
+    "below a file": (under_a_file, "cannot be written to (File exists): make it a folder"),
+    "a folder that takes nothing": (lambda _: Path("/proc/x.duckdb"), "/proc cannot be written to"),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_a_store_that_cannot_be_opened_is_named_with_a_remedy(case: str, tmp_path: Path) -> None:
+    make, reason = UNUSABLE[case]
+    path = make(tmp_path)
+    with pytest.raises(StoreError) as refused:
+        Store.open(f"duckdb:///{path}")
+    assert reason in str(refused.value)
+    assert str(path).split("/x.duckdb")[0] in str(refused.value)
+
+
+def test_the_command_ends_with_the_reason(tmp_path: Path) -> None:
+    ended = misstep("collector", "--store", f"duckdb:///{garbage(tmp_path)}", "--http", "127.0.0.1:0",
+                    "--grpc", "127.0.0.1:0", cwd=tmp_path)  # fmt: skip
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"misstep: {tmp_path}/garbage.duckdb is not a DuckDB file")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collector: RunningCollector) -> None:
+    assert collector.process is not None
+
+    bodies = [traces(*(span(number * 50 + each) for each in range(50))) for number in range(4)]
+
+    def send(number: int) -> int:
+        answer = collector.post("/v1/traces", bodies[number])
+        assert (answer.headers.get("retry-after") is None) == (answer.status_code == 200)
+        return answer.status_code
+
+    log = collector.store.with_name("misstep.duckdb.wal")
+    assert send(0) == 200
+    with largest_file(collector.process.pid, log.stat().st_size + 1000):
+        assert [send(number) for number in (1, 2, 1)] == [503, 503, 503]
+        assert len(collector.events()) == 50  # questions are answered
+    assert [send(number) for number in (1, 2, 1)] == [200, 200, 200]
+    away = collector.store.with_name("elsewhere")
+    collector.store.rename(away)
+    assert send(3) == 503
+    away.rename(collector.store)
+    assert [send(number) for number in (3, 2)] == [200, 200]
+    health = collector.get("/api/v1/health")
+    assert (health["accepted"], health["stored"], health["duplicate"]) == (300, 200, 100)
+    collector.kill()
+    collector.restart()
+    assert len(collector.events()) == 200
+    said = [line for line in collector.logged().splitlines() if "the store takes" in line]
+    assert ["takes nothing" in line for line in said] == [True, False, True, False]
+    assert '"remedy": "make room on its disk"' in said[0]
+
+
+def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.duckdb"
+    store = Store.open(f"duckdb:///{path}", {**SETTINGS, "checkpoint_threshold": "1GB"})
+
+    def write(number: int) -> None:
+        store.write(Changes(number, identities=[number.to_bytes(16, "big")]))
+
+    store.execute("create table t as select md5(random()::varchar) as text from range(200000)")
+    write(1)
+    with largest_file(0, path.stat().st_size + 100_000):
+        with pytest.raises(Unavailable, match="must be opened again"):
+            store.execute("checkpoint")
+        write(2)  # what its log has room for
+        with pytest.raises(Unavailable, match="must be opened again"):
+            store.execute("checkpoint")
+        with pytest.raises(Unavailable, match="is being opened again"):
+            write(3)  # not at every request
+    monkeypatch.setattr("collector.store.connection.AGAIN_S", 0)
+    write(3)
+    assert len(store.known_requests([number.to_bytes(16, "big") for number in (1, 2, 3)])) == 3
+    store.execute("checkpoint")
+    store.close()
+
+
+def test_one_line_a_minute_while_it_lasts(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [100.0]
+    complaint = Complaint("here", lambda: now[0])
+    for _ in range(600):
+        complaint.made("No space left on device")
+        now[0] += 0.2
+    complaint.over()
+    complaint.over()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "the store takes" in line]
+    assert len(lines) == 3
+    assert "make room on its disk" in lines[0]
+
+
+def opened(running: RunningCollector, start: bytes) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", int(running.url.rpartition(":")[2])), timeout=60)
+    connection.sendall(start)
+    return connection
+
+
+HEAD = b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def test_hundreds_of_slow_senders_do_not_hold_the_collector(collector: RunningCollector) -> None:
+    starts = (HEAD, HEAD + b"Content-Length: 1000\r\n\r\n{", HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
+    slow = [opened(collector, starts[number % 3]) for number in range(450)]
+    began = time.monotonic()
+    assert collector.post("/v1/traces", traces(span(0))).status_code == 200
+    assert time.monotonic() - began < 5
+    assert b" 503 " in slow[1].recv(100)
+    assert b" 503 " in slow[2].recv(100)
+    assert time.monotonic() - began < 30
+    for each in slow:
+        each.close()
+
+
+def test_bodies_on_their_way_are_bounded_together(start_collector: Callable[..., RunningCollector]) -> None:
+    running = start_collector(QUEUE="4MiB")
+    large = HEAD + b"Content-Length: 3000000\r\n\r\n" + b" " * 2_500_000
+    slow: list[socket.socket] = []
+    for _ in range(3):
+        slow.append(opened(running, large))
+        time.sleep(0.5)
+    assert b" 429 " in slow[-1].recv(100)
+    slow[0].sendall(b" " * 500_000)
+    assert b" 200 " in slow[0].recv(100)
+    for each in slow:
+        each.close()
+
+
+def test_sigterm_ends_it_in_time_whatever_is_on_its_way(collector: RunningCollector) -> None:
+    slow = [opened(collector, HEAD + b"Content-Length: 1000\r\n\r\n{") for _ in range(20)]
+    assert collector.post("/v1/traces", traces(span(0))).status_code == 200
+    began = time.monotonic()
+    assert collector.stop(signal.SIGTERM) == 0
+    assert time.monotonic() - began < 10
+    for each in slow:
+        each.close()
+    collector.restart()
+    wait_until(lambda: len(collector.events()) == 1, 5)
