@@ -9,7 +9,7 @@ CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench demo lock
+.PHONY: help setup run test check bench soak demo lock
 
 help:      ## this list
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -31,6 +31,9 @@ bench: $(LOCKED) ## CPU time per event, events/s, latency, memory and disk, besi
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.load --encoding json
 	$(BIN)/python -m benchmarks.load --encoding protobuf
+
+soak: $(LOCKED) ## kills, full disks, duplicates and malformed bodies under load, all counted at the end
+	$(BIN)/python -m benchmarks.soak
 
 demo: $(LOCKED) ## lifelike traffic into the collector that `make run` started
 	$(BIN)/misstep demo

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import signal
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -192,37 +191,6 @@ def test_the_same_request_again_adds_nothing_also_after_a_restart(collector: Run
     assert len(collector.events()) == 2
     health = collector.get("/api/v1/health")
     assert (health["accepted"], health["stored"], health["duplicate"]) == (6, 2, 4)
-
-
-def test_every_acknowledged_event_survives_kill_9(collector: RunningCollector) -> None:
-    acknowledged: set[int] = set()
-    stop = threading.Event()
-
-    def send(first: int) -> None:
-        with httpx.Client(base_url=collector.url, headers={"content-type": "application/json"}) as client:
-            for number in range(first, first + 100_000, 4):
-                if stop.is_set():
-                    return
-                try:
-                    if client.post("/v1/traces", content=traces(span(number))).status_code == 200:
-                        acknowledged.add(number)
-                except httpx.TransportError:
-                    time.sleep(0.05)
-
-    senders = [threading.Thread(target=send, args=(first,)) for first in range(4)]
-    for sender in senders:
-        sender.start()
-    for _ in range(3):
-        counted = len(acknowledged)
-        wait_until(lambda counted=counted: len(acknowledged) > counted + 50, 20)  # type: ignore[misc]
-        collector.kill()
-        collector.restart()
-    stop.set()
-    for sender in senders:
-        sender.join()
-    stored = [event["call_id"] for event in collector.events()]
-    assert len(stored) == len(set(stored))
-    assert {f"call_S_{number}" for number in acknowledged} <= set(stored)
 
 
 def test_sigterm_ends_it_cleanly(collector: RunningCollector) -> None:

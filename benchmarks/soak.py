@@ -1,0 +1,285 @@
+"""An hour's worth of trouble in minutes: kills, restarts, full disks, duplicates, damaged records, malformed bodies.
+
+    python -m benchmarks.soak [--troubles 40] [--seconds 120] [--bodies 10000] [--seed 1]
+
+A real collector in a process of its own. Ends by itself, with 1 where a figure is not what it must be. What must hold:
+every record that was sent is stored once or was rejected with a reason, whatever happened to the collector meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import grpc
+import httpx
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from benchmarks.fuzz import Fuzzed, fuzz
+from tests.conftest import RunningCollector
+
+SENDERS = 4
+SPANS = 50  # in a request
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+Say = Callable[[str], None]
+
+
+@dataclass
+class Ledger:
+    """What senders know to be true, against what the collector says."""
+
+    sent: Counter[str] = field(default_factory=Counter)  # records by what they are: good, malformed
+    answers: Counter[str] = field(default_factory=Counter)
+    troubles: Counter[str] = field(default_factory=Counter)
+    repeated: int = 0  # records in requests that were sent again after their answer
+    lost: int = 0
+    doubled: int = 0
+    strange: int = 0
+    accounted: dict[str, int] = field(default_factory=dict)
+    peak_mib: int = 0
+
+    def add(self, other: Ledger) -> None:
+        """Adds what a sender of its own knows: counting in one place from many threads would lose some."""
+        self.sent.update(other.sent)
+        self.answers.update(other.answers)
+        self.repeated += other.repeated
+        self.strange += other.strange
+
+    def mistakes(self) -> list[str]:
+        """Everything that is not as it must be."""
+        found = [f"{name}: {n}" for name in ("lost", "doubled", "strange") if (n := getattr(self, name))]
+        for name, wanted in (("stored", self.sent["good"]), ("malformed", self.sent["malformed"])):
+            if self.accounted.get(name, 0) != wanted:
+                found.append(f"{name} is {self.accounted.get(name, 0)} where {wanted} were sent")
+        if self.accounted.get("duplicate", 0) < self.repeated:
+            found.append(f"duplicate is {self.accounted.get('duplicate', 0)} where {self.repeated} were sent again")
+        return found
+
+
+def span(name: str, now: int) -> dict[str, object]:
+    """One tool call, known by its call id."""
+    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read_file", "gen_ai.tool.call.id": name,
+            "gen_ai.conversation.id": name.rsplit("_", 1)[0]}  # fmt: skip
+    number = abs(hash(name)) | 1
+    return {
+        "name": "execute_tool read_file", "traceId": f"{number:032x}", "spanId": f"{number:016x}",
+        "endTimeUnixNano": str(now), "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in told.items()],
+    }  # fmt: skip
+
+
+class Sender:
+    """Sends until it is told to stop; whatever was not answered is sent again, the same bytes, as exporters do."""
+
+    def __init__(self, number: int, collector: RunningCollector, stop: threading.Event) -> None:
+        self._collector, self._stop = collector, stop
+        self.ledger = Ledger()
+        self._random = Random(number)
+        self._name = f"sender{number}"
+        self._kind = number % 3
+        self.names: list[str] = []
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        with httpx.Client(timeout=30) as client, grpc.insecure_channel(self._collector.grpc) as channel:
+            call: Any = channel.unary_unary(EXPORT)
+            while not self._stop.is_set():
+                body, malformed = self._request()
+                times = 2 if self._random.random() < 0.1 else 1
+                for _ in range(times):
+                    self._deliver(client, call, body)
+                self.ledger.repeated += (SPANS + malformed) * (times - 1)
+                self.ledger.sent.update(good=SPANS, malformed=malformed)
+
+    def _request(self) -> tuple[bytes, int]:
+        now, first = time.time_ns(), len(self.names)
+        names = [f"{self._name}_{first + number}" for number in range(SPANS)]
+        self.names += names
+        spans = [span(name, now) for name in names]
+        malformed = int(self._random.random() < 0.05)
+        tree = {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "agent"}, "spans": spans}]}]}
+        if self._kind == 0:
+            if malformed:
+                spans.append({"traceId": "damaged"})
+            return json.dumps(tree).encode(), malformed
+        for one in spans:
+            for key in ("traceId", "spanId"):
+                one[key] = b64encode(bytes.fromhex(str(one[key]))).decode()
+        message = ParseDict(tree, ExportTraceServiceRequest())
+        if malformed:
+            message.resource_spans[0].scope_spans[0].spans.add(trace_id=b"damaged")
+        return message.SerializeToString(), malformed
+
+    def _deliver(self, client: httpx.Client, call: Any, body: bytes) -> None:
+        while True:
+            answer = self._send(client, call, body)
+            self.ledger.answers[answer] += 1
+            if answer in ("200", "OK"):
+                return
+            if answer not in ("429", "503", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "no connection"):
+                self.ledger.strange += 1
+            time.sleep(0.2 * (1 + self._random.random()))
+
+    def _send(self, client: httpx.Client, call: Any, body: bytes) -> str:
+        try:
+            if self._kind == 2:
+                call(body, timeout=30)
+                return "OK"
+            media = "application/json" if self._kind == 0 else "application/x-protobuf"
+            headers = {"content-type": media, "content-encoding": "gzip"}
+            url, packed = f"{self._collector.url}/v1/traces", gzip.compress(body, 1)
+            return str(client.post(url, content=packed, headers=headers).status_code)
+        except httpx.TransportError:
+            return "no connection"
+        except grpc.RpcError as error:
+            return str(error.code().name)
+
+
+@contextmanager
+def full_disk(collector: RunningCollector) -> Iterator[None]:
+    """No file of the collector can grow."""
+    assert collector.process is not None
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    sizes = [path.stat().st_size for path in collector.folder.iterdir() if path.is_file()]
+    resource.prlimit(collector.process.pid, resource.RLIMIT_FSIZE, (max(sizes), most))
+    try:
+        yield
+    finally:
+        resource.prlimit(collector.process.pid, resource.RLIMIT_FSIZE, (most, most))
+
+
+def trouble(collector: RunningCollector, random: Random) -> str:
+    """Does one thing to the collector that it must survive, and says what."""
+    kind = random.choices(("kill", "restart", "full disk"), (8, 1, 2))[0]
+    if kind == "full disk":
+        with full_disk(collector):
+            time.sleep(1.5)
+        return kind
+    if kind == "kill":
+        collector.kill()
+    collector.restart()
+    return kind
+
+
+def storm(collector: RunningCollector, troubles: int, seed: int, say: Say) -> Ledger:
+    """Traffic of several senders at speed, and trouble upon trouble; ends with the collector stopped, all counted."""
+    ledger, stop, random = Ledger(), threading.Event(), Random(seed)
+    senders = [Sender(number, collector, stop) for number in range(SENDERS)]
+    for sender in senders:
+        sender.thread.start()
+    for number in range(1, troubles + 1):
+        time.sleep(0.3 + random.random())
+        ledger.peak_mib = max(ledger.peak_mib, memory(collector))
+        kind = trouble(collector, random)
+        ledger.troubles[kind] += 1
+        say(f"{number}/{troubles} {kind}, {sum(sender.ledger.sent['good'] for sender in senders)} records stored")
+    time.sleep(1)
+    stop.set()
+    for sender in senders:
+        sender.thread.join(120)
+        ledger.add(sender.ledger)
+    health = collector.get("/api/v1/health")
+    ledger.accounted = {"stored": health["stored"], "duplicate": health["duplicate"], **health["dropped"]}
+    ledger.strange += int(health["accepted"] != sum(ledger.accounted.values()))
+    ledger.strange += int(collector.stop(signal.SIGTERM) != 0)
+    count(collector.store, {name for sender in senders for name in sender.names}, ledger)
+    return ledger
+
+
+def count(store: Path, names: set[str], ledger: Ledger) -> None:
+    """Which calls the file holds, against those that were sent."""
+    with duckdb.connect(str(store), read_only=True) as connection:
+        stored = [row[0] for row in connection.execute("select call_id from events").fetchall()]
+    ledger.lost = len(names.difference(stored))
+    ledger.doubled = len(stored) - len(set(stored))
+    ledger.strange += len(set(stored).difference(names))
+
+
+def memory(collector: RunningCollector) -> int:
+    """Resident MiB of the collector."""
+    assert collector.process is not None
+    status = Path(f"/proc/{collector.process.pid}/status").read_text()
+    return next((int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmRSS")), 0)
+
+
+def steady(collector: RunningCollector, seconds: float, say: Say) -> tuple[int, int, int]:
+    """Traffic without trouble: resident MiB after a quarter of the time and at the end, and records stored."""
+    stop = threading.Event()
+    senders = [Sender(number + SENDERS, collector, stop) for number in range(SENDERS)]
+    for sender in senders:
+        sender.thread.start()
+    early, began = 0, time.monotonic()
+    while (passed := time.monotonic() - began) < seconds:
+        time.sleep(min(5.0, seconds / 4))
+        now = memory(collector)
+        early = early or (now if passed >= seconds / 4 else 0)
+        records = sum(sender.ledger.sent["good"] for sender in senders)
+        say(f"{passed:.0f}/{seconds:.0f} s, {records} records, {now} MiB")
+    stop.set()
+    for sender in senders:
+        sender.thread.join(120)
+    return early, memory(collector), sum(sender.ledger.sent["good"] for sender in senders)
+
+
+def main() -> int:
+    """Runs all three parts and prints their figures."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--troubles", type=int, default=40)
+    arguments.add_argument("--seconds", type=float, default=120)
+    arguments.add_argument("--bodies", type=int, default=10_000)
+    arguments.add_argument("--seed", type=int, default=1)
+    given = arguments.parse_args()
+    wrong: list[str] = []
+
+    def say(text: str) -> None:
+        print(f"  {text}", flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        collector = RunningCollector(Path(folder)).start()
+        try:
+            print("kills, restarts and full disks under load", flush=True)
+            ledger = storm(collector, given.troubles, given.seed, say)
+            say(f"{dict(ledger.troubles)}, answers {dict(ledger.answers)}, at most {ledger.peak_mib} MiB")
+            say(f"sent {dict(ledger.sent)}, accounted {ledger.accounted}, lost {ledger.lost}, doubled {ledger.doubled}")
+            wrong += ledger.mistakes()
+
+            print("traffic without trouble", flush=True)
+            collector.start()
+            early, late, records = steady(collector, given.seconds, say)
+            size = sum(path.stat().st_size for path in collector.folder.glob("misstep.duckdb*"))
+            say(f"{records} records, {early} MiB early, {late} MiB at the end, {size >> 20} MiB of files")
+            if late > early + 100:
+                wrong.append(f"memory grew from {early} to {late} MiB")
+
+            print("malformed bodies", flush=True)
+            fuzzed: Fuzzed = fuzz(collector, given.bodies, given.seed, say)
+            before = memory(collector)
+            say(f"answers {dict(fuzzed.answers)}, {late} MiB before, {before} MiB after")
+            wrong += fuzzed.mistakes
+            if before > late + 150:
+                wrong.append(f"memory grew from {late} to {before} MiB by malformed bodies")
+        finally:
+            if collector.process and collector.process.poll() is None:
+                collector.stop()
+    print("\n".join(wrong) or "everything that was sent is stored once or was rejected with a reason")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
