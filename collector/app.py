@@ -81,6 +81,7 @@ def run(settings: Settings) -> int:
         uvloop.run(_serve(settings, pipeline, readers, scrub, forward))
     finally:
         readers.close()
+        gc.unfreeze()  # or the engine's binding complains at the end of what it takes for leaks
     return 0
 
 

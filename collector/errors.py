@@ -10,6 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+# Why a request was not taken, in one word for counters.
+REASONS = {
+    400: "malformed", 401: "no_token", 403: "not_allowed", 404: "no_such_path", 405: "no_such_method",
+    413: "too_large", 415: "unknown_type", 429: "queue_full", 503: "unavailable",
+}  # fmt: skip
+
 
 class Rejected(Exception):
     """The same input will always fail; the sender must not retry.
@@ -20,6 +26,7 @@ class Rejected(Exception):
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
+        self.reason = REASONS.get(status, "malformed")
         self.status = status
 
 
@@ -29,8 +36,9 @@ class Unavailable(Exception):
     `status` is 429 where the sender is too fast for us, 503 where the store cannot take anything now.
     """
 
-    def __init__(self, message: str, retry_after: float = 1.0, status: int = 503) -> None:
+    def __init__(self, message: str, retry_after: float = 1.0, status: int = 503, reason: str = "") -> None:
         super().__init__(message)
+        self.reason = reason or REASONS[status]
         self.retry_after = retry_after
         self.status = status
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from collections import Counter
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,8 @@ from collector import telemetry
 from collector.errors import Unavailable
 from collector.store.store import SCHEMA_VERSION, Store
 from collector.store.writer import Writer
+
+STARTED = time.monotonic()
 
 
 @get("/healthz", sync_to_thread=False, summary="Liveness")
@@ -36,8 +41,12 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
 
 
 @get("/metrics", sync_to_thread=False, summary="Prometheus metrics", media_type="text/plain")
-def metrics() -> Response[bytes]:
+def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Prometheus text format."""
+    if path := request.app.state.store.path:
+        with suppress(Unavailable):
+            for part, size in sizes(path).items():
+                telemetry.STORE_BYTES.labels(part).set(size)
     return Response(generate_latest(telemetry.REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -63,7 +72,17 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "duplicate": duplicate,
         "dropped": dropped,
         "events": store.rows("select count(*) as n from events")[0]["n"],
-        "queue": {"requests": writer.queued, "bytes": _value(telemetry.QUEUE_BYTES)},
+        "queue": {
+            "requests": writer.queued,
+            "records": writer.reports,
+            "bytes": _value(telemetry.QUEUE_BYTES),
+            "receiving_bytes": _value(telemetry.RECEIVING_BYTES),
+        },
+        "refused": {sample.labels["reason"]: int(sample.value) for sample in _samples(telemetry.REFUSED, "_total")},
+        "sources": _sources(),
+        "uptime_seconds": round(time.monotonic() - STARTED, 1),
+        "checkpoints": int(_samples(telemetry.CHECKPOINT_SECONDS, "_count")[0].value),
+        "errors": list(telemetry.RECENT),
         "commit_p99_ms": _p99(),
         "lag_seconds": _value(telemetry.LAG_SECONDS),
         "failures": {sample.labels["part"]: sample.value for sample in _samples(telemetry.FAILED, "_total")},
@@ -84,6 +103,14 @@ def _forward(forward: Any) -> dict[str, Any] | None:
         return None
     fates = {sample.labels["fate"]: int(sample.value) for sample in _samples(telemetry.FORWARDED, "_total")}
     return {"to": forward.place, "requests": fates, "queue_bytes": _value(telemetry.FORWARD_BYTES)}
+
+
+def _sources() -> dict[str, int]:
+    """Events written since the start, by source."""
+    found: Counter[str] = Counter()
+    for sample in _samples(telemetry.EVENTS, "_total"):
+        found[sample.labels["source"]] += int(sample.value)
+    return dict(found)
 
 
 def _samples(metric: Any, suffix: str) -> list[Any]:
@@ -107,14 +134,21 @@ def _p99() -> float | None:
 def _store(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {"path": ":memory:"}
+    size = sizes(path)
+    return {
+        "path": path.name, "bytes": size["file"], "log_bytes": size["log"], "disk_free_bytes": size["free"],
+    }  # fmt: skip
+
+
+def sizes(path: Path) -> dict[str, int]:
+    """Bytes of the store's file and its log, and what is free beside them."""
     log = path.with_name(path.name + ".wal")
     try:
         free = shutil.disk_usage(path.parent).free
+        return {"file": _size(path), "log": _size(log), "free": free}
     except OSError:
         raise Unavailable("the folder of the store cannot be read") from None
-    return {
-        "path": path.name,
-        "bytes": os.path.getsize(path) if path.exists() else 0,
-        "log_bytes": os.path.getsize(log) if log.exists() else 0,
-        "disk_free_bytes": free,
-    }
+
+
+def _size(path: Path) -> int:
+    return os.path.getsize(path) if path.exists() else 0

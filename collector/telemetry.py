@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, MutableMapping
+from collections import Counter as Counted
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
+disable_created_metrics()  # a series more for each counter, which Prometheus takes for gauges
 REGISTRY = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
 
 SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
@@ -22,12 +26,18 @@ ACCOUNTED = Counter(
     ["fate"],
     registry=REGISTRY,
 )
-EVENTS = Counter("misstep_events", "Events written, by outcome.", ["outcome"], registry=REGISTRY)
+EVENTS = Counter("misstep_events", "Events written, corrected ones again.", ["source", "outcome"], registry=REGISTRY)
+REFUSED = Counter("misstep_refused_requests", "Requests that were not taken, and why.", ["reason"], registry=REGISTRY)
 REDACTED = Counter("misstep_redactions", "Secrets removed, by rule.", ["rule"], registry=REGISTRY)
 FAILED = Counter("misstep_failures", "Failures of the collector itself, by part.", ["part"], registry=REGISTRY)
 QUEUE_REQUESTS = Gauge("misstep_queue_requests", "Requests that wait for the writer.", registry=REGISTRY)
 QUEUE_BYTES = Gauge("misstep_queue_bytes", "Bytes of requests between receipt and commit.", registry=REGISTRY)
 RECEIVING_BYTES = Gauge("misstep_receiving_bytes", "Bytes of HTTP bodies on their way.", registry=REGISTRY)
+QUEUE_RECORDS = Gauge("misstep_queue_records", "Reports that wait for the writer.", registry=REGISTRY)
+CHECKPOINT_SECONDS = Histogram(
+    "misstep_checkpoint_seconds", "Commits in which the log went into the file.", buckets=SECONDS, registry=REGISTRY
+)
+STORE_BYTES = Gauge("misstep_store_bytes", "Size on disk, and room that is left.", ["part"], registry=REGISTRY)
 COMMIT_SECONDS = Histogram("misstep_commit_seconds", "One transaction.", buckets=SECONDS, registry=REGISTRY)
 COMMIT_REQUESTS = Histogram(
     "misstep_commit_requests", "Requests in one transaction.", buckets=(1, 2, 5, 10, 25, 50, 100), registry=REGISTRY
@@ -37,6 +47,15 @@ FORWARDED = Counter(
 )
 FORWARD_BYTES = Gauge("misstep_forward_queue_bytes", "Bytes of copies that wait to be delivered.", registry=REGISTRY)
 LAG_SECONDS = Gauge("misstep_lag_seconds", "Receive time minus event time of the newest event.", registry=REGISTRY)
+
+RECENT: deque[dict[str, Any]] = deque(maxlen=20)  # the last warnings and errors, sanitised like every log line
+
+
+def count_events(events: Iterable[Mapping[str, Any]]) -> None:
+    """Counts events that were written; the sources are those of our tables, not names that senders choose."""
+    for (source, outcome), number in Counted((event["source"], event["outcome"]) for event in events).items():
+        EVENTS.labels(source or "unknown", outcome).inc(number)
+
 
 Scrub = Callable[[str], tuple[str, tuple[str, ...]]]
 
@@ -48,12 +67,18 @@ def configure_logging(scrub: Scrub, *, json_lines: bool | None = None) -> None:
     def sanitise(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         return {key: scrub(value)[0] if isinstance(value, str) else value for key, value in event.items()}
 
+    def remember(_: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if method in ("warning", "error", "critical", "exception"):
+            RECENT.append({name: value for name, value in event.items() if isinstance(value, str | int | float)})
+        return event
+
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             sanitise,
+            remember,
             structlog.processors.JSONRenderer() if lines else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

@@ -14,7 +14,6 @@ from typing import Any
 import structlog
 from google.protobuf.message import DecodeError
 
-from collector import telemetry
 from collector.decode.otlp import JSON
 from collector.decode.otlp_protobuf import MESSAGES
 from collector.errors import Rejected, where
@@ -57,8 +56,8 @@ def salvage(body: bytes, media_type: str, signal: str, read: Callable[[bytes], B
     _search(range(parts.count), fails, bad, error)
     if len(bad) == parts.count or len(bad) > MOST:
         raise error from None
-    _blame_us(bad.values())
     batch = read(parts.only(frozenset(range(parts.count)).difference(bad)))
+    batch.failed = _blame_us(bad.values())
     batch.records += len(bad)
     batch.rejected = len(bad)
     batch.dropped["malformed"] += len(bad)
@@ -83,12 +82,12 @@ def _search(
             _search(half, fails, bad, reason)
 
 
-def _blame_us(reasons: Iterable[Exception]) -> None:
-    """Says where the code failed on records that are not the sender's fault."""
+def _blame_us(reasons: Iterable[Exception]) -> int:
+    """Says where the code failed on records that are not the sender's fault, and returns how many these are."""
     places = Counter((type(each).__name__, where(each)) for each in reasons if not isinstance(each, Rejected))
     for (kind, place), records in places.items():
-        telemetry.FAILED.labels("pipeline").inc(records)
         log.error("records could not be read", kind=kind, where=place, records=records)
+    return places.total()
 
 
 def _said(bad: dict[int, Exception], count: int) -> str:

@@ -66,6 +66,7 @@ def _export(
             batch = await intake.take(Body(body, PROTOBUF, signal))
         except (Rejected, Unavailable) as error:
             telemetry.REQUESTS.labels(f"grpc {signal}", error.status).inc()
+            telemetry.REFUSED.labels(error.reason).inc()
             await _abort(context, error)
             raise
         telemetry.REQUESTS.labels(f"grpc {signal}", 200).inc()
@@ -80,8 +81,7 @@ async def _message(context: grpc.aio.ServicerContext[Any, Any], readers: asyncio
         async with asyncio.timeout(MESSAGE_S), readers:
             body = await context.read()
     except TimeoutError:
-        telemetry.FAILED.labels("slow sender").inc()
-        raise Unavailable("the message came too slowly", retry_after=5) from None
+        raise Unavailable("the message came too slowly", 5, reason="too_slow") from None
     return body if isinstance(body, bytes) else b""
 
 

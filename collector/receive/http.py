@@ -185,6 +185,7 @@ def _camel(name: str) -> str:
 
 def _refusal(error: Rejected | Unavailable, media: str, signal: str) -> Response[bytes]:
     telemetry.REQUESTS.labels(signal or "/", error.status).inc()
+    telemetry.REFUSED.labels(error.reason).inc()
     status = Status(code=GRPC_CODE.get(error.status, 13), message=str(error))
     headers = {}
     if isinstance(error, Unavailable):

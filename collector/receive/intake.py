@@ -16,6 +16,8 @@ from collector.store.writer import Writer
 if TYPE_CHECKING:
     from collector.forward.forward import Forwarder
 
+QUEUE_REPORTS = 100_000  # that wait for the writer: about 4 kB of memory each
+
 
 class Intake:
     """Takes request bodies through the readers to the writer; refuses what does not fit into the queue."""
@@ -41,8 +43,8 @@ class Intake:
         Raises Rejected for what can never be taken, Unavailable for what may be taken later.
         """
         size = len(body.content)
-        if self._in_flight + size > self._queue_bytes and self._in_flight:
-            telemetry.FAILED.labels("queue full").inc()
+        full = self._in_flight + size > self._queue_bytes or self._writer.reports > QUEUE_REPORTS
+        if full and self._in_flight:
             raise Unavailable("too much is waiting to be stored", retry_after=2, status=429)
         self._in_flight += size
         telemetry.QUEUE_BYTES.set(self._in_flight)
@@ -50,6 +52,8 @@ class Intake:
             readers = self._readers
             batch = await asyncio.get_running_loop().run_in_executor(readers.pool, readers.read, body, self._clock())
             telemetry.RECEIVED.labels(body.signal).inc(batch.records)
+            if batch.failed:
+                telemetry.FAILED.labels("pipeline").inc(batch.failed)
             repeated = await self._writer.commit(batch)
             if self._forward and not repeated:
                 self._forward.offer(body.content, body.media, body.signal)

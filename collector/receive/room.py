@@ -35,15 +35,13 @@ class Room:
                     if (
                         self._held > size and self._held + len(part) > self._limit
                     ):  # a single one may be as large as it is
-                        telemetry.FAILED.labels("queue full").inc()
                         raise Unavailable("too much is being received", retry_after=2, status=429)
                     size += len(part)
                     self._hold(len(part))
                     taken.append(part)
                     patience.reschedule(began + PATIENCE_S + size / RATE)
         except TimeoutError:
-            telemetry.FAILED.labels("slow sender").inc()
-            raise Unavailable(f"the body came too slowly: {size} bytes", retry_after=5) from None
+            raise Unavailable(f"the body came too slowly: {size} bytes", 5, reason="too_slow") from None
         finally:
             self._hold(-size)
         return b"".join(taken)

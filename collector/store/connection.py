@@ -34,6 +34,7 @@ class Connection:
         self._connection = open()
         self._file = _file(path)
         self._users = 0
+        self._log = 0
         self._change = threading.Condition()
         self._broken = False
         self._tried = 0.0
@@ -62,6 +63,17 @@ class Connection:
             raise Unavailable(
                 f"{self._path} was moved or removed: put it back, or restart the collector to begin a new one", 5
             )
+
+    def log_shrank(self) -> bool:
+        """Whether the engine's log has become shorter since this was last asked: it went into the file."""
+        if self._path is None:
+            return False
+        try:
+            size = os.stat(f"{self._path}.wal").st_size
+        except OSError:
+            size = 0
+        before, self._log = self._log, size
+        return size < before
 
     def close(self) -> None:
         """Closes it for good."""

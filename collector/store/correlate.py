@@ -56,6 +56,7 @@ class Batch:
     dropped: Counter[str]
     records: int = 0
     warning: str = ""
+    failed: int = 0  # of these, those that we failed on
     rejected: int = 0  # of `records`, those that nobody can read; dropped as "malformed"
     redacted: Counter[str] = field(default_factory=Counter)  # secrets cut, by rule
     senders: dict[Sender, str] = field(default_factory=dict)  # of metrics, with the names of these

@@ -279,6 +279,10 @@ class Store:
                     "update redirects set event_id = n.event_id from redirects n where redirects.event_id = n.old_id"
                 )
 
+    def checkpointed(self) -> bool:
+        """Whether the log has become shorter since this was last asked."""
+        return self._connection.log_shrank()
+
     def is_empty(self) -> bool:
         """Whether no request was ever stored."""
         return not self.rows("select 1 from requests limit 1") and not self.rows("select 1 from events limit 1")

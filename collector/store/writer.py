@@ -44,6 +44,7 @@ class Writer:
         self._retention_ns = int(retention_s * 1e9)
         self._clock = clock
         self._queue: deque[_Waiting] = deque()
+        self.reports = 0  # that wait
         self._wake = threading.Condition()
         self._closing = False
         self._pruned = 0.0
@@ -73,6 +74,7 @@ class Writer:
             if self._closing:
                 raise Unavailable("the collector is stopping", retry_after=5)
             self._queue.append(waiting)
+            self.reports += len(batch.reports)
             self._wake.notify()
         return await waiting.done
 
@@ -96,7 +98,9 @@ class Writer:
         while self._queue and reports < GROUP_REPORTS:
             group.append(self._queue.popleft())
             reports += len(group[-1].batch.reports)
+        self.reports -= reports
         telemetry.QUEUE_REQUESTS.set(len(self._queue))
+        telemetry.QUEUE_RECORDS.set(self.reports)
         return group
 
     def _commit(self, group: list[_Waiting]) -> None:
@@ -120,7 +124,10 @@ class Writer:
             return
         self._correlator = correlator
         self._complaint.over()
-        telemetry.COMMIT_SECONDS.observe(time.perf_counter() - started)
+        elapsed = time.perf_counter() - started
+        telemetry.COMMIT_SECONDS.observe(elapsed)
+        if self._store.checkpointed():
+            telemetry.CHECKPOINT_SECONDS.observe(elapsed)
         telemetry.COMMIT_REQUESTS.observe(len(group))
         for fate, records in changes.accounting.items():
             telemetry.ACCOUNTED.labels(fate).inc(records)
@@ -128,8 +135,7 @@ class Writer:
             if position not in changes.duplicates:
                 for rule, count in waiting.batch.redacted.items():
                     telemetry.REDACTED.labels(rule).inc(count)
-        for event in changes.events:
-            telemetry.EVENTS.labels(event["outcome"]).inc()
+        telemetry.count_events(changes.events)
         if changes.events:
             newest = max(event["time_ns"] for event in changes.events)
             telemetry.LAG_SECONDS.set((changes.received_ns - newest) / 1e9)

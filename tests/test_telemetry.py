@@ -1,0 +1,103 @@
+"""What an operator sees: every record accounted for, every refusal with its reason, metrics named as is the custom."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.conftest import RunningCollector
+from tests.test_faults import largest_file
+from tests.test_ingest import PROTOBUF, span, traces
+
+BASE_UNITS = ("_seconds", "_bytes", "_requests", "_records", "_fds")
+
+
+def families(running: RunningCollector) -> dict[str, Any]:
+    text = httpx.get(f"{running.url}/metrics").text
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def value(running: RunningCollector, name: str, **labels: str) -> float:
+    family = families(running)[name]
+    return next((each.value for each in family.samples if each.labels == labels), 0.0)
+
+
+def identity(health: dict[str, Any]) -> bool:
+    return bool(health["accepted"] == health["stored"] + health["duplicate"] + sum(health["dropped"].values()))
+
+
+def test_every_record_is_accounted_for_over_restarts_and_every_refusal_has_its_reason(
+    start_collector: Callable[..., RunningCollector],
+) -> None:
+    running = start_collector(INGEST_TOKENS="a,b", MAX_BODY="1MiB")
+    token = {"authorization": "Bearer a"}
+    good = traces(span(0), span(1), {"name": "unknown"}, {"traceId": "zz"})
+    for _ in range(3):
+        assert running.post("/v1/traces", good, token).status_code == 200
+    for body, headers in (
+        (b"{", {}), (b"{", {}), (bytes(2 << 20), {}),
+        (b"x", {"content-encoding": "br"}), (b"x", {"content-type": "a/b"}),
+        (b"{}", {"authorization": ""}), (b"{}", {"authorization": "Bearer c"}),
+        (gzip.compress(bytes(2 << 20)), {"content-encoding": "gzip", **PROTOBUF}),
+    ):  # fmt: skip
+        assert running.post("/v1/traces", body, {**token, **headers}).status_code >= 400
+    assert running.post("/v1/nothing", b"", token).status_code == 404
+    wanted = {"malformed": 2, "too_large": 2, "unknown_type": 2, "no_token": 1, "not_allowed": 1, "no_such_path": 1}
+    health = running.get("/api/v1/health")
+    assert health["refused"] == wanted
+    assert {reason: value(running, "misstep_refused_requests", reason=reason) for reason in wanted} == wanted
+    assert (health["accepted"], health["stored"], health["duplicate"]) == (12, 2, 8)
+    assert health["dropped"] == {"no_event": 1, "malformed": 1}
+    assert health["sources"] == {"gen-ai": 2}
+    assert value(running, "misstep_events", source="gen-ai", outcome="ok") == 2
+    running.kill()
+    running.restart()
+    assert running.post("/v1/traces", good, token).status_code == 200
+    again = running.get("/api/v1/health")
+    assert (again["accepted"], again["stored"], again["duplicate"]) == (16, 2, 12)
+    assert identity(again)
+    assert again["refused"] == {}
+
+
+def test_the_collectors_own_errors_are_told_with_their_remedy(collector: RunningCollector) -> None:
+    assert collector.post("/v1/traces", traces(span(0))).status_code == 200
+    assert collector.get("/api/v1/health")["errors"] == []
+    assert collector.process is not None
+    with largest_file(collector.process.pid, collector.store.with_name("misstep.duckdb.wal").stat().st_size + 10):
+        assert collector.post("/v1/traces", traces(span(1))).status_code == 503
+    [error] = collector.get("/api/v1/health")["errors"]
+    assert error["remedy"] == "make room on its disk"
+    assert error["timestamp"]
+    assert value(collector, "misstep_refused_requests", reason="unavailable") == 1
+    assert value(collector, "misstep_failures", part="writer") == 1
+
+
+def test_metrics_are_named_as_prometheus_wants_them(collector: RunningCollector) -> None:
+    collector.post("/v1/traces", traces(span(0)))
+    found = families(collector)
+    assert len(found) > 15
+    for name, family in found.items():
+        assert re.fullmatch(r"(misstep|process)_[a-z][a-z0-9_]*", name), name
+        assert family.documentation.endswith(".") or name.startswith("process_"), name
+        if family.type in ("gauge", "histogram") and name.startswith("misstep_"):
+            assert name.endswith(BASE_UNITS), name
+        if family.type == "counter":
+            assert all(sample.name.endswith(("_total", "_created")) for sample in family.samples), name
+        for sample in family.samples:
+            assert not any(key in ("service", "session", "tool") for key in sample.labels), name
+    assert found["process_resident_memory_bytes"].samples[0].value > 1 << 20
+
+
+def test_queues_and_sizes_are_told(collector: RunningCollector) -> None:
+    collector.post("/v1/traces", traces(span(0)))
+    health = collector.get("/api/v1/health")
+    assert health["queue"] == {"requests": 0, "records": 0, "bytes": 0, "receiving_bytes": 0}
+    assert health["store"]["log_bytes"] > 0
+    assert health["uptime_seconds"] > 0
+    assert value(collector, "misstep_store_bytes", part="log") == health["store"]["log_bytes"]
+    assert value(collector, "misstep_store_bytes", part="free") > 1 << 20
