@@ -7,7 +7,8 @@ import sys
 from collections import Counter as Counted
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
@@ -60,6 +61,22 @@ def count_events(events: Iterable[Mapping[str, Any]]) -> None:
 Scrub = Callable[[str], tuple[str, tuple[str, ...]]]
 
 
+class _Patient:
+    """A file whose disk may be full: a line that cannot be written is lost, and nothing else fails for it."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            return self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+
 def configure_logging(scrub: Scrub, *, json_lines: bool | None = None) -> None:
     """Logs to standard error: readable on a terminal, JSON lines elsewhere. Every text passes `scrub`."""
     lines = not sys.stderr.isatty() if json_lines is None else json_lines
@@ -82,6 +99,6 @@ def configure_logging(scrub: Scrub, *, json_lines: bool | None = None) -> None:
             structlog.processors.JSONRenderer() if lines else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Patient(sys.stderr))),
         cache_logger_on_first_use=True,
     )

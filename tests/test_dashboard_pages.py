@@ -16,6 +16,7 @@ import dashboard
 from dashboard import launch, start, words
 from tests.conftest import RunningCollector, misstep, wait_until
 from tests.doors import cline, logs, spans
+from tests.test_faults import largest_file
 
 APP = str(Path(dashboard.__file__).with_name("app.py"))
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "alerts", "sources", "health", "live"]
@@ -182,6 +183,21 @@ def test_the_last_answer_stays_while_the_collector_is_away(
     wait_until(lambda: bool(app.run().error), 20, lambda: "the page does not say that the collector is away")
     assert app.error[0].value.startswith("Collector at 127.0.0.1:")
     assert metric(app, "Events") == before
+
+
+def test_the_collectors_own_errors_are_on_the_health_page(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
+) -> None:
+    running = start_collector()
+    assert running.process is not None
+    with largest_file(running.process.pid, running.store.with_name("misstep.duckdb.wal").stat().st_size):
+        assert running.post("/v1/events", b'{"tool": "t", "outcome": "ok"}').status_code == 503
+    assert running.post("/v1/traces", b"{").status_code == 400
+    tables = {tuple(each.value.columns): each.value for each in open_app(running.url, "health").dataframe}
+    [why] = [table for columns, table in tables.items() if columns[0] == "why"]
+    assert dict(zip(why["why"], why["requests"], strict=True)) == {"unavailable": 1, "malformed": 1}
+    [errors] = [table for columns, table in tables.items() if "what to do" in columns]
+    assert list(errors["what to do"]) == ["make room on its disk"]
 
 
 def test_a_missing_token_is_said_with_its_remedy(

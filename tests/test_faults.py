@@ -93,6 +93,8 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
     with largest_file(collector.process.pid, log.stat().st_size + 1000):
         assert [send(number) for number in (1, 2, 1)] == [503, 503, 503]
         assert len(collector.events()) == 50  # questions are answered
+    with largest_file(collector.process.pid, 1):  # not even the log can be written
+        assert [send(number) for number in (1, 2)] == [503, 503]
     assert [send(number) for number in (1, 2, 1)] == [200, 200, 200]
     away = collector.store.with_name("elsewhere")
     collector.store.rename(away)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import structlog
 
 from collector import telemetry
-from collector.errors import Unavailable
+from collector.errors import Unavailable, where
 from collector.store.complaint import Complaint
 from collector.store.correlate import Batch, Correlator
 from collector.store.store import Store
@@ -88,8 +88,14 @@ class Writer:
                 group = self._take()
                 if not group and self._closing:
                     return
-            if group:
-                self._commit(group)
+            try:
+                if group:
+                    self._commit(group)
+            except Exception as error:  # a defect of ours; without this everybody would wait for ever
+                telemetry.FAILED.labels("writer").inc()
+                log.error("the writer failed", kind=type(error).__name__, where=where(error))
+                for waiting in group:
+                    _settle(waiting, Unavailable("the collector failed on this request; its log says where", 30))
             self._prune()
 
     def _take(self) -> list[_Waiting]:

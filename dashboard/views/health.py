@@ -9,6 +9,8 @@ import streamlit as st
 from dashboard import components, sentences, tables, words
 from dashboard.components import Figure, Page
 
+SINCE = "Since the collector was started."
+
 
 def body(page: Page) -> None:
     """The sum that has to come out even, then how the collector is."""
@@ -22,6 +24,18 @@ def body(page: Page) -> None:
         _counts(page, dropped, "reason", "records")
     with right, components.part("Secrets cut, by rule"):
         _counts(page, components.as_json(said.get("redactions")) or {}, "rule", "cuts")
+    left, right = components.pair("health-2")
+    with left, components.part("Requests that were not taken, by reason", SINCE):
+        _counts(page, components.as_json(said.get("refused")) or {}, "why", "requests")
+    with right, components.part("Events an hour, by source", SINCE):
+        hours = max(said.get("uptime_seconds") or 0, 60) / 3600
+        events = components.as_json(said.get("sources")) or {}
+        _counts(page, {source: round(count / hours) for source, count in events.items()}, "source", "an hour")
+    with components.part("Errors of the collector itself", "The last twenty lines of its log that are no mere news."):
+        _errors(page, components.as_json(said.get("errors")) or [])
+    if forward := components.as_json(said.get("forward")):
+        with components.part(f"Copies to {words.plain(forward['to'])}", SINCE):
+            _counts(page, forward["requests"], "fate", "copies")
 
 
 def _figures(said: Mapping[str, Any]) -> list[Figure]:
@@ -31,10 +45,38 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
     return [
         Figure("Events", words.count(said.get("events") or store.get("events"))),
         Figure("Commit p99", words.duration(said.get("commit_p99_ms")), "99 of 100 commits were faster than this."),
-        Figure("Waiting", words.count(waiting), "Requests that are not durable yet."),
+        Figure("Waiting", words.count(waiting), f"Requests that are not durable yet: {words.size(_bytes(queue))}."),
+        Figure("Lag", words.duration(_ms(said.get("lag_seconds"))), "From the newest event's own time to its arrival."),
         Figure("Store", words.size(store.get("bytes")), "Size of the database file."),
         Figure("Disk free", words.size(store.get("disk_free_bytes") or said.get("disk_free_bytes"))),
     ]
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else max(0.0, seconds) * 1000
+
+
+def _bytes(queue: Any) -> float:
+    return float(queue.get("bytes") or 0) if isinstance(queue, dict) else 0.0
+
+
+def _errors(page: Page, errors: list[dict[str, Any]]) -> None:
+    if not errors:
+        components.quiet("None.")
+        return
+    rows = pl.DataFrame(
+        [
+            {
+                "time": str(error.get("timestamp", ""))[:19].replace("T", " "),
+                "what": str(error.get("event", "")),
+                "why": str(error.get("reason") or error.get("error") or error.get("kind") or ""),
+                "what to do": str(error.get("remedy", "")),
+            }
+            for error in reversed(errors)
+        ]
+    )
+    columns = {name: tables.text("time, UTC" if name == "time" else name) for name in rows.columns}
+    tables.table(page, rows, columns, key="health-errors", alt_text=f"The last error: {rows['what'][0]}.")
 
 
 def _counts(page: Page, counts: Mapping[str, float], name: str, unit: str) -> None:
