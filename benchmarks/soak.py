@@ -73,14 +73,62 @@ class Ledger:
         return found
 
 
-def span(name: str, now: int) -> dict[str, object]:
-    """One tool call, known by its call id."""
-    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read_file", "gen_ai.tool.call.id": name,
-            "gen_ai.conversation.id": name.rsplit("_", 1)[0]}  # fmt: skip
-    number = abs(hash(name)) | 1
+class Pattern:
+    """A request of SPANS tool calls whose ids can be changed in its bytes: making each anew would be the bottleneck."""
+
+    def __init__(self, sender: int, binary: bool, malformed: bool) -> None:
+        self._binary, self._sender = binary, sender
+        spans = [_span(sender, place, binary) for place in range(SPANS)]
+        tree = {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "agent"}, "spans": spans}]}]}
+        if not binary:
+            self._body = json.dumps(
+                {**tree, "resourceSpans": [*tree["resourceSpans"], *([BROKEN] * malformed)]}
+            ).encode()
+        else:
+            message = ParseDict(tree, ExportTraceServiceRequest())
+            if malformed:
+                message.resource_spans[0].scope_spans[0].spans.add(trace_id=b"damaged")
+            self._body = message.SerializeToString()
+        self._places = [[self._body.index(text) for text in self._texts(place)] for place in range(SPANS)]
+
+    def _texts(self, number: int) -> list[bytes]:
+        """What tells a call from others: its name, its trace's id, its span's."""
+        ids = [_trace(self._sender, number), _id(self._sender, number)]
+        return [_name(self._sender, number).encode(), *(bytes.fromhex(x) if self._binary else x.encode() for x in ids)]
+
+    def request(self, first: int) -> bytes:
+        """The request with the calls `first` and following."""
+        body = bytearray(self._body)
+        for place, offsets in enumerate(self._places):
+            for offset, text in zip(offsets, self._texts(first + place), strict=True):
+                body[offset : offset + len(text)] = text
+        return bytes(body)
+
+
+BROKEN = {"scopeSpans": [{"spans": [{"traceId": "damaged"}]}]}
+
+
+def _name(sender: int, number: int) -> str:
+    return f"call_{sender:04}_{number:012}"
+
+
+def _trace(sender: int, number: int) -> str:
+    return f"a{sender:015x}{number + 1:016x}"
+
+
+def _id(sender: int, number: int) -> str:
+    return f"f{sender:03x}{number + 1:012x}"  # nowhere a part of a trace's id
+
+
+def _span(sender: int, number: int, binary: bool) -> dict[str, object]:
+    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read_file",
+            "gen_ai.tool.call.id": _name(sender, number), "gen_ai.conversation.id": f"session{sender}"}  # fmt: skip
+    ids = {"traceId": _trace(sender, number), "spanId": _id(sender, number)}
+    if binary:  # protobuf's own JSON form has ids in base64
+        ids = {key: b64encode(bytes.fromhex(text)).decode() for key, text in ids.items()}
     return {
-        "name": "execute_tool read_file", "traceId": f"{number:032x}", "spanId": f"{number:016x}",
-        "endTimeUnixNano": str(now), "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in told.items()],
+        "name": "execute_tool read_file", **ids, "endTimeUnixNano": str(time.time_ns()),
+        "attributes": [{"key": key, "value": {"stringValue": text}} for key, text in told.items()],
     }  # fmt: skip
 
 
@@ -91,8 +139,8 @@ class Sender:
         self._collector, self._stop = collector, stop
         self.ledger = Ledger()
         self._random = Random(number)
-        self._name = f"sender{number}"
-        self._kind = number % 3
+        self._number, self._kind = number, number % 3
+        self._patterns = [Pattern(number, self._kind != 0, malformed) for malformed in (False, True)]
         self.names: list[str] = []
         self.thread = threading.Thread(target=self._run)
 
@@ -108,23 +156,10 @@ class Sender:
                 self.ledger.sent.update(good=SPANS, malformed=malformed)
 
     def _request(self) -> tuple[bytes, int]:
-        now, first = time.time_ns(), len(self.names)
-        names = [f"{self._name}_{first + number}" for number in range(SPANS)]
-        self.names += names
-        spans = [span(name, now) for name in names]
-        malformed = int(self._random.random() < 0.05)
-        tree = {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "agent"}, "spans": spans}]}]}
-        if self._kind == 0:
-            if malformed:
-                spans.append({"traceId": "damaged"})
-            return json.dumps(tree).encode(), malformed
-        for one in spans:
-            for key in ("traceId", "spanId"):
-                one[key] = b64encode(bytes.fromhex(str(one[key]))).decode()
-        message = ParseDict(tree, ExportTraceServiceRequest())
-        if malformed:
-            message.resource_spans[0].scope_spans[0].spans.add(trace_id=b"damaged")
-        return message.SerializeToString(), malformed
+        first = len(self.names)
+        self.names += [_name(self._number, first + place) for place in range(SPANS)]
+        malformed = self._random.random() < 0.05
+        return self._patterns[malformed].request(first), int(malformed)
 
     def _deliver(self, client: httpx.Client, call: Any, body: bytes) -> None:
         while True:
