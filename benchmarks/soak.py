@@ -38,6 +38,8 @@ from tests.conftest import RunningCollector
 SENDERS = 4
 SPANS = 50  # in a request
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+SOON = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 500)]  # fmt: skip
 Say = Callable[[str], None]
 
 
@@ -145,7 +147,7 @@ class Sender:
         self.thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        with httpx.Client(timeout=30) as client, grpc.insecure_channel(self._collector.grpc) as channel:
+        with httpx.Client(timeout=30) as client, grpc.insecure_channel(self._collector.grpc, SOON) as channel:
             call: Any = channel.unary_unary(EXPORT)
             while not self._stop.is_set():
                 body, malformed = self._request()
