@@ -117,6 +117,7 @@ async def _serve(
     log.info("listening", http=str(settings.http), grpc=str(settings.grpc), store=settings.store)
     await asyncio.wait((serving, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
 
+    asked = stop.is_set()
     log.info("stopping")
     await engine.close()
     alerting.cancel()
@@ -128,6 +129,8 @@ async def _serve(
     await asyncio.to_thread(writer.close)
     await asyncio.to_thread(store.close)
     log.info("stopped")
+    if not asked:
+        raise OSError(f"{settings.http} is not listened on: the HTTP server ended; is the port taken?")
 
 
 def _forwarder(settings: Settings, rules: Sequence[Rule], key: bytes) -> Forwarder:
