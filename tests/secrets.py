@@ -34,7 +34,7 @@ _ALPHABETS = {
     "b64url": string.ascii_letters + string.digits + "-_",
     "crypt": string.ascii_letters + string.digits + "./",
 }
-_PIECE = re.compile(r"\{(" + "|".join([*_ALPHABETS, "uuid", "human", "basic", "jwt"]) + r")(?::(\d+))?\}")
+_PIECE = re.compile(r"\{(" + "|".join([*_ALPHABETS, "uuid", "human", "memorable", "basic", "jwt"]) + r")(?::(\d+))?\}")
 _STEMS = (
     "Winter",
     "Tr0ub4dor",
@@ -63,7 +63,7 @@ class Fake(NamedTuple):
 
 
 def assemble(spec: str, rng: random.Random) -> str:
-    """`spec` with pieces made up: `{alnum:36}`, `{hex:40}`, `{uuid}`, `{basic}`, `{jwt}`, `{human}` (a password)."""
+    """`spec` with pieces made up: `{alnum:36}`, `{uuid}`, `{basic}`, `{jwt}`, `{human}`, `{memorable}`."""
     return _PIECE.sub(lambda m: _piece(m[1], int(m[2] or 0), rng), spec)
 
 
@@ -72,6 +72,8 @@ def _piece(kind: str, length: int, rng: random.Random) -> str:
         return str(uuid.UUID(int=rng.getrandbits(128), version=4))
     if kind == "human":
         return human(rng)
+    if kind == "memorable":
+        return f"{rng.choice(_STEMS).lower()}-{rng.choice(_STEMS).lower()}-{rng.randrange(10, 99)}"
     if kind == "basic":
         return base64.b64encode(f"ann:{human(rng)}x".encode()).decode()
     if kind == "jwt":

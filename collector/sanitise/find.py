@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import hyperscan
@@ -94,8 +94,8 @@ class Finder:
             yield from self._across(text)
             yield from self._inside(text)
 
-    def _direct(self, text: bytes) -> list[Span]:
-        """Spans in the text as it stands."""
+    def _direct(self, text: bytes, joins: Container[int] = ()) -> list[Span]:
+        """Spans in the text as it stands; a token may begin and end at `joins`, as between words."""
         hits: list[tuple[int, int, int]] = []
         self._database.scan(text, _collect, context=hits, scratch=self._scratch)
         if len(hits) > MOST_HITS:
@@ -114,7 +114,7 @@ class Finder:
                 found += _led(text, end, self._forms[number])
             elif (number, start) not in seen:
                 seen.add((number, start))
-                found += _formed(text, start, self._forms[number], self._compiled[number])
+                found += _formed(text, start, self._forms[number], self._compiled[number], joins)
         return found
 
     def _across(self, text: bytes) -> Iterator[Span]:
@@ -122,7 +122,7 @@ class Finder:
         view = joined(text)
         if view is None:
             return
-        for span in self._direct(view.text):
+        for span in self._direct(view.text, frozenset(view.joins)):
             if span.rule.family != "token" and span.rule.id != "jwt":
                 continue
             pattern = self._compiled[self._forms.index(span.rule)]
@@ -149,11 +149,11 @@ def _collect(number: int, start: int, end: int, _flags: int, hits: Any) -> bool 
     return True if len(hits) > MOST_HITS else None
 
 
-def _formed(text: bytes, start: int, rule: Rule, pattern: re.Pattern[bytes]) -> Iterator[Span]:
+def _formed(text: bytes, start: int, rule: Rule, pattern: re.Pattern[bytes], joins: Container[int]) -> Iterator[Span]:
     """The secret whose own form, or whose surroundings, begin at `start`."""
     token = rule.family == "token"
     before = _LEFT_ALONE if "alone" in rule.check else _LEFT
-    if token and not before.search(text, max(0, start - 10), start):
+    if token and start not in joins and not before.search(text, max(0, start - 10), start):
         return
     match = pattern.match(text, start, start + REACH)
     if match is None:
@@ -162,7 +162,7 @@ def _formed(text: bytes, start: int, rule: Rule, pattern: re.Pattern[bytes]) -> 
         yield from _key_block(text, match, rule)
         return
     groups = [name for name, value in match.groupdict().items() if value]
-    if token and not groups and text[match.end() : match.end() + 1].isalnum():
+    if token and not groups and text[match.end() : match.end() + 1].isalnum() and match.end() not in joins:
         return
     for group in groups or (0,):
         value = match[group]

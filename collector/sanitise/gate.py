@@ -34,7 +34,9 @@ _SIGN, _LETTER = "[0-9!#%^*~@&$=]", "[a-z_$+/=.-]"
 _AFTER_ANY_KEY = (
     rf"{_GLUE}(?:(?:{_BETWEEN}){_GLUE})*{_IN}*(?:{_LETTER}{_IN}*{_SIGN}|{_SIGN}{_IN}*{_LETTER})",  # a digit or a sign
     rf"\]?(?:\\*[\"'`])?\]?\s*(?::|=|\(|>|:=|=>){_OPEN}[^\s\"'`\\$<{{]{{3}}",  # in quotes
+    r"\\*[\"'](?:\r?\n|(?:\\+r)?\\+n)(?:\r?\n|(?:\\+r)?\\+n|Content-)",  # a field of a form
     r":\s*[|>][-+]?[0-9]?\\*\s*[\r\n]",  # a YAML block
+    r"(?:\\*[\"'`])?,?\s*[\r\n][\s\"']*(?:value|val|text|content)\b",  # a label, and its value on the next line
     r"(?:\\*[\"'])?>(?:<!\[CDATA\[)?[^\s<>{\\]{3}",  # an XML element
 )
 _LABEL = r"(?:name|key|id|field|label|header|variable|parameter|selector|element|ref|property|target|k)"
@@ -42,10 +44,11 @@ _KEYED = (
     rf"(?i)KEY(?:{'|'.join(_AFTER_ANY_KEY)})",
     r"(?i)(?:--?|[?&;](?:amp;)?)[\w.-]*KEY(?:=|\s+|\\*[\"'],\s*\\*[\"'])\\*[\"']?[^\s\"'`\\$<{]{3}",  # a flag, a query
     r"(?i)(?:(?:ANYWHERE)[\w-]*|(?:WHOLE))\\*[\"']\s*(?:,\s*\\*[\"']|\}|\{|:\s*[\[{])",  # a pair; a list, a map
-    rf"(?i)\\*\"{_LABEL}\\*\"\s*:\s*\\*\"[^\"\\]*KEY\\*\"",
+    rf"(?i)\\*\"[a-z_]*{_LABEL}\\*\"\s*:\s*\\*\"[^\"\\]*KEY\\*\"",
     r"(?:PASS|PWD|SECRET|TOKEN|K[E]Y|AUTH|CRED|COOKIE)[A-Z0-9_]*=[^\s\"'$<{,;)]{4}",
     r"(?i)(?:pass|pwd|pw|otp|code)[\w.-]*[^\w\s]+\s?[^\w\s]*[0-9]{4}",
-    r"(?i)(?:pass|pwd)[\w.-]*(?:\\*[\"'])?:\s+[^\s\"'{<$\[(\\]{5}",
+    r"(?i)(?:pass|pwd)[\w.-]*(?:\\*[\"'])?(?::\s+|\s?=\s?)[^\s\"'{<$\[(\\]{5}",
+    r"(?i)(?:pass|pwd)[\w.-]*(?:\s+|\\*[\"']\]?\\*[\"']?\)\.\w+\()\\*[\"'][^\s\"'{<$\[(\\]{3}",
     r"(?i)(?:cookie|authorization)[^\w\s]",
 )
 # Escapes of letters and of the signs that secrets are recognised by; what no eye sees.
@@ -58,6 +61,9 @@ _UNREADABLE = (
 )
 _TOLD = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "authorization", "credential")
 _HIDDEN = (*_TOLD, *map(str.upper, _TOLD), *map(str.title, _TOLD), "apiKey", "PASS=", "PRIVATE KEY", "://", "Bearer ")
+# A line or a literal that goes on in the next.
+_BROKEN = r"[\w-]{6}(?:\\\r?\n|\\{3,}n|\\*[\"']\s*\+\s*\\*[\"'])[\w-]{6}"
+_BELOW = r"(?i)(?:ANYWHERE)[\w-]*:\s*(?:[\r\n]|\\+n)(?:\s|\\+[nrt])*[\w.:-]{10}"  # a token of its own lines
 _MOST_PERSONAL = 500
 # A pattern that begins with "32 of these" makes hyperscan count at every byte; the literal after it is enough.
 _CLASS_OR_BLANK = re.compile(r"\[(?:\\.|[^\]\\])*\]|\\s")
@@ -88,7 +94,12 @@ class Gate:
         self._hiding = len(patterns)
         literals = {word for rule, certain in signs if certain for word in rule.keywords}
         codes = {code for word in (*keywords, *_HIDDEN) for code in in_base64(word)}
-        patterns += [*map(re.escape, sorted(literals | codes)), "eyJ[A-Za-z0-9+/]{8}"]
+        patterns += [
+            *map(re.escape, sorted(literals | codes)),
+            "eyJ[A-Za-z0-9+/]{8}",
+            _BROKEN,
+            _BELOW.replace("ANYWHERE", anywhere),
+        ]
         self._personal = len(patterns)
         patterns += personal.patterns if personal else ()
         flags = [hyperscan.HS_FLAG_SINGLEMATCH] * self._personal + [0] * (len(patterns) - self._personal)

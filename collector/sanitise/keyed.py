@@ -19,7 +19,7 @@ from collector.sanitise.redactions import Rule
 REACH = 4096
 _KEY_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$"
 _Q = r"\\{0,15}[\"'`]"
-_VALUE = r"(?i:secret_?|plain_?)?(?i:value|val|v|text|contents?|default|data|string|secret_string|token|fill)"
+_VALUE = r"(?i:[a-z]{1,16}_?)??(?i:value|val|v|text|contents?|default|data|string|secret_string|token|fill)"
 _SAID = "|".join(WORDS["said"])  # between a key and its value in running text
 _LABELS = (
     r"(?:name|key|id|field|label|header|variable|var|parameter|param|selector|element|ref|k|property|placeholder|attr"
@@ -42,11 +42,15 @@ _AFTER_KEY = _pattern(
         (?:\s{{1,40}}(?!default)[\w-]{{1,20}}\s{{0,8}}=\s{{0,3}}[^\r\n{{}}]{{1,80}}){{0,4}}
         \s{{1,40}}default\s{{0,8}}=\s{{0,3}} )
     | (?P<yaml> \s{{0,8}}\r?\n[\ ]{{0,24}}(?:value|val|text|content)\s{{0,2}}:[\ ]{{1,4}} )
+    | (?P<form> {_Q}\r?\n (?:Content-[^\r\n]{{1,80}}\r?\n)? \r?\n )
     | (?P<assign> (?:\\{{0,15}}[\"'`*]{{1,2}})?(?:\[\d{{0,6}}\])?\s{{0,3}}\]?\)?\s{{0,24}}[?!]?
         (?: :\s{{0,3}}&?[A-Za-z_][\w<>\[\]|'?.&\ ]{{0,30}}?\s{{0,3}}=(?=\s{{0,3}}[bBfFrRuU]?{_Q})  # `: str = "x"`
           | \s(?:string|[a-zA-Z]\w{{2,12}}\(\d{{1,4}}\))\s{{0,3}}:?=  # `string =`, `varchar(50) =`
           | :=|=>|->|[=!]==?|=|:|\|\|=|\?= ) (?!=)\s{{0,40}} )
     | (?P<comma> {_Q}\s{{0,3}},\s{{0,40}} )
+    | (?P<typed> (?i: {_Q}\]?{_Q}? \)\)? \.(?:first\(\)\.)?
+        (?:send_?keys|fill|type|press_?sequentially|set_?value|val|set|input_text|(?:enter|type|replace)Text)\(\s{{0,8}}
+        (?={_Q})) )
     | (?P<call> \(\s{{0,8}} )
     | (?P<fallback> (?:\\{{0,15}}[\"'])?[\])]{{0,2}}\s{{1,3}}(?:\|\||\?\?|or|\?:)\s{{1,3}} )
     | (?P<table> [\"'`*]{{0,2}}\s{{0,24}}\|\s{{0,24}} )
@@ -64,14 +68,14 @@ _HEADER = _pattern(r"[\w\-]{0,20}+(?P<rest>)(?:\\{0,15}[\"'])?\s{0,3}(?:=>|(?P<c
 _WORD_BEFORE = re.compile(rb"[A-Za-z]{2,12} \Z")
 _KEY_REST = re.compile(rb"[\w.\-]{0,40}")
 _LABEL = _pattern(
-    rf"""(?i)(?:\b|_){_LABELS} \\{{0,15}}[\"']?\s{{0,3}}[:=]\s{{0,3}}\\{{0,15}}[\"']?
+    rf"""(?i)(?:\b|_)[a-z]{{0,16}}?{_LABELS} \\{{0,15}}[\"']?\s{{0,3}}[:=]\s{{0,3}}\\{{0,15}}[\"']?
     [\#.\[\w=*^$\ ,:()-]{{0,40}} \\{{0,15}}[\"']?\Z"""
 )
-_LABEL_BEFORE = _pattern(rf"(?i)[\"']{_LABELS}\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']\Z")
+_LABEL_BEFORE = _pattern(rf"(?i)[\"'][a-z]{{0,16}}?{_LABELS}\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']\Z")
 _VALUE_BEFORE = _pattern(
-    rf"""(?i)[\"'](?:value|val|v|text|content)\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']
+    rf"""(?i)[\"'](?:[a-z]{{0,16}}_?value|val|v|text|content)\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']
     (?P<value>[^\"'\\\r\n]{{1,400}})
-    \\{{0,15}}[\"']\s{{0,8}},\s{{0,40}}\\{{0,15}}[\"']{_LABELS}\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']\Z"""
+    \\{{0,15}}[\"']\s{{0,8}},\s{{0,40}}\\{{0,15}}[\"'][a-z]{{0,16}}?{_LABELS}\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']\Z"""
 )
 # Wrappers that carry a literal, YAML anchors and tags, string prefixes; then the quote.
 _OPEN = _pattern(
@@ -94,7 +98,8 @@ _LINE_START = _pattern(
     (?:export|set|setx|ENV|ARG|declare\s-x|-\s|\$env:)?\s{0,8}\Z"""
 )
 _NAME = re.compile(rb"[A-Za-z_][\w.:>#-]*")
-_NAME_OR_CALL = re.compile(rb"[A-Za-z_][\w.]*(?:,?|[\[(].*)")
+_NAME_OR_CALL = re.compile(rb"[A-Za-z_][A-Za-z_.]*\d{0,2},?|[A-Za-z_][\w.]*[\[(].*")
+_KEBAB = re.compile(rb"\w+(?:-\w+)+")
 _FEW_DIGITS_NAME = re.compile(rb"[A-Za-z_][A-Za-z_.-]*\d{0,2}")
 
 
@@ -219,7 +224,7 @@ def _rule(text: bytes, start: int, end: int, keys: Keys) -> Rule | None:
 def _means_something_else(place: _Place, keys: Keys) -> bool:
     if place.notation in ("space", "prose") and not place.is_flag:
         return keys.is_short(place.name.decode("utf-8", "replace"))
-    if place.notation in ("pair", "yaml"):
+    if place.notation in ("pair", "yaml", "form"):
         return not _LABEL.search(place.text, max(0, place.key - 64), place.key)
     return False
 
@@ -256,10 +261,11 @@ def _quoted(place: _Place, opened: re.Match[bytes]) -> Iterator[Span]:
     if notation == "prose":
         secret = prose_secret(value, place.check)
     else:
-        sure = True
+        sure: object = True
         if notation in ("comma", "call", "fallback") or (notation == "space" and not place.is_flag):
-            sure = place.check == "given" and (not _FEW_DIGITS_NAME.fullmatch(value) or looks_random(value))
-        secret = keyed_secret(value, place.check, sure)
+            sure = _KEBAB.fullmatch(value) if place.check != "given" else not _FEW_DIGITS_NAME.fullmatch(value)
+        sure = (sure or looks_random(value)) and not (notation == "comma" and value.isalpha())  # a list of names
+        secret = keyed_secret(value, place.check, bool(sure))
     if secret:
         yield Span(start, end, place.rule)
 
@@ -298,7 +304,9 @@ def _bare_end(text: bytes, start: int, line: bool) -> int:
 
 def _is_data(place: _Place, value: bytes, line: bool, tight: bool) -> bool:
     """Is this bare value data, and not code?"""
-    if place.is_flag or place.notation in ("yaml", "pair", "block"):
+    if place.is_flag or place.notation in ("yaml", "pair", "block", "form"):
+        return True
+    if place.check == "word-proof" and place.notation == "assign" and _KEBAB.fullmatch(value):
         return True
     if not tight:
         return False

@@ -81,7 +81,8 @@ class Keys:
         if after and (after[-1] in _ABOUT_IT or (len(after) == 1 and rest[0].isalpha() and rest[0] != "s")):
             return None
         rule = self._rule(last)
-        before = name[: last.start()].rstrip("_").rpartition("_")[2]
+        own = len(name) - len("_".join(_PARTS.findall(key.rpartition(".")[2])))  # config.secret is no config_secret
+        before = name[own if own <= last.start() else 0 : last.start()].rstrip("_").rpartition("_")[2]
         return None if rule.id != "password" and before in _BEFORE_IT else rule
 
 

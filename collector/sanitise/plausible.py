@@ -42,7 +42,8 @@ _PLACEHOLDER = _pattern(
     | (?:process\.env|import\.meta|os\.environ|env|secrets|vars?|config|settings|self|this|local|data|module|steps
         |inputs|github|params|props|state|ctx|req|request|args|options|opts|event|response|res|body|form|user|node
         |parsed) [.\[][\w.\[\]"']*!?
-    | sha(?:1|256|384|512)-[\w+/=]+
+    | sha(?:1|256|384|512)-[\w+/=]+ | (?:required|nullable|sometimes)(?:\|[\w:,]+)+
+    | (?:aes|sha|rsa|ecdsa|hmac|md|utf|iso|tls)-?\d{{1,4}}(?:[-_][a-z0-9]{{1,8}}){{0,3}}
     | {_any_of(WORDS["type"])}"""
 )
 _SAYS_PLACEHOLDER = _pattern(rf"(?i)(?>(?>{_any_of(WORDS['placeholder'])})s?[-_.\ /]*+)+\d?[.:?]*")
@@ -52,15 +53,16 @@ _NUMBER = _pattern(
     | v\d+(?:\.\d+)*[\w.+-]{0,16} | \d+(?:\.\d+){1,3}[\w.+-]{0,16} | \d{4}-\d\d-\d\d(?:[T\ ][\d:.+Z-]*)?"""
 )
 _PATH = _pattern(
-    r"""(?:[.~]{1,2}|[A-Za-z]:)?[/\\][\w@.{}$+%,:\ /\\-]* | [\w@.-]+(?:[/\\][\w@.{}-]+)+[/\\]? | [\w./\\-]+\.[a-z]{1,5}
-    | (?:https?|file|ssh|git|s3|gs|wss?|ftp)://.* | [\w-]+(?:\.[\w-]+)+/.*"""
+    r"""(?:[.~]{1,2}|[A-Za-z]:)?[/\\][\w@.{}$+%,:\ /\\-]* | [\w@.-]+(?:[/\\][\w@.{}-]+)+[/\\]?
+    | [\w@.-]+/ | [\w./\\-]+\.[a-z]{1,5} | (?:https?|file|ssh|git|s3|gs|wss?|ftp)://.* | [\w-]+(?:\.[\w-]+)+/.*"""
 )
 _SEGMENT = _pattern(
     r"""[a-z][a-z_.@-]*\d{0,4} | (?:[A-Z][a-z]+)+ | [A-Z_]+ | \d{1,4} | [\w.-]+\.[a-z]{1,5}
     | [a-z0-9]+(?:[-_.][a-z0-9]+)+ | """
 )
 _CODE = _pattern(
-    r"""[\w.:>$\#-]*\w\(.* | [A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+ | [A-Za-z_]\w*\[.*
+    r"""[\w.:>$\#-]*\w\((?:[^)\#^%~|]* | .*\)(?:[^\w\#^%~@].*)?)
+    | [!&*]+[A-Za-z_$][\w$.]* | [A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+ | [A-Za-z_][\w.]*\[.*
     | [-!&*]?[\w.]+\s(?:\+|\|\||&&|\?\?|==|!=|=>|or|if)\s.*
     | (?:new|await|not|lambda|function|async|return|None|null|nil)\b.*"""
 )
@@ -71,6 +73,8 @@ _WORDY = re.compile(rb"(?:[A-Za-z]+\d{0,3}|\d{1,4})(?:[-_./:](?:[A-Za-z]+\d{0,3}
 _IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$.-]*")
 _RUNS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _CONSONANTS = re.compile(rb"(?i)[bcdfghjklmnpqrstvwxz]{6,}")
+_PAIRS = frozenset((row[0] + letter).encode() for row in WORDS["pairs"] for letter in row[1:])
+_DIGITS = re.compile(rb"\d+")
 _TELLING = re.compile(rb"(?i)pass|pwd|secret|token|key|cred|auth")
 _SIGN = re.compile(rb"[0-9!#%^*~@$&+]|=\Z")
 _PLAIN_WORDS = re.compile(rb"[a-z]{3,12}(?: [a-z]{3,12}){2,9}")
@@ -117,11 +121,11 @@ def keyed_secret(value: bytes, check: str, sure: bool) -> bool:
         return False
     if check == "given":
         return _password(value, sure)
-    if check == "word-proof":
-        if sure and (_PHRASE.fullmatch(value) or _odd(value)):
-            return True
-        return looks_random(value)
-    return len(value) >= (8 if sure else 16) and looks_random(value)
+    if check == "random" and _basic(value):
+        return True
+    if looks_random(value):
+        return len(value) >= (8 if sure or check == "word-proof" else 10)
+    return sure and check == "word-proof" and (_made_up(value) or _odd(value) or bool(_PHRASE.fullmatch(value)))
 
 
 def prose_secret(value: bytes, check: str) -> bool:
@@ -149,7 +153,7 @@ def _password(value: bytes, sure: bool) -> bool:
         return sure and (any(map(_strong, words)) or bool(phrase))
     if sure or value.isdigit():
         return len(value) >= 3
-    if len(value) < 5 or not (_strong(value) or looks_random(value)):
+    if len(value) < 5 or not (_strong(value) or looks_random(value) or _gibberish(value)):
         return False
     return not (_TELLING.search(value) and _identifier(value))
 
@@ -167,9 +171,25 @@ def _random_path(value: bytes) -> bool:
 def _random_letters(value: bytes) -> bool:
     """Letters whose case or consonants no language has; too short a run is never sure."""
     if len(value) < 16:
-        return False
+        return len(value) >= 10 and _gibberish(value)
     mixed = not (value.islower() or value.isupper() or value[1:].islower())
     return (mixed and len(value) < 3.3 * len(_RUNS.findall(value))) or bool(_CONSONANTS.search(value[:128]))
+
+
+def _gibberish(value: bytes, share: int = 3) -> bool:
+    """Letters in an order that no word has: a third of their pairs or more."""
+    low = value[:64].lower()
+    odd = sum(low[at : at + 2] not in _PAIRS for at in range(len(low) - 1))
+    return len(low) >= 8 and low.isalpha() and odd * share >= len(low) - 1
+
+
+def _made_up(value: bytes) -> bool:
+    """Words and digits as people make up keys: blue-falcon-42, tiger25077; not my-token-12."""
+    words = _DIGITS.sub(b"", value)
+    digits, letters = len(value) - len(words), words.translate(None, b"-_.")
+    if len(value) < 8 or not letters[:1].isalpha() or b" " in value or placeholder(words):
+        return False
+    return digits >= 2 or (digits == 1 and _gibberish(letters, 4))
 
 
 def _identifier(value: bytes) -> bool:

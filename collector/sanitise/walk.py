@@ -16,43 +16,15 @@ from collector.sanitise.personal import Personal
 from collector.sanitise.plausible import MARK, keyed_secret
 from collector.sanitise.redactions import Rule
 
+# What ends the name of a field that labels another, and of the field so labelled: ParameterKey and ParameterValue.
 _LABELS = frozenset(
     (
-        *(
-            "name",
-            "key",
-            "k",
-            "id",
-            "field",
-            "label",
-            "header",
-            "variable",
-            "parameter",
-            "property",
-            "selector",
-            "element",
-        ),
-        *("ref", "target", "placeholder"),
+        *("name", "key", "k", "id", "field", "label", "header", "variable", "parameter", "property", "selector"),
+        *("element", "ref", "target", "placeholder"),
     )
 )
-_VALUES = frozenset(
-    (
-        *(
-            "value",
-            "val",
-            "v",
-            "text",
-            "content",
-            "data",
-            "default",
-            "fill",
-            "stringvalue",
-            "string_value",
-            "plaintext",
-        ),
-        *("plain_text", "secretstring"),
-    )
-)
+_VALUES = frozenset(("value", "val", "v", "text", "content", "data", "default", "fill", "plaintext", "secretstring"))
+_LAST_WORD = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)\d*\Z")
 _FLAG = re.compile(r"--?(?P<name>[\w.-]+)=")
 _Items = list[object] | tuple[object, ...] | set[object] | frozenset[object]
 _JWK = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
@@ -143,14 +115,15 @@ class Walk:
         if key in self._account_keys:
             return self._account
         lower = key.lower()
-        if labelled and lower in _VALUES:
+        value = lower in _VALUES or _last_word(key) in _VALUES
+        if labelled and value:
             return labelled
         if jwk and key in _JWK:
             return self._finder.keys.telling("private_key")
         told = self._finder.keys.telling(key)
         if told:
             return told
-        if inherited and (inherited.id == "cookie" or lower in _VALUES):
+        if inherited and (inherited.id == "cookie" or value):
             return self._finder.keys.telling("session_token") if inherited.id == "cookie" else inherited
         return None
 
@@ -159,7 +132,7 @@ class Walk:
         for key, label in value.items():
             if not isinstance(key, str) or not isinstance(label, str) or len(label) > _LONGEST_LABEL:
                 continue
-            if key.lower() in _LABELS:
+            if _last_word(key) in _LABELS:
                 told = self._finder.keys.telling(label.strip("#.$- ")) or self._finder.keys.mentioned(label)
                 if told:
                     return told
@@ -213,3 +186,8 @@ class Walk:
             clean.append(self._spliced(text, here, hits) if here else word)
             at += len(text) + 1
         return clean
+
+
+def _last_word(key: str) -> str:
+    found = _LAST_WORD.search(key[-40:])
+    return found[0].lower() if found else ""
