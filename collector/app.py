@@ -101,7 +101,7 @@ async def _serve(
         dashboard_url=settings.dashboard_url,
     )
     http = _http_server(_application(settings, store, writer, intake, engine, pipeline, forward), settings.http)
-    grpc = grpc_server(intake, settings)
+    grpc = grpc_server(intake, settings, engine.scrub)
     if not grpc.add_insecure_port(str(settings.grpc)):
         raise OSError(f"{settings.grpc} cannot be listened on")
     stop = asyncio.Event()
@@ -177,6 +177,7 @@ def _application(
         "room": Room(settings.queue),
         "alerts": engine,
         "forward": forward,
+        "scrub": engine.scrub,
         "sources": pipeline.sources,
         "taxonomy": pipeline.taxonomy,
     }

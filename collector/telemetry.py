@@ -49,6 +49,7 @@ FORWARDED = Counter(
 FORWARD_BYTES = Gauge("misstep_forward_queue_bytes", "Bytes of copies that wait to be delivered.", registry=REGISTRY)
 LAG_SECONDS = Gauge("misstep_lag_seconds", "Receive time minus event time of the newest event.", registry=REGISTRY)
 
+_HARMLESS = (int, float, bool, type(None))
 RECENT: deque[dict[str, Any]] = deque(maxlen=20)  # the last warnings and errors, sanitised like every log line
 
 
@@ -82,7 +83,7 @@ def configure_logging(scrub: Scrub, *, json_lines: bool | None = None) -> None:
     lines = not sys.stderr.isatty() if json_lines is None else json_lines
 
     def sanitise(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        return {key: scrub(value)[0] if isinstance(value, str) else value for key, value in event.items()}
+        return {key: value if isinstance(value, _HARMLESS) else scrub(str(value))[0] for key, value in event.items()}
 
     def remember(_: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         if method in ("warning", "error", "critical", "exception"):

@@ -257,6 +257,13 @@ def _map_fakes(rng: random.Random, per_kind: int) -> Iterator[Fake]:
         yield Fake("form", field, {field: "#password", "text": secret}, secret, ())
 
 
+def canary(rule: Rule, rng: random.Random) -> tuple[str, str]:
+    """The first example of the rule, and the secret in it."""
+    parts = _pieces(rule.examples[0], rng)
+    text = "".join(parts)
+    return text, text if rule.family == "token" else max(parts[1::2], key=len)
+
+
 def _whole_fakes(rules: tuple[Rule, ...], rng: random.Random) -> Iterator[Fake]:
     """The examples of rules that bring their own surroundings, in every wrapper."""
     for rule in rules:

@@ -40,7 +40,9 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 def client(engine: Engine) -> Iterator[TestClient[Litestar]]:
-    application = Litestar(alert_routes(), state=State({"alerts": engine}), exception_handlers=exception_handlers())
+    application = Litestar(
+        alert_routes(), state=State({"alerts": engine, "scrub": str}), exception_handlers=exception_handlers()
+    )
     with TestClient(application) as opened:
         yield opened
 

@@ -59,7 +59,13 @@ def events() -> list[dict[str, Any]]:
 
 
 def application(store: Store, **state: Any) -> Litestar:
-    known = {"store": store, "settings": Settings(), "allowed_hosts": frozenset(), "sources": SOURCES}
+    known = {
+        "store": store,
+        "settings": Settings(),
+        "allowed_hosts": frozenset(),
+        "sources": SOURCES,
+        "scrub": str,
+    }
     return Litestar(
         api_routes(),
         state=State(known | state),

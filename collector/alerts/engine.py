@@ -73,7 +73,7 @@ class Engine:
         self.silences: Sequence[Silence] = self.ledger.silences(clock())
         self._store = store
         self._measure = measure
-        self._scrub = scrub
+        self.scrub = scrub
         self._dashboard_url = dashboard_url
         self._interval_s = interval_s
         # Also those that left the file and still have alerts: a resolution has the labels of its firing.
@@ -141,7 +141,7 @@ class Engine:
         try:
             await asyncio.to_thread(self.deliver, messages)
         except Exception as error:  # what was sent could not be recorded: it is sent again rather than lost
-            log.error("notification_not_recorded", receiver=key, error=self._scrub(f"{type(error).__name__}: {error}"))
+            log.error("notification_not_recorded", receiver=key, error=self.scrub(f"{type(error).__name__}: {error}"))
         finally:
             del self._busy[key]
 
@@ -149,7 +149,7 @@ class Engine:
         try:
             messages = self.evaluate(self.clock())
         except Exception as error:  # such as a store that is busy: the next evaluation starts from what was saved
-            self.error = self._scrub(f"{type(error).__name__}: {error}")
+            self.error = self.scrub(f"{type(error).__name__}: {error}")
             log.error("alerts_not_evaluated", error=self.error)
             return []
         self.error = ""
@@ -168,7 +168,7 @@ class Engine:
         try:
             found = {(rule.name, labels_of(sample.labels)): sample for sample in self._samples(rule, now_ns)}
         except Exception as error:
-            said = self._scrub(f"{type(error).__name__}: {error}")
+            said = self.scrub(f"{type(error).__name__}: {error}")
             log.warning("rule_failed", rule=rule.name, error=said)
             return replace(self.evaluations.get(rule.name, Evaluation(rule)), rule=rule, error=said), dict(mine)
         keys = dict.fromkeys((*mine, *found))
@@ -201,7 +201,7 @@ class Engine:
 
     def _describe(self, alert: Alert) -> Item:
         rule = self._rules.get(alert.rule) or replace(_GONE, name=alert.rule)
-        return describe(rule, alert, scrub=self._scrub, dashboard_url=self._dashboard_url)
+        return describe(rule, alert, scrub=self.scrub, dashboard_url=self._dashboard_url)
 
     def _settled(self, alert: Alert, now_ns: int) -> bool:
         """Resolved, and everybody knows; a receiver that fails for a day is not waited for."""

@@ -93,12 +93,13 @@ async def check(request: Asked) -> dict[str, Any]:
     body = await request.body()
     if len(body) > MAX_BYTES:
         raise Rejected(f"a rule file has at most {MAX_BYTES} bytes", 413)
+    scrub = _engine(request).scrub
     try:
         text = body.decode(errors="replace")
         found = await asyncio.to_thread(parse_rules, text, dimensions=_engine(request).book.dimensions)
     except RuleError as error:
-        return {"ok": False, "rows": [status.mistake_row(mistake) for mistake in error.mistakes]}
-    return {"ok": True, "rows": [], "rules": [rule.name for rule in found.rules]}
+        return {"ok": False, "rows": [status.mistake_row(mistake, scrub) for mistake in error.mistakes]}
+    return {"ok": True, "rows": [], "rules": [scrub(rule.name) for rule in found.rules]}
 
 
 @get("/api/v1/silences", sync_to_thread=True, summary="Silences that have not ended")
@@ -128,12 +129,13 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
         raise Rejected("name a rule, labels, or both: everything cannot be silenced")
     if wanted.rule and wanted.rule not in _names(engine):
         raise BadParameter("rule", wanted.rule, f"there is no rule {wanted.rule!r}", _names(engine))
+    scrub = engine.scrub
     silence = Silence(
         id=new_id(),
         rule=wanted.rule,
-        labels=tuple(sorted(wanted.labels.items())),
-        author=wanted.author,
-        reason=wanted.reason,
+        labels=tuple(sorted((scrub(name), scrub(value)) for name, value in wanted.labels.items())),
+        author=scrub(wanted.author),
+        reason=scrub(wanted.reason),
         starts_ns=now_ns,
         ends_ns=now_ns + duration_ns("duration", wanted.duration),
     )
@@ -148,7 +150,7 @@ def end_silence(request: Asked, id: FromPath[str]) -> None:
     engine = _engine(request)
     now_ns = engine.clock()
     if id not in {silence.id for silence in engine.ledger.silences(now_ns)}:
-        raise Rejected(f"there is no silence {id[:40]!r} in force", 404)
+        raise Rejected(f"there is no silence {id!r} in force", 404)
     engine.ledger.end_silence(id, now_ns)
     engine.silences = engine.ledger.silences(now_ns)
 

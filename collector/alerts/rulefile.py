@@ -26,6 +26,7 @@ from collector.tables import schemas
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
+SHOWN = 80  # characters of a value in a message
 MAX_NODES = 50_000  # aliases counted as often as they are used: YAML's "billion laughs" ends here
 
 Place = tuple[str | int, ...]
@@ -43,7 +44,8 @@ class Mistake:
 
     def __str__(self) -> str:
         place = ", ".join(part for part in (self.rule, f"field {self.field!r}" if self.field else "") if part)
-        value = f"{self.value}: " if self.value else ""
+        value = self.value if len(self.value) <= SHOWN else self.value[: SHOWN - 1] + "…"
+        value = f"{value}: " if value else ""
         return f"{self.line}: {place + ': ' if place else ''}{value}{self.message}"
 
 
@@ -346,12 +348,11 @@ def _suggestion(name: str, known: Collection[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value for a message: short, and of addresses only the scheme, because secrets are in what follows."""
+    """A value for a message: of addresses only the scheme, because secrets are in what follows."""
     if value is None:
         return ""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    text = re.sub(r'://[^\s"]*', "://…", text)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return re.sub(r'://[^\s"]*', "://…", text)
 
 
 @cache

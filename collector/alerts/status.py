@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import Silence
-from collector.alerts.notify import Item, format_value
+from collector.alerts.notify import Item, Scrub, format_value
 from collector.alerts.recorder import Evaluation
 from collector.alerts.rulefile import Mistake
 from collector.alerts.rules import Rule
@@ -159,22 +160,16 @@ def file_row(engine: Engine) -> dict[str, Any]:
     error = engine.book.error
     return {
         "path": engine.book.file.path,
-        "mistakes": [mistake_row(mistake) for mistake in error.mistakes] if error else [],
+        "mistakes": [mistake_row(mistake, engine.scrub) for mistake in error.mistakes] if error else [],
         "error": engine.error or None,
         "evaluated": at(engine.evaluated_ns),
     }
 
 
-def mistake_row(mistake: Mistake) -> dict[str, Any]:
-    """A mistake in a rule file, in parts and as one sentence."""
-    return {
-        "line": mistake.line,
-        "rule": mistake.rule,
-        "field": mistake.field,
-        "value": mistake.value,
-        "message": mistake.message,
-        "text": str(mistake),
-    }
+def mistake_row(mistake: Mistake, scrub: Scrub) -> dict[str, Any]:
+    """A mistake in a rule file, in parts and as one sentence; the file may hold secrets."""
+    clean = Mistake(mistake.line, *map(scrub, (mistake.rule, mistake.field, mistake.value, mistake.message)))
+    return {**asdict(clean), "text": str(clean)}
 
 
 def at(time_ns: int) -> str | None:

@@ -166,12 +166,18 @@ def _json(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str]
     return Response(msgspec.json.encode(body), status_code=status, media_type="application/json", headers=headers or {})
 
 
-def _refusal(error: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response[bytes]:
-    return _json({"error": error}, status, headers)
+def _refusal(
+    request: HttpRequest, error: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None
+) -> Response[bytes]:
+    """What was asked is repeated without the secrets that were in it."""
+    scrub = request.app.state.scrub
+    clean = {name: scrub(value) if isinstance(value, str) else value for name, value in error.items()}
+    return _json({"error": clean}, status, headers)
 
 
-def _bad_parameter(_: HttpRequest, error: BadParameter) -> Response[bytes]:
+def _bad_parameter(request: HttpRequest, error: BadParameter) -> Response[bytes]:
     return _refusal(
+        request,
         {
             "parameter": error.parameter,
             "value": error.value,
@@ -182,24 +188,24 @@ def _bad_parameter(_: HttpRequest, error: BadParameter) -> Response[bytes]:
     )
 
 
-def _rejected(_: HttpRequest, error: Rejected) -> Response[bytes]:
+def _rejected(request: HttpRequest, error: Rejected) -> Response[bytes]:
     headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-    return _refusal({"message": str(error)}, error.status, headers)
+    return _refusal(request, {"message": str(error)}, error.status, headers)
 
 
-def _unavailable(_: HttpRequest, error: Unavailable) -> Response[bytes]:
+def _unavailable(request: HttpRequest, error: Unavailable) -> Response[bytes]:
     message = f"{error}: narrow the range, or ask for fewer measures"
     message = message if isinstance(error, QueryTimeout) else str(error)
-    return _refusal({"message": message}, error.status, {"Retry-After": str(max(1, round(error.retry_after)))})
+    return _refusal(request, {"message": message}, error.status, {"Retry-After": str(max(1, round(error.retry_after)))})
 
 
-def _http(_: HttpRequest, error: HTTPException) -> Response[bytes]:
-    return _refusal({"message": error.detail}, error.status_code, error.headers)
+def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
+    return _refusal(request, {"message": error.detail}, error.status_code, error.headers)
 
 
 def _unexpected(request: HttpRequest, error: Exception) -> Response[bytes]:
     log.error("a request failed", path=request.url.path, exc_info=error)
-    return _refusal({"message": "this is a defect of Misstep: its log has the reason"}, 500)
+    return _refusal(request, {"message": "this is a defect of Misstep: its log has the reason"}, 500)
 
 
 def exception_handlers() -> ExceptionHandlersMap:

@@ -30,4 +30,4 @@ def check_host(host: str, allowed: Collection[str]) -> None:
     """
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     if allowed and name.strip("[]").lower() not in allowed:
-        raise Rejected(f"Host {name[:100]!r} is not allowed; add it to MISSTEP_ALLOWED_HOSTS", 403)
+        raise Rejected(f"Host {name!r} is not allowed; add it to MISSTEP_ALLOWED_HOSTS", 403)

@@ -25,7 +25,7 @@ def decompress(body: bytes, encoding: str, limit: int) -> bytes:
         return _inflate(body, zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS, limit)
     if name == "zstd":
         return _zstd(body, limit)
-    raise Rejected(f"Content-Encoding {name[:40]} is not known; send identity, gzip, deflate or zstd", 415)
+    raise Rejected(f"Content-Encoding {name} is not known; send identity, gzip, deflate or zstd", 415)
 
 
 def _inflate(body: bytes, window: int, limit: int) -> bytes:

@@ -35,7 +35,7 @@ READERS = 16  # messages on their way at a time: each may hold as much memory as
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
-def grpc_server(intake: Intake, settings: Settings) -> grpc.aio.Server:
+def grpc_server(intake: Intake, settings: Settings, scrub: Callable[[str], str]) -> grpc.aio.Server:
     """A server for `settings.grpc`, not started."""
     server = grpc.aio.server(
         options=[
@@ -50,13 +50,13 @@ def grpc_server(intake: Intake, settings: Settings) -> grpc.aio.Server:
     readers = asyncio.Semaphore(READERS)
     for service, signal in SERVICES.items():
         # On the wire the same as a unary call; but the message is read here, after the token, and within a time.
-        handler: Any = grpc.stream_unary_rpc_method_handler(_export(intake, settings, signal, readers))
+        handler: Any = grpc.stream_unary_rpc_method_handler(_export(intake, settings, signal, readers, scrub))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
     return server
 
 
 def _export(
-    intake: Intake, settings: Settings, signal: str, readers: asyncio.Semaphore
+    intake: Intake, settings: Settings, signal: str, readers: asyncio.Semaphore, scrub: Callable[[str], str]
 ) -> Callable[[Any, grpc.aio.ServicerContext[Any, Any]], Awaitable[bytes]]:
     async def export(_: Any, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
         try:
@@ -67,7 +67,7 @@ def _export(
         except (Rejected, Unavailable) as error:
             telemetry.REQUESTS.labels(f"grpc {signal}", error.status).inc()
             telemetry.REFUSED.labels(error.reason).inc()
-            await _abort(context, error)
+            await _abort(context, error, scrub(str(error)))
             raise
         telemetry.REQUESTS.labels(f"grpc {signal}", 200).inc()
         return otlp_answer(batch, signal)
@@ -85,9 +85,9 @@ async def _message(context: grpc.aio.ServicerContext[Any, Any], readers: asyncio
     return body if isinstance(body, bytes) else b""
 
 
-async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable) -> None:
+async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable, said: str) -> None:
     """Ends the call with the code of the error; RetryInfo says when to come back (OTLP: "OTLP/gRPC Throttling")."""
-    status = Status(code=GRPC_CODE.get(error.status, 13), message=str(error))
+    status = Status(code=GRPC_CODE.get(error.status, 13), message=said)
     if isinstance(error, Unavailable):
         detail, delay = AnyMessage(), error.spread()
         detail.Pack(RetryInfo(retry_delay=Duration(seconds=int(delay), nanos=int(delay % 1 * 1e9))))

@@ -109,12 +109,12 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
         check_token(request.headers.get("authorization", ""), _settings(request).ingest_tokens)
         check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
         if media not in (JSON, PROTOBUF) and not (signal == "events" and media == "application/x-ndjson"):
-            raise Rejected(f"Content-Type {media[:80]!r} is not taken; send {JSON} or {PROTOBUF}", 415)
+            raise Rejected(f"this Content-Type is not taken; send {JSON} or {PROTOBUF}", 415)
         body = await _body(request)
         signal = signal or _signal_of(body, media)
         batch = await request.app.state.intake.take(Body(body, media, signal))
     except (Rejected, Unavailable) as error:
-        return _refusal(error, media, signal)
+        return _refusal(error, request.app.state.scrub(str(error)), media, signal)
     telemetry.REQUESTS.labels(signal, 200).inc()
     return _success(batch, media, signal)
 
@@ -183,10 +183,10 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.title, rest))
 
 
-def _refusal(error: Rejected | Unavailable, media: str, signal: str) -> Response[bytes]:
+def _refusal(error: Rejected | Unavailable, said: str, media: str, signal: str) -> Response[bytes]:
     telemetry.REQUESTS.labels(signal or "/", error.status).inc()
     telemetry.REFUSED.labels(error.reason).inc()
-    status = Status(code=GRPC_CODE.get(error.status, 13), message=str(error))
+    status = Status(code=GRPC_CODE.get(error.status, 13), message=said)
     headers = {}
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(math.ceil(error.spread()))

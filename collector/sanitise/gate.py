@@ -55,7 +55,7 @@ _KEYED = (
 _UNREADABLE = (
     r"\\u(?:00[2-7][0-9a-fA-F]|200[b-fB-F]|2060|[fF][eE][fF][fF]|00[aA][dD])",
     r"%(?:4[1-9A-Fa-f]|5[0-9Aa]|6[1-9A-Fa-f]|7[0-9Aa])",
-    r"%(?:2[12678BbFf]|3[AaDdFf]|40|5[Bb]|7[Bb])",
+    r"%(?:2[012678BbFf]|3[AaDdFf]|40|5[Bb]|7[Bb])",
     r":\\+/|[A-Za-z0-9+]\\+/(?:\\+/)?[A-Za-z0-9+]|\x1b\[|\\u001[bB]\[",
     "\xe2\x80[\x8b-\x8f]|\xe2\x81\xa0|\xef\xbb\xbf|\xc2\xad",
 )
