@@ -114,7 +114,7 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
         signal = signal or _signal_of(body, media)
         batch = await request.app.state.intake.take(Body(body, media, signal))
     except (Rejected, Unavailable) as error:
-        return _refusal(error, request.app.state.scrub(str(error)), media, signal)
+        return _refusal(error, media, signal, request.app.state.scrub(str(error)))
     telemetry.REQUESTS.labels(signal, 200).inc()
     return _success(batch, media, signal)
 
@@ -183,10 +183,10 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.title, rest))
 
 
-def _refusal(error: Rejected | Unavailable, said: str, media: str, signal: str) -> Response[bytes]:
+def _refusal(error: Rejected | Unavailable, media: str, signal: str, said: str = "") -> Response[bytes]:
     telemetry.REQUESTS.labels(signal or "/", error.status).inc()
     telemetry.REFUSED.labels(error.reason).inc()
-    status = Status(code=GRPC_CODE.get(error.status, 13), message=said)
+    status = Status(code=GRPC_CODE.get(error.status, 13), message=said or str(error))
     headers = {}
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(math.ceil(error.spread()))
