@@ -8,12 +8,12 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 import uvloop
@@ -27,7 +27,9 @@ from collector.alerts.engine import Engine
 from collector.alerts.notify import send
 from collector.alerts.routes import alert_routes
 from collector.alerts.rulefile import RuleBook
+from collector.apply import Applying, apply_routes
 from collector.classify.classify import load_taxonomy
+from collector.errors import Rejected
 from collector.health import health, health_routes
 from collector.pipeline import Pipeline
 from collector.query.api import api_routes, exception_handlers, guard_query
@@ -59,35 +61,55 @@ def run(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT. Raises StoreError, TableError or OSError where it cannot start."""
     for place in (settings.http, settings.grpc):
         _check_free(place)
-    rules = load_rules(*_own(settings, "redactions.toml"))
-    key = _hash_key(settings)
-    sanitiser = Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None)
-    scrub = _shared(Sanitiser(rules, personal=settings.personal))  # for logs and notifications, from many threads
+    made = pipeline_of(settings)
+    pipeline = made.pipeline
+    scrub = _shared(Sanitiser(made.rules, personal=settings.personal))  # for logs and answers, from many threads
     configure_logging(scrub, json_lines={"auto": None, "json": True, "text": False}[settings.log])
-    pipeline = Pipeline(
-        load_sources(schemas() / "sources", *_own(settings, "sources")),
-        load_taxonomy(schemas() / "taxonomy.toml", *_own(settings, "taxonomy.toml")),
-        sanitiser,
-        key,
-    )
     # The tables stay, in pages that forks share; requests make many dicts and no cycles, at 700 objects a collection
     # took a tenth of the time.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     readers = Readers(pipeline, chosen(settings.workers))  # forks: before the loop, its threads and the store
-    forward = _forwarder(settings, rules, key) if settings.forward else None
+    forward = _forwarder(settings, made) if settings.forward else None
     try:
-        uvloop.run(_serve(settings, pipeline, readers, scrub, forward))
+        uvloop.run(_serve(settings, made, readers, scrub, forward))
     finally:
         readers.close()
         gc.unfreeze()  # or the engine's binding complains at the end of what it takes for leaks
     return 0
 
 
-async def _serve(
-    settings: Settings, pipeline: Pipeline, readers: Readers, scrub: Scrub, forward: Forwarder | None
-) -> None:
+class Made(NamedTuple):
+    """A pipeline and the rules of its sanitiser."""
+
+    pipeline: Pipeline
+    rules: tuple[Rule, ...]
+
+
+def pipeline_of(settings: Settings) -> Made:
+    """The pipeline with the tables and keys that these settings name. Raises TableError or StoreError."""
+    rules = load_rules(*_own(settings, "redactions.toml"))
+    key = _hash_key(settings)
+    pipeline = Pipeline(
+        load_sources(schemas() / "sources", *_own(settings, "sources")),
+        load_taxonomy(schemas() / "taxonomy.toml", *_own(settings, "taxonomy.toml")),
+        Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None),
+        key,
+    )
+    return Made(pipeline, rules)
+
+
+def _another(settings: Settings, made: Made) -> Pipeline:
+    """A pipeline like the one that reads requests, for another thread. Raises Rejected where its rules are old."""
+    other = pipeline_of(settings)
+    if other.rules != made.rules:
+        raise Rejected("redactions.toml has changed since this collector was started: start it again first", 409)
+    return replace(other.pipeline, hash_key=made.pipeline.hash_key)
+
+
+async def _serve(settings: Settings, made: Made, readers: Readers, scrub: Scrub, forward: Forwarder | None) -> None:
+    pipeline = made.pipeline
     store = await asyncio.to_thread(Store.open, settings.store)
     writer = Writer(store, settings.retention)
     intake = Intake(readers, writer, settings.queue, forward)
@@ -100,7 +122,7 @@ async def _serve(
         scrub=lambda text: scrub(text)[0],
         dashboard_url=settings.dashboard_url,
     )
-    http = _http_server(_application(settings, store, writer, intake, engine, pipeline, forward), settings.http)
+    http = _http_server(_application(settings, store, writer, intake, engine, made, forward), settings.http)
     grpc = grpc_server(intake, settings, engine.scrub)
     if not grpc.add_insecure_port(str(settings.grpc)):
         raise OSError(f"{settings.grpc} cannot be listened on")
@@ -133,14 +155,15 @@ async def _serve(
         raise OSError(f"{settings.http} is not listened on: the HTTP server ended; is the port taken?")
 
 
-def _forwarder(settings: Settings, rules: Sequence[Rule], key: bytes) -> Forwarder:
+def _forwarder(settings: Settings, made: Made) -> Forwarder:
     from collector.forward.forward import Copy, Forwarder  # 10 MiB, for who wants copies
 
     if settings.forward_content == "as-received":
         return Forwarder(settings.forward, settings.forward_headers, settings.forward_queue)
     from collector.forward.sanitised import sanitised
 
-    own = Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None)
+    key = made.pipeline.hash_key if settings.fingerprint_secrets else None
+    own = Sanitiser(made.rules, personal=settings.personal, key=key)
 
     def prepare(copy: Copy) -> bytes:
         return sanitised(copy.body, copy.media_type, copy.signal, own)
@@ -165,7 +188,7 @@ def _application(
     writer: Writer,
     intake: Intake,
     engine: Engine,
-    pipeline: Pipeline,
+    made: Made,
     forward: Forwarder | None,
 ) -> Litestar:
     state = {
@@ -178,15 +201,16 @@ def _application(
         "alerts": engine,
         "forward": forward,
         "scrub": engine.scrub,
-        "sources": pipeline.sources,
-        "taxonomy": pipeline.taxonomy,
+        "applying": Applying(store, partial(_another, settings, made), writer, engine.read_again),
+        "sources": made.pipeline.sources,
+        "taxonomy": made.pipeline.taxonomy,
     }
     return Litestar(
         route_handlers=[
             *ingest_routes(),
             *health_routes(),
             *api_routes(),
-            Router("/", route_handlers=[health, *alert_routes()], guards=[guard_query]),
+            Router("/", route_handlers=[health, *alert_routes(), *apply_routes()], guards=[guard_query]),
         ],
         state=State(state),
         exception_handlers=door_errors(exception_handlers()),

@@ -199,6 +199,25 @@ def sanitise_check(file: Path) -> int:
     return 1 if found else 0
 
 
+@sanitise_app.command(name="apply")
+def sanitise_apply() -> int:
+    """Go over all that is stored with the rules in force, and write the store anew without what they cut."""
+    from collector.commands.apply import apply
+    from collector.store.store import StoreError
+
+    try:
+        told = apply(_settings())
+    except StoreError as error:
+        print(f"misstep: {error}", file=sys.stderr)
+        return 2
+    for rule, count in told.get("redactions", {}).items():
+        print(f"{rule}: {count}")
+    print(f"{told['changed']} rows were changed")
+    if told["state"] == "failed":
+        print("misstep: it failed; the collector's log says why, what was done stays done", file=sys.stderr)
+    return 1 if told["state"] == "failed" else 0
+
+
 def _sanitiser(settings: Settings) -> Sanitiser:
     """The sanitiser that a collector with these settings has."""
     from collector.sanitise.sanitise import Sanitiser, load_rules

@@ -99,6 +99,21 @@ class Pipeline:
             batch.sessions[trace] = min(known, batch.sessions.get(trace, known))
         return batch
 
+    def again(self, report: Report, redacted: Counter[str]) -> Report:
+        """A stored report without what the rules in force cut from it, counted; the same object where that is nothing.
+
+        A report may be any of its fields alone.
+        """
+        texts = {
+            name: _parsed(report[name]) if name in JSON_BYTES else report[name] for name in SCRUBBED & report.keys()
+        }
+        batch = Batch(b"", 0, [], {}, Counter())
+        clean = self._sanitise({**report, **texts}, batch)
+        if not batch.redacted:
+            return report
+        redacted.update(batch.redacted)
+        return {**clean, "redactions": (report.get("redactions") or 0) + batch.redacted.total()}
+
     def stored(self, told: Iterable[int]) -> None:
         """Remembers which tool results of earlier turns need no second look. To be called after the commit."""
         for digest in told:
@@ -222,6 +237,14 @@ def params_hash(params: object, key: bytes) -> int:
 def cut(text: str, limit: int) -> str:
     """The text, or its beginning with a mark and the original length."""
     return text if len(text) <= limit else f"{text[:limit]}… [cut, {len(text)} characters]"
+
+
+def _parsed(value: object) -> object:
+    """JSON text as its value."""
+    if isinstance(value, str):
+        with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+            return msgspec.json.decode(value)
+    return value
 
 
 def _json(value: object, limit: int) -> str:

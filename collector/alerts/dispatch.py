@@ -60,6 +60,12 @@ class Dispatch:
         with self._lock:
             return dict(self._health)
 
+    def read_again(self) -> None:
+        """Starts from what is saved of what was told."""
+        sent = self._ledger.sent()
+        with self._lock:
+            self._sent = sent
+
     def forgive(self) -> None:
         """Lets every receiver be tried at once: its address may have been mended."""
         with self._lock:

@@ -79,14 +79,23 @@ class Engine:
         # Also those that left the file and still have alerts: a resolution has the labels of its firing.
         self._rules = {rule.name: rule for rule in book.file.rules}
         self._recorder = Recorder()
+        self._stale = False
         self._pruned_ns = 0
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
         self._evaluating = asyncio.Lock()
         self.ledger.close_history(clock())
 
+    def read_again(self) -> None:
+        """The next evaluation starts from what is saved: labels were rewritten. Any thread may call it."""
+        self._stale = True
+
     def evaluate(self, now_ns: int) -> list[Notification]:
         """Evaluates every rule; what it changed is saved when this returns. Gives the messages that are due."""
+        if self._stale:
+            self._stale = False
+            self.alerts, self._recorder = self.ledger.alerts(), Recorder()
+            self.dispatch.read_again()
         if self.book.refresh():
             self._take_rules()
         evaluations = {}

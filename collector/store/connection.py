@@ -37,12 +37,14 @@ class Connection:
         self._log = 0
         self._change = threading.Condition()
         self._broken = False
+        self._swapping = False
         self._tried = 0.0
 
     @contextmanager
     def use(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """The connection, for as long as the block lasts."""
         with self._change:
+            self._change.wait_for(lambda: not self._swapping)
             if self._broken:
                 self._repair()
             connection = self._connection
@@ -74,6 +76,25 @@ class Connection:
             size = 0
         before, self._log = self._log, size
         return size < before
+
+    def swap(self, fresh: Path) -> None:
+        """Puts another file in the place of the database and opens that. Raises Unavailable where queries run on."""
+        assert self._path
+        with self._change:
+            self._swapping = True
+            try:
+                if not self._change.wait_for(lambda: self._users == 0, IDLE_S):
+                    raise Unavailable("the store cannot be written anew while queries run", 5)
+                self._connection.close()
+                try:
+                    fresh.replace(self._path)
+                    Path(f"{self._path}.wal").unlink(missing_ok=True)
+                finally:
+                    self._connection = self._open()
+                    self._file = _file(self._path)
+            finally:
+                self._swapping = False
+                self._change.notify_all()
 
     def close(self) -> None:
         """Closes it for good."""

@@ -63,11 +63,17 @@ NOTE_SAMPLED = """
     set last_ns = excluded.last_ns, kept = excluded.kept, signs = excluded.signs
 """
 
+OWED = "rewrite_file"  # in `meta` while the file holds what was cut from its rows
+
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
 
 
 class StoreError(Exception):
     """The store cannot be opened; the message says why and what to do."""
+
+
+class StoreInUse(StoreError):
+    """Another process has the file open."""
 
 
 class QueryTimeout(Unavailable):
@@ -80,6 +86,7 @@ class Store:
     def __init__(self, connection: Connection, path: Path | None) -> None:
         self._connection = connection
         self.path = path
+        self._executing = threading.Lock()
 
     @classmethod
     def open(cls, url: str, settings: Mapping[str, str] = SETTINGS) -> Store:
@@ -92,12 +99,14 @@ class Store:
             make_folder(path)
             # DuckDB leaves its temporary files behind after a crash, and they hold rows.
             shutil.rmtree(f"{path}.tmp", ignore_errors=True)
+            for left in (f"{path}.fresh", f"{path}.fresh.wal"):
+                Path(left).unlink(missing_ok=True)
         try:
             connection = Connection(
                 lambda: duckdb.connect(str(path) if path else ":memory:", config=dict(settings)), path
             )
         except duckdb.Error as error:
-            raise StoreError(_why(path, error)) from None
+            raise _unopened(path, error) from None
         store = cls(connection, path)
         try:
             store._migrate()
@@ -158,7 +167,7 @@ class Store:
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
         """One small write outside the ingest path, in a transaction of its own."""
-        with self._cursor(30) as cursor:
+        with self._executing, self._cursor(30) as cursor:
             cursor.execute(sql, dict(params or {}))
 
     @contextmanager
@@ -283,6 +292,95 @@ class Store:
         """Whether the log has become shorter since this was last asked."""
         return self._connection.log_shrank()
 
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self.rows(f"select count(*) as n from {table}")[0]["n"])
+
+    def slice_end(self, table: str, after_ns: int, rows: int) -> int | None:
+        """Up to when the next `rows` rows were received after `after_ns`; None where there are none."""
+        found = self.rows(
+            f"select max(received_ns) as n from"
+            f" (select received_ns from {table} where received_ns > $after order by received_ns limit $rows)",
+            {"after": after_ns, "rows": rows},
+        )
+        end: int | None = found[0]["n"]
+        return end
+
+    def slice_rows(self, table: str, after_ns: int, until_ns: int) -> list[Report]:
+        """The rows received after one time, up to the other."""
+        between = {"after": after_ns, "until": until_ns}
+        return self.rows(f"select * from {table} where received_ns > $after and received_ns <= $until", between)
+
+    def rewrite(self, table: str, ids: Sequence[int], rows: Sequence[Report], after_ns: int, until_ns: int) -> None:
+        """Puts `rows` in the place of those that these events have between the two times; durable when it returns.
+
+        What they held is still in the file until `rewrite_file`, which is owed from now on.
+        """
+        with self._transaction() as cursor:
+            _owe(cursor)
+            cursor.execute(
+                f"delete from {table} where event_id in (select unnest($ids::ubigint[]))"
+                " and received_ns > $after and received_ns <= $until",
+                {"ids": list(ids), "after": after_ns, "until": until_ns},
+            )
+            _insert(cursor, table, rows)
+
+    def text_columns(self) -> list[tuple[str, str]]:
+        """Tables other than `events` and `reports` with their columns of text."""
+        found = self.rows(
+            "select table_name, column_name from duckdb_columns()"
+            " where not internal and data_type in ('VARCHAR', 'JSON')"
+            " and schema_name = 'main' and database_name = current_database()"
+            " and table_name in (select table_name from duckdb_tables())"
+            " and table_name not in ('events', 'reports', 'meta') order by all"
+        )
+        return [(row["table_name"], row["column_name"]) for row in found]
+
+    def distinct(self, table: str, column: str) -> list[str]:
+        """The texts in a column."""
+        found = self.rows(f"select distinct {column}::varchar as text from {table} where {column} is not null")
+        return [row["text"] for row in found]
+
+    def replace_text(self, table: str, column: str, old: str, new: str) -> None:
+        """Writes `new` for `old`; where a row of that name is there already, the old one goes."""
+        with self._transaction() as cursor:
+            _owe(cursor)
+            cursor.execute(
+                f"create or replace temp table moved as from {table} where {column}::varchar = $old", {"old": old}
+            )
+            cursor.execute(f"delete from {table} where {column}::varchar = $old", {"old": old})
+        with self._transaction() as cursor:  # a key is free for an insertion only after the commit of its deletion
+            keyed = cursor.execute(
+                "select 1 from duckdb_constraints() where table_name = $table and constraint_type in"
+                " ('PRIMARY KEY', 'UNIQUE')",
+                {"table": table},
+            ).fetchone()
+            verb = "insert or ignore" if keyed else "insert"
+            cursor.execute(
+                f"{verb} into {table} by name from (select * replace ($new as {column}) from moved)", {"new": new}
+            )
+            cursor.execute("drop table moved")
+
+    def rewrite_file(self) -> None:
+        """Where rows were rewritten, copies the database into a new file and takes that: nothing of the old is left.
+
+        Reading goes on meanwhile. To be called from the thread that writes.
+        """
+        if self.path is None or not self.rows("select 1 from meta where name = $name", {"name": OWED}):
+            return
+        fresh = Path(f"{self.path}.fresh")
+        with self._executing:
+            for left in (fresh, Path(f"{fresh}.wal")):
+                left.unlink(missing_ok=True)
+            with self._connection.use() as connection:
+                connection.execute("delete from meta where name = ?", [OWED])
+                try:
+                    _copy(connection, fresh)
+                except BaseException:
+                    _owe(connection)
+                    raise
+            self._connection.swap(fresh)
+
     def is_empty(self) -> bool:
         """Whether no request was ever stored."""
         return not self.rows("select 1 from requests limit 1") and not self.rows("select 1 from events limit 1")
@@ -309,6 +407,24 @@ class Store:
             if sums:
                 cursor.executemany("insert into accounting values (?, ?, ?)", [(*row, now_ns) for row in sums])
         return int(gone[0]) if gone else 0
+
+
+def _owe(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute("insert into meta select $name, '' where $name not in (select name from meta)", {"name": OWED})
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, into: Path) -> None:
+    """The whole database into a new file, rows in their order."""
+    name = connection.execute("select current_database()").fetchall()[0][0]
+    connection.execute("set preserve_insertion_order = true")
+    try:
+        connection.execute(f"attach '{str(into).replace(chr(39), chr(39) * 2)}' as fresh")
+        try:
+            connection.execute(f'copy from database "{name}" to fresh')
+        finally:
+            connection.execute("detach fresh")
+    finally:
+        connection.execute("set preserve_insertion_order = false")
 
 
 def path_of(url: str) -> Path | None:
@@ -341,17 +457,17 @@ def make_folder(path: Path) -> None:
         raise StoreError(f"{path} is a folder: name a file in it with --store")
 
 
-def _why(path: Path | None, error: duckdb.Error) -> str:
+def _unopened(path: Path | None, error: duckdb.Error) -> StoreError:
     text = str(error)
     if "Could not set lock" in text:
-        return f"{path} is in use by another process: stop that collector, or give this one another --store"
+        return StoreInUse(f"{path} is in use by another process: stop that collector, or give this one another --store")
     if "not a valid DuckDB database" in text:
-        return f"{path} is not a DuckDB file: move it away, or give another --store"
+        return StoreError(f"{path} is not a DuckDB file: move it away, or give another --store")
     if any(sign in text for sign in ("Permission denied", "Read-only")):
-        return f"{path} cannot be written to: let this user write to it, or give another --store"
+        return StoreError(f"{path} cannot be written to: let this user write to it, or give another --store")
     if any(sign in text for sign in ("No space left", "File too large")):
-        return f"{path} cannot be opened, its disk is full: make room, or give another --store"
-    return (
+        return StoreError(f"{path} cannot be opened, its disk is full: make room, or give another --store")
+    return StoreError(
         f"{path} cannot be opened, it seems to be damaged: move it and its .wal away, or put a backup in its place "
         f"({text.splitlines()[0][:300]})"
     )

@@ -48,6 +48,7 @@ class Writer:
         self._wake = threading.Condition()
         self._closing = False
         self._pruned = 0.0
+        self._jobs: deque[Callable[[], bool]] = deque()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
     def start(self) -> None:
@@ -78,10 +79,19 @@ class Writer:
             self._wake.notify()
         return await waiting.done
 
+    def between(self, job: Callable[[], bool]) -> None:
+        """Calls `job` between transactions, in the writer's thread, again and again until it is false.
+
+        It may change what is stored: what the writer remembers of it is forgotten afterwards.
+        """
+        with self._wake:
+            self._jobs.append(job)
+            self._wake.notify()
+
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not self._queue and not self._closing:
+                while not self._queue and not self._jobs and not self._closing:
                     self._wake.wait(timeout=PRUNE_EVERY_S)
                     if not self._queue:
                         break
@@ -91,12 +101,20 @@ class Writer:
             try:
                 if group:
                     self._commit(group)
+                if self._jobs:
+                    self._do(self._jobs.popleft())
             except Exception as error:  # a defect of ours; without this everybody would wait for ever
                 telemetry.FAILED.labels("writer").inc()
                 log.error("the writer failed", kind=type(error).__name__, where=where(error))
                 for waiting in group:
                     _settle(waiting, Unavailable("the collector failed on this request; its log says where", 30))
             self._prune()
+
+    def _do(self, job: Callable[[], bool]) -> None:
+        if job():
+            self._jobs.appendleft(job)
+        else:
+            self._correlator = None
 
     def _take(self) -> list[_Waiting]:
         group: list[_Waiting] = []

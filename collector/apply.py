@@ -1,0 +1,156 @@
+"""Goes over what is stored with the rules in force, rewrites what they cut, and writes the file anew to free its space.
+
+Rows are rewritten slice by slice, each in a transaction of its own, so that it can end at any time and go on with the
+next call. What is left of the old rows inside the file, deleted but not overwritten, goes when the file is written
+anew: that is owed until it is done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response, get, post
+from litestar.types import ControllerRouterHandler
+
+from collector.errors import Rejected
+from collector.pipeline import Pipeline
+from collector.store.batch import Report
+from collector.store.store import Store
+from collector.store.writer import Writer
+
+SLICE = 2_000  # rows in one transaction; ingest goes on in between
+PASSES = 5  # reports that came in meanwhile may have been folded with rows not yet gone over
+
+log = structlog.get_logger()
+
+
+class Apply:
+    """One going-over. `step` does a slice and says whether there is more; not for use by two threads at once."""
+
+    def __init__(self, store: Store, pipeline: Pipeline, renamed: Callable[[], None] = lambda: None) -> None:
+        """`renamed` is called where names were rewritten: who remembers them reads them again."""
+        self._store, self._pipeline, self._renamed = store, pipeline, renamed
+        self._work = self._all()
+        self.state = "running"  # done, failed
+        self.done = self.rows = self.changed = 0
+        self.redacted: Counter[str] = Counter()
+
+    def step(self) -> bool:
+        """Does the next slice."""
+        try:
+            next(self._work)
+        except StopIteration:
+            self.state = "done"
+        except Exception as error:  # what was rewritten stays so; the next call goes on
+            log.error("stored events could not be sanitised again", kind=type(error).__name__, error=str(error)[:500])
+            self.state = "failed"
+        return self.state == "running"
+
+    def told(self) -> dict[str, Any]:
+        """How far it is, and what it cut."""
+        counts = {"done": self.done, "rows": self.rows, "changed": self.changed}
+        return {"state": self.state, **counts, "redactions": dict(sorted(self.redacted.items()))}
+
+    def _all(self) -> Iterator[None]:
+        for _ in range(PASSES):
+            before = self.changed
+            self.done, self.rows = 0, self._store.count("reports") + self._store.count("events")
+            yield from self._slices("reports")
+            yield from self._slices("events")
+            between = self.changed
+            yield from self._names()
+            if self.changed > between:
+                self._renamed()
+            if self.changed == before:
+                break
+        else:
+            raise RuntimeError(f"rules still cut after {PASSES} passes")
+        self._store.rewrite_file()
+
+    def _slices(self, table: str) -> Iterator[None]:
+        after_ns = -1
+        while (until := self._store.slice_end(table, after_ns, SLICE)) is not None:
+            rows = self._store.slice_rows(table, after_ns, until)
+            new = [self._row(row) for row in rows]
+            ids = {row["event_id"] for row, clean in zip(rows, new, strict=True) if clean is not row}
+            if ids:
+                self._store.rewrite(table, sorted(ids), [row for row in new if row["event_id"] in ids], after_ns, until)
+            self.changed += sum(clean is not row for row, clean in zip(rows, new, strict=True))
+            self.done += len(rows)
+            after_ns = until
+            yield
+
+    def _row(self, row: Report) -> Report:
+        if "report" not in row:
+            return self._pipeline.again(row, self.redacted)
+        report = msgspec.json.decode(row["report"])
+        clean = self._pipeline.again(report, self.redacted)
+        return row if clean is report else {**row, "report": msgspec.json.encode(clean).decode()}
+
+    def _names(self) -> Iterator[None]:
+        """The texts of all other tables, each once."""
+        for table, column in self._store.text_columns():
+            for text in self._store.distinct(table, column):
+                clean = self._text(column, text)
+                if clean != text:
+                    self._store.replace_text(table, column, text, clean)
+                    self.changed += 1
+            yield
+
+    def _text(self, column: str, text: str) -> str:
+        """As the table holds it: the labels of an alert are a JSON object, a session keeps a hash of what was cut."""
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
+            if isinstance(value, dict):
+                clean = self._pipeline.again({"params": value}, self.redacted)
+                if clean["params"] is value:
+                    return text
+                return json.dumps(json.loads(clean["params"]), ensure_ascii=False, sort_keys=True)
+        name = column if column in ("session", "service", "source") else "message"
+        return str(self._pipeline.again({name: text}, self.redacted)[name])
+
+
+class Applying:
+    """The going-over of a running collector, done by its one writer between requests."""
+
+    def __init__(
+        self, store: Store, pipeline: Callable[[], Pipeline], writer: Writer, renamed: Callable[[], None]
+    ) -> None:
+        """`pipeline` makes one for the writer's thread, or raises Rejected."""
+        self._store, self._pipeline, self._writer, self._renamed = store, pipeline, writer, renamed
+        self.current: Apply | None = None
+
+    def begin(self) -> Apply:
+        """The one that is under way, or a new one."""
+        if self.current is None or self.current.state != "running":
+            self.current = Apply(self._store, self._pipeline(), self._renamed)
+            self._writer.between(self.current.step)
+        return self.current
+
+
+@post(
+    "/api/v1/sanitise", status_code=202, sync_to_thread=True, summary="Sanitise what is stored with the rules in force"
+)
+def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
+    """Begins, or tells of the one that is under way. `GET` tells how far it is."""
+    if request.content_type[0] != "application/json":  # what a foreign web page may send without asking is not JSON
+        raise Rejected("send Content-Type: application/json", 415)
+    return Response(request.app.state.applying.begin().told(), status_code=202)
+
+
+@get("/api/v1/sanitise", sync_to_thread=False, summary="How far sanitising what is stored is")
+def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    """State (idle, running, done, failed), rows gone over, rows changed, what was cut by rule."""
+    current = request.app.state.applying.current
+    return current.told() if current else {"state": "idle"}
+
+
+def apply_routes() -> list[ControllerRouterHandler]:
+    """The handlers of this module."""
+    return [begin, told]

@@ -1,0 +1,65 @@
+"""`misstep sanitise apply`: through the collector where one has the store open, else on the file itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from collector.app import pipeline_of
+from collector.apply import Apply
+from collector.commands.progress import progress
+from collector.settings import Settings
+from collector.store.store import Store, StoreInUse, path_of
+
+POLL_S = 0.3
+
+
+def apply(settings: Settings) -> dict[str, Any]:
+    """Goes over all that is stored; returns what was told last. Raises OSError where that cannot be done."""
+    path = path_of(settings.store)
+    if path is None or not path.exists():
+        raise OSError(f"there is no store at {path or settings.store}")
+    try:
+        store = Store.open(settings.store)
+    except StoreInUse:
+        return _shown(_by_collector(settings))
+    try:
+        return _shown(_by_ourselves(settings, store))
+    finally:
+        store.close()
+
+
+def _by_ourselves(settings: Settings, store: Store) -> Iterator[dict[str, Any]]:
+    work = Apply(store, pipeline_of(settings).pipeline)
+    while work.step():
+        yield work.told()
+    yield work.told()
+
+
+def _by_collector(settings: Settings) -> Iterator[dict[str, Any]]:
+    headers = {"authorization": f"Bearer {settings.query_token}"} if settings.query_token else {}
+    with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=60) as client:
+        try:
+            answer = client.post("/api/v1/sanitise", json={})
+            while True:
+                if not answer.is_success:
+                    raise OSError(f"the collector at {settings.collector_url} answered: {answer.text[:300]}")
+                yield answer.json()
+                if answer.json()["state"] != "running":
+                    return
+                time.sleep(POLL_S)
+                answer = client.get("/api/v1/sanitise")
+        except httpx.TransportError as error:
+            raise OSError(f"the collector at {settings.collector_url} does not answer: {error}") from None
+
+
+def _shown(told: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    last = next(told)
+    with progress("sanitise", last.get("rows")) as advance:
+        for now in told:
+            advance(max(0, now["done"] - last["done"]))
+            last = now
+    return last

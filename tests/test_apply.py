@@ -1,0 +1,174 @@
+"""After a rule was added, `misstep sanitise apply` takes what it cuts out of the store, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import httpx
+import pytest
+
+from collector.apply import Apply
+from collector.pipeline import Pipeline
+from collector.sanitise.sanitise import Sanitiser, load_rules
+from collector.store.correlate import Correlator
+from collector.store.store import Store
+from tests.conftest import RunningCollector, misstep
+from tests.doors import logs, pipeline, spans, taken
+
+WORD = "zauberwort"
+RULE = f"""
+[[rule]]
+id = "acme-word"
+title = "What opens our door"
+family = "token"
+keywords = ["{WORD}"]
+pattern = '{WORD}-[a-z]{{4}}-[0-9]{{4}}'
+examples = ["{WORD}-open-1234"]
+"""
+
+
+def secret(number: int) -> str:
+    return f"{WORD}-{'abcdefghijklm'[number % 10 :][:4]}-{1000 + number}"
+
+
+def body(first: int, last: int) -> bytes:
+    """Calls with the word in every column, two reports each, so that `reports` has rows too."""
+    items = []
+    for number in range(first, last):
+        word = secret(number)
+        told = {
+            "hook_event_name": "PostToolUseFailure", "session_id": f"s-{number % 7} {word}",
+            "tool_name": f"Bash {word}",
+            "tool_use_id": f"call-{number}", "error": f"cannot open {word} for {number}", "cwd": f"/srv/{word}",
+            "tool_input": {"command": f"open {word}", word: [word]}, "timestamp": "2026-11-22T00:00:00Z",
+        }  # fmt: skip
+        items += [told, {**told, "error": f"again: cannot open {word}"}]
+    return json.dumps(items).encode()
+
+
+def silence(collector: RunningCollector) -> None:
+    wanted = {"duration": "1h", "author": secret(3), "reason": "x", "labels": {"tool": secret(4)}}
+    collector.post("/api/v1/silences", json.dumps(wanted)).raise_for_status()
+
+
+def held(folder: Path) -> bytes:
+    """Every byte of the store's files."""
+    return b"".join(path.read_bytes() for path in folder.glob("misstep.duckdb*"))
+
+
+def tables(path: Path) -> str:
+    with duckdb.connect(str(path), read_only=True) as store:
+        return "".join(str(store.table(name).fetchall()) for (name,) in store.execute("show tables").fetchall())
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_new_rule_reaches_what_is_stored(
+    start_collector: Callable[..., RunningCollector], tmp_path: Path, running: bool
+) -> None:
+    own = tmp_path / "tables"
+    own.mkdir()
+    collector = start_collector(TABLES=str(own), WORKERS="0")
+    for start in range(0, 600, 100):
+        collector.post("/v1/events", body(start, start + 100)).raise_for_status()
+    collector.post("/v1/logs", logs({"body": "x", "attributes": {"tool_name": "x"}}, service=secret(1)))
+    silence(collector)
+    before = {event["event_id"]: event for event in collector.events()}
+    assert len(before) == 600
+    collector.stop()
+    assert WORD.encode() in held(collector.folder)
+    assert tables(collector.store).count(WORD) > 3_000
+
+    (own / "redactions.toml").write_text(RULE)
+    if running:
+        collector.start()
+    settings = {"STORE": f"duckdb:///{collector.store}", "TABLES": str(own), "COLLECTOR_URL": collector.url}
+    ran = misstep("sanitise", "apply", cwd=tmp_path, settings=settings)
+    assert ran.returncode == 0, ran.stderr
+    assert "acme-word: " in ran.stdout
+    assert WORD not in ran.stdout + ran.stderr
+    again = misstep("sanitise", "apply", cwd=tmp_path, settings=settings)
+    assert again.stdout == "0 rows were changed\n"
+    if running:
+        assert WORD.encode() not in held(collector.folder)
+        assert collector.post("/v1/events", body(600, 610)).is_success
+    else:
+        assert WORD.encode() not in held(collector.folder)
+        collector.start()
+    after = {event["event_id"]: event for event in collector.events()}
+    assert before.keys() <= after.keys()
+    for event_id, event in before.items():
+        now = after[event_id]
+        assert "[redacted:acme-word]" in now["message"]
+        assert now["redactions"] >= 4
+        kept = ("time", "tool_kind", "error_class", "outcome", "call_id", "params_hash", "source")
+        assert {name: now[name] for name in kept} == {name: event[name] for name in kept}
+    assert len({event["session"] for event in before.values()}) == len({after[one]["session"] for one in before})
+    collector.stop()
+    assert WORD not in tables(collector.store)
+    assert WORD.encode() not in held(collector.folder)
+
+
+def test_a_collector_with_other_rules_than_the_file_has_says_so(
+    start_collector: Callable[..., RunningCollector], tmp_path: Path
+) -> None:
+    own = tmp_path / "tables"
+    own.mkdir()
+    collector = start_collector(TABLES=str(own))
+    (own / "redactions.toml").write_text(RULE)
+    answer = collector.post("/api/v1/sanitise", "{}")
+    assert answer.status_code == 409
+    assert "start it again" in answer.text
+    assert httpx.get(f"{collector.url}/api/v1/sanitise").json() == {"state": "idle"}
+    assert collector.post("/api/v1/sanitise", "", {"content-type": "text/plain"}).status_code == 415
+
+
+def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "misstep.duckdb"
+    store = Store.open(f"duckdb:///{path}")
+    correlator = Correlator(store, fresh=True)
+    for part in range(4):
+        batch = taken(spans(*(_span(part * 50 + number) for number in range(50))), "traces")
+        batch.received_ns += part
+        for report in batch.reports:
+            report["received_ns"] = batch.received_ns
+        changes = correlator.plan([batch])
+        store.write(changes)
+        correlator.learn(changes)
+    first = Apply(store, _with_rule(tmp_path))
+    assert first.step()
+    assert first.step()
+    left = first.changed
+    store.close()
+    assert WORD.encode() in path.read_bytes()
+
+    store = Store.open(f"duckdb:///{path}")
+    second = Apply(store, _with_rule(tmp_path))
+    while second.step():
+        pass
+    assert second.told()["state"] == "done"
+    assert left + second.changed >= 200
+    assert second.redacted["acme-word"] > 0
+    assert not store.rows("select * from meta where name = 'rewrite_file'")
+    assert store.count("events") == 200
+    store.close()
+    assert WORD not in tables(path)
+    assert WORD.encode() not in held(tmp_path)
+
+
+def _span(number: int) -> dict[str, object]:
+    attributes = {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read", "error.type": "ToolError",
+        "gen_ai.tool.call.arguments": json.dumps({"path": secret(number)}),
+        "gen_ai.conversation.id": secret(number % 5),
+    }  # fmt: skip
+    return {"traceId": f"{number + 1:x}", "attributes": attributes, "status": 2, "status_message": secret(number)}
+
+
+def _with_rule(folder: Path) -> Pipeline:
+    own = folder / "redactions.toml"
+    own.write_text(RULE)
+    tables = pipeline()
+    return Pipeline(tables.sources, tables.taxonomy, Sanitiser(load_rules(own)), tables.hash_key)
