@@ -90,7 +90,7 @@ class Made(NamedTuple):
 def pipeline_of(settings: Settings) -> Made:
     """The pipeline with the tables and keys that these settings name. Raises TableError or StoreError."""
     rules = load_rules(*_own(settings, "redactions.toml"))
-    key = _hash_key(settings)
+    key = hash_key(settings)
     pipeline = Pipeline(
         load_sources(schemas() / "sources", *_own(settings, "sources")),
         load_taxonomy(schemas() / "taxonomy.toml", *_own(settings, "taxonomy.toml")),
@@ -258,7 +258,7 @@ def _own(settings: Settings, name: str) -> list[Path]:
     return [path] if path and path.exists() else []
 
 
-def _hash_key(settings: Settings) -> bytes:
+def hash_key(settings: Settings) -> bytes:
     """The key of params_hash: from the settings, else a random one beside the store that only its owner may read."""
     if settings.hash_key:
         return settings.hash_key.encode()[:64]

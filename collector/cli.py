@@ -199,6 +199,17 @@ def sanitise_check(file: Path) -> int:
     return 1 if found else 0
 
 
+@sanitise_app.command(name="fingerprint")
+def sanitise_fingerprint() -> int:
+    """Read a leaked secret from standard input; write the digits that its marks have, to be searched for."""
+    from collector.app import hash_key
+    from collector.sanitise.sanitise import fingerprint
+
+    secret = sys.stdin.buffer.readline().rstrip(b"\r\n")
+    print(fingerprint(hash_key(_settings()), secret))
+    return 0
+
+
 @sanitise_app.command(name="apply")
 def sanitise_apply() -> int:
     """Go over all that is stored with the rules in force, and write the store anew without what they cut."""

@@ -104,7 +104,7 @@ class Settings:
     hash_key: str = _setting(
         "", str, "key of params_hash and of secret fingerprints; else a random one beside the store"
     )
-    personal: str = _setting("mask", one_of("mask", "keep"), "home directories and e-mail addresses")
+    personal: str = _setting("mask", lambda text: _personal(text), "personal data: mask, keep, or the kinds to mask")
     fingerprint_secrets: bool = _setting(
         False, lambda text: _boolean(text), "a short keyed hash in each redaction mark"
     )
@@ -182,6 +182,13 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return str(value)
+
+
+def _personal(text: str) -> str:
+    from collector.sanitise.sanitise import personal_kinds  # late: it loads hyperscan
+
+    personal_kinds(text)
+    return text
 
 
 def _boolean(text: str) -> bool:

@@ -7,13 +7,16 @@ import random
 import re
 import time
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.sanitise.sanitise import FAILED, LIMIT, Sanitiser, check_lines, filter_lines, load_rules
+from collector.sanitise.plausible import CHECKS
+from collector.sanitise.sanitise import FAILED, LIMIT, Rule, Sanitiser, check_lines, filter_lines, load_rules
+from tests.conftest import misstep
 from tests.secrets import assemble, fakes, harmless, kept, survives
 
 SEED = 20261121
@@ -352,3 +355,83 @@ def test_check_tells_where_and_why_and_never_what() -> None:
         (2, 38, "mysql-password", 8),
     ]
     assert "hunter" not in repr(cuts)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "clean"),
+    [
+        ("mask", "~/x, @example.org"),
+        ("home", "~/x, ann@example.org"),
+        ("email, account-id", "/home/ann/x, @example.org"),
+        ("keep", "/home/ann/x, ann@example.org"),
+    ],
+)
+def test_each_kind_of_personal_data_can_be_switched(kinds: str, clean: str) -> None:
+    assert cut("/home/ann/x, ann@example.org", kinds) == clean
+    account = sanitiser(kinds).scrub_value({"user.id": "ab12"})[0]
+    assert account == {"user.id": "[redacted:account-id]" if kinds in ("mask", "email, account-id") else "ab12"}
+
+
+def test_an_unknown_kind_of_personal_data_is_refused() -> None:
+    with pytest.raises(ValueError, match="home, email, account-id"):
+        Sanitiser(load_rules(), personal="names")
+
+
+def test_a_rule_that_fails_costs_the_text_and_not_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: bytes) -> bool:
+        raise ZeroDivisionError
+
+    rule = Rule("broken", "a rule that fails", "token", pattern="acme_[a-z0-9]{12}", check=("broken",))
+    monkeypatch.setitem(CHECKS, "broken", broken)
+    own = Sanitiser((*load_rules(), rule), personal="keep")
+    secret = assemble("acme_{lower:12}", random.Random(SEED))
+    report: dict[str, object] = {"message": f"use {secret}", "params": {"a": [secret]}, "error_class": "UnknownError"}
+    clean, rules = own.scrub_report(report)
+    assert clean == {"message": FAILED, "params": FAILED, "error_class": "UnknownError"}
+    assert rules == ("failed", "failed")
+    assert own.failures == 2
+    assert own.scrub("nothing of it here") == ("nothing of it here", ())
+
+
+def test_a_fingerprint_can_be_computed_for_a_leaked_secret(tmp_path: Path) -> None:
+    settings = {"HASH_KEY": "a key", "FINGERPRINT_SECRETS": "true"}
+    marked = misstep("sanitise", "filter", cwd=tmp_path, stdin='{"password": "hunter2x"}\n', settings=settings)
+    found = misstep("sanitise", "fingerprint", cwd=tmp_path, stdin="hunter2x\n", settings=settings)
+    assert json.loads(marked.stdout) == {"password": f"[redacted:password:{found.stdout.strip()}]"}
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.sampled_from(["message", "params", "stack", "tool", "session"]), _secretish), st.randoms())
+def test_the_order_of_fields_does_not_matter(report: dict[str, object], chance: random.Random) -> None:
+    names = list(report)
+    chance.shuffle(names)
+    clean, rules = sanitiser("mask").scrub_report(report)
+    again, same = sanitiser("mask").scrub_report({name: report[name] for name in names})
+    assert again == clean
+    assert sorted(same) == sorted(rules)
+
+
+def test_the_order_of_rules_does_not_matter() -> None:
+    other = Sanitiser(load_rules()[::-1], personal="keep")
+    values = [fake.value for fake in fakes(load_rules(), SEED + 2, per_kind=2)]
+    different = [v for v in values if _unmarked(other.scrub_value(v)[0]) != _unmarked(sanitiser().scrub_value(v)[0])]
+    assert len(values) > 1000
+    assert different == []
+
+
+def _unmarked(value: Any) -> str:
+    return re.sub(r"\[redacted:[a-z0-9-]+\]", "[redacted]", json.dumps(value))
+
+
+@pytest.mark.parametrize("piece", ["password=abc1 token: x9 ", '{"a": "{\\"b\\": \\"', "x = y.token(z)\n", "aB3/" * 64])
+def test_a_mebibyte_costs_no_more_a_byte_than_64_kibibytes(piece: str) -> None:
+    text = (piece * (LIMIT // len(piece)))[: LIMIT - 100]
+
+    def seconds(value: object) -> float:
+        began = time.process_time()
+        sanitiser("mask").scrub_value(value)
+        return time.process_time() - began
+
+    small = max(min(seconds({"a": text}) for _ in range(3)), 0.002)
+    assert seconds({"a": [text] * 16}) <= 16 * 3 * small
+    assert seconds({"a": text * 16}) <= 16 * 3 * small

@@ -6,12 +6,14 @@ Not secrets: a home directory becomes `~`, an address its domain, an account id 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from functools import partial
 
 from collector.sanitise.keyed import Span, closing
 from collector.sanitise.plausible import MARK, WORDS, placeholder
 from collector.sanitise.redactions import Rule
 
+KINDS = ("home", "email", "account-id")
 _ACCOUNTS = "|".join(map(re.escape, WORDS["shared_account"]))
 _SYSTEM = re.compile(rf"(?i)(?:{_ACCOUNTS}|x+|\.+|.*\.(?:html?|php|[tj]sx?|vue|py|css))".encode())
 _USER = re.compile(rb"[A-Za-z0-9_\x80-\xff][\w.\x80-\xff-]{0,63}")
@@ -37,10 +39,12 @@ _ESCAPES = re.compile(rb"(?:[.+-]|%[0-9A-F]{2})*")
 class Personal:
     """Finds personal data; `patterns` are what hyperscan looks for, by number, and `span` what is to be cut there."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], kinds: Container[str] = KINDS) -> None:
+        """Only the rules of these `kinds` are in force."""
         known = {rule.id: rule for rule in rules if rule.family == "personal"}
         self._home, self._email, self.account_rule = known["home"], known["email"], known["account-id"]
-        self.account_keys = frozenset(self.account_rule.words)
+        self._kinds = kinds
+        self.account_keys = frozenset(self.account_rule.words if "account-id" in kinds else ())
         keys = "|".join(map(re.escape, self.account_rule.words))
         self.patterns = (
             r"/(?:home|Users)/[A-Za-z0-9_\x80-\xff]",
@@ -52,11 +56,10 @@ class Personal:
 
     def span(self, number: int, text: bytes, end: int) -> Span | None:
         """What to cut for the hit of pattern `number` that ends at `end`, if anything."""
-        if number == 3:
-            return self._mail(text, end)
-        if number == 4:
-            return self._account_id(text, end)
-        return self._directory(number, text, end)
+        kind, read = {3: ("email", self._mail), 4: ("account-id", self._account_id)}.get(
+            number, ("home", partial(self._directory, number))
+        )
+        return read(text, end) if kind in self._kinds else None
 
     def _directory(self, number: int, text: bytes, end: int) -> Span | None:
         user = _USER.match(text, end - 1)

@@ -19,7 +19,7 @@ from collector.sanitise.find import Finder, merged
 from collector.sanitise.gate import Gate, Verdict
 from collector.sanitise.keyed import Span
 from collector.sanitise.keys import Keys
-from collector.sanitise.personal import Personal
+from collector.sanitise.personal import KINDS, Personal
 from collector.sanitise.redactions import Rule, load_rules
 from collector.sanitise.walk import Walk
 
@@ -47,13 +47,12 @@ class Cut(NamedTuple):
 class Sanitiser:
     """All rules, compiled once for all instances and kept for the next start; one instance per thread.
 
-    `personal` is `mask` or `keep`; with a `key` every mark carries a fingerprint, the same for the same secret.
+    `personal` is as `personal_kinds` takes it; with a `key` every mark carries a fingerprint of its secret.
     """
 
     def __init__(self, rules: Sequence[Rule], *, personal: str = "mask", key: bytes | None = None) -> None:
-        if personal not in ("mask", "keep"):
-            raise ValueError(f"personal is {personal!r}; it must be 'mask' or 'keep'")
-        masked = Personal(rules) if personal == "mask" else None
+        kinds = personal_kinds(personal)
+        masked = Personal(rules, kinds) if kinds else None
         keys = Keys(rules)
         with ThreadPoolExecutor(2) as pool:  # hyperscan compiles without the GIL: half a second less at a first start
             finder = pool.submit(Finder, rules, keys, masked)
@@ -136,8 +135,6 @@ class Sanitiser:
         return self._walk(value, hits)
 
     def _scrub(self, text: str, hits: list[str]) -> str:
-        if len(text) < 20 and text.isidentifier():
-            return text
         raw = text.encode("utf-8", "surrogatepass")
         if len(raw) <= LIMIT:
             verdict = self._gate.look(raw)
@@ -178,10 +175,20 @@ class Sanitiser:
     def _mark(self, rule: Rule, secret: bytes) -> bytes:
         if self._key is None:
             return b"[redacted:%s]" % rule.id.encode()
-        return b"[redacted:%s:%s]" % (
-            rule.id.encode(),
-            hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:8].encode(),
-        )
+        return b"[redacted:%s:%s]" % (rule.id.encode(), fingerprint(self._key, secret).encode())
+
+
+def personal_kinds(text: str) -> tuple[str, ...]:
+    """The kinds of personal data to mask: `mask` is all, `keep` none, else their names with commas between."""
+    kinds = {"mask": KINDS, "keep": ()}.get(text, tuple(map(str.strip, text.split(","))))
+    if not set(kinds) <= set(KINDS):
+        raise ValueError(f"write mask, keep, or some of {', '.join(KINDS)} with commas between")
+    return kinds
+
+
+def fingerprint(key: bytes, secret: bytes) -> str:
+    """The 8 hex digits that a mark has of this secret."""
+    return hmac.new(key, secret, hashlib.sha256).hexdigest()[:8]
 
 
 def _shortened(text: bytes, length: int) -> bytes:
