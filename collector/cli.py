@@ -234,5 +234,9 @@ def _sanitiser(settings: Settings) -> Sanitiser:
     from collector.sanitise.sanitise import Sanitiser, load_rules
 
     own = settings.tables / "redactions.toml" if settings.tables else None
-    key = settings.hash_key.encode() if settings.fingerprint_secrets and settings.hash_key else None
+    key = None
+    if settings.fingerprint_secrets:
+        from collector.app import hash_key
+
+        key = hash_key(settings)
     return Sanitiser(load_rules(*([own] if own and own.exists() else [])), personal=settings.personal, key=key)

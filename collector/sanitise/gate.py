@@ -62,8 +62,8 @@ _UNREADABLE = (
 _TOLD = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "authorization", "credential")
 _HIDDEN = (*_TOLD, *map(str.upper, _TOLD), *map(str.title, _TOLD), "apiKey", "PASS=", "PRIVATE KEY", "://", "Bearer ")
 # A line or a literal that goes on in the next.
-_BROKEN = r"[\w-]{6}(?:\\\r?\n|\\{3,}n|\\*[\"']\s*\+\s*\\*[\"'])[\w-]{6}"
-_BELOW = r"(?i)(?:ANYWHERE)[\w-]*:\s*(?:[\r\n]|\\+n)(?:\s|\\+[nrt])*[\w.:-]{10}"  # a token of its own lines
+_BROKEN = r"[\w-]{4}(?:\\\r?\n|\\{3,}n|\\*[\"']\s*\+\s*\\*[\"'])[\w-]{4}"
+_BELOW = r"(?i)(?:ANYWHERE)[\w-]*:\s*(?:[\r\n]|\\+n)(?:\s|\\+[nrt])*[\w.:/-]{10}"  # a token of its own lines
 _MOST_PERSONAL = 500
 # A pattern that begins with "32 of these" makes hyperscan count at every byte; the literal after it is enough.
 _CLASS_OR_BLANK = re.compile(r"\[(?:\\.|[^\]\\])*\]|\\s")

@@ -31,7 +31,7 @@ _PLACEHOLDER = _pattern(
     rf"""(?i)
       <[^<>]*> | \[[^\[\]]*\] | \{{+[^{{}}]*\}}+ | \#\{{[^{{}}]*\}} | \$\{{[^{{}}]*\}}? | \$\{{\{{.*\}}\}}
     | \$\([^()]*\)?
-    | \$\d+ | \$[a-z_][\w.:>-]* | \$env:\w+ | %[A-Z_]+% | %\([^()]*\)[sdr] | %[sdvrqx@]
+    | \$\d+ | \$[a-z_][\w.:>-]* | \$env:\w+ | %[A-Z_][A-Z0-9_]*% | %\([^()]*\)[sdr] | %[sdvrqx@]
     | @[A-Z_]+@ | @[a-z_]\w* | :[a-z_]+ | \?+ | __\w+__ | !{{1,2}}[a-z]+
       # masked
     | [x*.\-_\#0=~\s]+ | (?:\xe2\x80[\xa2\xa6]|\xe2\x97\x8f)+ | (?:x{{3,}}|\*{{2,}}|\.{{3,}})[\w-]{{0,4}}
@@ -54,7 +54,7 @@ _NUMBER = _pattern(
 )
 _PATH = _pattern(
     r"""(?:[.~]{1,2}|[A-Za-z]:)?[/\\][\w@.{}$+%,:\ /\\-]* | [\w@.-]+(?:[/\\][\w@.{}-]+)+[/\\]?
-    | [\w@.-]+/ | [\w./\\-]+\.[a-z]{1,5} | (?:https?|file|ssh|git|s3|gs|wss?|ftp)://.* | [\w-]+(?:\.[\w-]+)+/.*"""
+    | [A-Za-z_@.-]+/ | [\w./\\-]+\.[a-z]{1,5} | (?:https?|file|ssh|git|s3|gs|wss?|ftp)://.* | [\w-]+(?:\.[\w-]+)+/.*"""
 )
 _SEGMENT = _pattern(
     r"""[a-z][a-z_.@-]*\d{0,4} | (?:[A-Z][a-z]+)+ | [A-Z_]+ | \d{1,4} | [\w.-]+\.[a-z]{1,5}
@@ -62,7 +62,8 @@ _SEGMENT = _pattern(
 )
 _CODE = _pattern(
     r"""[\w.:>$\#-]*\w\((?:[^)\#^%~|]* | .*\)(?:[^\w\#^%~@].*)?)
-    | [!&*]+[A-Za-z_$][\w$.]* | [A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+ | [A-Za-z_][\w.]*\[.*
+    | [!&*]+[A-Za-z_$][\w$.]* | [a-z_-]+(?::[a-z_-]+)+:\d+
+    | [A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)+ | [A-Za-z_][\w.]*\[.*
     | [-!&*]?[\w.]+\s(?:\+|\|\||&&|\?\?|==|!=|=>|or|if)\s.*
     | (?:new|await|not|lambda|function|async|return|None|null|nil)\b.*"""
 )
@@ -74,6 +75,9 @@ _IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$.-]*")
 _RUNS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _CONSONANTS = re.compile(rb"(?i)[bcdfghjklmnpqrstvwxz]{6,}")
 _PAIRS = frozenset((row[0] + letter).encode() for row in WORDS["pairs"] for letter in row[1:])
+# A step of a scale, an enum's constant, something with a date: one of many of its kind.
+_NAME_OF_ONE = re.compile(rb"[a-z-]+-(?:[1-9]50|\d{1,2}00)|[A-Z_]+_\d+|.*\d{4}-\d\d-\d\d.*")
+_COUNTED = re.compile(rb"1234?5?6?7?8?9?0?|20\d\d|\d\d?(?!\d)")  # as in test-key-12345
 _DIGITS = re.compile(rb"\d+")
 _TELLING = re.compile(rb"(?i)pass|pwd|secret|token|key|cred|auth")
 _SIGN = re.compile(rb"[0-9!#%^*~@$&+]|=\Z")
@@ -87,7 +91,7 @@ def placeholder(value: bytes) -> bool:
     if _PLACEHOLDER.fullmatch(value) or _SAYS_PLACEHOLDER.fullmatch(value) or MARK.fullmatch(value):
         return True
     rest = _INTERPOLATION.sub(b"", value)
-    return len(rest) < len(value) and (len(rest) < 6 or not looks_random(rest))
+    return len(rest) < len(value) and (len(rest) < 6 or not looks_random(rest.strip(b"-_./:")))
 
 
 def harmless(value: bytes) -> bool:
@@ -141,6 +145,8 @@ def _harmless_under_key(value: bytes, check: str, sure: bool) -> bool:
         return True
     if check == "given" and value.isdigit():
         return len(value) < (4 if sure else 6)
+    if check != "given" and _SAYS_PLACEHOLDER.fullmatch(_COUNTED.sub(b"", value)):
+        return True
     if check == "given" and sure:
         return bool(_PATH.fullmatch(value)) and b"/" in value and not _random_path(value)
     return harmless(value)
@@ -184,10 +190,10 @@ def _gibberish(value: bytes, share: int = 3) -> bool:
 
 
 def _made_up(value: bytes) -> bool:
-    """Words and digits as people make up keys: blue-falcon-42, tiger25077; not my-token-12."""
+    """Words and digits as people make up keys: blue-falcon-42, tiger25077; not gray-100, gpt-4o-2024-11-20."""
     words = _DIGITS.sub(b"", value)
     digits, letters = len(value) - len(words), words.translate(None, b"-_.")
-    if len(value) < 8 or not letters[:1].isalpha() or b" " in value or placeholder(words):
+    if len(value) < 8 or not letters[:1].isalpha() or b" " in value or _NAME_OF_ONE.fullmatch(value):
         return False
     return digits >= 2 or (digits == 1 and _gibberish(letters, 4))
 
