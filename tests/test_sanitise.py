@@ -303,6 +303,12 @@ def test_any_value_keeps_its_shape_and_stays_sanitised(value: Any) -> None:
     assert sanitiser("mask").scrub_value(clean)[0] == clean
 
 
+def test_what_masking_makes_of_a_value_is_searched_as_well() -> None:
+    value = {"password: |\n  ": '"/home/ann/'}
+    clean, _ = sanitiser("mask").scrub_value(value)
+    assert sanitiser("mask").scrub_value(clean) == (clean, ())
+
+
 def _shape(value: Any) -> Any:
     if isinstance(value, dict):
         return [_shape(item) for item in value.values()]

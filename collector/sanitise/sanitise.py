@@ -87,7 +87,9 @@ class Sanitiser:
             return fields, ()
         hits: list[str] = []
         if not verdict.secret:
-            return self._masked(fields, verdict, hits), tuple(hits)
+            fields, stable = self._masked(fields, verdict, hits)
+            if stable:
+                return fields, tuple(hits)
         clean: dict[str, object] = {}
         for name, value in fields.items():
             clean[name], found = self.scrub_value(value) if isinstance(value, _TEXTUAL) else (value, ())
@@ -115,14 +117,21 @@ class Sanitiser:
             return _SEARCH_ALL
         return _SEARCH_ALL if len(encoded) > LIMIT else self._gate.look(encoded)
 
-    def _masked(self, value: _Value, verdict: Verdict, hits: list[str]) -> _Value:
-        """The value with nothing but personal data in it, masked in its JSON: no walk."""
+    def _masked(self, value: _Value, verdict: Verdict, hits: list[str]) -> tuple[_Value, bool]:
+        """The value with nothing but personal data in it, masked in its JSON: no walk. And is that all?
+
+        `~` is a sign that secrets have: what was masked may now look like one.
+        """
         if self._personal is None:
-            return value
+            return value, True
         encoded = _encode(value)
         found = (self._personal.span(number, encoded, end) for number, end in verdict.personal)
         spans = merged(span for span in found if span)
-        return msgspec.json.decode(self._spliced(encoded, spans, hits), type=type(value)) if spans else value
+        if not spans:
+            return value, True
+        cut = self._spliced(encoded, spans, hits)
+        again = self._gate.look(cut)
+        return msgspec.json.decode(cut, type=type(value)), again is None or not again.secret
 
     def _scrub_value(self, value: object, hits: list[str]) -> object:
         if isinstance(value, str):
@@ -131,7 +140,9 @@ class Sanitiser:
         if verdict is None:
             return value
         if not verdict.secret and isinstance(value, dict | list):
-            return self._masked(value, verdict, hits)
+            value, stable = self._masked(value, verdict, hits)
+            if stable:
+                return value
         return self._walk(value, hits)
 
     def _scrub(self, text: str, hits: list[str]) -> str:

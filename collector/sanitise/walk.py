@@ -85,7 +85,8 @@ class Walk:
                 return self._scrub(value, hits)
             return self._scrub(self._spliced(raw, spans, hits), hits)
         if value in self._finder.allowed or not keyed_secret(raw.strip(), rule.check[0], True):
-            return self._scrub(value, hits)
+            clean = self._scrub(value, hits)
+            return value if clean is value else self._told(clean, rule, hits)  # masked, it may look like a secret
         known: list[str] = []
         clean = self._scrub(value, known)
         if MARK.fullmatch(clean.encode("utf-8", "surrogatepass")):  # a rule of its own says more than the key's
