@@ -16,6 +16,7 @@ import duckdb
 import grpc
 import httpx
 import hyperscan
+import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
@@ -68,6 +69,7 @@ KEYS = (
 HOOK = ("session_id", "transcript_path", "cwd", "tool_name", "tool_use_id", "error", "prompt", "agent_id", "message")
 
 
+@pytest.mark.timeout(600)  # half a minute of CPU, on machines that do other things as well
 def test_no_canary_is_found_anywhere(collector: RunningCollector, tmp_path: Path) -> None:
     made = random.Random(20261122)
     rules = [rule for rule in load_rules() if rule.family in ("token", "structure", "command", "keyed")]
