@@ -8,7 +8,7 @@ what arrives do not change what is stored. `Correlator.plan` decides, the store 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from collector.store.senders import Sampling, Sender, Senders
 from collector.store.sites import SITE, site_keys
 from collector.store.twins import Span, pair
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 KEYS_REMEMBERED = 300_000  # about 40 MB at two generations; older ones are looked up in the store
@@ -100,7 +101,7 @@ class Recent(Generic[V]):
     def __contains__(self, key: object) -> bool:
         return key in self._young or key in self._old
 
-    def known(self, keys: set[int]) -> Iterator[tuple[int, V]]:
+    def known(self, keys: Set[K]) -> Iterator[tuple[K, V]]:
         """Those of the keys that are remembered, with their values."""
         for remembered in (self._old, self._young):
             yield from ((key, remembered[key]) for key in keys & remembered.keys())
@@ -202,10 +203,12 @@ class Correlator:
         for batch in batches:
             for trace, session in batch.sessions.items():
                 told[trace] = min(session, told.get(trace, session))
-        unknown = [trace for trace in told if self._sessions.get(trace) is None]
-        stored = self._lookup.known_sessions(unknown) if unknown and not self._sessions.whole else {}
+        known = dict(self._sessions.known(told.keys()))
+        unknown = [] if self._sessions.whole else [trace for trace in told if trace not in known]
+        if unknown:
+            known |= self._lookup.known_sessions(unknown)
         for trace, session in told.items():
-            before = self._sessions.get(trace) or stored.get(trace)
+            before = known.get(trace)
             if before is None or session < before:
                 changes.sessions[trace] = session
 
@@ -253,7 +256,7 @@ class Correlator:
     def _awaited(self, entries: Sequence[Entry]) -> Iterator[Entry]:
         """Stored events that refer to a call which is told only now."""
         told = {key for entry in entries for key in entry.keys}
-        waiting = {self._now(one) for key in told for one in self._waiting.get(key) or ()}
+        waiting = {self._now(one) for _, event_ids in self._waiting.known(told) for one in event_ids}
         if not self._waiting.whole:
             waiting |= self._lookup.awaiting(sorted(told))
         waiting.difference_update(entry.event_id for entry in entries if entry.event_id is not None)
