@@ -82,11 +82,9 @@ def _send(client: httpx.Client, recording: Recording, sent: Sent) -> None:
         return
     said = _partial(recording, answer)
     rejected = sum(int(count) for name, count in said.items() if name.startswith("rejected"))
-    sent.records += max(0, _records(recording, answer) - rejected)
+    sent.records += _accepted(recording, answer, rejected)
     if said:
-        # Plain entries that were left out have no count of their own, only the sentence.
-        lost = rejected or recording.signal == "events"
-        (sent.refused if lost else sent.mended).append(f"{recording.place}: {said.get('errorMessage', rejected)}")
+        (sent.refused if rejected else sent.mended).append(f"{recording.place}: {said.get('errorMessage', rejected)}")
 
 
 def wait_s(error: Exception) -> bool | float:
@@ -120,10 +118,10 @@ def _partial(recording: Recording, answer: httpx.Response) -> dict[str, Any]:
     return MessageToDict(ExportTraceServiceResponse.FromString(answer.content)).get("partialSuccess", {})  # type: ignore[no-any-return]
 
 
-def _records(recording: Recording, answer: httpx.Response) -> int:
-    if recording.signal == "events":
+def _accepted(recording: Recording, answer: httpx.Response, rejected: int) -> int:
+    if recording.signal == "events":  # this door says so itself
         return int(answer.json().get("accepted", 0))
     try:
-        return otlp.decode(recording.body, recording.media_type, recording.signal).records
+        return max(0, otlp.decode(recording.body, recording.media_type, recording.signal).records - rejected)
     except Rejected:
         return 0
