@@ -96,9 +96,9 @@ def ask(client: TestClient[Litestar], path: str, **params: str) -> Any:
 
 
 PATHS = [
-    "breakdown", "timeseries", "values/tool", "events", "streaks", "streaks/summary", "streaks/limits",
-    "streaks/signals", "streaks/agreement", "retries",
-    "retries/curve", "groups", "sessions", "sessions/s1", "sources",
+    "breakdown", "timeseries", "compare", "values/tool", "events", "streaks", "streaks/summary", "streaks/limits", "streaks/signals", "streaks/agreement",
+   
+    "retries", "retries/curve", "groups", "sessions", "sessions/s1", "sources",
 ]  # fmt: skip
 SINGLES = ["events/9", f"groups/{2**64 - 1}"]
 
@@ -204,6 +204,9 @@ def test_a_rate_leaves_out_who_reports_only_failures(client: TestClient[Litestar
         ("breakdown", "tool=a&tool=b", "tool", None),
         ("breakdown", "from=yesterday", "from", "-24h"),
         ("breakdown", "from=-1h&to=-2h", "from", None),
+        ("compare", "measure=p99", "measure", "p95_ms"),
+        ("compare", "a=3.1", "dimension", None),
+        ("compare", "dimension=model&a=x", "b", None),
         ("timeseries", "bucket=5", "bucket", "m"),
         ("timeseries", "bucket=1ms", "bucket", None),
         ("values/toool", "", "dimension", "tool"),

@@ -25,7 +25,7 @@ from collector.query.endpoints import ENDPOINTS, Endpoint
 from collector.query.filters import BadParameter, rfc3339
 from collector.query.parameters import Asked, read
 from collector.query.queries import LAST, newest_ns, redirected, token
-from collector.query.statement import Reads, Statement
+from collector.query.statement import Answer, Reads, Row
 from collector.receive.access import check_host, check_token
 from collector.store.store import QueryTimeout
 
@@ -36,7 +36,6 @@ JSON_COLUMNS = ("params", "attributes")
 
 log = structlog.get_logger()
 
-Row = dict[str, Any]
 HttpRequest = Request[Any, Any, Any]
 
 
@@ -110,7 +109,7 @@ def _gone(endpoint: Endpoint, store: Reads, asked: Asked) -> Response[bytes]:
     raise Rejected(f"there is no {endpoint.one} with {name} {asked.options[name]}: {reason}", 404)
 
 
-def _page(endpoint: Endpoint, store: Reads, asked: Asked, statement: Statement, rows: list[Row]) -> dict[str, Any]:
+def _page(endpoint: Endpoint, store: Reads, asked: Asked, statement: Answer, rows: list[Row]) -> dict[str, Any]:
     shown, more = rows[: statement.limit], len(rows) > statement.limit
     body: dict[str, Any] = {
         "rows": [_present(row, statement, asked) for row in shown],
@@ -125,16 +124,21 @@ def _page(endpoint: Endpoint, store: Reads, asked: Asked, statement: Statement, 
         body["next"] = token(shown[-1]["time"], shown[-1]["event_id"]) if more else None
         arrived = [(row["received_time"], row["event_id"]) for row in shown]
         body["after"] = token(*max(arrived)) if arrived else asked.options["after"] or None
-    if not any(row.get("calls", 1) for row in shown) and (newest := newest_ns(store)) is not None:
+    if not any(_rests_on(row) for row in shown) and (newest := newest_ns(store)) is not None:
         body["newest"] = rfc3339(newest)
     return body
+
+
+def _rests_on(row: Row) -> Any:
+    """How many events a row tells of, as far as it says."""
+    return row["a_whole"] + row["b_whole"] if "a_whole" in row else row.get("calls", 1)
 
 
 def _place(row: Row) -> tuple[int, int, int]:
     return row["time"], LAST if row["sequence"] is None else row["sequence"], row["event_id"]
 
 
-def _present(row: Row, statement: Statement, asked: Asked) -> Row:
+def _present(row: Row, statement: Answer, asked: Asked) -> Row:
     """A row as JSON says it: RFC 3339, 64-bit ids as text, JSON columns as what they hold."""
     shown = dict(row)
     for name in statement.times:

@@ -52,13 +52,20 @@ def timeseries(
     by: Sequence[str],
     measures: Sequence[str] = (),
     *,
+    previous: bool = False,
     sort: Sequence[str] = (),
     limit: int = 10_000,
 ) -> Statement:
-    """The measures of `breakdown` per bucket, oldest first; buckets start at multiples of their length since 1970."""
-    keys = {"time": f"time_ns - time_ns % {int(bucket_ns)}", **{name: f'"{name}"' for name in by}}
-    sql, columns = _grouped(selection, keys, measures, previous=False)
-    return Statement(sql, selection.params(), order_by(sort, columns, keys), limit, ("time", *SEEN))
+    """The measures of `breakdown` per bucket, oldest first; buckets start at multiples of their length since 1970.
+
+    With `previous`, a bucket also has those of the events that lie the range's length before it.
+    """
+    at = "(case when time_ns < $start_ns then time_ns + $start_ns - $previous_ns else time_ns end)"
+    at = at if previous else "time_ns"
+    keys = {"time": f"{at} - {at} % {int(bucket_ns)}", **{name: f'"{name}"' for name in by}}
+    sql, columns = _grouped(selection, keys, measures, previous)
+    params = selection.params() | {"previous_ns": selection.previous_ns}
+    return Statement(sql, params, order_by(sort, columns, keys), limit, ("time", *SEEN))
 
 
 def bucket_of(selection: Selection, asked_ns: int | None) -> int:

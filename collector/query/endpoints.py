@@ -8,12 +8,13 @@ from typing import Any
 
 from collector.query import parameters as take
 from collector.query.breakdowns import MEASURES, breakdown, bucket_of, timeseries, values
+from collector.query.compare import compare
 from collector.query.filters import Selection
 from collector.query.parameters import Parameter
 from collector.query.queries import event, events, groups, session_events, sessions, sources
 from collector.query.retries import curve, retries
 from collector.query.signals import agreement, signals
-from collector.query.statement import Statement
+from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
 
 Options = Mapping[str, Any]
@@ -27,7 +28,7 @@ class Endpoint:
     path: str
     summary: str
     takes: tuple[Parameter, ...]
-    ask: Callable[[Selection, Options], Statement]
+    ask: Callable[[Selection, Options], Answer]
     since: str = "-24h"
     one: str = ""
     filters: bool = True
@@ -50,9 +51,17 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/timeseries", "The same measures over time, oldest first",
-        (take.BUCKET, take.BY, take.MEASURES_NAMED, take.SORT, take.ALL),
+        (take.BUCKET, take.BY, take.MEASURES_NAMED, take.PREVIOUS, take.SORT, take.ALL),
         lambda s, o: timeseries(
-            s, bucket_of(s, o["bucket"]), o["by"], _measures(o), sort=o["sort"], limit=o["limit"]),
+            s, bucket_of(s, o["bucket"]), o["by"], _measures(o), previous=o["previous"], sort=o["sort"],
+            limit=o["limit"]),
+    ),
+    Endpoint(
+        "/compare", "This period beside the one before, or two values of a dimension: difference, interval, verdict",
+        (take.MEASURE, take.COMPARED_DIMENSION, take.A, take.B, take.BY, take.SORT, take.LIMIT),
+        lambda s, o: compare(
+            s, o["measure"], o["by"], dimension=o["dimension"], a=o["a"], b=o["b"], sort=o["sort"],
+            limit=o["limit"]),
     ),
     Endpoint(
         "/values/{dimension:str}", "Values seen of a dimension, commonest first",

@@ -94,10 +94,15 @@ class Term:
     dimension: Dimension
     values: tuple[Value, ...]
     negated: bool = False
+    mark: str = ""  # tells apart two terms of one statement on the same dimension
 
     def param(self, place: int) -> str:
         """The name by which the statement knows the value at `place`."""
-        return f"{'not_' if self.negated else 'is_'}{self.dimension.name}_{place}"
+        return f"{self.mark}{'not_' if self.negated else 'is_'}{self.dimension.name}_{place}"
+
+    def params(self) -> dict[str, Value]:
+        """The values by these names."""
+        return {self.param(place): value for place, value in enumerate(self.values)}
 
     def sql(self) -> str:
         """The condition over `events`; `!value` holds for an empty column too."""
@@ -147,7 +152,7 @@ class Selection:
         """What `where`, `condition` and `rated` refer to by name, and the bounds."""
         bound: dict[str, object] = {"start_ns": self.start_ns, "until_ns": self.until_ns, "text": self.text}
         for term in self.terms:
-            bound |= {term.param(place): value for place, value in enumerate(term.values)}
+            bound |= term.params()
         return bound | {f"failure_only_{place}": source for place, source in enumerate(self.failure_only)}
 
     def where(self, start: str = "$start_ns") -> str:
@@ -169,7 +174,7 @@ class Selection:
         return f"coalesce(source not in ({names}), true)"
 
 
-def terms_of(name: str, text: str) -> list[Term]:
+def terms_of(name: str, text: str, mark: str = "") -> list[Term]:
     """Reads `value[,value…]`, each with an optional `!`; `\\` before a comma, `!` or `\\` makes it part of the value.
 
     An empty value means that the column is empty. Raises BadParameter.
@@ -181,8 +186,8 @@ def terms_of(name: str, text: str) -> list[Term]:
         negated = word.startswith("!")
         plain = re.sub(r"\\([\\,!])", r"\1", word.removeprefix("!"))
         (unwanted if negated else wanted).append(_typed(dimension, plain))
-    terms = [Term(dimension, tuple(wanted))] if wanted else []
-    return terms + ([Term(dimension, tuple(unwanted), negated=True)] if unwanted else [])
+    terms = [Term(dimension, tuple(wanted), mark=mark)] if wanted else []
+    return terms + ([Term(dimension, tuple(unwanted), negated=True, mark=mark)] if unwanted else [])
 
 
 def terms_of_rule(where: Mapping[str, list[str] | str | bool]) -> tuple[Term, ...]:

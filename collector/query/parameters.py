@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from collector.query.breakdowns import COUNTS, MEASURES
+from collector.query.compare import COMPARED
 from collector.query.filters import BY_NAME, DIMENSIONS, BadParameter, Selection, duration_ns, select, whole_number
 from collector.query.queries import GROUP_STATES
 from collector.query.streaks import KINDS, SCOPES, STATES
@@ -77,6 +78,13 @@ SORT = Parameter("sort", "words", "columns of the answer to sort by; - for desce
 LIMIT = Parameter("limit", "number", f"rows at most, 1 to {MOST_ROWS}", "100", 100)
 MANY = Parameter("limit", "number", LIMIT.text, "1000", 1000)
 ALL = Parameter("limit", "number", LIMIT.text, "10000", MOST_ROWS)
+MEASURE = Parameter("measure", "words", "what is compared", "error_rate,p95_ms", ("error_rate",), tuple(COMPARED))
+COMPARED_DIMENSION = Parameter(
+    "dimension", "choice", "compare two of its values; without it, this period with the one before", "service_version",
+    None, NAMES,
+)  # fmt: skip
+A = Parameter("a", "text", "value of the dimension to compare from, as in a filter", "3.1", "")
+B = Parameter("b", "text", "value of the dimension to compare with; what a has already is left out", "3.2", "")
 BUCKET = Parameter("bucket", "duration", "length of a bucket; by default the range makes at most 120", "5m")
 CONTAINS = Parameter("contains", "text", "text in the value, upper and lower case alike", "diff", "")
 CURSOR = Parameter("cursor", "text", "`next` of the answer before: the rows that follow", "1763761311123456789.42", "")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
-from collector.query.filters import BadParameter
+from collector.query.filters import BY_NAME, BadParameter
+from collector.store.batch import arrow_stream
+
+Row = dict[str, Any]
 
 
 class Reads(Protocol):
@@ -46,6 +49,60 @@ class Statement:
 
     def _bound(self, sql: str) -> dict[str, object]:
         return used(sql, self.params)
+
+
+class Answer(Protocol):
+    """What an address answers with: a `Statement`, or rows `Derived` from some."""
+
+    @property
+    def limit(self) -> int: ...
+
+    @property
+    def times(self) -> tuple[str, ...]: ...
+
+    def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]: ...
+
+    def arrow(self, store: Reads, timeout_s: float = 30) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Rows that `work` makes from all rows of `asked`; `types` are the columns of the answer, `times` none of them.
+
+    For what is said of few rows and is more than arithmetic. Rows come as `work` orders them unless `sort` names
+    columns.
+    """
+
+    asked: tuple[Statement, ...]
+    work: Callable[..., list[Row]]
+    types: Mapping[str, str]
+    sort: Sequence[str]
+    limit: int
+    times: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        order_by(self.sort, self.types)
+
+    def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]:
+        """Up to `limit` + 1 rows: one more than wanted tells that there are more."""
+        found = self.work(*(one.rows(store, timeout_s) for one in self.asked))
+        for word in reversed(self.sort):
+            name = word.removeprefix("-")
+            told = sorted(
+                (row for row in found if row[name] is not None), key=lambda row: row[name], reverse=word[0] == "-"
+            )
+            found = told + [row for row in found if row[name] is None]
+        return found[: self.limit + 1]
+
+    def arrow(self, store: Reads, timeout_s: float = 30) -> bytes:
+        """Up to `limit` rows as an Arrow IPC stream."""
+        return arrow_stream(self.rows(store, timeout_s)[: self.limit], self.types)
+
+
+def types_of(dimensions: Iterable[str]) -> dict[str, str]:
+    """The columns that answer for these dimensions, as `schemas/` writes their types."""
+    kinds = {"flag": "boolean", "integer": "bigint", "id": "ubigint"}
+    return {name: kinds.get(BY_NAME[name].type, "varchar") for name in dimensions}
 
 
 def used(sql: str, params: Mapping[str, object]) -> dict[str, object]:

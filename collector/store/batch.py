@@ -5,13 +5,15 @@ A report is a sparse dict from column name to value; rows of them become one Arr
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import nanoarrow as na
 from nanoarrow.c_array import c_array_from_buffers
 from nanoarrow.c_array_stream import CArrayStream
+from nanoarrow.ipc import StreamWriter
 
 from collector.tables import schemas
 
@@ -47,11 +49,12 @@ TEXTS = frozenset(name for name, kind in COLUMNS.items() if kind == "varchar")
 class ArrowRows:
     """Rows as one Arrow record batch that can be read again and again through the C stream interface.
 
-    `names` are the columns that any row has, in the order of `types`. DuckDB asks for the stream twice: schema, data.
+    `names` are the columns that any row has, or with `whole` all, in the order of `types`. DuckDB asks for the stream
+    twice: schema, data.
     """
 
-    def __init__(self, rows: Sequence[Report], types: dict[str, str]) -> None:
-        present = set().union(*rows)
+    def __init__(self, rows: Sequence[Report], types: Mapping[str, str], *, whole: bool = False) -> None:
+        present = set(types) if whole else set().union(*rows)
         self.names = [name for name in types if name in present]
         arrays = [na.c_array([row.get(name) for row in rows], _ARROW[types[name]]) for name in self.names]
         self._schema = na.c_schema(na.struct({name: _ARROW[types[name]] for name in self.names}))
@@ -59,3 +62,11 @@ class ArrowRows:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return CArrayStream.from_c_arrays([self._batch], self._schema, move=False).__arrow_c_stream__()
+
+
+def arrow_stream(rows: Sequence[Report], types: Mapping[str, str]) -> bytes:
+    """Rows as an Arrow IPC stream with every column of `types`, also where there is no row."""
+    out = io.BytesIO()
+    with StreamWriter.from_writable(out) as writer:
+        writer.write_stream(ArrowRows(rows, types, whole=True))
+    return out.getvalue()

@@ -1,0 +1,208 @@
+"""Is it worse? Two values of one measure, their 95 % intervals and that of their difference, and what follows in words.
+
+Calls of one session are not independent: an agent that is stuck fails again and again. So every interval rests on the
+sessions: the variance is that between them, and what counts is how many independent calls would have told as much.
+Rates have Wilson's interval, counts the score interval of a (compound) Poisson number, quantiles that of order
+statistics; the difference joins both sides' as Newcombe does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import Any
+
+from collector.query.statement import Z
+
+FEW_CALLS = 20  # below this a rate is not judged
+FEW_COUNTED = 10  # nor a count, where both sides together have fewer
+VERDICTS = ("worse", "better", "more", "fewer", "unclear", "too_few")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The value of one selection with its interval. `part` of `whole` is what it rests on; None where it has none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    part: float | None
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Sums over the sessions of one side: their number, Σ part, Σ whole, Σ part², Σ part·whole, Σ whole²."""
+
+    sessions: int = 0
+    part: float = 0
+    whole: float = 0
+    parts2: float = 0
+    cross: float = 0
+    wholes2: float = 0
+
+    def widening(self) -> float | None:
+        """By how much the sessions' likeness widens a rate's variance; None where the rate is 0, 1, or of one session.
+
+        The variance is that of a ratio of sums over independent sessions.
+        """
+        if self.sessions < 2 or not 0 < self.part < self.whole:
+            return None
+        rate = self.part / self.whole
+        between = self.parts2 - 2 * rate * self.cross + rate * rate * self.wholes2
+        between *= self.sessions / (self.sessions - 1) / self.whole**2
+        return max(1.0, between / (rate * (1 - rate) / self.whole))
+
+    def one_each(self) -> float:
+        """The widening where all calls of a session end alike: a session counts about once."""
+        return max(1.0, self.wholes2 / self.whole) if self.whole else 1.0
+
+
+def wilson(share: float, whole: float) -> tuple[float, float]:
+    """Wilson's interval of a share of `whole`, which may be an effective number."""
+    middle, half = share * whole + Z * Z / 2, Z * sqrt(whole * share * (1 - share) + Z * Z / 4)
+    return max(0.0, (middle - half) / (whole + Z * Z)), min(1.0, (middle + half) / (whole + Z * Z))
+
+
+def rate(found: Gathered, other: Gathered) -> Side:
+    """Σ part ÷ Σ whole. Where the side cannot tell how alike its sessions are, the other one's likeness is taken."""
+    if not found.whole:
+        return Side(None, None, None, 0, 0)
+    value = found.part / found.whole
+    widening = found.widening()
+    if widening is None and found.sessions > 1:
+        widening = other.widening()
+    whole = found.whole / min(found.one_each() if widening is None else widening, found.whole)
+    low, high = wilson(value, whole)
+    return Side(value, low, high, found.part, int(found.whole))
+
+
+def count(found: Gathered) -> Side:
+    """Σ part as a compound Poisson number: sessions come independently, each with its part; variance Σ part²."""
+    spread = max(1.0, found.parts2 / found.part) if found.part else 1.0
+    low, high = _score(found.part / spread)
+    return Side(found.part, low * spread, high * spread, found.part, int(found.whole))
+
+
+def per_session(found: Gathered) -> Side:
+    """Σ part ÷ sessions, with the variance between them."""
+    many = found.sessions
+    if not many:
+        return Side(None, None, None, 0, 0)
+    mean = found.part / many
+    spread = 1.0
+    if many > 1 and mean:
+        spread = max(1.0, (found.parts2 - many * mean * mean) / (many - 1) / mean)
+    low, high = _score(found.part / spread)
+    return Side(mean, low * spread / many, high * spread / many, found.part, many)
+
+
+def _score(number: float) -> tuple[float, float]:
+    half = Z * sqrt(number + Z * Z / 4)
+    return max(0.0, number + Z * Z / 2 - half), number + Z * Z / 2 + half
+
+
+def newcombe(a: Side, b: Side) -> tuple[float, float, float] | None:
+    """b - a with its interval, from the intervals of both (Newcombe's method 10); None where a side has no value."""
+    if a.value is None or a.low is None or a.high is None or b.value is None or b.low is None or b.high is None:
+        return None
+    difference = b.value - a.value
+    low = difference - sqrt((b.value - b.low) ** 2 + (a.high - a.value) ** 2)
+    high = difference + sqrt((b.high - b.value) ** 2 + (a.value - a.low) ** 2)
+    return difference, low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How values of a measure are written, and which way is worse: 1 up, -1 down, 0 neither.
+
+    `of` names what `whole` counts, `kind` is rate, count, per_session or quantile.
+    """
+
+    kind: str
+    worse: int
+    of: str = "calls"
+
+
+def judge(unit: Unit, a: Side, b: Side) -> dict[str, Any]:
+    """`difference`, `low`, `high`, `verdict` (one of `VERDICTS`) and a `sentence` that says it with its numbers."""
+    found = newcombe(a, b)
+    if found is None or _few(unit, a, b):
+        return _row(found, "too_few", f"too few {unit.of} to compare: {_values(unit, a, b)}")
+    difference, low, high = found
+    ends = " and ".join(_signed(unit, end).removesuffix(" points") for end in (low, high))
+    between = f"({_signed(unit, difference)}, between {ends})"
+    if low <= 0 <= high:
+        more = _more(unit, a, b, found)
+        return _row(found, "unclear", f"no clear difference: {_values(unit, a, b)}{more}")
+    up = 1 if difference > 0 else -1
+    verdict = ("more" if up > 0 else "fewer") if not unit.worse else ("worse" if up == unit.worse else "better")
+    return _row(found, verdict, f"{verdict}: {_values(unit, a, b, between)}")
+
+
+def _few(unit: Unit, a: Side, b: Side) -> bool:
+    if unit.kind == "count":
+        return (a.part or 0) + (b.part or 0) < FEW_COUNTED
+    return min(a.whole, b.whole) < FEW_CALLS
+
+
+def _row(found: tuple[float, float, float] | None, verdict: str, sentence: str) -> dict[str, Any]:
+    difference, low, high = found or (None, None, None)
+    return {"difference": difference, "low": low, "high": high, "verdict": verdict, "sentence": sentence}
+
+
+def _more(unit: Unit, a: Side, b: Side, found: tuple[float, float, float]) -> str:
+    """About how many more calls on each side would make the difference that was seen a clear one."""
+    difference, low, high = found
+    if unit.kind != "rate" or not difference:
+        return ""
+    half = (high - low) / 2
+    needed = ceil(min(a.whole, b.whole) * ((half / abs(difference)) ** 2 - 1))
+    if not 0 < needed <= 100_000:
+        return ""
+    digits = 10 ** (len(str(needed)) - 1)
+    return f"; a difference this small would need about {-(-needed // digits) * digits:,} more {unit.of}"
+
+
+def _values(unit: Unit, a: Side, b: Side, between: str = "") -> str:
+    both = f"{written(unit, a.value)} → {written(unit, b.value)}"
+    both = f"{both} {between}" if between else both
+    return both if unit.kind == "count" else f"{both}, n = {a.whole:,} and {b.whole:,} {unit.of}"
+
+
+def written(unit: Unit, value: float | None) -> str:
+    """A value as people read it: `4.1 %`, `2,310`, `840 ms`."""
+    if value is None:
+        return "nothing"
+    match unit.kind:
+        case "rate":
+            return percent(value)
+        case "quantile":
+            return f"{value:,.0f} ms" if value < 1000 else f"{value / 1000:,.1f} s"
+        case "per_session":
+            return f"{value:,.2f}"
+    return f"{value:,.0f}"
+
+
+def percent(value: float) -> str:
+    """`4.1 %`; a share that is not zero never reads `0.0 %`, nor one that is not whole `100.0 %`."""
+    if 0 < value < 0.001:
+        return "< 0.1 %"
+    if 0.999 < value < 1:
+        return "> 99.9 %"
+    return f"{100 * value:.1f} %"
+
+
+def _signed(unit: Unit, value: float) -> str:
+    sign = "+" if value >= 0 else "-"
+    if unit.kind == "rate":
+        return f"{sign}{100 * abs(value):.1f} points"
+    return sign + written(unit, abs(value))
+
+
+def gathered(row: Mapping[str, Any]) -> Gathered:
+    """The sums that `sql/compared.sql` answers with."""
+    return Gathered(
+        int(row["sessions"]), *(float(row[name]) for name in ("part", "whole", "parts2", "cross", "wholes2"))
+    )

@@ -1,0 +1,313 @@
+"""Two selections side by side: values against plain Python, intervals against published ones, and against chance."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from collector.query.breakdowns import timeseries
+from collector.query.compare import COMPARED, compare
+from collector.query.filters import BadParameter, Selection, select
+from collector.query.verdicts import Gathered, Side, Unit, count, judge, newcombe, per_session, percent, rate
+from collector.store.store import Store
+from tests.recorded import HOUR, MINUTE, NOW, Event, event, failed, holding
+from tests.test_queries import SILENT, mixed
+
+NOW_AND_BEFORE = Selection(NOW - 5 * HOUR, NOW, failure_only=SILENT)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+def alone(part: int, whole: int) -> Gathered:
+    """So many calls, each in a session of its own."""
+    return Gathered(whole, part, whole, part, part, whole)
+
+
+# The arithmetic
+# ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "difference", "low", "high"),
+    [  # the examples of Newcombe (1998), table II, method 10
+        ((48, 80), (56, 70), 0.2, 0.0524, 0.3339),
+        ((3, 10), (9, 10), 0.6, 0.1705, 0.8090),
+        ((2, 7), (6, 7), 0.5714, 0.0582, 0.8062),
+        ((0, 29), (5, 56), 0.0893, -0.0381, 0.1926),
+        ((0, 20), (0, 10), 0.0, -0.1611, 0.2775),
+        ((0, 10), (10, 10), 1.0, 0.6075, 1.0),
+    ],
+)
+def test_a_difference_of_rates_has_newcombes_interval(
+    a: tuple[int, int], b: tuple[int, int], difference: float, low: float, high: float
+) -> None:
+    found = newcombe(rate(alone(*a), alone(*b)), rate(alone(*b), alone(*a)))
+    assert found is not None
+    # k sessions of one call each widen the variance by k ÷ (k - 1), which shows in the second digit of samples of ten
+    assert found == pytest.approx((difference, low, high), abs=0.05 if min(a[1], b[1]) < 20 else 0.005)
+
+
+def test_calls_of_one_session_count_as_one_when_they_end_alike() -> None:
+    stuck = rate(Gathered(1, 40, 40, 1600, 1600, 1600), alone(4, 100))
+    assert stuck.low is not None
+    assert stuck.low < 0.25
+    spread = rate(Gathered(10, 40, 400, 8 * 4 + 2 * 16 * 16 / 2, 1600, 16000), alone(4, 100))
+    independent = rate(alone(40, 400), alone(4, 100))
+    assert spread.low is not None
+    assert independent.low is not None
+    assert independent.low >= spread.low
+
+
+@pytest.mark.parametrize(
+    ("unit", "a", "b", "verdict", "sentence"),
+    [
+        (Unit("rate", 1), rate(alone(78, 1904), alone(226, 2310)), rate(alone(226, 2310), alone(78, 1904)), "worse",
+         "worse: 4.1 % → 9.8 % (+5.7 points, between +4.2 and +7.2), n = 1,904 and 2,310 calls"),
+        (Unit("rate", -1), rate(alone(5, 100), alone(60, 100)), rate(alone(60, 100), alone(5, 100)), "better",
+         "better: 5.0 % → 60.0 % (+55.0 points, between +43.4 and +64.5), n = 100 and 100 calls"),
+        (Unit("rate", 1), rate(alone(1, 19), alone(20, 20)), rate(alone(20, 20), alone(1, 19)), "too_few",
+         "too few calls to compare: 5.3 % → 100.0 %, n = 19 and 20 calls"),
+        (Unit("rate", 1), rate(alone(40, 1000), alone(46, 1000)), rate(alone(46, 1000), alone(40, 1000)), "unclear",
+         "no clear difference: 4.0 % → 4.6 %, n = 1,000 and 1,000 calls; a difference this small would need about"
+         " 9,000 more calls"),
+        (Unit("count", 0), count(alone(100, 100)), count(alone(300, 300)), "more",
+         "more: 100 → 300 (+200, between +161 and +240)"),
+        (Unit("count", 1, "errors"), count(alone(2, 900)), count(alone(5, 900)), "too_few",
+         "too few errors to compare: 2 → 5"),
+        (Unit("rate", 1), Side(None, None, None, 0, 0), rate(alone(3, 40), Gathered()), "too_few",
+         "too few calls to compare: nothing → 7.5 %, n = 0 and 40 calls"),
+    ],
+)  # fmt: skip
+def test_a_verdict_says_it_with_its_numbers(unit: Unit, a: Side, b: Side, verdict: str, sentence: str) -> None:
+    found = judge(unit, a, b)
+    assert (found["verdict"], found["sentence"]) == (verdict, sentence)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0.0 %"), (0.0004, "< 0.1 %"), (0.041, "4.1 %"), (0.99951, "> 99.9 %"), (1, "100.0 %")],
+)
+def test_a_share_reads_zero_only_where_it_is(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+def sessions(dice: random.Random, many: int, alike: float) -> Gathered:
+    """Sessions of one agent whose own error rates lie around 0.1, apart by `alike`."""
+    sums = [0.0] * 5
+    for _ in range(many):
+        whole, own = dice.randrange(1, 30), dice.betavariate(0.1 / alike, 0.9 / alike)
+        part = sum(dice.random() < own for _ in range(whole))
+        for place, value in enumerate((part, whole, part * part, part * whole, whole * whole)):
+            sums[place] += value
+    return Gathered(many, *sums)
+
+
+@pytest.mark.parametrize("alike", [0.01, 0.5, 2.0])
+def test_equal_agents_are_seldom_told_apart(alike: float) -> None:
+    """At 95 %, chance alone may tell one of twenty; taken call by call it would be one of two where sessions differ."""
+    dice, shouts, naive = random.Random(7), 0, 0
+    for _ in range(600):
+        a, b = sessions(dice, 60, alike), sessions(dice, 60, alike)
+        shouts += judge(Unit("rate", 1), rate(a, b), rate(b, a))["verdict"] != "unclear"
+        plain = [alone(int(one.part), int(one.whole)) for one in (a, b)]
+        naive += judge(Unit("rate", 1), rate(*plain), rate(*reversed(plain)))["verdict"] != "unclear"
+    assert shouts / 600 < 0.09
+    assert alike < 0.1 or naive / 600 > 0.2
+
+
+def test_a_true_difference_is_found() -> None:
+    dice, found = random.Random(7), 0
+    for _ in range(100):
+        a, b = sessions(dice, 200, 0.05), sessions(dice, 200, 0.05)
+        parts2, cross = b.wholes2 - 2 * b.cross + b.parts2, b.wholes2 - b.cross
+        worse = Gathered(b.sessions, b.whole - b.part, b.whole, parts2, cross, b.wholes2)
+        found += judge(Unit("rate", 1), rate(a, worse), rate(worse, a))["verdict"] == "worse"
+    assert found == 100
+
+
+def test_counts_of_few_stuck_sessions_do_not_shout() -> None:
+    assert (
+        judge(Unit("count", 1), count(Gathered(3, 9, 900, 27, 0, 0)), count(Gathered(1, 40, 900, 1600, 0, 0)))[
+            "verdict"
+        ]
+        == "unclear"
+    )
+    assert judge(Unit("count", 1), count(alone(9, 900)), count(alone(40, 900)))["verdict"] == "worse"
+
+
+def test_a_mean_per_session_spreads_as_its_sessions_do() -> None:
+    even, one = per_session(Gathered(50, 100, 50, 200, 100, 50)), per_session(Gathered(50, 100, 50, 10_000, 100, 50))
+    assert even.value == one.value == 2
+    assert even.high is not None
+    assert one.high is not None
+    assert even.high < 2.5 < 4 < one.high
+
+
+# Over a store
+# ---------------------------------------------------------------------------
+
+
+def expected(name: str, events: list[Event]) -> tuple[float | None, int]:
+    """The value of a measure and what it rests on, counted plainly."""
+    rated = [one for one in events if one["source"] not in SILENT and one["outcome"] in ("ok", "error")]
+    errors = [one for one in events if one["outcome"] == "error"]
+    keys = {(one["service"], one["session"]) for one in events if "session" in one}
+    inside = [one for one in errors if "session" in one]
+
+    def of(part: int, whole: int) -> tuple[float | None, int]:
+        return (part / whole if whole else None), whole
+
+    match name:
+        case "error_rate" | "mistake_rate":
+            return of(sum(one["outcome"] == "error" for one in rated), len(rated))
+        case "unclassified_rate":
+            return of(0, len(errors))
+        case "cancelled_rate" | "denied_rate":
+            return of(sum(one["outcome"] == name.removesuffix("_rate") for one in events), len(events))
+        case "calls":
+            return len(events), len(events)
+        case "errors" | "mistakes":
+            return len(errors), len(events)
+        case "sessions":
+            return len(keys), len(events)
+        case "errors_per_session" | "mistakes_per_session":
+            return of(len(inside), len(keys))
+    durations = sorted(one["duration_ms"] for one in events)
+    place = (len(durations) - 1) * {"p50_ms": 0.5, "p95_ms": 0.95}[name]
+    low = int(place)
+    return durations[low] + (durations[min(low + 1, len(durations) - 1)] - durations[low]) * (place - low), len(events)
+
+
+PLAIN = [name for name in COMPARED if name not in ("lasting_rate", "recovery_rate", "streak_rate")]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_both_sides_are_what_plain_counting_gives(store: Store, name: str) -> None:
+    events = mixed(1500)
+    holding(store, events)
+    halves = {
+        "a": [one for one in events if one["time_ns"] < NOW - 5 * HOUR],
+        "b": [one for one in events if one["time_ns"] >= NOW - 5 * HOUR],
+    }
+    for row in [*compare(NOW_AND_BEFORE, [name]).rows(store), *compare(NOW_AND_BEFORE, [name], ["tool"]).rows(store)]:
+        for side, half in halves.items():
+            mine = [one for one in half if "tool" not in row or one.get("tool") == row["tool"]]
+            value, whole = expected(name, mine)
+            assert (row[side], row[f"{side}_whole"]) == (pytest.approx(value), whole)
+            assert row[f"{side}_low"] <= row[side] <= row[f"{side}_high"]
+        assert row["low"] <= row["difference"] <= row["high"]
+        assert row["difference"] == pytest.approx(row["b"] - row["a"])
+
+
+def test_two_values_of_a_dimension_are_compared_within_the_range_and_the_filters(store: Store) -> None:
+    events = mixed(1500)
+    holding(store, events)
+    inside = [one for one in events if one["time_ns"] >= NOW - 5 * HOUR and one.get("tool") == "a"]
+    selection = select({"from": "-5h", "tool": "a"}, NOW, failure_only=SILENT)
+    [row] = compare(selection, ["error_rate"], dimension="service", a="api", b="web").rows(store)
+    for side, service in (("a", "api"), ("b", "web")):
+        value, whole = expected("error_rate", [one for one in inside if one["service"] == service])
+        assert (row[side], row[f"{side}_whole"]) == (pytest.approx(value), whole)
+    [row] = compare(selection, ["calls"], dimension="tool", a="a", b="!a").rows(store)
+    assert (row["a"], row["b"]) == (len(inside), 0)  # the filter on the same dimension still holds
+    [row] = compare(NOW_AND_BEFORE, ["calls"], dimension="tool", a="a,b", b="!a").rows(store)
+    both = [one for one in events if one["time_ns"] >= NOW - 5 * HOUR]
+    assert row["a"] == sum(one.get("tool") in ("a", "b") for one in both)
+    assert row["b"] == sum(one.get("tool") not in ("a", "b") for one in both)
+    assert row["verdict"] in ("more", "fewer", "unclear")  # more of one than of the other is nobody's fault
+
+
+def test_retries_and_streaks_of_both_periods(store: Store) -> None:
+    now = [failed(61), failed(60), event(59), failed(55), failed(54), failed(53)]
+    before = [failed(number + 300, session="s0") for number in (61, 60, 50)] + [event(349, session="s0", tool="other")]
+    holding(store, [*now, *before, event(1, session="late")])
+    rows = {row["measure"]: row for row in compare(
+        Selection(NOW - 5 * HOUR, NOW), ["lasting_rate", "recovery_rate", "streak_rate", "errors_per_session"]
+    ).rows(store)}  # fmt: skip
+    found = {name: (row["a"], row["a_whole"], row["b"], row["b_whole"]) for name, row in rows.items()}
+    assert found == {
+        "lasting_rate": (1, 3, 3 / 5, 5),
+        "recovery_rate": (0, 2, 0.5, 4),
+        "streak_rate": (1, 1, 0.5, 2),
+        "errors_per_session": (3, 1, 2.5, 2),
+    }
+    [streaks] = compare(Selection(0, NOW), ["streak_rate"], dimension="session", a="s0", b="s1").rows(store)
+    assert (streaks["a"], streaks["a_whole"], streaks["b"], streaks["b_whole"]) == (1, 1, 1, 1)
+
+
+def test_clear_differences_come_first_and_largest_first(store: Store) -> None:
+    events: list[Event] = []
+    for tool, before, after, many in (
+        ("calm", 10, 11, 100),
+        ("bad", 5, 90, 100),
+        ("rare", 0, 5, 5),
+        ("mend", 40, 5, 100),
+    ):
+        for share, hours in ((before, 7), (after, 2)):
+            for number in range(many):
+                fields: dict[str, Any] = {
+                    "tool": tool, "session": None, "time_ns": NOW - hours * HOUR - number * MINUTE // 2,
+                }  # fmt: skip
+                place = len(events)
+                events.append(failed(place, **fields) if number < share else event(place, **fields))
+    holding(store, events)
+    rows = compare(NOW_AND_BEFORE, [], ["tool"]).rows(store)
+    assert [(row["tool"], row["verdict"]) for row in rows] == [
+        ("bad", "worse"), ("mend", "better"), ("calm", "unclear"), ("rare", "too_few"),
+    ]  # fmt: skip
+    assert rows[0]["sentence"].startswith("worse: 5.0 % → 90.0 % (+85.0 points")
+    assert [row["tool"] for row in compare(NOW_AND_BEFORE, [], ["tool"], sort=["-tool"], limit=2).rows(store)] == [
+        "rare", "mend", "calm",
+    ]  # fmt: skip
+    frame = pl.read_ipc_stream(io.BytesIO(compare(NOW_AND_BEFORE, [], ["tool"], limit=2).arrow(store)))
+    assert frame["tool"].to_list() == ["bad", "mend"]
+
+
+def test_nothing_to_compare_is_said(store: Store) -> None:
+    holding(store, [])
+    [row] = compare(NOW_AND_BEFORE, []).rows(store)
+    assert (row["a"], row["b"], row["verdict"]) == (None, None, "too_few")
+    assert compare(NOW_AND_BEFORE, ["p95_ms"], ["tool"]).rows(store) == []
+    assert pl.read_ipc_stream(io.BytesIO(compare(NOW_AND_BEFORE, [], ["tool"]).arrow(store))).columns[:2] == [
+        "measure", "tool",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "parameter"),
+    [
+        ({"a": "3.1"}, "dimension"),
+        ({"dimension": "model", "a": "m"}, "b"),
+        ({"dimension": "model", "b": "m"}, "a"),
+        ({"dimension": "mistake", "a": "yes", "b": "true"}, "a"),
+        ({"sort": ["-p95"]}, "sort"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(asked: dict[str, Any], parameter: str) -> None:
+    with pytest.raises(BadParameter) as refused:
+        compare(NOW_AND_BEFORE, [], **asked)
+    assert refused.value.parameter == parameter
+
+
+def test_the_period_before_lies_over_this_one_in_a_timeseries(store: Store) -> None:
+    events = mixed(1500)
+    holding(store, events)
+    start = NOW - NOW % HOUR - 4 * HOUR
+    now, before = Selection(start, start + 4 * HOUR), Selection(start - 4 * HOUR, start)
+    both = {row["time"]: row for row in timeseries(now, HOUR, [], ["sessions"], previous=True).rows(store)}
+    for row in timeseries(now, HOUR, [], ["sessions"]).rows(store):
+        assert {name: both[row["time"]][name] for name in row} == row
+    for row in timeseries(before, HOUR, [], ["sessions"]).rows(store):
+        shifted = both[row["time"] + 4 * HOUR]
+        for name in ("calls", "errors", "error_rate", "low", "high", "sessions"):
+            assert shifted[f"previous_{name}"] == row[name]
