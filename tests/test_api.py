@@ -96,8 +96,8 @@ def ask(client: TestClient[Litestar], path: str, **params: str) -> Any:
 
 
 PATHS = [
-    "breakdown", "timeseries", "compare", "values/tool", "events", "streaks", "streaks/summary", "streaks/limits", "streaks/signals", "streaks/agreement",
-   
+    "breakdown", "timeseries", "compare", "changes", "values/tool", "events", "streaks", "streaks/summary",
+    "streaks/limits", "streaks/signals", "streaks/agreement",
     "retries", "retries/curve", "groups", "sessions", "sessions/s1", "sources",
 ]  # fmt: skip
 SINGLES = ["events/9", f"groups/{2**64 - 1}"]
@@ -207,6 +207,7 @@ def test_a_rate_leaves_out_who_reports_only_failures(client: TestClient[Litestar
         ("compare", "measure=p99", "measure", "p95_ms"),
         ("compare", "a=3.1", "dimension", None),
         ("compare", "dimension=model&a=x", "b", None),
+        ("changes", "measure=calls", "measure", "errors"),
         ("timeseries", "bucket=5", "bucket", "m"),
         ("timeseries", "bucket=1ms", "bucket", None),
         ("values/toool", "", "dimension", "tool"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from collector.query import parameters as take
 from collector.query.breakdowns import MEASURES, breakdown, bucket_of, timeseries, values
+from collector.query.changes import changes
 from collector.query.compare import compare
 from collector.query.filters import Selection
 from collector.query.parameters import Parameter
@@ -62,6 +63,11 @@ ENDPOINTS = (
         lambda s, o: compare(
             s, o["measure"], o["by"], dimension=o["dimension"], a=o["a"], b=o["b"], sort=o["sort"],
             limit=o["limit"]),
+    ),
+    Endpoint(
+        "/changes", "Which values of which dimensions explain a rise or fall in errors since the period before",
+        (take.CHANGED, take.BY_CHANGED, take.SORT, take.LIMIT),
+        lambda s, o: changes(s, o["measure"], o["by"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
         "/values/{dimension:str}", "Values seen of a dimension, commonest first",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
+from collector.query import changes
 from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
 from collector.query.filters import BY_NAME, DIMENSIONS, BadParameter, Selection, duration_ns, select, whole_number
@@ -85,6 +86,8 @@ COMPARED_DIMENSION = Parameter(
 )  # fmt: skip
 A = Parameter("a", "text", "value of the dimension to compare from, as in a filter", "3.1", "")
 B = Parameter("b", "text", "value of the dimension to compare with; what a has already is left out", "3.2", "")
+CHANGED = Parameter("measure", "choice", "whose change is explained", "error_rate", "errors", changes.MEASURES)
+BY_CHANGED = replace(BY, text="dimensions to look at; by default all that have few values", example="tool,model")
 BUCKET = Parameter("bucket", "duration", "length of a bucket; by default the range makes at most 120", "5m")
 CONTAINS = Parameter("contains", "text", "text in the value, upper and lower case alike", "diff", "")
 CURSOR = Parameter("cursor", "text", "`next` of the answer before: the rows that follow", "1763761311123456789.42", "")

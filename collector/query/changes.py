@@ -1,0 +1,261 @@
+"""What changed: which values of which dimensions explain a rise or fall in errors since the period before.
+
+Each value's contribution is exact: those of one dimension add up to the whole change, and each is the sum of two parts,
+that there are more (or other) calls and that these fail more often, with both periods' averages as weights so that
+neither period is the yardstick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from collector.query.compare import COMPARED, RATED, sides_of
+from collector.query.filters import BY_NAME, Selection
+from collector.query.retries import relation
+from collector.query.statement import Derived, Row, Statement, load
+from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, gathered, judge, percent, rate
+
+DIMENSIONS = (
+    "tool", "mcp_server", "error_class", "category", "attribution", "fingerprint", "model", "provider", "agent",
+    "service", "service_version", "environment", "source", "operation",
+)  # fmt: skip
+MEASURES = ("errors", "mistakes", "error_rate", "mistake_rate")
+VOLUME = "volume"
+MOST_VALUES = 100_000
+NOTHING = Gathered()
+
+TYPES = {
+    "dimension": "varchar", "value": "varchar", "contribution": "double", "share": "double", "expected": "double",
+    "traffic": "double", "rate": "double", "a_errors": "bigint", "a_calls": "bigint", "b_errors": "bigint",
+    "b_calls": "bigint", "state": "varchar", "verdict": "varchar", "sentence": "varchar",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Errors and calls of the period before (a) and of this one (b)."""
+
+    a: Gathered = NOTHING
+    b: Gathered = NOTHING
+
+    def rates(self) -> tuple[float, float]:
+        """Errors ÷ calls of both; a side without calls has the other's, so that its absence is all traffic."""
+        return _either(self.a.part, self.a.whole, self.b.part, self.b.whole)
+
+
+def changes(
+    selection: Selection, measure: str, by: Sequence[str] = (), *, sort: Sequence[str] = (), limit: int = 100
+) -> Derived:
+    """The values that explain most of a change beyond their usual share, clear ones first; `volume` before all."""
+    names = tuple(by) or DIMENSIONS
+    sides = sides_of(selection, None, "", "")
+    whole = RATED if measure.endswith("_rate") else "true"
+    part = COMPARED[measure].part
+    listed = ", ".join(f'"{name}"' for name in names)
+    keys = "side, of_service, of_session"
+    source = relation(sides.selection, *names)
+    sql = load("changed").format(
+        names=listed,
+        relation=source,
+        where=sides.selection.where(),
+        side=sides.sql,
+        part=part,
+        whole=whole.replace("{rated}", selection.rated()),
+        sets=", ".join([f"({keys})", *(f'("{name}", {keys})' for name in names)]),
+    )
+    params = {**sides.selection.params(), **sides.params}
+    asked = [Statement(sql, params, "1", MOST_VALUES)]
+    if "fingerprint" in names:
+        told = load("told").format(source=relation(selection), where=selection.where())
+        asked.append(Statement(told, {**selection.params(), **sides.params}, "1", MOST_VALUES))
+
+    def work(found: Sequence[Row], groups: Sequence[Row] = ()) -> list[Row]:
+        return _explained(measure, names, found, {str(row["fingerprint"]): row for row in groups})
+
+    return Derived(tuple(asked), work, TYPES, sort, limit)
+
+
+def _explained(measure: str, names: Sequence[str], found: Sequence[Row], groups: Mapping[str, Row]) -> list[Row]:
+    total, values = Both(), dict[tuple[str, Any], Both]()
+    for row in found:
+        places = [place for place in range(len(names)) if not row["which"] >> (len(names) - 1 - place) & 1]
+        side = {row["side"]: gathered(row)}
+        if not places:
+            total = Both(**{"a": total.a, "b": total.b} | side)
+            continue
+        key = names[places[0]], row[names[places[0]]]
+        known = values.get(key, Both())
+        values[key] = Both(**{"a": known.a, "b": known.b} | side)
+    rows = [
+        _row(measure, name, value, both, total, groups)
+        for (name, value), both in values.items()
+        if both.a.part or both.b.part or BY_NAME[name].about == "call"
+    ]
+    rows.sort(key=_importance)
+    return ([] if measure.endswith("_rate") else _volume(total)) + rows
+
+
+def _importance(row: Row) -> tuple[bool, float, float, str, str]:
+    beyond = (row["share"] or 0) - row["expected"]
+    clear = VERDICTS.index(row["verdict"]) < VERDICTS.index("unclear")
+    return not (clear and beyond > 0), -beyond, -abs(row["contribution"]), row["dimension"], str(row["value"])
+
+
+def _row(measure: str, name: str, value: Any, both: Both, total: Both, groups: Mapping[str, Row]) -> Row:
+    about_call = BY_NAME[name].about == "call"
+    if not about_call:  # a class or group has no calls of its own: it is a share of all
+        both = Both(_of_all(both.a, total.a), _of_all(both.b, total.b))
+    traffic, worse = _parts(measure, both, total)
+    change = traffic + worse
+    whole = _change(measure, total)
+    row: Row = {
+        "dimension": name, "value": None if value is None else _text(value), "contribution": change,
+        "share": change / whole if whole else None, "expected": _expected(about_call, both, total),
+        "traffic": traffic, "rate": worse, "a_errors": int(both.a.part), "a_calls": int(both.a.whole),
+        "b_errors": int(both.b.part), "b_calls": int(both.b.whole),
+        "state": _state(name, both, groups.get(str(value)) if name == "fingerprint" else None, about_call),
+        "verdict": _verdict(measure, both, about_call),
+    }  # fmt: skip
+    row["sentence"] = _sentence(measure, row, whole, groups)
+    return row
+
+
+def _of_all(one: Gathered, total: Gathered) -> Gathered:
+    return Gathered(one.sessions, one.part, total.whole, one.parts2, one.cross, total.wholes2)
+
+
+def _parts(measure: str, both: Both, total: Both) -> tuple[float, float]:
+    """The contribution as (more or other calls, failing more often); they add up to it exactly."""
+    before, after = both.rates()
+    if measure.endswith("_rate"):
+        old, new = (one.whole / all.whole if all.whole else 0.0 for one, all in ((both.a, total.a), (both.b, total.b)))
+        usual = sum(total.rates()) / 2
+        return (new - old) * ((before + after) / 2 - usual), (after - before) * (old + new) / 2
+    return (
+        (both.b.whole - both.a.whole) * (before + after) / 2,
+        (after - before) * (both.a.whole + both.b.whole) / 2,
+    )
+
+
+def _change(measure: str, total: Both) -> float:
+    if measure.endswith("_rate"):
+        before, after = total.rates()
+        return after - before
+    return total.b.part - total.a.part
+
+
+def _expected(about_call: bool, both: Both, total: Both) -> float:
+    """The share of the change that would surprise nobody: of the calls, or of the errors before."""
+    if about_call:
+        calls = total.a.whole + total.b.whole
+        return (both.a.whole + both.b.whole) / calls if calls else 0.0
+    return both.a.part / total.a.part if total.a.part else 0.0
+
+
+def _verdict(measure: str, both: Both, about_call: bool) -> str:
+    if not measure.endswith("_rate"):
+        return str(judge(Unit("count", 1), count(both.a), count(both.b))["verdict"])
+    if about_call:
+        return str(judge(Unit("rate", 1), rate(both.a, both.b), rate(both.b, both.a))["verdict"])
+    a, b = (_share_of_calls(side) for side in (both.a, both.b))
+    return str(judge(Unit("rate", 1), a, b)["verdict"])
+
+
+def _share_of_calls(found: Gathered) -> Side:
+    """A count as a share of all calls, with the count's interval."""
+    one, calls = count(found), found.whole
+    if not calls or one.value is None or one.low is None or one.high is None:
+        return Side(None, None, None, 0, 0)
+    return Side(one.value / calls, one.low / calls, one.high / calls, one.part, int(calls))
+
+
+def _state(name: str, both: Both, group: Row | None, about_call: bool) -> str | None:
+    """`new` where the period before has none of it, for a group where nothing has; `gone` where this one has none."""
+    seen_before, seen_now = (side.whole if about_call else side.part for side in (both.a, both.b))
+    if not seen_now:
+        return "gone"
+    if name == "fingerprint":
+        return "new" if group and group["fresh"] else None
+    return None if seen_before else "new"
+
+
+def _volume(total: Both) -> list[Row]:
+    """The change as more sessions, more calls in each, and more errors among these: three parts that add up.
+
+    Each part is averaged over the orders in which the three could have changed.
+    """
+    a, b = total.a, total.b
+    if not a.whole and not b.whole:
+        return []
+    factors = {
+        "sessions": (float(a.sessions), float(b.sessions)),
+        "calls_per_session": _either(a.whole, a.sessions, b.whole, b.sessions),
+        "error_rate": total.rates(),
+    }
+    whole, rows = b.part - a.part, []
+    for name, (old, new) in factors.items():
+        (p, q), (r, s) = (ends for other, ends in factors.items() if other != name)
+        part = (new - old) * ((p * r + q * s) / 3 + (p * s + q * r) / 6)
+        values = (percent(old), percent(new)) if name == "error_rate" else (f"{old:,.1f}", f"{new:,.1f}")
+        values = (f"{old:,.0f}", f"{new:,.0f}") if name == "sessions" else values
+        words = f"{name.replace('_', ' ')} {values[0]} → {values[1]}"
+        rows.append({
+            "dimension": VOLUME, "value": name, "contribution": part, "share": part / whole if whole else None,
+            "expected": 0.0, "traffic": 0.0 if name == "error_rate" else part,
+            "rate": part if name == "error_rate" else 0.0, "a_errors": int(a.part), "a_calls": int(a.whole),
+            "b_errors": int(b.part), "b_calls": int(b.whole), "state": None, "verdict": None,
+            "sentence": f"{words}: {_amount('errors', part)}{_of_change('errors', part, whole)}",
+        })  # fmt: skip
+    return rows
+
+
+def _either(a: float, of_a: float, b: float, of_b: float) -> tuple[float, float]:
+    before, after = a / of_a if of_a else None, b / of_b if of_b else None
+    return (after or 0.0 if before is None else before), (before or 0.0 if after is None else after)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _amount(measure: str, change: float) -> str:
+    if measure.endswith("_rate"):
+        return f"{100 * change:+.1f} points"
+    number = f"{abs(change):,.0f}" if abs(change) >= 0.95 or not change else f"{abs(change):.1f}"
+    return f"{number} {'more' if change >= 0 else 'fewer'} {measure}"
+
+
+def _of_change(measure: str, change: float, whole: float) -> str:
+    if not whole or change * whole <= 0:
+        return ", against the trend" if change * whole < 0 else ""
+    return f", {percent(change / whole).replace('.0 %', ' %')} of the {'rise' if whole > 0 else 'fall'}"
+
+
+def _sentence(measure: str, row: Row, whole: float, groups: Mapping[str, Row]) -> str:
+    amount = _amount(measure, row["contribution"]) + _of_change(measure, row["contribution"], whole)
+    if row["dimension"] == "fingerprint" and (group := groups.get(row["value"] or "")):
+        of = f" of {group['tool']}" if group["tool"] else ""
+        new = "new: " if row["state"] == "new" else ""
+        return f"{new}{group['error_class']}{of}: {amount}: {group['template'] or ''}".removesuffix(": ")
+    what = f"{row['dimension']} = {row['value']}" if row["value"] is not None else f"no {row['dimension']}"
+    if row["state"] == "new":
+        calls = f"{row['b_errors']:,} of {row['b_calls']:,} calls failed" if _is_call(row) else "not seen before"
+        return f"{what}: {amount}; new, {calls}"
+    if row["state"] == "gone":
+        return f"{what}: {amount}; gone"
+    if not _is_call(row):
+        return f"{what}: {amount}; {row['a_errors']:,} → {row['b_errors']:,}"
+    before, after = (row[f"{side}_errors"] / row[f"{side}_calls"] for side in "ab")
+    if abs(row["rate"]) >= abs(row["traffic"]):
+        word = "more" if after > before else "less" if after < before else "as"
+        return (
+            f"{what}: {amount}; it fails {word} often, {percent(before)} → {percent(after)} of {row['b_calls']:,} calls"
+        )
+    word = "more" if row["b_calls"] > row["a_calls"] else "less"
+    return f"{what}: {amount}; it is called {word} often, {row['a_calls']:,} → {row['b_calls']:,} calls"
+
+
+def _is_call(row: Row) -> bool:
+    return BY_NAME[row["dimension"]].about == "call"

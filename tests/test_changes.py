@@ -1,0 +1,177 @@
+"""What changed: contributions against plain Python, that they add up, and that a story's culprit comes first."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from collector.query.changes import DIMENSIONS, MEASURES, VOLUME, changes
+from collector.query.filters import BY_NAME, Selection
+from collector.store.store import Store
+from tests.recorded import HOUR, MINUTE, NOW, Event, event, failed, holding
+from tests.test_queries import SILENT, mixed
+
+HALF = Selection(NOW - 5 * HOUR, NOW, failure_only=SILENT)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+def random_events(seed: int, many: int = 900) -> list[Event]:
+    dice = random.Random(seed)
+    events = mixed(many, seed)
+    for one in events:
+        one["model"] = dice.choice(["old"] if one["time_ns"] < NOW - 5 * HOUR else ["old", "new"])
+        if one["outcome"] == "error":
+            one |= {"error_class": dice.choice("AB"), "fingerprint": dice.randrange(4), "mistake": dice.random() < 0.7}
+    return events
+
+
+def counted(events: list[Event], measure: str) -> tuple[int, int]:
+    """Errors and calls, as the measure means them."""
+    if measure.endswith("_rate"):
+        events = [one for one in events if one["source"] not in SILENT and one["outcome"] in ("ok", "error")]
+    errors = [one for one in events if one["outcome"] == "error"]
+    return sum(not measure.startswith("mistake") or one["mistake"] for one in errors), len(events)
+
+
+def expected(events: list[Event], measure: str, name: str) -> dict[Any, tuple[float, float]]:
+    """Value → (traffic, rate), from the words of the documentation."""
+    halves = [
+        [one for one in events if one["time_ns"] < NOW - 5 * HOUR],
+        [one for one in events if one["time_ns"] >= NOW - 5 * HOUR],
+    ]
+    totals = [counted(half, measure) for half in halves]
+    found = {}
+    for value in {one.get(name) for one in events}:
+        both = [counted([one for one in half if one.get(name) == value], measure) for half in halves]
+        if BY_NAME[name].about == "end":
+            both = [(errors, calls) for (errors, _), (_, calls) in zip(both, totals, strict=True)]
+        rates = [errors / calls if calls else None for errors, calls in both]
+        before, after = rates[0] if rates[0] is not None else rates[1], rates[1] if rates[1] is not None else rates[0]
+        if before is None or after is None:
+            continue
+        if measure.endswith("_rate"):
+            old, new = (calls / total for (_, calls), (_, total) in zip(both, totals, strict=True))
+            usual = sum(errors / calls for errors, calls in totals) / 2
+            found[value] = (new - old) * ((before + after) / 2 - usual), (after - before) * (old + new) / 2
+        else:
+            (_, old), (_, new) = both
+            found[value] = (new - old) * (before + after) / 2, (after - before) * (old + new) / 2
+    return found
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_contributions_are_what_plain_counting_gives_and_add_up(store: Store, measure: str, seed: int) -> None:
+    events = random_events(seed)
+    holding(store, events)
+    rows = changes(HALF, measure, limit=10_000).rows(store)
+    by_name: dict[str, dict[Any, Any]] = defaultdict(dict)
+    for row in rows:
+        by_name[row["dimension"]][row["value"]] = row
+    (e_a, c_a), (e_b, c_b) = (
+        counted([one for one in events if (one["time_ns"] >= NOW - 5 * HOUR) == late], measure)
+        for late in (False, True)
+    )
+    whole = e_b / c_b - e_a / c_a if measure.endswith("_rate") else e_b - e_a
+    for values in by_name.values():
+        assert sum(row["contribution"] for row in values.values()) == pytest.approx(whole)
+        if whole:
+            assert sum(row["share"] for row in values.values()) == pytest.approx(1)
+    for name in DIMENSIONS:
+        told = {
+            None if value is None else str(value): parts for value, parts in expected(events, measure, name).items()
+        }
+        for value, (traffic, rate) in told.items():
+            if value is None and BY_NAME[name].about == "end":
+                continue  # calls that ended well are of no class
+            row = by_name[name][value]
+            assert (row["traffic"], row["rate"]) == (pytest.approx(traffic), pytest.approx(rate))
+            assert row["contribution"] == pytest.approx(traffic + rate)
+    assert (VOLUME in by_name) != measure.endswith("_rate")
+
+
+def story() -> list[Event]:
+    """Twenty sessions of two versions; the new one's diff tool breaks in the second half, with a message of its own."""
+    dice = random.Random(5)
+    events: list[Event] = []
+    for session in range(40):
+        late = session >= 20
+        version = "3.2" if late and session % 2 else "3.1"
+        for step in range(25):
+            tool = dice.choice(["apply_diff", "read_file", "shell", "search"])
+            broken = tool == "apply_diff" and version == "3.2"
+            fails = dice.random() < (0.7 if broken else 0.05)
+            fields: dict[str, Any] = {
+                "session": f"s{session}", "tool": tool, "service_version": version,
+                "time_ns": NOW - (1 if late else 6) * HOUR - dice.randrange(3 * HOUR) + step,
+            }  # fmt: skip
+            if fails and broken:
+                fields |= {"error_class": "DiffApplyFailedError", "fingerprint": 77, "template": "no hunk <n> matches"}
+            place = len(events)
+            events.append(failed(place, **fields) if fails else event(place, **fields))
+    return events
+
+
+def test_the_culprit_comes_first_with_a_sentence(store: Store) -> None:
+    holding(store, story())
+    rows = [row for row in changes(HALF, "errors").rows(store) if row["dimension"] != VOLUME]
+    first = {(row["dimension"], row["value"]) for row in rows[:4]}
+    assert first >= {("tool", "apply_diff"), ("error_class", "DiffApplyFailedError"), ("fingerprint", "77")}
+    found = {(row["dimension"], row["value"]): row for row in rows}
+    assert found["service_version", "3.2"]["state"] == "new"
+    assert found["fingerprint", "77"]["sentence"].startswith("new: DiffApplyFailedError of apply_diff: ")
+    assert found["fingerprint", "77"]["sentence"].endswith("of the rise: no hunk <n> matches")
+    assert found["tool", "apply_diff"]["verdict"] == "worse"
+    assert "it fails more often" in found["tool", "apply_diff"]["sentence"]
+    assert found["tool", "shell"]["verdict"] in ("unclear", "too_few")
+    assert found["operation", "tool"]["share"] == pytest.approx(1)
+    assert rows.index(found["operation", "tool"]) > rows.index(found["tool", "apply_diff"])
+
+
+def test_a_group_seen_long_before_is_not_new(store: Store) -> None:
+    holding(store, [*story(), failed(5000, fingerprint=77)])
+    rows = {row["value"]: row for row in changes(HALF, "errors", ["fingerprint"]).rows(store)}
+    assert rows["77"]["state"] is None
+    assert not rows["77"]["sentence"].startswith("new")
+
+
+def test_volume_tells_sessions_calls_and_rate_apart(store: Store) -> None:
+    def period(first: int, sessions: int, calls: int, errors: int, hours: int) -> list[Event]:
+        return [
+            (failed if call < errors else event)(
+                first + session * calls + call, session=f"{first}-{session}", time_ns=NOW - hours * HOUR + call * MINUTE
+            )
+            for session in range(sessions)
+            for call in range(calls)
+        ]
+
+    holding(store, [*period(0, 10, 10, 2, 9), *period(1000, 20, 10, 2, 4)])
+    rows = {row["value"]: row for row in changes(HALF, "errors").rows(store) if row["dimension"] == VOLUME}
+    assert {name: row["contribution"] for name, row in rows.items()} == {
+        "sessions": 20, "calls_per_session": 0, "error_rate": 0,
+    }  # fmt: skip
+    assert rows["sessions"]["sentence"] == "sessions 10 → 20: 20 more errors, 100 % of the rise"
+    holding(store, [*period(0, 10, 10, 2, 9), *period(1000, 10, 10, 5, 4)])
+    rows = {row["value"]: row for row in changes(HALF, "errors").rows(store) if row["dimension"] == VOLUME}
+    assert rows["error_rate"]["contribution"] == pytest.approx(30)
+    holding(store, period(1000, 10, 10, 5, 4))
+    rows = {row["value"]: row for row in changes(HALF, "errors").rows(store) if row["dimension"] == VOLUME}
+    assert rows["sessions"]["contribution"] == pytest.approx(50)  # where there was nothing, all is new traffic
+
+
+def test_nothing_changed_where_nothing_happened(store: Store) -> None:
+    holding(store, [])
+    assert changes(HALF, "errors").rows(store) == []
+    holding(store, [failed(500), failed(100)])
+    rows = changes(HALF, "errors", ["tool"]).rows(store)
+    assert [(row["contribution"], row["share"]) for row in rows if row["dimension"] == "tool"] == [(0, None)]
