@@ -39,15 +39,8 @@ SOURCES = SimpleNamespace(
 
 def events() -> list[dict[str, Any]]:
     return [
-        failed(
-            9,
-            params='{"path": "~/a"}',
-            params_hash=7,
-            attributes='{"k": [1]}',
-            sequence=3,
-            target="/a,b",
-            reported_streak=1,
-        ),
+        *(failed(40, event_id=number, session="storm", error_class="RateLimitError") for number in range(200, 210)),
+        failed(9, params='{"path": "~/a"}', params_hash=7, attributes='{"k": [1]}', sequence=3, target="/a,b"),
         failed(8, source="roo-code"),
         event(7, outcome="denied", model="m1"),
         event(6, outcome="cancelled"),
@@ -98,7 +91,7 @@ def ask(client: TestClient[Litestar], path: str, **params: str) -> Any:
 PATHS = [
     "breakdown", "timeseries", "compare", "changes", "values/tool", "events", "streaks", "streaks/summary",
     "streaks/limits", "streaks/signals", "streaks/agreement",
-    "retries", "retries/curve", "groups", "sessions", "sessions/s1", "sources",
+    "retries", "retries/storms", "retries/curve", "groups", "sessions", "sessions/s1", "sources",
 ]  # fmt: skip
 SINGLES = ["events/9", f"groups/{2**64 - 1}"]
 
@@ -180,12 +173,12 @@ def test_filters_narrow_every_list(client: TestClient[Litestar]) -> None:
     mistakes = ask(client, "events", mistake="true", source="!roo-code", session="s1")
     assert [row["event_id"] for row in mistakes["rows"]] == ["9"]
     assert ask(client, "breakdown", tool="")["rows"][0]["calls"] == 1
-    assert ask(client, "breakdown", q="DOES NOT")["rows"][0]["errors"] == 3
+    assert ask(client, "breakdown", q="DOES NOT")["rows"][0]["errors"] == 13
 
 
 def test_a_rate_leaves_out_who_reports_only_failures(client: TestClient[Litestar]) -> None:
     row = ask(client, "breakdown")["rows"][0]
-    assert (row["errors"], row["rated"], row["error_rate"]) == (3, 5, pytest.approx(2 / 5))
+    assert (row["errors"], row["rated"], row["error_rate"]) == (13, 15, pytest.approx(12 / 15))
     assert ask(client, "breakdown", source="roo-code")["rows"][0]["error_rate"] is None
 
 

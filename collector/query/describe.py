@@ -84,6 +84,8 @@ def _parameter(one: Parameter) -> OpenAPIParameter:
     match one.kind:
         case "number":
             plain = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=MOST_ROWS, default=one.default)
+        case "duration":
+            plain = Schema(type=OpenAPIType.STRING, default=one.example if one.default else None)
         case "words":
             plain = Schema(type=OpenAPIType.STRING)
         case "id":

@@ -13,7 +13,7 @@ from collector.query.compare import compare
 from collector.query.filters import Selection
 from collector.query.parameters import Parameter
 from collector.query.queries import event, events, groups, session_events, sessions, sources
-from collector.query.retries import curve, retries
+from collector.query.retries import curve, retries, storms
 from collector.query.signals import agreement, signals
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
@@ -119,6 +119,12 @@ ENDPOINTS = (
         "/retries/curve", "Share recovered by number of attempts and by seconds",
         (take.BY_ERROR, take.SORT, take.MANY),
         lambda s, o: curve(s, o["by"], o["sort"], o["limit"]),
+    ),
+    Endpoint(
+        "/retries/storms", "Bursts of errors of one class, and whether agents waited as they were told",
+        (take.BY_ERROR, take.STORM_WINDOW, take.LEAST, take.STORM_STATE, take.SORT, take.LIMIT),
+        lambda s, o: storms(
+            s, o["window"], o["least"], o["by"], state=o["state"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
         "/groups", "Errors of one class, tool and message template each",

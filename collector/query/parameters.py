@@ -10,8 +10,18 @@ from urllib.parse import parse_qsl
 from collector.query import changes
 from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
-from collector.query.filters import BY_NAME, DIMENSIONS, BadParameter, Selection, duration_ns, select, whole_number
+from collector.query.filters import (
+    BY_NAME,
+    DIMENSIONS,
+    SECOND,
+    BadParameter,
+    Selection,
+    duration_ns,
+    select,
+    whole_number,
+)
 from collector.query.queries import GROUP_STATES
+from collector.query.retries import STORM_STATES
 from collector.query.streaks import KINDS, SCOPES, STATES
 
 MOST_ROWS = 10_000
@@ -99,6 +109,12 @@ SCOPE = Parameter("scope", "choice", "where a streak is counted", "session", "se
 KIND = Parameter("kind", "choice", "what counts", "mistake", "mistake", tuple(KINDS))
 MIN_LENGTH = Parameter("min_length", "number", "shortest streak to list", "2", 1)
 MISTAKE_LIMIT = Parameter("mistake_limit", "number", "length that is marked; by default 3, in the target scope 2", "3")
+STORM_WINDOW = Parameter(
+    "window", "duration", "a storm has `least` errors within any such time, and ends after one without", "1m",
+    60 * SECOND,
+)  # fmt: skip
+LEAST = Parameter("least", "number", "errors within `window` that make a storm", "10", 10)
+STORM_STATE = Parameter("state", "choice", "only storms in this state", "ongoing", None, STORM_STATES)
 STREAK_STATE = Parameter("state", "choice", "only streaks in this state", "open", None, STATES)
 GROUP_STATE = Parameter("state", "choice", "only groups in this state", "new", None, GROUP_STATES)
 DIMENSION = Parameter("dimension", "choice", "dimension whose values are listed", "tool", None, NAMES, path=True)

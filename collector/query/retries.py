@@ -7,30 +7,40 @@ time, and recovered where one of them is ok. `judged` says so for every event; t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from collector.query.filters import SECOND, Selection
+from collector.query.filters import SECOND, UNITS, Selection
 from collector.query.statement import Statement, load, order_by, share, wilson
 
 WINDOW = 1800 * SECOND
+DAY = UNITS["d"]
+PATIENCE = 0.95  # of what was asked: clocks and durations are rounded
+FEW = 20  # retried errors, below which nothing is said about whether retrying works
+SELDOM, OFTEN = 0.2, 0.5  # retrying seldom works, or often, where the whole interval lies beyond
+STORM_STATES = ("ongoing", "ended")
 ATTEMPTS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 50)
 SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 COLUMNS = (
     "errors", "retried", "rated", "recovered", "lasting", "recovered_identical", "recovered_changed", "recovery_rate",
-    "low", "high", "identical_retries", "median_attempts", "median_seconds", "declared", "declared_retryable",
-    "taxonomy_retryable",
+    "low", "high", "identical_retries", "wasted_retries", "median_attempts", "median_seconds", "told_to_wait",
+    "honoured", "declared", "declared_retryable", "taxonomy_retryable", "said_retryable", "verdict", "disagreement",
+)  # fmt: skip
+STORM_COLUMNS = (
+    "error_class", "started", "ended", "state", "sessions", "calls", "most_in_a_minute", "told_to_wait", "honoured",
 )  # fmt: skip
 
 
 def judged(selection: Selection, events: str = "", start: str = "$start_ns") -> str:
     """A relation like `events` with what became of each error's chain.
 
-    Adds `retried`, `recovered`, `identical_retry`, `recovered_identical`, `recovered_changed`, `attempts`, `seconds`.
+    Adds `retried` and `next_id` (the next attempt), `honoured` (it waited as it was told), `recovered`,
+    `identical_retry`, `recovered_identical`, `recovered_changed`, `attempts`, `seconds`.
     Reads the events of the range and of the 30 minutes after it, which may still repair its last errors, unless
     `events` names others.
     """
     events = events or f"select * from events where time_ns >= {start} and time_ns < $until_ns + {WINDOW}"
-    return load("judged").format(events=events, window=WINDOW, rated=selection.rated())
+    return load("judged").format(events=events, window=WINDOW, rated=selection.rated(), patience=PATIENCE)
 
 
 def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
@@ -51,9 +61,12 @@ def retries(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), l
         rate=share("rated_recovered", "rated"),
         low=low,
         high=high,
+        few=FEW,
+        seldom=SELDOM,
+        often=OFTEN,
         group=f"group by {', '.join(keys)}" if keys else "",
     )
-    order = order_by(sort or ["-errors"], (*by, *COLUMNS), by)
+    order = order_by(sort or ["-disagreement", "-errors"], (*by, *COLUMNS), by)
     return Statement(sql, selection.params(), order, limit)
 
 
@@ -75,3 +88,35 @@ def curve(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), lim
     ties = (*by, "axis", "at")
     columns = (*ties, "retried", "recovered", "recovery_rate", "low", "high")
     return Statement(sql, selection.params(), order_by(sort, columns, ties), limit)
+
+
+def storms(
+    selection: Selection,
+    window_ns: int,
+    least: int,
+    by: Sequence[str] = (),
+    *,
+    state: str | None = None,
+    sort: Sequence[str] = (),
+    limit: int = 100,
+) -> Statement:
+    """Bursts of one class (and of one value of each dimension of `by`) that were still on in the range, newest first.
+
+    A storm is a stretch of the selected errors in which each is one of at least `least` within `window_ns`. Up to a day
+    before the range is read to find its beginning.
+    """
+    wide = replace(selection, start_ns=max(0, selection.start_ns - DAY))
+    keys = [name for name in by if name != "error_class"]
+    sql = load("storms").format(
+        keys="".join(f'"{name}", ' for name in keys),
+        judged=judged(wide),
+        where=wide.where(),
+        least=least,
+        window=window_ns,
+        minute=60 * SECOND,
+    )
+    narrowed = f"state = '{state}'" if state in STORM_STATES else "true"
+    columns = (*keys, *STORM_COLUMNS)
+    order = order_by(sort or ["-ended"], columns, ("started", "error_class", *keys))
+    params = wide.params() | {"from_ns": selection.start_ns}
+    return Statement(f"select * from ({sql}) where {narrowed}", params, order, limit, ("started", "ended"))

@@ -1,7 +1,16 @@
 -- Errors with a session, and what became of each: a rate only over sources that also report successes.
 select {keys}errors, retried, rated, recovered, lasting, recovered_identical, recovered_changed,
   {rate} as recovery_rate, {low} as low, {high} as high,
-  identical_retries, median_attempts, median_seconds, declared, declared_retryable, taxonomy_retryable
+  identical_retries, wasted_retries, median_attempts, median_seconds, told_to_wait, honoured,
+  declared, declared_retryable, taxonomy_retryable, said_retryable,
+  case
+    when rated < {few} or said_retryable is null then 'unclear'
+    when said_retryable and {high} < {seldom} then 'seldom_works'
+    when not said_retryable and {low} > {often} then 'often_works'
+    when said_retryable and {low} > {seldom} or not said_retryable and {high} < {often} then 'agrees'
+    else 'unclear'
+  end as verdict,
+  case verdict when 'seldom_works' then rated - rated_recovered when 'often_works' then rated_recovered else 0 end as disagreement
 from (
   select {keys}
     count(*) as errors,
@@ -13,11 +22,16 @@ from (
     count(*) filter (recovered_identical) as recovered_identical,
     count(*) filter (recovered_changed) as recovered_changed,
     count(*) filter (identical_retry) as identical_retries,
+    count(*) filter (retried and recovered = false) as wasted_retries,
+    count(honoured) as told_to_wait,
+    count(*) filter (honoured) as honoured,
     median(attempts) as median_attempts,
     median(seconds) as median_seconds,
     count(retryable_declared) as declared,
     count(*) filter (retryable_declared) as declared_retryable,
-    count(*) filter (recovery in ('retry', 'fix_and_retry')) as taxonomy_retryable
+    count(*) filter (recovery in ('retry', 'fix_and_retry')) as taxonomy_retryable,
+    case when declared > 0 then 2 * declared_retryable >= declared
+      when count(recovery) > 0 then 2 * taxonomy_retryable >= count(*) end as said_retryable
   from ({judged})
   where {where} and begins
   {group}

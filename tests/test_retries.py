@@ -1,0 +1,169 @@
+"""Does trying again help, and was it told so: storms against a plain reading, declared against observed, waits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from collector.query.filters import SECOND, Selection, select
+from collector.query.retries import retries, storms
+from collector.store.store import Store
+from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
+
+EVER = Selection(0, NOW + DAY, failure_only=("roo-code",))
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+def limited(number: int, at_ns: int, **fields: Any) -> Event:
+    """A model request that a provider's rate limit refused."""
+    base: Event = {
+        "operation": "model", "tool": None, "error_class": "RateLimitError", "category": "rate_limit", "mistake": False,
+        "recovery": "retry", "attribution": "provider", "time_ns": at_ns,
+    }  # fmt: skip
+    return failed(number, **(base | fields))
+
+
+def expected_storms(events: Sequence[Event], window: int, least: int) -> list[tuple[Any, ...]]:
+    """(class, started, ended, calls, sessions), read off the definition error by error."""
+    found = []
+    for name in {one["error_class"] for one in events if one["outcome"] == "error"}:
+        mine = sorted(
+            (one for one in events if one["outcome"] == "error" and one["error_class"] == name),
+            key=lambda one: (one["time_ns"], one["event_id"]),
+        )
+        inside = set()
+        for first in range(len(mine) - least + 1):
+            if mine[first + least - 1]["time_ns"] - mine[first]["time_ns"] <= window:
+                inside |= set(range(first, first + least))
+        run: list[Event] = []
+        for place in [*sorted(inside), None]:
+            one = None if place is None else mine[place]
+            if run and (one is None or one["time_ns"] - run[-1]["time_ns"] > window):
+                sessions = {(each.get("service"), each["session"]) for each in run if "session" in each}
+                found.append((name, run[0]["time_ns"], run[-1]["time_ns"], len(run), len(sessions)))
+                run = []
+            if one is not None:
+                run.append(one)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_storms_are_what_the_definition_says(store: Store, seed: int) -> None:
+    dice = random.Random(seed)
+    events = []
+    for number in range(dice.choice([30, 150, 300])):
+        at = NOW - dice.choice([10, 12, 40]) * MINUTE - round(dice.expovariate(1 / 90) * SECOND)
+        fields = {"error_class": dice.choice(["RateLimitError", "OverloadedError"]), "session": dice.choice("abc")}
+        events.append(limited(number, at, **fields) if dice.random() < 0.8 else event(number, time_ns=at))
+    holding(store, events)
+    window, least = dice.choice([10, 60]) * SECOND, dice.choice([2, 5, 10])
+    found = [
+        (row["error_class"], row["started"], row["ended"], row["calls"], row["sessions"])
+        for row in storms(EVER, window, least, limit=1000).rows(store)
+    ]
+    assert sorted(found) == expected_storms(events, window, least)
+
+
+def burst(start: int, many: int, first: int, **fields: Any) -> list[Event]:
+    return [limited(first + step, start + step * SECOND, session=f"s{step % 4}", **fields) for step in range(many)]
+
+
+def test_a_storm_is_told_with_its_state_and_its_densest_minute(store: Store) -> None:
+    holding(store, [*burst(NOW - HOUR, 90, 0), *burst(NOW - 30 * SECOND, 10, 500), event(1000, time_ns=NOW)])
+    now, before = storms(EVER, MINUTE, 10).rows(store)
+    assert (now["state"], now["calls"], now["sessions"]) == ("ongoing", 10, 4)
+    assert (before["state"], before["calls"], before["most_in_a_minute"]) == ("ended", 90, 61)
+    assert before["started"] == NOW - HOUR
+    assert [row["state"] for row in storms(EVER, MINUTE, 10, state="ended").rows(store)] == ["ended"]
+    assert storms(EVER, MINUTE, 11, state="ongoing").rows(store) == []
+
+
+def test_a_storm_that_began_before_the_range_is_whole_and_one_that_ended_before_is_left_out(store: Store) -> None:
+    holding(store, [*burst(NOW - 2 * HOUR, 20, 0), *burst(NOW - HOUR - 30 * SECOND, 60, 500)])
+    [row] = storms(Selection(NOW - HOUR, NOW), MINUTE, 10).rows(store)
+    assert (row["calls"], row["started"]) == (60, NOW - HOUR - 30 * SECOND)
+
+
+def test_storms_are_told_apart_by_dimensions_and_chosen_by_filters(store: Store) -> None:
+    holding(store, [*burst(NOW - HOUR, 20, 0, provider="one"), *burst(NOW - HOUR, 15, 500, provider="two")])
+    assert {row["provider"]: row["calls"] for row in storms(EVER, MINUTE, 10, ["provider"]).rows(store)} == {
+        "one": 20, "two": 15,
+    }  # fmt: skip
+    only = select({"provider": "two", "from": "-2h"}, NOW)
+    assert [row["calls"] for row in storms(only, MINUTE, 10).rows(store)] == [15]
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits", "took_ms", "told", "honoured"),
+    [
+        (5000, 5, 0, 1, 1),
+        (5000, 4, 0, 1, 0),
+        (5000, 8, 4000, 1, 0),  # it ended after 8 s, but had begun after 4
+        (5000, 9, 4000, 1, 1),
+        (5000, 4.8, 0, 1, 1),  # rounded
+        (None, 1, 0, 0, 0),
+        (5000, 1900, 0, 0, 0),  # half an hour later it is no retry
+    ],
+)
+def test_waiting_as_told_is_judged_by_the_start_of_the_next_attempt(
+    store: Store, asked: int | None, waits: float, took_ms: int, told: int, honoured: int
+) -> None:
+    first = limited(1, NOW - 2 * HOUR, retry_after_ms=asked)
+    then = limited(2, NOW - 2 * HOUR + round(waits * SECOND), duration_ms=float(took_ms), outcome="ok")
+    holding(store, [first, then, event(3, time_ns=NOW)])
+    [row] = retries(EVER, []).rows(store)
+    assert (row["told_to_wait"], row["honoured"]) == (told, honoured)
+    [storm] = storms(EVER, MINUTE, 1).rows(store)
+    assert (storm["told_to_wait"], storm["honoured"]) == (told, honoured)
+
+
+def test_a_retry_is_wasted_where_no_later_one_helps(store: Store) -> None:
+    vain = [failed(200 - step, session="vain") for step in range(4)]  # three retries, none helps
+    healed = [failed(200 - step, session="well") for step in range(3)] + [event(190, event_id=99, session="well")]
+    holding(store, [*vain, *[one | {"event_id": one["event_id"] + 1000} for one in healed], event(1)])
+    [row] = retries(EVER, []).rows(store)
+    assert (row["retried"], row["recovered"], row["wasted_retries"]) == (6, 3, 3)
+
+
+def tried(name: str, said: bool | None, worked: int, of: int, first: int) -> list[Event]:
+    """So many errors that were tried again once each, of which so many worked; one session each."""
+    events = []
+    for number in range(of):
+        fields: dict[str, Any] = {"session": f"{name}{number}", "service": "api"}
+        events.append(failed(first + 2 * number, error_class=name, retryable_declared=said,
+                             time_ns=NOW - 2 * HOUR, **fields))  # fmt: skip
+        again = event if number < worked else failed
+        events.append(again(first + 2 * number + 1, time_ns=NOW - 2 * HOUR + SECOND, **fields))
+    return events
+
+
+def test_what_was_said_and_what_was_seen_disagree_first(store: Store) -> None:
+    cases = {"Never": (True, 1, 40), "Works": (False, 36, 40), "Fair": (True, 30, 40), "Few": (True, 0, 9)}
+    events = [event(1)]
+    for place, (name, case) in enumerate(cases.items()):
+        events += tried(name, *case, first=10_000 * (place + 1))
+    holding(store, events)
+    rows = [row for row in retries(EVER, ["error_class", "source"]).rows(store) if row["error_class"] in cases]
+    assert [row["error_class"] for row in rows[:2]] == ["Never", "Works"]
+    assert {row["error_class"]: (row["verdict"], row["disagreement"]) for row in rows} == {
+        "Never": ("seldom_works", 39), "Works": ("often_works", 36), "Fair": ("agrees", 0), "Few": ("unclear", 0),
+    }  # fmt: skip
+    assert {row["error_class"]: row["said_retryable"] for row in rows}["Works"] is False
+
+
+def test_the_taxonomy_speaks_where_the_agent_is_silent(store: Store) -> None:
+    quiet = tried("Quiet", None, 0, 30, 10_000)
+    holding(store, [event(1), *quiet])
+    rows = {row["error_class"]: row for row in retries(EVER, ["error_class"]).rows(store)}
+    assert (rows["Quiet"]["declared"], rows["Quiet"]["said_retryable"], rows["Quiet"]["verdict"]) == (
+        0, True, "seldom_works",
+    )  # fmt: skip
