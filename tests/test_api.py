@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 from collections.abc import Iterator
@@ -257,6 +258,38 @@ def test_a_question_that_takes_too_long_is_a_503() -> None:
     assert answer.status_code == 503
     assert "narrow the range" in answer.json()["error"]["message"]
     assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_query_is_interrupted_when_its_client_goes_away() -> None:
+    store = Store.open("duckdb://:memory:")
+    store.execute(
+        "insert into events (time_ns, received_ns, event_id, session, operation, outcome, mistake)"
+        f" select {NOW} - n, 0, n, n % 1000, 'tool', 'error', true from range(1_000_000) as numbers(n)"
+    )
+    scope = {
+        "type": "http", "method": "GET", "path": "/api/v1/streaks/limits", "raw_path": b"/api/v1/streaks/limits",
+        "query_string": urlencode(ALWAYS).encode(), "headers": [], "http_version": "1.1", "scheme": "http",
+        "root_path": "", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "extensions": {},
+    }  # fmt: skip
+    said: list[Any] = []
+
+    async def ask_and_leave() -> None:
+        messages = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+        async def receive() -> Any:
+            if message := next(messages, None):
+                return message
+            await asyncio.sleep(0.2)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            said.append(message)
+
+        await application(store)(scope, receive, send)  # type: ignore[arg-type]
+
+    asyncio.run(ask_and_leave())
+    assert said[0]["status"] == 499
+    store.close()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from collector.store.batch import Report
 from collector.store.correlate import Batch, Correlator, Recent, keys_of
 from collector.store.fold import fold
 from collector.store.senders import SENDERS
-from collector.store.store import Store
+from collector.store.store import SCHEMA_VERSION, Store
 
 NOW = 1_800_000_000_000_000_000
 
@@ -233,7 +233,7 @@ def test_the_store_file_survives_and_says_its_version(tmp_path: Path) -> None:
     first.close()
     again = Store.open(url)
     assert [one["message"] for one in events(again)] == ["kept"]
-    assert again.rows("select value from meta where name = 'schema_version'") == [{"value": "3"}]
+    assert again.rows("select value from meta where name = 'schema_version'") == [{"value": str(SCHEMA_VERSION)}]
     again.close()
 
 

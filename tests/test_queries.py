@@ -231,27 +231,6 @@ def test_a_strip_holds_the_last_sixty(store: Store) -> None:
     assert queries.sessions(EVER).rows(store)[0]["strip"] == "o" * 60
 
 
-def test_a_group_is_new_until_it_was_seen_before_the_range(store: Store) -> None:
-    other = {"fingerprint": 5, "message": "another", "template": "another"}
-    events = [failed(2000), failed(3), failed(2, session="s2", message="newest"), failed(1, **other)]
-    holding(store, [*events, event(4, session="s3")])
-    day = Selection(NOW - DAY, NOW)
-    rows = {row["fingerprint"]: row for row in queries.groups(day).rows(store)}
-    assert {number: row["state"] for number, row in rows.items()} == {2**64 - 1: "ongoing", 5: "new"}
-    row = rows[2**64 - 1]
-    assert (row["events"], row["sessions"], row["sample"], row["newest_event_id"]) == (2, 2, "newest", 2)
-    assert row["spread"] == pytest.approx(2 / 3)
-    assert (row["first_seen"], row["last_seen"]) == (NOW - 2000 * MINUTE, NOW - 2 * MINUTE)
-    assert [row["fingerprint"] for row in queries.groups(day, state="new").rows(store)] == [5]
-    assert [row["events"] for row in queries.groups(EVER, fingerprint=2**64 - 1).rows(store)] == [3]
-
-
-def test_a_filter_on_errors_leaves_the_spreads_denominator_whole(store: Store) -> None:
-    holding(store, [failed(3), event(2, session="s2"), event(1, session="s3", service="web")])
-    selection = select({"error_class": "FileNotFoundError", "service": "api", "from": "-7d"}, NOW)
-    assert queries.groups(selection).rows(store)[0]["spread"] == pytest.approx(1 / 2)
-
-
 def test_sources_say_what_they_leave_out(store: Store) -> None:
     holding(store, [
         event(9, params_hash=1), failed(8, error_class="UnknownError"), failed(7, retryable_declared=True, model="m"),

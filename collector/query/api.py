@@ -7,30 +7,36 @@ that cannot be used is a 400 with the parameter, its value and what is allowed; 
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 import msgspec
 import structlog
-from litestar import Request, Response, get
+from litestar import Request, Response, get, patch
 from litestar.connection import ASGIConnection
 from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
+from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from collector.errors import Rejected, Unavailable
 from collector.query.describe import operation
-from collector.query.endpoints import ENDPOINTS, Endpoint
-from collector.query.filters import BadParameter, rfc3339
+from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
+from collector.query.filters import BadParameter, rfc3339, whole_number
+from collector.query.groups import mark
 from collector.query.parameters import Asked, read
 from collector.query.queries import LAST, newest_ns, redirected, token
 from collector.query.statement import Answer, Reads, Row
 from collector.receive.access import check_host, check_token
-from collector.store.store import QueryTimeout
+from collector.store.store import CALL_OFF, CalledOff, CallOff, QueryTimeout
 
 ARROW = "application/vnd.apache.arrow.stream"
 QUERY_SECONDS = 20.0
+QUERIES = ThreadPoolExecutor(4, "query")  # more at once would only share the same cores and memory
 IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
 JSON_COLUMNS = ("params", "attributes")
 
@@ -40,8 +46,11 @@ HttpRequest = Request[Any, Any, Any]
 
 
 def api_routes() -> list[ControllerRouterHandler]:
-    """One handler per row of `ENDPOINTS`; they read `store`, `settings`, `allowed_hosts`, `sources` of the state."""
-    return [_handler(endpoint) for endpoint in ENDPOINTS]
+    """One handler per row of `ENDPOINTS`, and those that change something.
+
+    They read `store`, `settings`, `allowed_hosts`, `sources`, `scrub` of the state.
+    """
+    return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group]
 
 
 def guard_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
@@ -51,20 +60,40 @@ def guard_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHand
 
 
 def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
-    def answer(request: HttpRequest) -> Response[bytes]:
-        return _answer(endpoint, request)
+    async def answer(request: HttpRequest) -> Response[bytes]:
+        return await answered(request, lambda: _answer(endpoint, request))
 
     name = endpoint.path.split("{")[0].strip("/").replace("/", "_") + ("_one" if "{" in endpoint.path else "")
     return get(
         f"/api/v1{endpoint.path}",
         name=name,
         guards=[guard_query],
-        sync_to_thread=True,
         summary=endpoint.summary,
         tags=["query"],
         operation_id=name,
         operation_class=operation(endpoint.takes, endpoint.filters, endpoint.one),
     )(answer)
+
+
+async def answered(request: HttpRequest, work: Callable[[], Response[bytes]]) -> Response[bytes]:
+    """What `work` gives, done in a thread of its own; its queries are interrupted when the client goes away."""
+    call_off = CallOff()
+    context = copy_context()
+    context.run(CALL_OFF.set, call_off)
+    asking = asyncio.get_running_loop().run_in_executor(QUERIES, context.run, work)
+    leaving = asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        if not asking.done():
+            call_off.now()
+    return await asking
+
+
+async def _left(request: HttpRequest) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
@@ -97,6 +126,27 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
         remedies = {table.id: _remedies(table.coverage) for table in tables}
         body["rows"] = [row | {"remedies": remedies.get(row["source"], {})} for row in body["rows"]]
     return _json(body)
+
+
+@patch(
+    "/api/v1/groups/{fingerprint:str}",
+    guards=[guard_query],
+    request_max_body_size=64 << 10,
+    summary="Resolves a group, opens it again, or notes something on it",
+    tags=["query"],
+)
+async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Response[bytes]:
+    """The group as it is then. The body is a `Mark` as JSON."""
+    if request.content_type[0] != "application/json":  # what a foreign web page may send without asking is not JSON
+        raise Rejected("send Content-Type: application/json", 415)
+    state, body = request.app.state, await request.body()
+    number = whole_number("fingerprint", fingerprint, 0, 2**64 - 1)
+
+    def work() -> Response[bytes]:
+        mark(state.store, number, body, state.scrub)
+        return _answer(GROUP, request)
+
+    return await answered(request, work)
 
 
 def _gone(endpoint: Endpoint, store: Reads, asked: Asked) -> Response[bytes]:
@@ -207,6 +257,10 @@ def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
     return _refusal(request, {"message": error.detail}, error.status_code, error.headers)
 
 
+def _called_off(_: HttpRequest, __: CalledOff) -> Response[bytes]:
+    return _refusal({"message": "the client went away"}, 499)  # for who reads along: nobody waits for it
+
+
 def _unexpected(request: HttpRequest, error: Exception) -> Response[bytes]:
     log.error("a request failed", path=request.url.path, exc_info=error)
     return _refusal(request, {"message": "this is a defect of Misstep: its log has the reason"}, 500)
@@ -218,6 +272,7 @@ def exception_handlers() -> ExceptionHandlersMap:
         BadParameter: _bad_parameter,
         Rejected: _rejected,
         Unavailable: _unavailable,
+        CalledOff: _called_off,
         HTTPException: _http,
         Exception: _unexpected,
     }

@@ -11,8 +11,9 @@ from collector.query.breakdowns import MEASURES, breakdown, bucket_of, timeserie
 from collector.query.changes import changes
 from collector.query.compare import compare
 from collector.query.filters import Selection
+from collector.query.groups import groups
 from collector.query.parameters import Parameter
-from collector.query.queries import event, events, groups, session_events, sessions, sources
+from collector.query.queries import event, events, session_events, sessions, sources
 from collector.query.retries import curve, retries, storms
 from collector.query.signals import agreement, signals
 from collector.query.statement import Answer
@@ -128,13 +129,13 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/groups", "Errors of one class, tool and message template each",
-        (take.GROUP_STATE, take.SORT, take.LIMIT),
-        lambda s, o: groups(s, state=o["state"], sort=o["sort"], limit=o["limit"]),
+        (take.GROUP_MEASURES, take.GROUP_STATE, take.SORT, take.LIMIT),
+        lambda s, o: groups(s, o["measures"], state=o["state"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
         "/groups/{fingerprint:str}", "One group",
         (take.FINGERPRINT,),
-        lambda s, o: groups(s, fingerprint=o["fingerprint"]), since=EVER, one="group",
+        lambda s, o: groups(s, ["recovery_rate"], fingerprint=o["fingerprint"]), since=EVER, one="group",
     ),
     Endpoint(
         "/sessions", "Sessions with their counts, worst streak and last outcomes",
@@ -152,3 +153,4 @@ ENDPOINTS = (
         lambda s, o: sources(s, o["sort"], o["limit"]), since=EVER,
     ),
 )  # fmt: skip
+GROUP = next(endpoint for endpoint in ENDPOINTS if endpoint.one == "group")

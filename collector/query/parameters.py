@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from collector.query import changes
+from collector.query import changes, groups
 from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
 from collector.query.filters import (
@@ -20,7 +20,6 @@ from collector.query.filters import (
     select,
     whole_number,
 )
-from collector.query.queries import GROUP_STATES
 from collector.query.retries import STORM_STATES
 from collector.query.streaks import KINDS, SCOPES, STATES
 
@@ -77,6 +76,9 @@ MEASURES_NAMED = Parameter(
     "measures", "words", "further measures, which cost more; the counts and error_rate always come", "sessions,p95_ms",
     (), (*MEASURES, *ALWAYS),
 )  # fmt: skip
+GROUP_MEASURES = Parameter(
+    "measures", "words", "further measures, which cost more", "recovery_rate", (), groups.MEASURES
+)
 PREVIOUS = Parameter(
     "previous",
     "flag",
@@ -116,7 +118,7 @@ STORM_WINDOW = Parameter(
 LEAST = Parameter("least", "number", "errors within `window` that make a storm", "10", 10)
 STORM_STATE = Parameter("state", "choice", "only storms in this state", "ongoing", None, STORM_STATES)
 STREAK_STATE = Parameter("state", "choice", "only streaks in this state", "open", None, STATES)
-GROUP_STATE = Parameter("state", "choice", "only groups in this state", "new", None, GROUP_STATES)
+GROUP_STATE = Parameter("state", "choice", "only groups in this state", "new", None, groups.STATES)
 DIMENSION = Parameter("dimension", "choice", "dimension whose values are listed", "tool", None, NAMES, path=True)
 EVENT_ID = Parameter("event_id", "id", "id of the event", "42", path=True)
 FINGERPRINT = Parameter("fingerprint", "id", "fingerprint of the group", "42", path=True)

@@ -1,4 +1,4 @@
-"""Which events, sessions, groups and senders: the lists behind the counts."""
+"""Which events, sessions and senders: the lists behind the counts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ from collections.abc import Sequence
 
 from collector.query.filters import BadParameter, Selection
 from collector.query.retries import WINDOW, judged, relation
-from collector.query.statement import Reads, Statement, load, order_by, share
+from collector.query.statement import Reads, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
 
 EVENT_TIMES = ("time", "received_time")
-GROUP_COLUMNS = (
-    "fingerprint", "error_class", "operation", "tool", "template", "events", "sessions", "sessions_of_tool", "spread",
-    "first_seen", "last_seen", "state", "sample", "newest_event_id",
-)  # fmt: skip
-GROUP_STATES = ("new", "ongoing")
 SESSION_COLUMNS = (
     "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "worst_streak", "started",
     "ended", "strip",
@@ -98,29 +93,6 @@ def newest_ns(store: Reads) -> int | None:
     """Time of the newest event of all."""
     newest = store.rows("select max(time_ns) as newest from events")[0]["newest"]
     return None if newest is None else int(newest)
-
-
-def groups(
-    selection: Selection,
-    *,
-    fingerprint: int | None = None,
-    state: str | None = None,
-    sort: Sequence[str] = (),
-    limit: int = 100,
-) -> Statement:
-    """Errors of one class, tool and template each; new where the first one ever lies in the range."""
-    wanted = "fingerprint is not null" if fingerprint is None else "fingerprint = $fingerprint"
-    sql = load("groups").format(
-        columns=", ".join(GROUP_COLUMNS),
-        source=relation(selection),
-        where=f"{selection.where()} and {wanted}",
-        call_where=selection.about_call().where(),
-        spread=share("sessions", "sessions_of_tool"),
-        state=f"state = '{state}'" if state in GROUP_STATES else "true",
-    )
-    params = selection.params() | {"fingerprint": fingerprint}
-    order = order_by(sort or ["-last_seen"], GROUP_COLUMNS, ("fingerprint",))
-    return Statement(sql, params, order, limit, ("first_seen", "last_seen"))
 
 
 def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:

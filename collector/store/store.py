@@ -14,7 +14,8 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,13 +25,13 @@ import msgspec
 from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
-from collector.store.batch import ALERTS_DDL, COLUMNS, EVENTS_DDL, INGEST_DDL, TABLES, ArrowRows, Report
+from collector.store.batch import ALERTS_DDL, COLUMNS, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, TABLES, ArrowRows, Report
 from collector.store.connection import Connection, first_line
 from collector.store.correlate import Changes
 from collector.store.senders import Sender
 from collector.store.twins import Span
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 DAY_NS = 86_400_000_000_000
 
 # 256 MB of log before a checkpoint: at DuckDB's 16 MB a checkpoint holds up acknowledgements for up to a second.
@@ -78,6 +79,46 @@ class StoreInUse(StoreError):
 
 class QueryTimeout(Unavailable):
     """A query took longer than it may."""
+
+
+class CalledOff(Exception):
+    """A query was interrupted because nobody waits for it any more."""
+
+
+class CallOff:
+    """Interrupts the queries of whoever set it in `CALL_OFF`: those that run, and any that would still begin."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self.called = False
+
+    def now(self) -> None:
+        """May be called from any thread."""
+        with self._lock:
+            self.called = True
+            for cursor in self._running:
+                cursor.interrupt()
+
+    @contextmanager
+    def over(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Raises CalledOff where it was called before, or is while the block runs."""
+        with self._lock:
+            if self.called:
+                raise CalledOff
+            self._running.add(cursor)
+        try:
+            yield
+        except duckdb.InterruptException:
+            if self.called:
+                raise CalledOff from None
+            raise
+        finally:
+            with self._lock:
+                self._running.discard(cursor)
+
+
+CALL_OFF: ContextVar[CallOff | None] = ContextVar("CALL_OFF", default=None)
 
 
 class Store:
@@ -177,8 +218,10 @@ class Store:
             timer = threading.Timer(timeout_s, cursor.interrupt)
             timer.daemon = True
             timer.start()
+            call_off = CALL_OFF.get()
             try:
-                yield cursor
+                with call_off.over(cursor) if call_off else nullcontext():
+                    yield cursor
             except duckdb.InterruptException:
                 raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
             finally:
@@ -483,8 +526,12 @@ def _tables(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute(INGEST_DDL)
 
 
+def _marks(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(GROUPS_DDL)
+
+
 # Step n brings a database from version n to n + 1.
-MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _tables, _tables)
+MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _tables, _tables, _marks)
 
 
 def _insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report]) -> None:

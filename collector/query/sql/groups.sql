@@ -1,10 +1,26 @@
--- One row per fingerprint. Spread: of the sessions that used the tool at all, the share that met this error.
+-- One row per fingerprint. Spread: of the sessions that used the tool at all, the share that met this error. Trend: events in each
+-- of {slots} equal parts of the range, oldest first; what lies beyond its end (a clock that is ahead) counts in the last.
 with matching as (
   select fingerprint, arg_max(error_class, time_ns) as error_class, arg_max(tool, time_ns) as tool,
     arg_max(operation, time_ns) as operation, arg_max(template, time_ns) as template, arg_max(message, time_ns) as sample,
     arg_max(event_id, time_ns) as newest_event_id, count(*) as events,
-    count(distinct case when session is not null then hash(service, session) end) as sessions
+    count(distinct case when session is not null then hash(service, session) end) as sessions{recovery}
   from {source} where {where}
+  group by fingerprint
+),
+parts as (
+  select fingerprint as part_fingerprint, slot, count(*) as many
+  from (
+    select fingerprint, least({slots} - 1, (time_ns - $trend_ns) // greatest(1, ($end_ns - $trend_ns + {slots} - 1) // {slots})) as slot
+    from {source} where {where} and time_ns >= $trend_ns
+  )
+  group by all
+),
+trends as (
+  select fingerprint as trend_fingerprint, list(coalesce(many, 0) order by slots.slot) as trend,
+    sum(case when slots.slot >= {slots} // 2 then many else -many end)::bigint as growth
+  from matching cross join range({slots}) as slots(slot)
+    left join parts on fingerprint = part_fingerprint and parts.slot = slots.slot
   group by fingerprint
 ),
 uses as (
@@ -12,14 +28,25 @@ uses as (
   from events where {call_where} and session is not null
   group by all
 ),
-ever as (
-  select fingerprint as ever_fingerprint, min(time_ns) as first_seen, max(time_ns) as last_seen
-  from events semi join matching on events.fingerprint = matching.fingerprint
+ever as (               -- a pause of more than {silence} ns that ended in the range
+  select fingerprint as ever_fingerprint, min(time_ns) as first_seen, max(time_ns) as last_seen,
+    bool_or(coalesce(time_ns >= $fresh_ns and time_ns - before > {silence}, false)) as woke
+  from (
+    select events.fingerprint, time_ns, lag(time_ns) over (partition by events.fingerprint order by time_ns) as before
+    from events semi join matching on events.fingerprint = matching.fingerprint
+  )
   group by all
 ),
 described as (
-  select *, {spread} as spread, case when first_seen >= $start_ns then 'new' else 'ongoing' end as state
-  from matching join ever on fingerprint = ever_fingerprint
+  select * replace (coalesce(growth, 0) as growth), {spread} as spread, nullif(resolved_ns, 0) as resolved,
+    case
+      when resolved_ns > 0 then case when last_seen <= resolved_ns then 'resolved' else 'regressed' end
+      when woke then 'regressed'
+      when first_seen >= $fresh_ns then 'new'
+      else 'ongoing'
+    end as state
+  from matching join ever on fingerprint = ever_fingerprint join trends on fingerprint = trend_fingerprint
     left join uses on operation is not distinct from used_operation and tool is not distinct from used_tool
+    left join (select fingerprint as marked, resolved_ns, note from group_marks) on fingerprint = marked
 )
 select {columns} from described where {state}

@@ -1,0 +1,112 @@
+"""Groups: errors of one class, tool and message template each, how they go on, and what people said of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Protocol
+
+import msgspec
+
+from collector.errors import Rejected
+from collector.query.filters import UNITS, Selection
+from collector.query.retries import relation
+from collector.query.statement import Statement, load, order_by, share, wilson
+
+COLUMNS = (
+    "fingerprint", "error_class", "operation", "tool", "template", "events", "sessions", "sessions_of_tool", "spread",
+    "trend", "growth", "first_seen", "last_seen", "state", "resolved", "note", "sample", "newest_event_id",
+)  # fmt: skip
+RECOVERY = ("retried", "recovered", "lasting", "recovery_rate", "low", "high")
+MEASURES = ("recovery_rate",)
+STATES = ("new", "regressed", "ongoing", "resolved")
+TIMES = ("first_seen", "last_seen", "resolved")
+SLOTS = 24
+SILENCE = 7 * UNITS["d"]  # a group that comes back after longer has regressed
+FRESH = UNITS["d"]  # of one group asked for by itself, whose range is all time: what is new, and how far its trend goes
+
+
+def groups(
+    selection: Selection,
+    measures: Sequence[str] = (),
+    *,
+    fingerprint: int | None = None,
+    state: str | None = None,
+    sort: Sequence[str] = (),
+    limit: int = 100,
+) -> Statement:
+    """Groups with events in the range; new where the first one ever lies in it, regressed where one came back."""
+    wanted = "fingerprint is not null" if fingerprint is None else "fingerprint = $fingerprint"
+    rated = selection.rated()
+    low, high = wilson("rated_recovered", "rated")
+    columns = (*COLUMNS, *(RECOVERY if "recovery_rate" in measures else ()))
+    rates = {"recovery_rate": share("rated_recovered", "rated"), "low": low, "high": high}
+    sql = load("groups").format(
+        columns=", ".join(f"{rates[name]} as {name}" if name in rates else name for name in columns),
+        recovery=f""",
+    count(*) filter (retried) as retried, count(*) filter (recovered) as recovered,
+    count(*) filter (begins and recovered is distinct from true) as lasting,
+    count(*) filter (retried and {rated}) as rated, count(*) filter (retried and recovered) as rated_recovered"""
+        if "recovery_rate" in measures
+        else "",
+        source=relation(selection, *(["recovered"] if "recovery_rate" in measures else [])),
+        where=f"{selection.where()} and {wanted}",
+        call_where=selection.about_call().where(),
+        spread=share("sessions", "sessions_of_tool"),
+        state=f"state = '{state}'" if state in STATES else "true",
+        slots=SLOTS,
+        silence=SILENCE,
+    )
+    fresh = selection.start_ns if fingerprint is None else max(selection.start_ns, selection.end_ns - FRESH)
+    params = selection.params() | {"fingerprint": fingerprint, "end_ns": selection.end_ns}
+    params |= {"fresh_ns": fresh, "trend_ns": fresh}
+    order = order_by(sort or ["-last_seen"], columns, ("fingerprint",))
+    return Statement(sql, params, order, limit, TIMES)
+
+
+class Writes(Protocol):
+    """The part of the store that marks need."""
+
+    def rows(self, sql: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]: ...
+
+    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None: ...
+
+
+class Mark(msgspec.Struct, forbid_unknown_fields=True):
+    """What somebody says of a group; what is left out stays as it is."""
+
+    state: str | None = None
+    note: Annotated[str, msgspec.Meta(max_length=4000)] | None = None
+
+
+def mark(
+    store: Writes,
+    fingerprint: int,
+    body: bytes,
+    scrub: Callable[[str], str],
+    clock: Callable[[], int] = time.time_ns,
+) -> None:
+    """Resolves or opens a group again, or notes something on it, without secrets. Raises Rejected."""
+    try:
+        said = msgspec.json.decode(body, type=Mark)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Rejected(f"send state (resolved or open), note, or both, as JSON: {error}") from None
+    if said.state not in (None, "resolved", "open"):
+        raise Rejected(f"state is resolved or open, not {said.state[:40]!r}")
+    if said.state is None and said.note is None:
+        raise Rejected("send state (resolved or open), note, or both")
+    if not store.rows("select 1 from events where fingerprint = $f limit 1", {"f": fingerprint}):
+        raise Rejected(
+            f"there is no group with fingerprint {fingerprint}: it never existed, or retention removed it", 404
+        )
+    known = store.rows("select resolved_ns, note from group_marks where fingerprint = $f", {"f": fingerprint})
+    resolved_ns, note = (known[0]["resolved_ns"], known[0]["note"]) if known else (0, "")
+    now = clock()
+    if said.state is not None:
+        resolved_ns = now if said.state == "resolved" else 0
+    if said.note is not None:
+        note = scrub(said.note.encode("utf-8", "replace").decode())
+    store.execute(
+        "insert or replace into group_marks values ($f, $resolved, $note, $now)",
+        {"f": fingerprint, "resolved": resolved_ns, "note": note, "now": now},
+    )

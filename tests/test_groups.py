@@ -1,0 +1,171 @@
+"""Groups: states, trend, spread and recovery against plain counting, and what people say of them, over restarts."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from collector.errors import Rejected
+from collector.query.filters import BadParameter, Selection, select
+from collector.query.groups import SLOTS, groups, mark
+from collector.store.store import Store
+from tests.conftest import RunningCollector
+from tests.recorded import DAY, HOUR, MINUTE, NOW, event, failed, holding
+
+EVER = Selection(0, NOW)
+ONE = 2**64 - 1
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(autouse=True)
+def unmarked(store: Store) -> None:
+    store.execute("delete from group_marks")
+
+
+def same(text: str) -> str:
+    return text
+
+
+def test_a_group_is_new_until_it_was_seen_before_the_range(store: Store) -> None:
+    other = {"fingerprint": 5, "message": "another", "template": "another"}
+    events = [failed(2000), failed(3), failed(2, session="s2", message="newest"), failed(1, **other)]
+    holding(store, [*events, event(4, session="s3")])
+    day = Selection(NOW - DAY, NOW)
+    rows = {row["fingerprint"]: row for row in groups(day).rows(store)}
+    assert {number: row["state"] for number, row in rows.items()} == {2**64 - 1: "ongoing", 5: "new"}
+    row = rows[2**64 - 1]
+    assert (row["events"], row["sessions"], row["sample"], row["newest_event_id"]) == (2, 2, "newest", 2)
+    assert row["spread"] == pytest.approx(2 / 3)
+    assert (row["first_seen"], row["last_seen"]) == (NOW - 2000 * MINUTE, NOW - 2 * MINUTE)
+    assert [row["fingerprint"] for row in groups(day, state="new").rows(store)] == [5]
+    assert [row["events"] for row in groups(EVER, fingerprint=2**64 - 1).rows(store)] == [3]
+
+
+def test_a_filter_on_errors_leaves_the_spreads_denominator_whole(store: Store) -> None:
+    holding(store, [failed(3), event(2, session="s2"), event(1, session="s3", service="web")])
+    selection = select({"error_class": "FileNotFoundError", "service": "api", "from": "-7d"}, NOW)
+    assert groups(selection).rows(store)[0]["spread"] == pytest.approx(1 / 2)
+
+
+def test_a_trend_counts_each_part_of_the_range(store: Store) -> None:
+    dice = random.Random(4)
+    events = [failed(n, time_ns=NOW - dice.randrange(DAY), fingerprint=dice.randrange(3)) for n in range(400)]
+    ahead = failed(999, time_ns=NOW + MINUTE, fingerprint=0)
+    holding(store, [*events, ahead])
+    day = Selection(NOW - DAY, NOW, to_now=True)
+    for row in groups(day).rows(store):
+        parts = [0] * SLOTS
+        for one in [*events, ahead]:
+            if one["fingerprint"] == row["fingerprint"]:
+                parts[min(SLOTS - 1, (one["time_ns"] - NOW + DAY) // HOUR)] += 1
+        assert row["trend"] == parts
+        assert row["growth"] == sum(parts[12:]) - sum(parts[:12])
+    grown = [row["growth"] for row in groups(day, sort=["-growth"]).rows(store)]
+    assert grown == sorted(grown, reverse=True)
+
+
+def test_recovery_comes_where_it_is_named(store: Store) -> None:
+    events = [failed(200), event(199), failed(180), failed(179), failed(90, session=None), event(1, session="x")]
+    holding(store, events)
+    [row] = groups(EVER, ["recovery_rate"]).rows(store)
+    told = ("retried", "recovered", "lasting", "recovery_rate")
+    assert tuple(row[name] for name in told) == (2, 1, 2, 0.5)
+    assert row["low"] < 0.5 < row["high"]
+    [row] = groups(EVER).rows(store)
+    assert not set(told) & set(row)
+    with pytest.raises(BadParameter, match="recovery_rate"):
+        groups(EVER, sort=["recovery_rate"])
+
+
+@pytest.mark.parametrize(
+    ("days_ago", "state"),
+    [([0.5], "new"), ([3, 0.5], "ongoing"), ([9, 0.5], "regressed"), ([9, 5, 0.5], "ongoing"), ([9, 8.5, 0.5, 0.1],
+        "regressed")],
+)  # fmt: skip
+def test_a_group_that_comes_back_after_a_week_has_regressed(store: Store, days_ago: list[float], state: str) -> None:
+    holding(store, [failed(n, time_ns=NOW - round(days * DAY)) for n, days in enumerate(days_ago)])
+    assert [row["state"] for row in groups(Selection(NOW - DAY, NOW)).rows(store)] == [state]
+    assert [row["state"] for row in groups(EVER, fingerprint=ONE).rows(store)] == [state]
+
+
+def test_a_resolved_group_regresses_when_it_comes_back(store: Store) -> None:
+    week = Selection(NOW - 2 * DAY, NOW + DAY)
+    holding(store, [failed(60), failed(50)])
+    mark(store, ONE, b'{"state": "resolved"}', same, lambda: NOW - 40 * MINUTE)
+    [row] = groups(week).rows(store)
+    assert (row["state"], row["resolved"]) == ("resolved", NOW - 40 * MINUTE)
+    assert groups(week, state="new").rows(store) == []
+    holding(store, [failed(60), failed(50), failed(55, event_id=9)])  # it came late, but was before
+    assert groups(week).rows(store)[0]["state"] == "resolved"
+    holding(store, [failed(60), failed(30)])
+    assert groups(week, state="regressed").rows(store)[0]["state"] == "regressed"
+    mark(store, ONE, b'{"state": "open"}', same, lambda: NOW)
+    [row] = groups(week).rows(store)
+    assert (row["state"], row["resolved"]) == ("new", None)
+
+
+def test_a_note_and_a_state_do_not_undo_each_other(store: Store) -> None:
+    holding(store, [failed(5)])
+    mark(store, ONE, b'{"state": "resolved"}', same, lambda: NOW)
+    mark(store, ONE, b'{"note": "our fault"}', same)
+    [row] = groups(EVER).rows(store)
+    assert (row["state"], row["note"]) == ("resolved", "our fault")
+    mark(store, ONE, b'{"note": ""}', same)
+    assert groups(EVER).rows(store)[0]["note"] == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "body", "status"),
+    [
+        (ONE, b"{}", 400),
+        (ONE, b"[]", 400),
+        (ONE, b"\xff", 400),
+        (ONE, b'{"state": "closed"}', 400),
+        (ONE, b'{"stat": "open"}', 400),
+        (ONE, json.dumps({"note": "x" * 4001}).encode(), 400),
+        (7, b'{"state": "open"}', 404),
+    ],
+)
+def test_what_cannot_be_said_of_a_group_is_refused(store: Store, number: int, body: bytes, status: int) -> None:
+    holding(store, [failed(5)])
+    with pytest.raises(Rejected) as refused:
+        mark(store, number, body, same)
+    assert refused.value.status == status
+    assert store.rows("from group_marks") == []
+
+
+def test_marks_are_set_over_http_without_secrets_and_survive_a_restart(
+    start_collector: Callable[..., RunningCollector],
+) -> None:
+    collector = start_collector(QUERY_TOKENS="right")
+    asked: dict[str, Any] = {"headers": {"Authorization": "Bearer right"}, "timeout": 30}
+    collector.post("/v1/events", json.dumps({
+        "service": "api", "session": "s", "tool": "read_file", "outcome": "error", "message": "ENOENT: no such file",
+    }))  # fmt: skip
+    [row] = httpx.get(f"{collector.url}/api/v1/groups", **asked).json()["rows"]
+    place = f"{collector.url}/api/v1/groups/{row['fingerprint']}"
+    assert httpx.patch(place, json={"state": "resolved"}, timeout=30).status_code == 401
+    assert httpx.patch(place, content=b'{"state": "open"}', **asked).status_code == 415
+    assert httpx.patch(place, json={"note": "x" * (65 << 10)}, **asked).status_code == 413
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    answer = httpx.patch(place, json={"state": "resolved", "note": f"rotated {secret}"}, **asked)
+    assert (answer.status_code, answer.json()["state"]) == (200, "resolved")
+    collector.restart()
+    row = httpx.get(place, **asked).json()
+    assert row["state"] == "resolved"
+    assert row["note"].startswith("rotated [redacted:")
+    assert secret not in row["note"]
+    collector.stop()
+    assert secret.encode() not in Path(collector.store).read_bytes()
