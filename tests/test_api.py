@@ -92,7 +92,8 @@ def ask(client: TestClient[Litestar], path: str, **params: str) -> Any:
 PATHS = [
     "breakdown", "timeseries", "compare", "changes", "values/tool", "events", "streaks", "streaks/summary",
     "streaks/limits", "streaks/signals", "streaks/agreement",
-    "retries", "retries/storms", "retries/curve", "groups", "sessions", "sessions/s1", "sources",
+    "retries", "retries/storms", "costs", "retries/curve", "groups", "sessions",
+    "sessions/s1", "sources",
 ]  # fmt: skip
 SINGLES = ["events/9", f"groups/{2**64 - 1}"]
 

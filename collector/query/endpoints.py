@@ -10,6 +10,7 @@ from collector.query import parameters as take
 from collector.query.breakdowns import MEASURES, breakdown, bucket_of, timeseries, values
 from collector.query.changes import changes
 from collector.query.compare import compare
+from collector.query.costs import costs
 from collector.query.filters import Selection
 from collector.query.groups import groups
 from collector.query.parameters import Parameter
@@ -126,6 +127,11 @@ ENDPOINTS = (
         (take.BY_ERROR, take.STORM_WINDOW, take.LEAST, take.STORM_STATE, take.SORT, take.LIMIT),
         lambda s, o: storms(
             s, o["window"], o["least"], o["by"], state=o["state"], sort=o["sort"], limit=o["limit"]),
+    ),
+    Endpoint(
+        "/costs", "Calls, time, tokens and money that went into streaks of mistakes and into retries in vain",
+        (take.BY_ERROR, take.SORT, take.LIMIT),
+        lambda s, o: costs(s, o["by"], o["sort"], o["limit"]),
     ),
     Endpoint(
         "/groups", "Errors of one class, tool and message template each",

@@ -1,0 +1,47 @@
+"""What failures cost: calls, time, tokens and money that went into streaks of mistakes and into retries in vain.
+
+Tokens and money are known only where agents tell them; where none does they are null, never 0. What a streak cost is
+everything that its session (and sub-agent) did between its first mistake and the success that ended it, model requests
+included. A wasted retry that lies inside a streak is in both halves, so the two are never added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collector.query.filters import Selection
+from collector.query.retries import judged
+from collector.query.statement import Statement, load, order_by
+from collector.query.streaks import Scope, streak_sql
+
+COUNTED = ("streaks", "mistakes", "calls", "told", "wasted_retries", "wasted_told")  # 0 where there is none
+TOKENS = ("input_tokens", "output_tokens", "wasted_input_tokens", "wasted_output_tokens")
+COLUMNS = (
+    "streaks", "mistakes", "calls", "seconds", "busy_ms", "told", "input_tokens", "output_tokens", "cost_usd",
+    "wasted_retries", "wasted_ms", "wasted_told", "wasted_input_tokens", "wasted_output_tokens", "wasted_cost_usd",
+)  # fmt: skip
+
+
+def costs(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 100) -> Statement:
+    """Streaks by the dimensions of their first mistake, wasted retries by those of the error that was tried again."""
+    listed = ", ".join(f'"{name}"' for name in by)
+    group = f"group by {listed}" if by else ""
+    sql = load("costs").format(
+        firsts="".join(f'"first_{name}" as "{name}", ' for name in by),
+        streaks=streak_sql(selection, Scope(), by),
+        keys=f"{listed}, " if by else "",
+        group=group,
+        errors="".join(f'error."{name}", ' for name in by),
+        wasted_group=f"group by {', '.join(str(place + 1) for place in range(len(by)))}" if by else "",
+        judged=judged(selection),
+        where=selection.where(),
+        sums=", ".join(_sum(name) for name in COLUMNS),
+    )
+    order = order_by(sort or ["-cost_usd", "-output_tokens", "-calls"], (*by, *COLUMNS), by)
+    return Statement(sql, selection.params(), order, limit)
+
+
+def _sum(name: str) -> str:
+    if name in COUNTED:
+        return f"coalesce(sum({name}), 0)::bigint as {name}"
+    return f"sum({name}){'::bigint' if name in TOKENS else ''} as {name}"
