@@ -161,6 +161,26 @@ def export(
     return 0
 
 
+@app.command
+def sql(
+    statement: Annotated[str, Parameter(help="One SELECT over the table events.")],
+    *where: Annotated[str, Parameter(help="Filters of the query API, such as tool=apply_diff or outcome=error.")],
+    since: Annotated[
+        str, Parameter(name="--from", allow_leading_hyphen=True, help="Start of the range: RFC 3339 or relative.")
+    ] = "-24h",
+    until: Annotated[str, Parameter(name="--to", allow_leading_hyphen=True, help="End of the range.")] = "now",
+    limit: Annotated[int, Parameter(help="Rows at most, up to 10,000.")] = 100,
+    format: Annotated[Literal["table", "csv", "jsonl"], Parameter(help="How the rows are written.")] = "table",
+) -> int:
+    """Answer a read-only SQL statement over the events of a range."""
+    settings = _settings()
+    from collector.commands.sql import sql
+
+    asked = [*where, f"from={since}", f"to={until}", f"limit={limit}"]
+    print(sql(settings.collector_url, statement, asked, format, settings.query_token))
+    return 0
+
+
 @rules_app.command(name="check")
 def rules_check(file: Path) -> int:
     """Name every mistake in a file of alert rules."""

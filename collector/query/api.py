@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
 import msgspec
 import structlog
-from litestar import Request, Response, get, patch
+from litestar import Request, Response, get, patch, post
 from litestar.connection import ASGIConnection
 from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
@@ -28,8 +28,9 @@ from collector.query.describe import operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
 from collector.query.filters import BadParameter, rfc3339, whole_number
 from collector.query.groups import mark
-from collector.query.parameters import Asked, read
+from collector.query.parameters import LIMIT, Asked, Parameter, read
 from collector.query.queries import LAST, newest_ns, redirected, token
+from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
 from collector.receive.access import check_host, check_token
 from collector.store.store import CALL_OFF, CalledOff, CallOff, QueryTimeout
@@ -50,7 +51,7 @@ def api_routes() -> list[ControllerRouterHandler]:
 
     They read `store`, `settings`, `allowed_hosts`, `sources`, `scrub` of the state.
     """
-    return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group]
+    return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group, ask_sql]
 
 
 def guard_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
@@ -100,15 +101,7 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     state = request.app.state
     store: Reads = state.store
     tables = state.sources.sources
-    asked = read(
-        request.scope["query_string"],
-        endpoint.takes,
-        {name: str(word).removeprefix("/") for name, word in request.path_params.items()},
-        time.time_ns(),
-        filters=endpoint.filters,
-        since=endpoint.since,
-        failure_only=[table.id for table in tables if not table.reports_ok],
-    )
+    asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
     statement = endpoint.ask(asked.selection, asked.options)
     seconds = state.get("query_seconds", QUERY_SECONDS)
     arrow = ARROW in request.headers.get("accept", "")
@@ -128,6 +121,19 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     return _json(body)
 
 
+def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = True, since: str = "-24h") -> Asked:
+    """The question of a request, read against what its address takes. Raises BadParameter."""
+    return read(
+        request.scope["query_string"],
+        takes,
+        {name: str(word).removeprefix("/") for name, word in request.path_params.items()},
+        time.time_ns(),
+        filters=filters,
+        since=since,
+        failure_only=[table.id for table in request.app.state.sources.sources if not table.reports_ok],
+    )
+
+
 @patch(
     "/api/v1/groups/{fingerprint:str}",
     guards=[guard_query],
@@ -145,6 +151,45 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
     def work() -> Response[bytes]:
         mark(state.store, number, body, state.scrub)
         return _answer(GROUP, request)
+
+    return await answered(request, work)
+
+
+class Question(msgspec.Struct, forbid_unknown_fields=True):
+    """One SELECT over `events`."""
+
+    sql: str
+
+
+@post(
+    "/api/v1/sql",
+    guards=[guard_query],
+    request_max_body_size=256 << 10,
+    status_code=200,
+    summary="One SELECT over the events that the range and the filters choose",
+    tags=["query"],
+    operation_id="sql",
+    operation_class=operation((LIMIT,), True, ""),
+)
+async def ask_sql(request: HttpRequest) -> Response[bytes]:
+    """The body is a `Question` as JSON. Nothing can be written, and nothing but `events` is there."""
+    if request.content_type[0] != "application/json":
+        raise Rejected("send Content-Type: application/json", 415)
+    state, body = request.app.state, await request.body()
+    try:
+        sql = msgspec.json.decode(body, type=Question).sql
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Rejected(f'send {{"sql": "select …"}} as JSON: {error}') from None
+    asked = _asked(request, (LIMIT,))
+    arrow = ARROW in request.headers.get("accept", "")
+
+    def work() -> Response[bytes]:
+        seconds, limit = state.get("query_seconds", QUERY_SECONDS), asked.options["limit"]
+        outcome, rows = answer_sql(state.store, asked.selection, sql, limit, arrow=arrow, seconds=seconds)
+        if arrow:
+            return Response(rows, media_type=ARROW)
+        shown = {"rows": msgspec.Raw(rows), "columns": outcome.columns, "truncated": outcome.truncated}
+        return _json({**shown, "from": rfc3339(asked.selection.start_ns), "to": rfc3339(asked.selection.end_ns)})
 
     return await answered(request, work)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
 import duckdb
@@ -85,28 +85,34 @@ class CalledOff(Exception):
     """A query was interrupted because nobody waits for it any more."""
 
 
+class Running(Protocol):
+    """What can be interrupted from another thread."""
+
+    def interrupt(self) -> None: ...
+
+
 class CallOff:
-    """Interrupts the queries of whoever set it in `CALL_OFF`: those that run, and any that would still begin."""
+    """Interrupts the work of whoever set it in `CALL_OFF`: what runs, and what would still begin."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self._running: set[Running] = set()
         self.called = False
 
     def now(self) -> None:
         """May be called from any thread."""
         with self._lock:
             self.called = True
-            for cursor in self._running:
-                cursor.interrupt()
+            for work in self._running:
+                work.interrupt()
 
     @contextmanager
-    def over(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    def over(self, work: Running) -> Iterator[None]:
         """Raises CalledOff where it was called before, or is while the block runs."""
         with self._lock:
             if self.called:
                 raise CalledOff
-            self._running.add(cursor)
+            self._running.add(work)
         try:
             yield
         except duckdb.InterruptException:
@@ -115,7 +121,7 @@ class CallOff:
             raise
         finally:
             with self._lock:
-                self._running.discard(cursor)
+                self._running.discard(work)
 
 
 CALL_OFF: ContextVar[CallOff | None] = ContextVar("CALL_OFF", default=None)
@@ -201,10 +207,14 @@ class Store:
     def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> bytes:
         """The result as an Arrow IPC stream. Parameters are `$name`. Raises QueryTimeout."""
         out = io.BytesIO()
+        self.stream(sql, params, out, timeout_s=timeout_s)
+        return out.getvalue()
+
+    def stream(self, sql: str, params: Mapping[str, Any] | None, out: IO[bytes], *, timeout_s: float = 30) -> None:
+        """Writes the result to `out` as an Arrow IPC stream, batch by batch. Raises QueryTimeout."""
         with self._cursor(timeout_s) as cursor, StreamWriter.from_writable(out) as writer:
             # A relation hands its stream over as a capsule; a cursor would need pyarrow for it.
             writer.write_stream(cursor.query(sql, params=dict(params or {})))
-        return out.getvalue()
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
         """One small write outside the ingest path, in a transaction of its own."""

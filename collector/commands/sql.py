@@ -1,0 +1,42 @@
+"""`misstep sql`: one SELECT over the events of a range, answered by the collector."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import httpx
+import polars as pl
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = "") -> str:
+    """The rows as a table, csv or jsonl. Raises OSError where the collector does not answer or refuses."""
+    unfit = [each for each in where if "=" not in each]
+    if unfit:
+        raise OSError(f"{unfit[0]!r} is no filter; write name=value, such as tool=apply_diff")
+    headers = {"accept": ARROW} | ({"authorization": f"Bearer {token}"} if token else {})
+    params = dict(each.split("=", 1) for each in where)
+    try:
+        answer = httpx.post(f"{url}/api/v1/sql", params=params, json={"sql": statement}, headers=headers, timeout=60)
+    except httpx.TransportError as error:
+        raise ConnectionError(f"the collector at {url} does not answer: {error}") from None
+    if not answer.is_success:
+        raise OSError(_said(answer))
+    frame = pl.read_ipc_stream(io.BytesIO(answer.content))
+    match form:
+        case "csv":
+            return frame.write_csv().rstrip("\n")
+        case "jsonl":
+            return frame.write_ndjson().rstrip("\n")
+    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True,
+                   fmt_str_lengths=80, tbl_width_chars=200, tbl_formatting="MARKDOWN"):  # fmt: skip
+        return str(frame)
+
+
+def _said(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"the collector answered {answer.status_code}: {answer.text[:300]}"

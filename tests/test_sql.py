@@ -1,0 +1,240 @@
+"""SQL of users: what it answers, and every way out of its process that we could think of."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import httpx
+import msgspec
+import polars as pl
+import pytest
+
+from collector.errors import Rejected, Unavailable
+from collector.query.filters import Selection, select
+from collector.query.sandbox import needed
+from collector.query.sql_queries import NAMES, ONE_AT_A_TIME, answer_sql
+from collector.store.store import CALL_OFF, CalledOff, CallOff, QueryTimeout, Store
+from tests.conftest import RunningCollector, misstep
+from tests.recorded import HOUR, NOW, holding
+from tests.test_queries import mixed
+
+TEN_HOURS = Selection(NOW - 10 * HOUR, NOW)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    holding(opened, mixed(2000))
+    yield opened
+    opened.close()
+
+
+def rows(store: Store, sql: str, selection: Selection = TEN_HOURS, limit: int = 1000) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = msgspec.json.decode(answer_sql(store, selection, sql, limit)[1])
+    return found
+
+
+def test_a_question_is_answered_over_what_the_filters_choose(store: Store) -> None:
+    told = rows(store, "select tool, count(*) as n from events group by 1 order by 2 desc, 1 nulls last")
+    known = store.rows("select tool, count(*) as n from events group by 1 order by 2 desc, 1 nulls last")
+    assert told == known
+    only = select({"from": "-5h", "tool": "a"}, NOW)
+    assert rows(store, "select distinct tool, min(time_ns) >= 0 as any from events group by 1", only) == [
+        {"tool": "a", "any": True}
+    ]
+
+
+def test_rows_come_as_json_or_arrow_and_stop_at_the_limit(store: Store) -> None:
+    sql = "select event_id, time, time_ns, duration_ms from events order by event_id"
+    outcome, body = answer_sql(store, TEN_HOURS, sql, 3)
+    shown = msgspec.json.decode(body)
+    assert (outcome.columns, outcome.truncated, len(shown)) == (["event_id", "time", "time_ns", "duration_ms"], True, 3)
+    assert [row["event_id"] for row in shown] == ["0", "1", "2"]
+    assert shown[0]["time_ns"].startswith(str(NOW)[:3])
+    frame = pl.read_ipc_stream(io.BytesIO(answer_sql(store, TEN_HOURS, sql, 3, arrow=True)[1]))
+    assert frame["event_id"].to_list() == [0, 1, 2]
+    assert frame.schema["time"] == pl.Datetime("us")
+    assert not answer_sql(store, TEN_HOURS, sql, 5000)[0].truncated
+
+
+def test_odd_values_and_names_can_be_written(store: Store) -> None:
+    [row] = rows(store, "select 1 as a, 2 as a, 'nan'::double, {'k': [9007199254740993]} as s, interval 1 day,"
+                        " map {1: 'x'} as m, '\\x01'::blob as b, 1.5::decimal as d")  # fmt: skip
+    assert (row["a"], row["a_2"], row["s"], row["m"]) == (1, 2, {"k": ["9007199254740993"]}, {"1": "x"})
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        ("select count(*) from events", ["time"]),
+        ("select tool from events where Outcome = 'ok'", ["outcome", "tool"]),
+        ("from events", NAMES),
+        ("select e.tool from events e", ["tool"]),
+        ("select e from events e", NAMES),
+        ("select events from events", NAMES),
+        ("select columns('t.*l') from events", NAMES),
+        ("summarize events", NAMES),
+        ("with e as (select model from events) select * from e", NAMES),
+        ("select a.tool from events a join events b using (session)", ["session", "tool"]),
+    ],
+)
+def test_only_the_columns_that_are_named_are_copied(sql: str, columns: list[str]) -> None:
+    found = needed(duckdb.connect(":memory:"), sql, NAMES)
+    assert (sorted(found.columns), found.error) == (sorted(columns), "")
+
+
+SECRET = "what is in the file"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from read_text('{file}')",
+        "select * from '{file}'",
+        "select content from read_blob('{file}')",
+        "select * from read_csv('{file}', header=false)",
+        "select * from glob('{folder}/*')",
+        "select * from read_json_auto('http://127.0.0.1:9/x')",
+        "select * from sniff_csv('{file}')",
+        "select * from read_duckdb('{folder}/store.duckdb', table_name='events')",
+        "copy events to '{folder}/out.csv'",
+        "copy (select 1) to '{folder}/out.parquet'",
+        "export database '{folder}/out'",
+        "attach '{folder}/store.duckdb' as other",
+        "install httpfs",
+        "load httpfs",
+        "set memory_limit = '100GB'",
+        "set enable_external_access = true",
+        "reset threads",
+        "pragma database_list",
+        "pragma enable_logging",
+        "create table mine as select 1",
+        "create macro m() as 1",
+        "create secret (type s3)",
+        "insert into events select * from events",
+        "delete from events",
+        "drop table events",
+        "update events set tool = 'x'",
+        "call force_checkpoint()",
+        "checkpoint",
+        "explain analyze select 1",
+        "prepare p as select 1",
+        "select 1; select 2",
+        "select 1; set threads = 2",
+        "select * from incoming",
+        "select * from task",
+        "select * from keys",
+        "select * from requests",
+        "select * from reports",
+        "select * from meta",
+        "select * from main.trace_session",
+        "select getenv('HOME')",
+        "select * from query('select * from read_text(''{file}'')')",
+        "select * from query_table('{file}')",
+        "select * from json_execute_serialized_sql(json_serialize_sql('select * from read_text(''{file}'')'))",
+        "from python_udf()",
+        "selec 1",
+        "",
+        "select 1)  union all (select 2",
+    ],
+)
+def test_nothing_gets_out_and_nothing_gets_in(store: Store, tmp_path: Path, sql: str) -> None:
+    file = tmp_path / "secret.txt"
+    file.write_text(SECRET)
+    duckdb.connect(str(tmp_path / "store.duckdb")).execute("create table events as select 1 as x").close()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(Rejected) as refused:
+        answer_sql(store, TEN_HOURS, sql.replace("{file}", str(file)).replace("{folder}", str(tmp_path)), 10)
+    assert refused.value.status == 400
+    assert SECRET not in str(refused.value)
+    assert sorted(tmp_path.iterdir()) == before
+    assert store.rows("select count(*) as n from events") == [{"n": 2000}]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select length(repeat('x', 3000000000))",
+        "with recursive t as (select 'x' as s union all select s || s from t) select count(*) from t",
+        "select list(a.event_id) from events a, events b, events c",
+        "select range(2000000000)",
+        "select string_agg(repeat('x', 100000)) from events a, events b",
+    ],
+)
+def test_who_takes_too_much_ends_himself_alone(store: Store, sql: str) -> None:
+    with pytest.raises((Rejected, QueryTimeout)):
+        answer_sql(store, TEN_HOURS, sql, 10, seconds=5)
+    assert len(rows(store, "select 1 as one from events limit 1")) == 1
+
+
+def test_a_question_without_end_is_ended(store: Store) -> None:
+    with pytest.raises(QueryTimeout, match="2 s"):
+        answer_sql(store, TEN_HOURS, "select count(*) from range(100000000000) a", 10, seconds=2)
+
+
+def test_who_leaves_ends_the_process(store: Store) -> None:
+    call_off = CallOff()
+    token = CALL_OFF.set(call_off)
+    threading.Timer(1.5, call_off.now).start()
+    try:
+        with pytest.raises(CalledOff):
+            answer_sql(store, TEN_HOURS, "select count(*) from range(100000000000) a", 10)
+    finally:
+        CALL_OFF.reset(token)
+
+
+def test_one_statement_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collector.query.sql_queries.PATIENCE_S", 0.05)
+    with ONE_AT_A_TIME, pytest.raises(Unavailable) as refused:
+        answer_sql(store, TEN_HOURS, "select 1", 10)
+    assert refused.value.status == 429
+
+
+def test_a_statement_of_a_novels_length_is_refused(store: Store) -> None:
+    with pytest.raises(Rejected) as refused:
+        answer_sql(store, TEN_HOURS, f"select '{'x' * 20_000}'", 10)
+    assert refused.value.status == 413
+
+
+def test_deep_nesting_harms_nobody(store: Store) -> None:
+    with pytest.raises(Rejected):
+        answer_sql(store, TEN_HOURS, "select " + "(" * 9000 + "1" + ")" * 9000, 10)
+
+
+def test_sql_over_http_and_from_the_command_line(
+    start_collector: Callable[..., RunningCollector], tmp_path: Path
+) -> None:
+    collector = start_collector(QUERY_TOKENS="right")
+    for number in range(3):
+        collector.post("/v1/events", json.dumps({
+            "service": "api", "session": "s", "tool": f"tool{number % 2}", "outcome": "ok", "call_id": str(number),
+        }))  # fmt: skip
+    sql = "select tool, count(*) as n from events group by 1 order by 1"
+    place, body = f"{collector.url}/api/v1/sql", {"sql": sql}
+    right = {"Authorization": "Bearer right"}
+    assert httpx.post(place, json=body, timeout=30).status_code == 401
+    assert httpx.post(place, content=json.dumps(body), headers=right, timeout=30).status_code == 415
+    answer = httpx.post(place, params={"tool": "tool0"}, json=body, headers=right, timeout=30).json()
+    assert (answer["rows"], answer["columns"]) == ([{"tool": "tool0", "n": 2}], ["tool", "n"])
+    for wrong, params in (
+        ({"sq": ""}, {}),
+        ({"sql": 1}, {}),
+        ({"sql": "select x from events"}, {}),
+        (body, {"toool": "a"}),
+    ):
+        refused = httpx.post(place, params=params, json=wrong, headers=right, timeout=30)
+        assert refused.status_code == 400
+        assert refused.json()["error"]["message"]
+    settings = {"COLLECTOR_URL": collector.url, "QUERY_TOKEN": "right"}
+    told = misstep("sql", sql, "--format", "csv", cwd=tmp_path, settings=settings)
+    assert told.stdout.splitlines() == ["tool,n", "tool0,2", "tool1,1"]
+    table = misstep("sql", sql, "tool=tool1", cwd=tmp_path, settings=settings).stdout
+    assert ("tool1" in table, "tool0" in table) == (True, False)
+    wrong_sql = misstep("sql", "select x from events", cwd=tmp_path, settings=settings)
+    assert (wrong_sql.returncode, "x" in wrong_sql.stderr, "Traceback" in wrong_sql.stderr) == (2, True, False)
