@@ -41,7 +41,15 @@ SOURCES = SimpleNamespace(
 def events() -> list[dict[str, Any]]:
     return [
         *(failed(40, event_id=number, session="storm", error_class="RateLimitError") for number in range(200, 210)),
-        failed(9, params='{"path": "~/a"}', params_hash=7, attributes='{"k": [1]}', sequence=3, target="/a,b"),
+        failed(
+            9,
+            params='{"path": "~/a"}',
+            params_hash=7,
+            attributes='{"k": [1]}',
+            sequence=3,
+            target="/a,b",
+            reported_streak=1,
+        ),
         failed(8, source="roo-code"),
         event(7, outcome="denied", model="m1"),
         event(6, outcome="cancelled"),
