@@ -32,6 +32,7 @@ from collector.classify.classify import load_taxonomy
 from collector.errors import Rejected
 from collector.health import health, health_routes
 from collector.pipeline import Pipeline
+from collector.query import filters
 from collector.query.api import api_routes, exception_handlers, guard_query
 from collector.query.measures import measure
 from collector.receive.grpc import grpc_server
@@ -42,6 +43,7 @@ from collector.receive.workers import Readers, chosen
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
 from collector.settings import LOOPBACK, Address, Settings
+from collector.store import batch
 from collector.store.store import Store, StoreError, make_folder, path_of
 from collector.store.writer import Writer
 from collector.tables import schemas
@@ -89,6 +91,8 @@ class Made(NamedTuple):
 
 def pipeline_of(settings: Settings) -> Made:
     """The pipeline with the tables and keys that these settings name. Raises TableError or StoreError."""
+    batch.add_dimensions(settings.dimensions)
+    filters.add_dimensions(settings.dimensions)
     rules = load_rules(*_own(settings, "redactions.toml"))
     key = hash_key(settings)
     pipeline = Pipeline(
@@ -96,6 +100,7 @@ def pipeline_of(settings: Settings) -> Made:
         load_taxonomy(schemas() / "taxonomy.toml", *_own(settings, "taxonomy.toml")),
         Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None),
         key,
+        settings.dimensions,
     )
     return Made(pipeline, rules)
 
@@ -110,7 +115,7 @@ def _another(settings: Settings, made: Made) -> Pipeline:
 
 async def _serve(settings: Settings, made: Made, readers: Readers, scrub: Scrub, forward: Forwarder | None) -> None:
     pipeline = made.pipeline
-    store = await asyncio.to_thread(Store.open, settings.store)
+    store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
     writer = Writer(store, settings.retention)
     intake = Intake(readers, writer, settings.queue, forward)
     failure_only = [source.id for source in pipeline.sources.sources if not source.reports_ok]

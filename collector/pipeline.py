@@ -61,6 +61,7 @@ class Pipeline:
     taxonomy: Taxonomy
     sanitiser: Sanitiser
     hash_key: bytes
+    dimensions: tuple[str, ...] = ()  # attributes of the user's own that become columns
     seen: Recent[bool] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
 
     def process(self, body: bytes, media_type: str, signal: str, received_ns: int) -> Batch:
@@ -84,7 +85,7 @@ class Pipeline:
             batch = Batch(identity, received_ns, [], {}, dropped, request.records, request.warning)
             batch.senders = self._senders(request.metrics, batch)
             return batch
-        found: Recognised = recognise(request.scopes, self.sources, self.seen)
+        found: Recognised = recognise(request.scopes, self.sources, self.seen, self.dimensions)
         batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, told=found.told)
         if request.rejected:
             batch.rejected = batch.dropped["malformed"] = request.rejected
@@ -196,6 +197,7 @@ class Pipeline:
 
     def _sanitise(self, report: Report, batch: Batch) -> Report:
         texts = {name: value for name, value in report.items() if name in SCRUBBED and value is not None}
+        texts.update((name, report[name]) for name in self.dimensions if name in report)
         clean = self._scrub(texts, batch)
         if clean is not texts:
             report.update(clean)

@@ -65,6 +65,30 @@ def endpoint(text: str) -> str:
     return text
 
 
+DIMENSIONS = 8
+
+
+def dimensions(text: str) -> tuple[str, ...]:
+    """Attribute names that become columns: at most eight, none of them a word that the API has already."""
+    names = words(text)
+    if len(names) > DIMENSIONS:
+        raise ValueError(f"write at most {DIMENSIONS} names")
+    if len({name.lower() for name in names}) < len(names):
+        raise ValueError("a name is there twice")
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", name):
+            raise ValueError(f"{name[:70]!r} is no attribute name of letters, digits, _, . and -")
+    if names:
+        from collector.query.taken import TAKEN
+
+        for name in names:
+            if name.lower() in TAKEN:
+                raise ValueError(
+                    f"{name!r} has a meaning already; it can be asked for without a setting, or is no name"
+                )
+    return names
+
+
 def one_of(*allowed: str) -> Callable[[str], str]:
     """A word out of `allowed`."""
 
@@ -97,6 +121,9 @@ class Settings:
     rules: Path = _setting(Path("alerts.yaml"), Path, "alert rules; the default set where the file is missing")
     tables: Path | None = _setting(None, Path, "folder with a taxonomy.toml, redactions.toml and sources/ of your own")
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
+    dimensions: tuple[str, ...] = _setting(
+        (), dimensions, "attributes of your own, up to eight, to filter and break down by"
+    )
     ingest_tokens: tuple[str, ...] = _setting((), words, "tokens that may send; none: no token is asked")
     query_tokens: tuple[str, ...] = _setting((), words, "tokens that may query; none: no token is asked")
     open: bool = _setting(False, lambda text: _boolean(text), "listen beyond loopback without tokens")

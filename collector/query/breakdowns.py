@@ -83,8 +83,8 @@ def bucket_of(selection: Selection, asked_ns: int | None) -> int:
 
 def values(selection: Selection, dimension: str, contains: str, sort: Sequence[str], limit: int) -> Statement:
     """The values seen of one dimension, commonest first."""
-    found = f"contains(lower({dimension}::varchar), lower($contains))" if contains else "true"
-    sql = f"""select {dimension} as value, count(*) as calls, count(*) filter (outcome = 'error') as errors
+    found = f'contains(lower("{dimension}"::varchar), lower($contains))' if contains else "true"
+    sql = f"""select "{dimension}" as value, count(*) as calls, count(*) filter (outcome = 'error') as errors
       from {relation(selection, dimension)} where {selection.where()} and {found} group by all"""
     order = order_by(sort or ["-calls"], ("value", "calls", "errors"), ["value"])
     return Statement(sql, selection.params() | {"contains": contains}, order, limit)

@@ -9,7 +9,7 @@ from litestar.openapi.spec import Example, OpenAPIMediaType, OpenAPIResponse, Op
 from litestar.openapi.spec import Parameter as OpenAPIParameter
 from litestar.openapi.spec.enums import OpenAPIFormat
 
-from collector.query.filters import DIMENSIONS, Dimension
+from collector.query.filters import BY_NAME, Dimension
 from collector.query.parameters import MOST_ROWS, RANGE, Parameter
 
 TEXT = Schema(type=OpenAPIType.STRING)
@@ -56,7 +56,7 @@ def operation(takes: Sequence[Parameter], filters: bool, one: str) -> type[Opera
     described = [_parameter(parameter) for parameter in takes]
     if filters:
         described += [_parameter(parameter) for parameter in RANGE]
-        described += [_filter(dimension) for dimension in DIMENSIONS if dimension.name not in places]
+        described += [_filter(dimension) for dimension in BY_NAME.values() if dimension.name not in places]
 
     @dataclass
     class Described(Operation):
@@ -80,7 +80,7 @@ def operation(takes: Sequence[Parameter], filters: bool, one: str) -> type[Opera
 
 
 def _parameter(one: Parameter) -> OpenAPIParameter:
-    plain = Schema(type=OpenAPIType.STRING, enum=list(one.allowed) or None, default=one.default or None)
+    plain = Schema(type=OpenAPIType.STRING, enum=list(one.choices) or None, default=one.default or None)
     match one.kind:
         case "number":
             plain = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=MOST_ROWS, default=one.default)
@@ -92,7 +92,7 @@ def _parameter(one: Parameter) -> OpenAPIParameter:
             plain = Schema(type=OpenAPIType.STRING, pattern="^[0-9]{1,20}$")
         case "flag":
             plain = Schema(type=OpenAPIType.BOOLEAN, default=one.default)
-    listed = f"; any of {', '.join(one.allowed)}, comma-separated" if one.kind == "words" and one.allowed else ""
+    listed = f"; any of {', '.join(one.choices)}, comma-separated" if one.kind == "words" and one.choices else ""
     return OpenAPIParameter(
         name=one.name,
         param_in="path" if one.path else "query",

@@ -84,7 +84,13 @@ DIMENSIONS = (
     Dimension("fingerprint", "id", "end", "group of equal errors"),
     Dimension("status_code", "integer", "end", "HTTP or exit status"),
 )
-BY_NAME: Mapping[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
+BY_NAME: dict[str, Dimension] = {dimension.name: dimension for dimension in DIMENSIONS}
+
+
+def add_dimensions(names: Iterable[str]) -> None:
+    """Lets attributes of the user's own be filtered and broken down by. To be called before anything is asked."""
+    for name in names:
+        BY_NAME[name] = Dimension(name, "text", "call", "attribute of your own (MISSTEP_DIMENSIONS)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,8 @@ class Term:
 
     def param(self, place: int) -> str:
         """The name by which the statement knows the value at `place`."""
-        return f"{self.mark}{'not_' if self.negated else 'is_'}{self.dimension.name}_{place}"
+        word = re.sub(r"\W", lambda odd: f"_{ord(odd[0]):x}_", self.dimension.name)
+        return f"{self.mark}{'not_' if self.negated else 'is_'}{word}_{place}"
 
     def params(self) -> dict[str, Value]:
         """The values by these names."""
@@ -106,7 +113,7 @@ class Term:
 
     def sql(self) -> str:
         """The condition over `events`; `!value` holds for an empty column too."""
-        column = self.dimension.name
+        column = f'"{self.dimension.name}"'
         named = ", ".join(f"${self.param(place)}" for place, value in enumerate(self.values) if value is not None)
         parts = (
             [f"coalesce({column} in ({named}), false)" if self.negated else f"{column} in ({named})"] if named else []

@@ -12,7 +12,6 @@ from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
 from collector.query.filters import (
     BY_NAME,
-    DIMENSIONS,
     SECOND,
     BadParameter,
     Selection,
@@ -28,7 +27,10 @@ MOST_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`kind` is words, choice, flag, number, id, duration or text; `path` ones are part of the address."""
+    """`kind` is words, choice, flag, number, id, duration or text; `path` ones are part of the address.
+
+    Words and choices of `dimensions` may be any that there is, the user's own included, without those in `allowed`.
+    """
 
     name: str
     kind: str
@@ -37,6 +39,12 @@ class Parameter:
     default: Any = None
     allowed: tuple[str, ...] = ()
     path: bool = False
+    dimensions: bool = False
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that can be used; none: any."""
+        return tuple(name for name in BY_NAME if name not in self.allowed) if self.dimensions else self.allowed
 
     def read(self, word: str) -> Any:
         """The value as Python has it. Raises BadParameter."""
@@ -56,21 +64,19 @@ class Parameter:
         return word
 
     def _one_of(self, word: str) -> str:
-        if self.allowed and word not in self.allowed:
-            message = f"{self.name} takes {', '.join(self.allowed)}"
-            raise BadParameter(self.name, word, message, self.allowed)
+        allowed = self.choices
+        if allowed and word not in allowed:
+            raise BadParameter(self.name, word, f"{self.name} takes {', '.join(allowed)}", allowed)
         return word
 
-
-NAMES = tuple(dimension.name for dimension in DIMENSIONS)
 
 FROM = Parameter("from", "text", "start of the range, inclusive: RFC 3339 or relative", "-24h", "-24h")
 TO = Parameter("to", "text", "end of the range, exclusive: RFC 3339 or relative", "now", "now")
 Q = Parameter("q", "text", "text in the message, upper and lower case alike", "does not exist")
 RANGE = (FROM, TO, Q)
 
-BY = Parameter("by", "words", "dimensions to break down by", "tool,error_class", (), NAMES)
-BY_ERROR = replace(BY, allowed=tuple(name for name in NAMES if name != "recovered"), example="error_class")
+BY = Parameter("by", "words", "dimensions to break down by", "tool,error_class", (), dimensions=True)
+BY_ERROR = replace(BY, allowed=("recovered",), example="error_class")
 ALWAYS = (*COUNTS, "error_rate")
 MEASURES_NAMED = Parameter(
     "measures", "words", "further measures, which cost more; the counts and error_rate always come", "sessions,p95_ms",
@@ -94,7 +100,7 @@ ALL = Parameter("limit", "number", LIMIT.text, "10000", MOST_ROWS)
 MEASURE = Parameter("measure", "words", "what is compared", "error_rate,p95_ms", ("error_rate",), tuple(COMPARED))
 COMPARED_DIMENSION = Parameter(
     "dimension", "choice", "compare two of its values; without it, this period with the one before", "service_version",
-    None, NAMES,
+    dimensions=True,
 )  # fmt: skip
 A = Parameter("a", "text", "value of the dimension to compare from, as in a filter", "3.1", "")
 B = Parameter("b", "text", "value of the dimension to compare with; what a has already is left out", "3.2", "")
@@ -119,7 +125,7 @@ LEAST = Parameter("least", "number", "errors within `window` that make a storm",
 STORM_STATE = Parameter("state", "choice", "only storms in this state", "ongoing", None, STORM_STATES)
 STREAK_STATE = Parameter("state", "choice", "only streaks in this state", "open", None, STATES)
 GROUP_STATE = Parameter("state", "choice", "only groups in this state", "new", None, groups.STATES)
-DIMENSION = Parameter("dimension", "choice", "dimension whose values are listed", "tool", None, NAMES, path=True)
+DIMENSION = Parameter("dimension", "choice", "dimension whose values are listed", "tool", path=True, dimensions=True)
 EVENT_ID = Parameter("event_id", "id", "id of the event", "42", path=True)
 FINGERPRINT = Parameter("fingerprint", "id", "fingerprint of the group", "42", path=True)
 SESSION = Parameter(

@@ -79,7 +79,7 @@ def needed(connection: duckdb.DuckDBPyConnection, sql: str, columns: Sequence[st
     tables = {(node.get("alias") or node["table_name"]).lower() for node in maps if node.get("type") == "BASE_TABLE"}
     alone = {node["column_names"][0].lower() for node in maps if len(node.get("column_names") or ()) == 1}
     whole = {"star", "show_ref"} & words or tables & alone
-    return Needs([name for name in columns if whole or name in words] or [columns[0]])
+    return Needs([name for name in columns if whole or name.lower() in words] or [columns[0]])
 
 
 def _nodes(node: Any) -> Iterable[Any]:

@@ -27,8 +27,12 @@ MOST_SQL = 20_000
 MOST_BYTES = 64 << 20
 PATIENCE_S = 5.0
 TIMES = {"time": "time_ns", "received_time": "received_ns"}
-NAMES = (*TIMES, *COLUMNS, "recovered")
 ONE_AT_A_TIME = threading.Lock()
+
+
+def names() -> list[str]:
+    """The columns of `events` as SQL sees it."""
+    return [*TIMES, *COLUMNS, "recovered"]
 
 
 class Streams(Protocol):
@@ -72,7 +76,7 @@ def answer_sql(
     if not ONE_AT_A_TIME.acquire(timeout=PATIENCE_S):
         raise Unavailable("another statement is being answered", retry_after=PATIENCE_S, status=429)
     try:
-        return _answered(store, selection, Task(sql, list(NAMES), limit, arrow, int(seconds)), seconds)
+        return _answered(store, selection, Task(sql, names(), limit, arrow, int(seconds)), seconds)
     finally:
         ONE_AT_A_TIME.release()
 

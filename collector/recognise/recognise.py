@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,12 +57,17 @@ class Recognised:
     sampled: dict[tuple[str, str], Sampled] = field(default_factory=dict)  # by source ("" if none claims it), service
 
 
-def recognise(request: Iterable[Scope], sources: Sources, seen: Container[int] = frozenset()) -> Recognised:
-    """Reports, links and drop counts of one request. `seen` holds digests of told results that are stored."""
+def recognise(
+    request: Iterable[Scope], sources: Sources, seen: Container[int] = frozenset(), dimensions: Sequence[str] = ()
+) -> Recognised:
+    """Reports, links and drop counts of one request. `seen` holds digests of told results that are stored.
+
+    `dimensions` are attributes that become columns of the same name, the record's before its resource's.
+    """
     found = Recognised()
     told: dict[int, Report] = {}
     for scope in request:
-        _Reading(scope, sources, found, told).run()
+        _Reading(scope, sources, found, told, dimensions).run()
     found.told.update(told)
     found.reports.extend(report for digest, report in told.items() if digest not in seen)
     return found
@@ -71,12 +76,20 @@ def recognise(request: Iterable[Scope], sources: Sources, seen: Container[int] =
 class _Reading:
     """The records of one scope, read one by one."""
 
-    def __init__(self, scope: Scope, sources: Sources, found: Recognised, told: dict[int, Report]) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        sources: Sources,
+        found: Recognised,
+        told: dict[int, Report],
+        dimensions: Sequence[str],
+    ) -> None:
         resource = scope.resource
         self._records = scope.records
         self._plan = sources.plan(as_text(resource.get("service.name")) or "", scope.name)
         self._around = Around(resource, scope.name)
-        self._base = _base(resource)
+        self._base = _base(resource) | _own(resource, dimensions)
+        self._dimensions = dimensions
         self._starts: dict[int, Report] = {}
         self._found = found
         self._told = told
@@ -115,6 +128,8 @@ class _Reading:
         found = self._found
         report = self._start(row, record).copy()
         signs, rest = read(row, record, self._around, report)
+        if self._dimensions:
+            report.update(_own(record.attributes, self._dimensions))
         if "session" in report and record.trace_id and report["session_source"] == "record":
             found.links.add((record.trace_id, report["session"]))
         if record.trace_state or (rest and not SIGNS.isdisjoint(rest)):
@@ -155,6 +170,11 @@ def _base(resource: Mapping[str, Any]) -> Report:
         if text := next((text for key in keys if (text := as_text(resource.get(key)))), None):
             base[column] = text
     return base
+
+
+def _own(attributes: Mapping[str, Any], dimensions: Sequence[str]) -> Report:
+    """The user's own dimensions among these attributes."""
+    return {name: text for name in dimensions if (text := as_text(attributes.get(name)))}
 
 
 def row_of(plan: Plan, record: Record, around: Around) -> Row | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import nanoarrow as na
@@ -42,6 +42,13 @@ TABLES = tables_of(EVENTS_DDL + INGEST_DDL)
 # What the store adds to a report when it becomes an event, and nobody outside sees.
 INTERNAL = frozenset(("report_rank", "outcome_strength"))
 COLUMNS = {name: kind for name, kind in TABLES["events"].items() if name not in INTERNAL}
+
+
+def add_dimensions(names: Iterable[str]) -> None:
+    """Makes attributes of the user's own columns of an event. To be called before anything is read or stored."""
+    for name in names:
+        COLUMNS[name] = TABLES["events"][name] = "varchar"
+
 
 INTEGERS = frozenset(name for name, kind in COLUMNS.items() if kind in ("bigint", "ubigint", "integer"))
 TEXTS = frozenset(name for name, kind in COLUMNS.items() if kind == "varchar")

@@ -136,7 +136,7 @@ class Store:
         self._executing = threading.Lock()
 
     @classmethod
-    def open(cls, url: str, settings: Mapping[str, str] = SETTINGS) -> Store:
+    def open(cls, url: str, settings: Mapping[str, str] = SETTINGS, dimensions: Sequence[str] = ()) -> Store:
         """Opens or creates the database of `duckdb:///relative`, `duckdb:////absolute` or `duckdb://:memory:`.
 
         Raises StoreError where the file is locked, damaged, not ours or of a later version.
@@ -157,6 +157,7 @@ class Store:
         store = cls(connection, path)
         try:
             store._migrate()
+            store._add_columns(dimensions)
         except BaseException:
             connection.close()
             raise
@@ -180,6 +181,18 @@ class Store:
                 step(cursor)
             cursor.execute("delete from meta where name = 'schema_version'")
             cursor.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])
+
+    def _add_columns(self, dimensions: Sequence[str]) -> None:
+        """Gives `events` the columns that it lacks, filled from the attributes of what is stored already."""
+        known = {row["column_name"] for row in self.rows("describe events")}
+        for name in dimensions:
+            if name not in known:
+                path = f"""'$."{name}"'"""
+                with self._transaction() as cursor:
+                    cursor.execute(f'alter table events add column "{name}" varchar')
+                    cursor.execute(
+                        f'alter table events alter column "{name}" set data type varchar using attributes ->> {path}'
+                    )
 
     @contextmanager
     def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -547,7 +560,7 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _
 def _insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report]) -> None:
     if rows:
         incoming = ArrowRows(rows, TABLES[table])
-        names = ", ".join(incoming.names)
+        names = ", ".join(f'"{name}"' for name in incoming.names)
         cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
 
 

@@ -1,0 +1,23 @@
+"""The words that an attribute of the user's own cannot be called, because questions or answers use them."""
+
+from __future__ import annotations
+
+from collector.query import breakdowns, changes, compare, costs, groups, retries, streaks
+from collector.query.endpoints import ENDPOINTS
+from collector.query.filters import BY_NAME
+from collector.store.batch import TABLES
+
+TAKEN = frozenset(
+    word
+    for words in (
+        TABLES["events"],
+        BY_NAME,
+        [parameter.name for endpoint in ENDPOINTS for parameter in endpoint.takes],
+        [name for names in breakdowns.MEASURES.values() for name in names],
+        (*breakdowns.COUNTS, *breakdowns.SEEN, *compare.TYPES, *changes.TYPES, *costs.COLUMNS),
+        (*groups.COLUMNS, *groups.RECOVERY, *retries.COLUMNS, *retries.STORM_COLUMNS),
+        (*streaks.COLUMNS, *streaks.LIMIT_COLUMNS),
+        ("from", "to", "q", "time", "received_time", "side", "which", "axis", "at", "part", "whole", "rated"),
+    )
+    for word in words
+)
