@@ -224,6 +224,7 @@ def test_a_rate_leaves_out_who_reports_only_failures(client: TestClient[Litestar
         ("streaks", "state=closed", "state", "ended"),
         ("streaks", "min_length=x", "min_length", None),
         ("retries", "by=recovered", "by", "error_class"),
+        ("streaks/limits", "by=tool,recovered", "by", "error_class"),
         ("groups", "state=old", "state", "new"),
         ("groups/-1", "", "fingerprint", None),
         ("sessions", "sort=name", "sort", "worst_streak"),
@@ -299,6 +300,31 @@ def test_a_query_is_interrupted_when_its_client_goes_away() -> None:
     asyncio.run(ask_and_leave())
     assert said[0]["status"] == 499
     store.close()
+
+
+@pytest.mark.parametrize("accept", ["application/json", ARROW])
+@pytest.mark.parametrize("asked", [ALWAYS, {"from": "-7d"}])
+def test_an_answer_that_has_not_changed_is_not_worked_out_again(
+    client: TestClient[Litestar], store: Store, accept: str, asked: dict[str, str]
+) -> None:
+    def get(path: str, tag: str = "", **params: str) -> Any:
+        headers = {"Accept": accept, **({"If-None-Match": tag} if tag else {})}
+        return client.get(f"/api/v1/{path}", params=asked | params, headers=headers)
+
+    for path in ("breakdown", "compare", "groups", "events"):
+        first = get(path)
+        tag = first.headers["etag"]
+        assert (first.status_code, first.headers["cache-control"]) == (200, "no-cache")
+        again = get(path, f'W/"x", {tag}')
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert get(path, tag, tool="other").status_code == 200
+        assert get(path, tag, limit="7").status_code == 200
+        assert client.get(f"/api/v1/{path}", params=asked, headers={"If-None-Match": tag}).status_code in (
+            (304,) if accept != ARROW else (200,)
+        )
+        holding(store, events())
+        assert get(path, tag).status_code == 200
+    assert "etag" not in get("breakdown", toool="a").headers
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ that cannot be used is a 400 with the parameter, its value and what is allowed; 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -26,13 +28,14 @@ from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 from collector.errors import Rejected, Unavailable
 from collector.query.describe import operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
-from collector.query.filters import BadParameter, rfc3339, whole_number
+from collector.query.filters import SECOND, BadParameter, rfc3339, whole_number
 from collector.query.groups import mark
 from collector.query.parameters import LIMIT, Asked, Parameter, read
 from collector.query.queries import LAST, newest_ns, redirected, token
 from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
 from collector.receive.access import check_host, check_token
+from collector.recognise.sources import Source
 from collector.store.store import CALL_OFF, CalledOff, CallOff, QueryTimeout
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -102,9 +105,34 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     store: Reads = state.store
     tables = state.sources.sources
     asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
-    statement = endpoint.ask(asked.selection, asked.options)
-    seconds = state.get("query_seconds", QUERY_SECONDS)
     arrow = ARROW in request.headers.get("accept", "")
+    tag = _tag(store, endpoint, asked, arrow)
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(b"", status_code=304, headers={"ETag": tag})
+    answer = _answer_to(endpoint, asked, store, tables, arrow, state.get("query_seconds", QUERY_SECONDS))
+    if answer.status_code in (None, 200):
+        answer.headers |= {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
+    return answer
+
+
+def _tag(store: Reads, endpoint: Endpoint, asked: Asked, arrow: bool) -> str:
+    """The same for the same question while nothing was written.
+
+    Of a range that ends now, an answer is as good for a thousandth of its length, a minute at most: only its oldest
+    events leave it.
+    """
+    selection = asked.selection
+    length = selection.end_ns - selection.start_ns
+    step = min(max(1, length // 1000), 60 * SECOND) if selection.to_now else 1
+    placed = replace(selection, start_ns=selection.start_ns // step, end_ns=selection.end_ns // step)
+    text = repr((store.version, endpoint.path, placed, sorted(asked.options.items()), arrow))
+    return f'"{hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()}"'
+
+
+def _answer_to(
+    endpoint: Endpoint, asked: Asked, store: Reads, tables: Sequence[Source], arrow: bool, seconds: float
+) -> Response[bytes]:
+    statement = endpoint.ask(asked.selection, asked.options)
     if arrow and not endpoint.one:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
     rows = statement.rows(store, seconds)
@@ -140,6 +168,8 @@ def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = 
     request_max_body_size=64 << 10,
     summary="Resolves a group, opens it again, or notes something on it",
     tags=["query"],
+    operation_id="mark_group",
+    operation_class=operation(GROUP.takes, False, "group", "mark"),
 )
 async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Response[bytes]:
     """The group as it is then. The body is a `Mark` as JSON."""
@@ -169,7 +199,7 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
     summary="One SELECT over the events that the range and the filters choose",
     tags=["query"],
     operation_id="sql",
-    operation_class=operation((LIMIT,), True, ""),
+    operation_class=operation((LIMIT,), True, "", "sql"),
 )
 async def ask_sql(request: HttpRequest) -> Response[bytes]:
     """The body is a `Question` as JSON. Nothing can be written, and nothing but `events` is there."""

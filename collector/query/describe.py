@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from litestar.openapi.spec import Example, OpenAPIMediaType, OpenAPIResponse, OpenAPIType, Operation, Schema
+from litestar.openapi.spec import (
+    Example,
+    OpenAPIMediaType,
+    OpenAPIResponse,
+    OpenAPIType,
+    Operation,
+    RequestBody,
+    Schema,
+)
 from litestar.openapi.spec import Parameter as OpenAPIParameter
 from litestar.openapi.spec.enums import OpenAPIFormat
 
@@ -27,6 +36,7 @@ PROBLEM = Schema(
         )
     },
 )
+DURATION = "^([0-9]{1,9}(ms|s|m|h|d|w))+$"
 ROW = Schema(type=OpenAPIType.OBJECT)
 ROWS = Schema(
     type=OpenAPIType.OBJECT,
@@ -46,12 +56,27 @@ REFUSALS = {
     "401": "A query token is needed",
     "403": "The token or the Host header is not allowed",
     "404": "There is no such thing",
+    "413": "The body is too large",
+    "415": "The body is not application/json",
+    "429": "Another statement is being answered",
     "503": "The question took too long: narrow the range, or ask for fewer measures",
 }
 
 
-def operation(takes: Sequence[Parameter], filters: bool, one: str) -> type[Operation]:
-    """The operation of an address that takes these parameters, and the filters too unless `filters` is false."""
+# What an address that takes a body wants in it, as an example of each field.
+BODIES: Mapping[str, Mapping[str, str]] = {
+    "mark": {"state": "resolved", "note": "the tool's path was wrong"},
+    "sql": {"sql": "select tool, count(*) as n from events group by all order by n desc"},
+}
+
+
+def operation(takes: Sequence[Parameter], filters: bool, one: str, body: str = "") -> type[Operation]:
+    """The operation of an address that takes these parameters, and the filters too unless `filters` is false.
+
+    `body` is the name of what it takes in `BODIES`.
+    """
+    without = {"413", "415", "429"} if not body else {"429"} if body != "sql" else set()
+    without |= set() if one else {"404"}
     places = {parameter.name for parameter in takes}
     described = [_parameter(parameter) for parameter in takes]
     if filters:
@@ -72,11 +97,26 @@ def operation(takes: Sequence[Parameter], filters: bool, one: str) -> type[Opera
             refusals = {
                 status: OpenAPIResponse(text, content={"application/json": OpenAPIMediaType(schema=PROBLEM)})
                 for status, text in REFUSALS.items()
-                if status != "404" or one
+                if status not in without
             }
             self.responses = {"200": answer, **refusals}
+            if body:
+                self.request_body = _body(BODIES[body], required=[body] if body == "sql" else [])
+            else:
+                self.responses["304"] = OpenAPIResponse("Nothing was written since the answer with this ETag")
 
     return Described
+
+
+def _body(example: Mapping[str, str], required: list[str]) -> RequestBody:
+    schema = Schema(
+        type=OpenAPIType.OBJECT,
+        properties=dict.fromkeys(example, TEXT),
+        required=required or None,
+        additional_properties=False,
+    )
+    shown = OpenAPIMediaType(schema=schema, examples={"example": Example(value=dict(example))})
+    return RequestBody({"application/json": shown}, required=True)
 
 
 def _parameter(one: Parameter) -> OpenAPIParameter:
@@ -85,9 +125,10 @@ def _parameter(one: Parameter) -> OpenAPIParameter:
         case "number":
             plain = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=MOST_ROWS, default=one.default)
         case "duration":
-            plain = Schema(type=OpenAPIType.STRING, default=one.example if one.default else None)
+            plain = Schema(type=OpenAPIType.STRING, pattern=DURATION, default=one.example if one.default else None)
         case "words":
-            plain = Schema(type=OpenAPIType.STRING)
+            either = "|".join(re.escape(word) for word in one.choices)
+            plain = Schema(type=OpenAPIType.STRING, pattern=f"^({either})(,({either}))*$" if either else None)
         case "id":
             plain = Schema(type=OpenAPIType.STRING, pattern="^[0-9]{1,20}$")
         case "flag":

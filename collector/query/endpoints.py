@@ -99,7 +99,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/streaks/limits", "What a limit of n mistakes in a row would have done, for every n",
-        (take.SCOPE, take.KIND, take.BY, take.SORT, take.MANY),
+        (take.SCOPE, take.KIND, take.BY_ERROR, take.SORT, take.MANY),
         lambda s, o: limits(s, _scope(o), o["by"], o["sort"], o["limit"]),
     ),
     Endpoint(

@@ -16,7 +16,10 @@ Row = dict[str, Any]
 
 
 class Reads(Protocol):
-    """The part of the store that questions need."""
+    """The part of the store that questions need. While `version` is the same, so are its answers."""
+
+    @property
+    def version(self) -> str: ...
 
     def rows(
         self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
@@ -134,6 +135,12 @@ class Store:
         self._connection = connection
         self.path = path
         self._executing = threading.Lock()
+        self._versions = count()
+        self.version = f"{uuid.uuid4()}.{next(self._versions)}"
+
+    def _changed(self) -> None:
+        """After every write: the same version twice means that nothing was written in between."""
+        self.version = f"{self.version.partition('.')[0]}.{next(self._versions)}"
 
     @classmethod
     def open(cls, url: str, settings: Mapping[str, str] = SETTINGS, dimensions: Sequence[str] = ()) -> Store:
@@ -207,6 +214,7 @@ class Store:
                         cursor.rollback()
                     raise
                 cursor.commit()
+                self._changed()
             except (duckdb.IOException, duckdb.TransactionException) as error:  # the disk, not the rows
                 raise Unavailable(first_line(error), 5) from None
 
@@ -233,6 +241,7 @@ class Store:
         """One small write outside the ingest path, in a transaction of its own."""
         with self._executing, self._cursor(30) as cursor:
             cursor.execute(sql, dict(params or {}))
+        self._changed()
 
     @contextmanager
     def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
