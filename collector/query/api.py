@@ -332,8 +332,8 @@ def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
     return _refusal(request, {"message": error.detail}, error.status_code, error.headers)
 
 
-def _called_off(_: HttpRequest, __: CalledOff) -> Response[bytes]:
-    return _refusal({"message": "the client went away"}, 499)  # for who reads along: nobody waits for it
+def _called_off(request: HttpRequest, _: CalledOff) -> Response[bytes]:
+    return _refusal(request, {"message": "the client went away"}, 499)  # for who reads along: nobody waits for it
 
 
 def _unexpected(request: HttpRequest, error: Exception) -> Response[bytes]:
