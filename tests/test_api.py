@@ -25,7 +25,7 @@ from collector.query.api import ARROW, api_routes, exception_handlers
 from collector.query.endpoints import ENDPOINTS
 from collector.query.filters import DIMENSIONS
 from collector.settings import Settings
-from collector.store.store import Store
+from collector.store.store import QueryTooLarge, Store
 from tests.recorded import NOW, event, failed, holding
 
 DOCS = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
@@ -268,6 +268,13 @@ def test_a_question_that_takes_too_long_is_a_503() -> None:
     assert answer.status_code == 503
     assert "narrow the range" in answer.json()["error"]["message"]
     assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_question_that_needs_too_much_memory_says_so() -> None:
+    store = Store.open("duckdb://:memory:", {"memory_limit": "40MB", "temp_directory": ""})
+    with pytest.raises(QueryTooLarge, match="more memory"):
+        store.rows("select count(*) from (select distinct hash(n) from range(20_000_000) as numbers(n))")
+    store.close()
 
 
 def test_a_query_is_interrupted_when_its_client_goes_away() -> None:

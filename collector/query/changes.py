@@ -53,41 +53,41 @@ def changes(
     sides = sides_of(selection, None, "", "")
     whole = RATED if measure.endswith("_rate") else "true"
     part = COMPARED[measure].part
-    listed = ", ".join(f'"{name}"' for name in names)
     keys = "side, of_service, of_session"
-    source = relation(sides.selection, *names)
-    sql = load("changed").format(
-        names=listed,
-        relation=source,
-        where=sides.selection.where(),
-        side=sides.sql,
-        part=part,
-        whole=whole.replace("{rated}", selection.rated()),
-        sets=", ".join([f"({keys})", *(f'("{name}", {keys})' for name in names)]),
-    )
     params = {**sides.selection.params(), **sides.params}
-    asked = [Statement(sql, params, "1", MOST_VALUES)]
+    asked = []
+    for name in names:  # one after the other: all grouping sets at once would hold all their sessions in memory
+        sql = load("changed").format(
+            name=f'"{name}"',
+            relation=relation(sides.selection, name),
+            where=sides.selection.where(),
+            side=sides.sql,
+            part=part,
+            whole=whole.replace("{rated}", selection.rated()),
+            sets=f'("{name}", {keys})' + (f", ({keys})" if name == names[0] else ""),
+        )
+        asked.append(Statement(sql, params, "1", MOST_VALUES))
     if "fingerprint" in names:
         told = load("told").format(source=relation(selection), where=selection.where())
         asked.append(Statement(told, {**selection.params(), **sides.params}, "1", MOST_VALUES))
 
-    def work(found: Sequence[Row], groups: Sequence[Row] = ()) -> list[Row]:
-        return _explained(measure, names, found, {str(row["fingerprint"]): row for row in groups})
+    def work(*answers: Sequence[Row]) -> list[Row]:
+        groups = answers[len(names)] if len(answers) > len(names) else ()
+        found = dict(zip(names, answers, strict=False))
+        return _explained(measure, found, {str(row["fingerprint"]): row for row in groups})
 
     return Derived(tuple(asked), work, TYPES, sort, limit)
 
 
-def _explained(measure: str, names: Sequence[str], found: Sequence[Row], groups: Mapping[str, Row]) -> list[Row]:
+def _explained(measure: str, found: Mapping[str, Sequence[Row]], groups: Mapping[str, Row]) -> list[Row]:
     total, values = Both(), dict[tuple[str, Any], Both]()
-    for row in found:
-        places = [place for place in range(len(names)) if not row["which"] >> (len(names) - 1 - place) & 1]
+    for name, row in ((name, row) for name, rows in found.items() for row in rows):
         side = {row["side"]: gathered(row)}
-        if not places:
+        if row["which"]:
             total = Both(**{"a": total.a, "b": total.b} | side)
             continue
-        key = names[places[0]], row[names[places[0]]]
-        known = values.get(key, Both())
-        values[key] = Both(**{"a": known.a, "b": known.b} | side)
+        known = values.get((name, row["value"]), Both())
+        values[name, row["value"]] = Both(**{"a": known.a, "b": known.b} | side)
     rows = [
         _row(measure, name, value, both, total, groups)
         for (name, value), both in values.items()

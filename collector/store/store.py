@@ -82,6 +82,10 @@ class QueryTimeout(Unavailable):
     """A query took longer than it may."""
 
 
+class QueryTooLarge(QueryTimeout):
+    """A query needs more memory than it may."""
+
+
 class CalledOff(Exception):
     """A query was interrupted because nobody waits for it any more."""
 
@@ -256,6 +260,8 @@ class Store:
                     yield cursor
             except duckdb.InterruptException:
                 raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
+            except duckdb.OutOfMemoryException:
+                raise QueryTooLarge("the query needs more memory than it may have") from None
             finally:
                 timer.cancel()
                 cursor.close()
