@@ -1,25 +1,50 @@
-"""The frame of the dashboard: its pages, its menu, and nothing of their content."""
+"""The dashboard as a web application: Streamlit, told where it lies, its libraries loaded before anybody comes."""
 
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import streamlit as st
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
 
-from dashboard import components
+from dashboard import menu
 
-SIDEBAR_PX = 220
+# Opened at a page's own address, Streamlit would first look for its server below that address: two 404s in the
+# browser's console and two round trips. Whatever a proxy puts before it, the last part is the page.
+# Wider than this, lines are too long to read.
+WHERE = """<head><script>
+window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.replace(/\\/(%s)\\/?$/, "/")}
+</script><style>
+[data-testid=stMainBlockContainer] {max-width: 1800px}
+</style>"""
+INDEX = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
+PAGE = INDEX.replace("<head>", WHERE % "|".join(menu.TITLES), 1)
 
-# A local image: with a material icon alone, the browser would fetch the favicon from a font host.
-st.set_page_config(
-    page_title="Misstep",
-    page_icon=str(Path(__file__).parent / "static" / "misstep.png"),
-    layout="wide",
-    initial_sidebar_state=SIDEBAR_PX,
-)
 
-names = [entry for group in components.MENU.values() for entry in group] + list(components.DETAILS.items())
-page = st.navigation(
-    [st.Page(f"views/{name}.py", title=title, url_path=name, default=name == "overview") for name, title in names],
-    position="hidden",
-)
-components.sidebar(page.url_path)
-page.run()
+async def index(request: Request) -> HTMLResponse:
+    """The document that every page starts from."""
+    return HTMLResponse(PAGE, headers={"Cache-Control": "no-cache"})
+
+
+def warm() -> None:
+    """Loads what the first page needs, down to the checks of a first chart."""
+    import polars as pl
+
+    from dashboard import charts, colours, components  # noqa: F401
+
+    rows = pl.DataFrame({"attribution": ["model"], "errors": [1.0], "label": ["1"]})
+    json.dumps(charts.share_bar(rows, colours.LIGHT).to_dict())
+
+
+@asynccontextmanager
+async def started(app: st.App) -> AsyncIterator[None]:
+    """Warms up beside the server, which answers at once."""
+    threading.Thread(target=warm, daemon=True).start()
+    yield
+
+
+app = st.App("main.py", lifespan=started, routes=[Route(f"/{name}", index) for name in ("", *menu.TITLES)])

@@ -10,7 +10,7 @@ from dashboard.colours import ATTRIBUTIONS, OUTCOMES, Palette, slot
 
 HEIGHT = 220
 Picture = alt.Chart | alt.LayerChart | alt.FacetChart
-PERCENT = ".0%"
+PERCENT = "~%"
 # Vega's own default is a 12-hour clock without am or pm.
 _CLOCK = "timeFormat(datum.value, hours(datum.value) + minutes(datum.value) ? '%H:%M' : '%d %b')"
 
@@ -47,14 +47,20 @@ def _steps(field: str, steps: Iterable[int | str], title: str) -> alt.X:
 
 
 def errors_over_time(
-    frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float, *, brush: bool = False
-) -> Picture:
-    """Errors stacked by category. `frame`: time, category, errors, calls."""
+    frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float, *, brush: bool = False,
+    before: pl.DataFrame | None = None, deploys: pl.DataFrame | None = None,
+) -> Picture:  # fmt: skip
+    """Errors stacked by category.
+
+    `frame`: time, category, errors, calls, of; `before`: time, previous_errors, of the period before, as a grey line;
+    `deploys`: time, label, each a dotted rule.
+    """
     known = set(frame["category"].map_elements(slot, return_dtype=pl.String)) if frame.height else set()
     colours = {name: colour for name, colour in palette.category.items() if name in known}
     rows = frame.with_columns(
         slot=pl.col("category").map_elements(slot, return_dtype=pl.String, skip_nulls=False),
         end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)),
+        rate=pl.col("errors").sum().over("time") / pl.col("of"),
     )
     bars: alt.Chart = (
         alt.Chart(rows, height=HEIGHT)
@@ -70,10 +76,31 @@ def errors_over_time(
                 alt.Tooltip("slot:N", title="category"),
                 alt.Tooltip("sum(errors):Q", format=",d", title="errors"),
                 alt.Tooltip("max(of):Q", format=",d", title="calls in all"),
+                alt.Tooltip("max(rate):Q", format=".1%", title="of these failed"),
             ],
         )
     )
-    return bars.add_params(alt.selection_interval(name="brush", encodings=["x"])) if brush else bars
+    if brush:
+        bars = bars.add_params(
+            alt.selection_interval(name="brush", encodings=["x"]),
+            alt.selection_point(name="legend", fields=["slot"], bind="legend"),
+        )
+    layers: list[alt.Chart] = [bars]
+    if before is not None and before["previous_errors"].sum():
+        layers.append(
+            alt.Chart(before)
+            .mark_line(interpolate="step-after", color=palette.quiet, strokeWidth=1.2, opacity=0.8)
+            .encode(x=_time(span), y="previous_errors:Q")
+        )
+    if deploys is not None and deploys.height:
+        marks = alt.Chart(deploys).encode(x=_time(span), tooltip=[alt.Tooltip("label:N", title="first call of")])
+        layers.append(marks.mark_rule(color=palette.ink, strokeDash=[2, 3], opacity=0.7))
+        layers.append(
+            marks.mark_text(align="left", dx=3, dy=6, baseline="top", color=palette.quiet).encode(
+                y=alt.value(0), text="label:N"
+            )
+        )
+    return bars if len(layers) == 1 else alt.layer(*layers)
 
 
 def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
@@ -110,7 +137,10 @@ def rate_over_time(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture
 
 
 def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """One bar of 100 % by attribution, always in the same order. `frame`: attribution, errors."""
+    """A bar for each attribution, always in the same order; parts of one bar would be too small for their words.
+
+    `frame`: attribution, errors, label.
+    """
     colours = {name: palette.attribution[name] for name in ATTRIBUTIONS}
     total = frame["errors"].sum() or 1
     rows = frame.filter(pl.col("attribution").is_in(ATTRIBUTIONS)).with_columns(
@@ -121,9 +151,13 @@ def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
         y=alt.Y("attribution:N", axis=alt.Axis(title=None, domain=False, ticks=False), sort=list(ATTRIBUTIONS)),
         x=alt.X("share:Q", axis=None, scale=alt.Scale(domainMin=0)),
     )
-    bars = base.mark_bar(height=14).encode(
-        color=_colour("attribution", colours, legend=False),
-        tooltip=["attribution:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("share:Q", format=".1%")],
+    bars = (
+        base.mark_bar(height=14)
+        .encode(
+            color=_colour("attribution", colours, legend=False),
+            tooltip=["attribution:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("share:Q", format=".1%")],
+        )
+        .add_params(alt.selection_point(name="picked", fields=["attribution"]))
     )
     labels = base.mark_text(align="left", dx=6, color=palette.ink).encode(text=alt.Text("label:N"))
     return alt.layer(bars, labels).properties(height=26 * max(rows.height, 1))
@@ -149,7 +183,7 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
         color=alt.Color("share:Q", scale=shade, legend=None),
         tooltip=["tool:N", "error_class:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("calls:Q", format=",d"),
                  alt.Tooltip("share:Q", format=".1%", title="of the tool's calls")],
-    )  # fmt: skip
+    ).add_params(alt.selection_point(name="picked", fields=["tool", "error_class"]))  # fmt: skip
     ink = alt.condition("datum.share > 0.55", alt.value(palette.paper), alt.value(palette.ink))
     labels = (
         base.transform_filter("datum.errors >= 10")
@@ -310,6 +344,7 @@ def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -
             shape=alt.Shape("outcome:N", scale=shape, legend=legend),
             tooltip=["order:Q", "tool:N", "outcome:N", alt.Tooltip("about:N", title="class")],
         )
+        .add_params(alt.selection_point(name="picked", fields=["order"], nearest=True))
     )
     if streaks.is_empty():
         return alt.layer(marks).properties(height=alt.Step(30))
@@ -339,3 +374,99 @@ def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold
         color=palette.alert["firing"], strokeDash=[5, 3]
     )
     return alt.layer(line, rule.encode(y="threshold:Q"))
+
+
+def paired_bars(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """Errors per dimension value in both periods. `frame`: name, a_errors, b_errors, sentence; in this order."""
+    colours = {"before": palette.quiet, "now": palette.outcome["error"]}
+    rows = frame.rename({"a_errors": "before", "b_errors": "now"}).unpivot(
+        ["before", "now"], index=["name", "sentence"], variable_name="period", value_name="errors"
+    )
+    names = alt.Axis(title=None, labelLimit=260, labelFlush=False, domain=False, ticks=False)
+    picture: Picture = (
+        alt.Chart(rows)
+        .mark_bar(height={"band": 0.9})
+        .encode(
+            y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names),
+            yOffset=alt.YOffset("period:N", sort=["before", "now"]),
+            x=alt.X("errors:Q", axis=_value_axis(palette)),
+            color=_colour("period", colours),
+            tooltip=["name:N", "period:N", alt.Tooltip("errors:Q", format=",d"), "sentence:N"],
+        )
+        .properties(height=alt.Step(11))
+    )
+    return picture
+
+
+def dumbbells(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """A measure on two sides per name, A hollow, B filled. `frame`: name, a, b, low and high of each, sentence."""
+    names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
+    base = alt.Chart(frame).encode(y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names))
+    axis = _value_axis(palette, PERCENT)
+    ink = alt.condition("datum.clear", alt.value(palette.outcome["error"]), alt.value(palette.quiet))
+    tooltip = ["name:N", "sentence:N"]
+    line = base.mark_rule(strokeWidth=3, opacity=0.35).encode(x=alt.X("a:Q", axis=axis), x2="b:Q", color=ink)
+    layers = [line]
+    for side, offset in (("a", -4), ("b", 4)):
+        layers.append(
+            base.mark_rule(color=palette.quiet, opacity=0.6, yOffset=offset).encode(
+                x=f"{side}_low:Q", x2=f"{side}_high:Q"
+            )
+        )
+    first = base.mark_point(size=70, opacity=1, fill=palette.paper, yOffset=-4).encode(
+        x="a:Q", color=ink, tooltip=tooltip
+    )
+    second = base.mark_point(size=70, opacity=1, filled=True, yOffset=4).encode(x="b:Q", color=ink, tooltip=tooltip)
+    return alt.layer(*layers, first, second).properties(height=alt.Step(34))
+
+
+def over_share(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """Shares as bars, each with a tick at the share of all calls. `frame`: name, share, expected, errors."""
+    names = alt.Axis(title=None, labelLimit=130, labelFlush=False, domain=False, ticks=False)
+    base = alt.Chart(frame).encode(
+        y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names),
+        tooltip=["name:N", alt.Tooltip("errors:Q", format=",d"),
+                 alt.Tooltip("share:Q", format=".1%", title="of this group"),
+                 alt.Tooltip("expected:Q", format=".1%", title="of all calls")],
+    )  # fmt: skip
+    x = alt.X("share:Q", axis=_value_axis(palette, PERCENT), scale=alt.Scale(domain=[0, 1]))
+    bars = base.mark_bar(color=palette.outcome["error"], height=12).encode(x=x)
+    ticks = base.mark_tick(color=palette.ink, thickness=2, size=18).encode(x="expected:Q")
+    return alt.layer(bars, ticks).properties(height=alt.Step(24))
+
+
+def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """Tools: calls against error rate with its interval, as large as the sessions hit, coloured by whose turn it is.
+
+    `frame`: tool, calls, error_rate, low, high, sessions, attribution, label.
+    """
+    turns = [name for name in ATTRIBUTIONS if name in set(frame["attribution"])]
+    colours = {name: palette.attribution[name] for name in turns}
+    base = alt.Chart(frame, height=300).encode(
+        x=alt.X("calls:Q", scale=alt.Scale(type="log", nice=True),
+                axis=alt.Axis(title="calls", grid=False, format="~s", tickCount=4)),
+    )  # fmt: skip
+    y = alt.Y("error_rate:Q", axis=_value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
+    whiskers = base.mark_rule(color=palette.quiet, opacity=0.35).encode(y="low:Q", y2="high:Q")
+    points = base.mark_circle(opacity=0.9).encode(
+        y=y, color=_colour("attribution", colours),
+        size=alt.Size("sessions:Q", scale=alt.Scale(range=[40, 500]), legend=None),
+        tooltip=["tool:N", alt.Tooltip("calls:Q", format=",d"), alt.Tooltip("error_rate:Q", format=".1%"),
+                 alt.Tooltip("sessions:Q", format=",d", title="sessions hit"), "attribution:N"],
+    ).add_params(alt.selection_point(name="picked", fields=["tool"]))  # fmt: skip
+    names = base.mark_text(align="left", dx=10, color=palette.ink, limit=120).encode(y=y, text="label:N")
+    return alt.layer(whiskers, points, names)
+
+
+def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
+    """Errors per bucket as a low strip. `frame`: time, errors."""
+    rows = frame.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
+    picture: Picture = (
+        alt.Chart(rows, height=90)
+        .mark_bar(color=palette.category["rate_limit"], binSpacing=0)
+        .encode(
+            x=_time(span), x2="end:T", y=alt.Y("errors:Q", axis=_value_axis(palette)),
+            tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("errors:Q", format=",d")],
+        )
+    )  # fmt: skip
+    return picture

@@ -29,10 +29,14 @@ declared declared_retryable taxonomy_retryable
 length streaks reached_next open limit_times mistake_limit interrupted mistakes_saved at
 attempt sequence redactions reported_streak status_code retry_after_ms duration_ms
 signals compared equal higher lower ours
+a_errors a_calls b_errors b_calls a_part a_whole b_part b_whole growth told_to_wait honoured most_in_a_minute
+wasted_retries input_tokens output_tokens wasted_input_tokens wasted_output_tokens
 """
 _RATES = """
 error_rate low high recovery_rate unclassified_rate spread hazard value threshold
 p50_ms p95_ms median_attempts median_seconds cost_usd agreement kept
+contribution share expected traffic rate difference a a_low a_high b b_low b_high
+seconds busy_ms wasted_ms wasted_cost_usd
 """
 _FLAGS = """
 mistake retryable fatal retryable_declared limit_reached can_recover reports_ok tool_data truncated sampled
@@ -133,6 +137,21 @@ class Collector:
         if response.is_success:
             return read_answer(response.content, datetime.now(UTC))
         raise _problem(response)
+
+    def change(self, path: str, change: Mapping[str, str]) -> None:
+        """Changes what `path` names, and forgets the answers that may have said otherwise.
+
+        Raises:
+            Problem: it was not changed.
+        """
+        try:
+            response = self._http.patch(path, json=dict(change))
+        except httpx.TransportError:
+            raise Problem("away", f"Collector at {self.place} does not answer.") from None
+        if not response.is_success:
+            raise _problem(response)
+        with self._lock:
+            self._kept.clear()
 
     def since_away(self) -> datetime | None:
         """Since when the collector does not answer, asked now; None while it does."""

@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import uuid4
@@ -15,26 +15,18 @@ import polars as pl
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import client, colours, filterbar, sentences, words
+from dashboard import client, colours, filterbar, sentences, share, words
 from dashboard.charts import Picture
 from dashboard.client import Answer, Collector, Problem
-from dashboard.filters import DIMENSIONS, Filters
+from dashboard.filters import DIMENSIONS, Filters, rfc3339
+from dashboard.menu import MENU, SUBJECTS
 
 BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)  # seconds
+FIRST_PX = 420  # what the first answers of most pages fill
 BARS = 96  # in a chart over the whole width
 log = logging.getLogger(__name__)
 
 Bar = Literal["filters", "range", "none"]
-
-MENU: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "Now": (("overview", "Overview"), ("live", "Live"), ("alerts", "Alerts")),
-    "Why": (("errors", "Errors"), ("tools", "Tools"), ("sessions", "Sessions")),
-    "Does it help?": (("retries", "Retries"), ("streaks", "Streaks")),
-    "System": (("sources", "Sources"), ("health", "Health")),
-}
-DETAILS = {"tool": "Tool", "group": "Group", "session": "Session"}
-# What a detail page is about is not carried to other pages as a filter.
-SUBJECTS = {"tool": ("tool",), "group": ("fingerprint",), "session": ("session", "service")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +41,10 @@ class Page:
 
     def ask(self, path: str, **params: str | None) -> Answer:
         """The API's answer for this page's filters; `params` win over them, None takes a filter away."""
-        merged = self.filters.api() | params
-        return self.collector.ask(path, {name: value for name, value in merged.items() if value is not None})
+        merged = {name: value for name, value in (self.filters.api() | params).items() if value is not None}
+        answer = self.collector.ask(path, merged)
+        share.remember(path, merged, answer.rows.height)
+        return answer
 
     @property
     def now(self) -> datetime:
@@ -58,8 +52,33 @@ class Page:
         return datetime.now(UTC)
 
     @property
+    def before(self) -> Filters:
+        """These filters over the equally long period before."""
+        start, end = self.filters.span(self.now)
+        if self.filters.moving and (seconds := self.filters.seconds):
+            return self.filters.between(f"-{2 * seconds:.0f}s", f"-{seconds:.0f}s")
+        return self.filters.between(rfc3339(start - (end - start)), rfc3339(start))
+
+    @property
+    def shift(self) -> timedelta:
+        """What charts add to every time: a browser draws its own zone, whichever one was chosen."""
+        own = _zone(Filters())
+        here, there = (self.now.astimezone(zone).utcoffset() or timedelta() for zone in (own, self.zone))
+        return there - here
+
+    def drawn(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows whose `time` a chart shows."""
+        return rows.with_columns(pl.col("time") + self.shift) if self.shift else rows
+
+    @property
+    def axis(self) -> tuple[datetime, datetime]:
+        """The span of a chart over time."""
+        start, end = self.span
+        return start + self.shift, end + self.shift
+
+    @property
     def span(self) -> tuple[datetime, datetime]:
-        """First and last moment for axes: the range in whole buckets, so that refreshing seldom moves the axis."""
+        """First and last moment shown: the range in whole buckets, so that refreshing seldom moves an axis."""
         step = self.bucket(BARS)
         start, end = (moment.timestamp() for moment in self.filters.span(self.now))
         return datetime.fromtimestamp(start // step * step, UTC), datetime.fromtimestamp(-(-end // step) * step, UTC)
@@ -90,10 +109,12 @@ def open_page(name: str, title: str, question: str, *, bar: Bar = "filters") -> 
     """Title, question and filter bar of a page, with what has to be said before anything else."""
     filters = filterbar.from_link()
     page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters))
+    share.forget(name, filters)
+    st.session_state["page"] = name
     st.title(title, anchor=False)
     st.caption(question)
     if bar != "none":
-        filterbar.show(page.collector, page.zone, SUBJECTS.get(name, ()), only_range=bar == "range")
+        filterbar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), only_range=bar == "range")
     if filters.ignored:
         st.caption(f"Ignored from the link: {words.plain(', '.join(filters.ignored))}")
     return page
@@ -103,9 +124,14 @@ def refreshing(body: Callable[[Page], None], page: Page, every: float | None = N
     """Runs the body of a page, and again by itself while the page's range moves."""
 
     def shown() -> None:
-        _away_bar(page)
-        body(page)
+        place = st.empty()
+        if first.pop() if first else False:
+            place.skeleton(height=FIRST_PX)
+        with place.container():
+            _away_bar(page)
+            body(page)
 
+    first = [True]
     st.fragment(shown, run_every=None if paused else every or page.every)()
 
 
@@ -141,8 +167,23 @@ def part(title: str = "", help: str | None = None) -> Iterator[None]:
 
 
 def say(problem: Problem) -> None:
-    """A problem in its words, which name the way out."""
+    """A problem in its words, with the way out as a link where there is one."""
     st.caption(words.plain(problem.sentence, 400))
+    filters = filterbar.from_link()
+    ways = {
+        "refused": {"Reset filters": Filters()},
+        "slow": {"The last 24 h": filters.between("-24h"), "The last hour": filters.between("-1h")},
+    }.get(problem.state, {})
+    _ways(st.session_state.get("page", "overview"), ways)
+
+
+def _ways(name: str, ways: Mapping[str, Filters]) -> None:
+    """Links to the same page with other filters."""
+    if not ways:
+        return
+    with st.container(horizontal=True):
+        for label, filters in ways.items():
+            st.page_link(f"views/{name}.py", label=f"{label} →", query_params=filters.query())
 
 
 def quiet(sentence: str) -> None:
@@ -164,10 +205,36 @@ def sampled(page: Page) -> None:
 
 
 def nothing(page: Page, what: str = "calls") -> None:
-    """The state of a part that has no rows: what was looked for, and how to see more."""
-    named = " and ".join(f"{DIMENSIONS[c.dimension]} = {c.text}" for c in page.filters.conditions)
-    where = f" with {words.plain(named)}" if named else ""
-    st.caption(f"No {what}{where} in {period(page.filters)}.")
+    """The state of a part that has no rows: what was looked for among how many, and how to see more."""
+    filters = page.filters
+    bare = Filters(filters.start, filters.end).api()
+    answer = page.collector.ask("breakdown", bare, max_age=30.0)
+    if not (of := answer.first().get("calls")):
+        _nothing_at_all(page, answer.rest.get("newest"))
+        return
+    named = " and ".join(f"{DIMENSIONS[c.dimension]} = {c.text}" for c in filters.conditions)
+    named = named or (f"the message has {filters.text}" if filters.text else "")
+    have = f", 0 {what} have {words.plain(named)}" if named else f", 0 are {what}"
+    quiet(f"No {what} match. Of {words.plural(of, 'call')} in {period(filters)}{have}.")
+    subjects = SUBJECTS.get(page.name, ())
+    ways = {f"Remove {DIMENSIONS[c.dimension]}": filters.set(c.dimension)
+            for c in filters.conditions if c.dimension not in subjects}  # fmt: skip
+    wider = {"The last 7 d": filters.between("-7d")} if filters.start not in {"-7d", "-30d"} else {}
+    _ways(page.name, ways | wider)
+
+
+def _nothing_at_all(page: Page, newest: str | None) -> None:
+    if not newest:
+        quiet("Nothing received yet. The Overview says how to point an agent here.")
+        return
+    last = moment(newest)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"Nothing in {period(page.filters)}. Last event {words.silence(last, page.now)} ago.",
+                    width="content")  # fmt: skip
+        end = last + timedelta(seconds=1)
+        start = end - timedelta(days=1)
+        filters = page.filters.between(rfc3339(start), rfc3339(end))
+        st.page_link(f"views/{page.name}.py", label="Show it →", query_params=filters.query())
 
 
 def period(filters: Filters) -> str:
@@ -254,6 +321,13 @@ def pair(key: str) -> tuple[DeltaGenerator, DeltaGenerator]:
         return st.container(), st.container()
 
 
+def clicked(picture: Picture, key: str, alt_text: str) -> dict[str, Any] | None:
+    """A chart whose marks can be clicked; the fields of the one that was."""
+    state = st.altair_chart(picture, width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="picked")
+    points = state.get("selection", {}).get("picked", ())
+    return dict(points[0]) if points else None
+
+
 def chart(picture: Picture, key: str, alt_text: str) -> None:
     """A chart, with a sentence for those who do not see it."""
     st.altair_chart(picture, width="stretch", key=key, alt=alt_text)
@@ -269,18 +343,28 @@ def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
     step = page.bucket(BARS)
     answer = page.ask("timeseries", by="category", bucket=f"{step}s", **params)
     rows = answer.pick("time", "category", "errors", "calls")
-    return rows.with_columns(of=pl.col("calls").sum().over("time")), step
+    return page.drawn(rows).with_columns(of=pl.col("calls").sum().over("time")), step
+
+
+def key_of(page: Page) -> int:
+    """What tells one view's widgets from those of other filters."""
+    return hash(replace(page.filters, view=()))
 
 
 def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
-    """A chart over time whose brush sets the page's range."""
-    # The range is part of the key: a new range is a new chart, without the brush that led to it.
-    key = f"{key}-{page.filters.start}-{page.filters.end}"
-    state = st.altair_chart(picture, width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="brush")
-    span = state.get("selection", {}).get("brush", {}).get("time")
-    if span:
-        start, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in span)
-        filterbar.go(page.filters.between(filterbar.rfc3339(start), filterbar.rfc3339(end)))
+    """A chart over time whose brush sets the page's range, and whose legend filters by category."""
+    # The filters are part of the key: other ones make another chart, without the brush or click that led to them.
+    key = f"{key}-{key_of(page)}"
+    state = st.altair_chart(
+        picture, width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode=["brush", "legend"]
+    )
+    picked = state.get("selection", {})
+    if span := picked.get("brush", {}).get("time"):
+        filterbar.zoom(*(datetime.fromtimestamp(ms / 1000, UTC) - page.shift for ms in span))
+        st.rerun()
+    if named := [point["slot"] for point in picked.get("legend", ()) if "slot" in point]:
+        known = [name for name in named if name != colours.OTHER]
+        filterbar.go(page.filters.set("category", known, () if known else colours.CATEGORIES))
         st.rerun()
 
 
@@ -353,11 +437,3 @@ def as_json(value: str | None) -> Any:
 def moment(text: str) -> datetime:
     """A time of the API that stands beside its rows."""
     return datetime.fromisoformat(text)
-
-
-def show_around(page: Page, newest: datetime) -> None:
-    """A link to the last day before the newest event."""
-    end = newest + timedelta(seconds=1)
-    start = end - timedelta(days=1)
-    filters = page.filters.between(filterbar.rfc3339(start), filterbar.rfc3339(end))
-    st.page_link(f"views/{page.name}.py", label="Show it →", query_params=filters.query())

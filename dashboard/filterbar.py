@@ -1,25 +1,32 @@
 """The bar above each page: range, service, tool, more filters, text, refresh. Widgets show the URL and write it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import streamlit as st
 
-from dashboard import words
+from dashboard import share, words
 from dashboard.client import Collector, Problem, path
-from dashboard.filters import CHOICES, DIMENSIONS, PRESETS, Filters, parse
+from dashboard.filters import CHOICES, DIMENSIONS, PRESETS, Condition, Filters, parse, rfc3339
 
 CUSTOM = "Custom"
 _MOVED = "filters-moved"
+_ZOOMED = "filters-zoomed"
 REFRESH = {"0": "Off", "10": "10 s", "60": "60 s"}
 MENU_DIMENSIONS = (
     "service_version", "environment", "agent", "model", "error_class", "category", "outcome", "attribution", "mistake",
     "recovered", "source", "mcp_server", "operation",
 )  # fmt: skip
+QUICK = {
+    "Mistakes only": Condition("mistake", ("true",)),
+    "Not recovered": Condition("recovered", ("false",)),
+    "Not the model's fault": Condition("attribution", (), ("model",)),
+}
+QUICK_PAGES = frozenset({"overview", "errors", "tools"})
 
 
 def from_link() -> Filters:
@@ -33,19 +40,30 @@ def go(filters: Filters) -> None:
     st.session_state[_MOVED] = True
 
 
-def show(collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], *, only_range: bool = False) -> None:
-    """The bar and, under it, one chip for each condition that is not the page's subject."""
+def zoom(start: datetime, end: datetime) -> None:
+    """Shows a part of the range, and remembers what `Zoom out` leads back to."""
+    filters = from_link()
+    st.session_state.setdefault(_ZOOMED, []).append((filters.start, filters.end))
+    go(filters.between(rfc3339(start), rfc3339(end)))
+
+
+def show(
+    page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], *, only_range: bool = False
+) -> None:
+    """The bar of a page and, under it, one chip for each condition that is not the page's subject."""
     st.session_state.pop(_MOVED, None)
-    st.fragment(_bar)(collector, zone, subjects, only_range)
+    st.fragment(_bar)(page, collector, zone, subjects, only_range)
 
 
-def _bar(collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], only_range: bool) -> None:
+def _bar(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], only_range: bool) -> None:
     """A fragment, so that opening a menu does not run the page."""
     if st.session_state.pop(_MOVED, False):
         st.rerun()
     filters = from_link()
     with st.container(horizontal=True, key="filters", vertical_alignment="center", gap="small"):
         _range(filters, zone)
+        if not filters.moving:
+            st.button("Zoom out", key="zoom-out", type="tertiary", on_click=_zoom_out)
         if not only_range:
             for dimension in ("service", "tool"):
                 if dimension not in subjects:
@@ -54,11 +72,22 @@ def _bar(collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], only_r
             _text(filters)
         _refresh(filters)
         _share(filters, collector)
+        _about(filters, collector, zone)
     if not only_range:
-        _chips(filters, subjects)
+        _chips(filters, subjects, quick=page in QUICK_PAGES)
 
 
-def _bind(key: str, value: object, write: Callable[[], None]) -> dict[str, Any]:
+def _zoom_out() -> None:
+    filters = from_link()
+    if st.session_state.get(_ZOOMED):
+        go(filters.between(*st.session_state[_ZOOMED].pop()))
+        return
+    now = datetime.now(UTC)
+    start, end = filters.span(now)
+    go(filters.between(rfc3339(start - (end - start)), rfc3339(min(end + (end - start), now))))
+
+
+def bind(key: str, value: object, write: Callable[[], None]) -> dict[str, Any]:
     """Arguments of a widget that shows `value`, whoever changed the URL, and calls `write` when a person changes it."""
     if key not in st.session_state or st.session_state[key] != value:
         st.session_state[key] = value
@@ -74,7 +103,7 @@ def _range(filters: Filters, zone: ZoneInfo) -> None:
         if chosen in PRESETS:
             go(filters.between(PRESETS[chosen]))
 
-    st.segmented_control("Range", [*PRESETS], **_bind("range", None if shown == CUSTOM else shown, write))
+    st.segmented_control("Range", [*PRESETS], **bind("range", None if shown == CUSTOM else shown, write))
     with st.popover(_range_label(filters, zone) if shown == CUSTOM else CUSTOM, key="custom-range"):
         _custom(filters, zone)
 
@@ -108,11 +137,6 @@ def _utc(local: datetime, zone: ZoneInfo) -> str:
     return rfc3339(local.replace(tzinfo=zone))
 
 
-def rfc3339(moment: datetime) -> str:
-    """A time as links and the API have it: UTC, whole seconds."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z"
-
-
 def _options(filters: Filters, collector: Collector, dimension: str) -> dict[str, str]:
     """Values of a dimension in this range, commonest first, each with its count."""
     if choices := CHOICES.get(dimension):
@@ -143,7 +167,7 @@ def _dimension(filters: Filters, collector: Collector, dimension: str) -> None:
             list(dict.fromkeys([*chosen, *options])),
             selection_mode="multi",
             format_func=lambda value: options.get(value, words.plain(value, 60)),
-            **_bind(key, list(chosen), write),
+            **bind(key, list(chosen), write),
         )
         if not options:
             st.caption(f"No {DIMENSIONS[dimension]} in this range.")
@@ -177,7 +201,7 @@ def _text(filters: Filters) -> None:
         go(replace(filters, text=st.session_state["message-text"].strip()))
 
     st.text_input(
-        "Message text", placeholder="Text in the message", width=150, **_bind("message-text", filters.text, write)
+        "Message text", placeholder="Text in the message", width=150, **bind("message-text", filters.text, write)
     )
 
 
@@ -196,50 +220,105 @@ def _refresh(filters: Filters) -> None:
     )  # fmt: skip
 
 
+@contextmanager
+def _menu(label: str, key: str) -> Iterator[bool]:
+    """A popover whose content is made only when it is open."""
+    popover = st.popover(label, key=key, on_change="rerun")
+    with popover:
+        yield bool(popover.open)
+
+
 def _share(filters: Filters, collector: Collector) -> None:
-    with st.popover("⇧ Share", key="share"):
+    with _menu("⇧ Share", "share") as is_open:
+        if not is_open:
+            return
+        base = (st.context.url or "").split("?")[0]
         st.caption("This view, with times that stay:")
-        st.code(_absolute_link(filters), language=None, wrap_lines=True)
-        st.caption("The same with a range that moves:")
-        st.code(_address(filters), language=None, wrap_lines=True)
-        st.caption("What the page asks, for scripts:")
-        query = urlencode(filters.api())
-        st.code(
-            f"curl -H \"Authorization: Bearer $MISSTEP_TOKEN\" '{collector.url}/api/v1/breakdown?by=tool&{query}'",
-            language="bash",
-            wrap_lines=True,
-        )
+        st.code(share.address(base, share.still(filters, datetime.now(UTC))), language=None, wrap_lines=True)
+        if filters.moving:
+            st.caption("The same with a range that moves:")
+            st.code(share.address(base, filters), language=None, wrap_lines=True)
+        asked = share.asked()
+        if not asked:
+            return
+        question = st.selectbox("Rows of this page", asked, format_func=share.Question.__str__, key="share-rows")
+        with st.container(horizontal=True):
+            for form, mime in share.FORMATS.items():
+                st.download_button(
+                    form.upper() if form == "csv" else form.capitalize(), share.download(collector, question, form),
+                    f"misstep-{question.name}.{form}", mime, key=f"download-{form}", on_click="ignore",
+                )  # fmt: skip
+        st.caption("The same for scripts:")
+        st.code(share.curl(collector.url, question), language="bash", wrap_lines=True)
 
 
-def _absolute_link(filters: Filters) -> str:
-    if not filters.moving or not filters.seconds:
-        return _address(filters)
-    end = datetime.now(UTC).replace(microsecond=0)
-    start = end - timedelta(seconds=filters.seconds)
-    return _address(filters.between(rfc3339(start), rfc3339(end)))
+def _about(filters: Filters, collector: Collector, zone: ZoneInfo) -> None:
+    with _menu("⋯", "about") as is_open:
+        if not is_open:
+            return
+        browser = st.context.timezone or "UTC"
+        chosen = filters.state("tz")
+        options = list(dict.fromkeys(["", "UTC", *sorted(available_timezones())]))
+
+        def write() -> None:
+            go(from_link().showing(tz=st.session_state["time-zone"] or ""))
+
+        bound = bind("time-zone", chosen if chosen in options else "", write) | {"label_visibility": "visible"}
+        st.selectbox("Time zone", options, format_func=lambda name: name or f"the browser's ({browser})", **bound)
+        st.caption("Light or dark: as your browser is set.")
+        st.divider()
+        st.markdown("**About**")
+        st.caption(f"Misstep {words.plain(share.VERSION)}, asking the collector at {words.plain(collector.place)}.")
+        st.caption(f"Times are those of {words.plain(str(zone))}. Nothing on these pages is fetched from elsewhere.")
+        if st.user.get("is_logged_in"):
+            st.button("Sign out", key="sign-out", on_click=st.logout)
 
 
-def _address(filters: Filters) -> str:
-    base = (st.context.url or "").split("?")[0]
-    query = urlencode(filters.query())
-    return f"{base}?{query}" if query else base
+def _quick(filters: Filters) -> None:
+    on = [name for name, condition in QUICK.items() if condition in filters.conditions]
+
+    def write() -> None:
+        new = from_link()
+        for name, condition in QUICK.items():
+            if (name in st.session_state["quick"]) != (name in on):
+                wanted = condition if name in st.session_state["quick"] else Condition(condition.dimension)
+                new = new.set(condition.dimension, wanted.allowed, wanted.excluded)
+        go(new)
+
+    st.pills("Quick filters", list(QUICK), selection_mode="multi", **bind("quick", on, write))
 
 
-def _chips(filters: Filters, subjects: tuple[str, ...]) -> None:
+def _chips(filters: Filters, subjects: tuple[str, ...], *, quick: bool) -> None:
     shown = [condition for condition in filters.conditions if condition.dimension not in subjects]
-    if not shown and not filters.text:
+    if quick:
+        shown = [condition for condition in shown if condition not in QUICK.values()]
+    if not shown and not filters.text and not quick:
         return
     with st.container(horizontal=True, key="chips", gap="small", vertical_alignment="center"):
+        if quick:
+            _quick(filters)
         for condition in shown:
             name = DIMENSIONS[condition.dimension]
             said = [f"{name} = {', '.join(condition.allowed)}"] if condition.allowed else []
             said += [f"{name} ≠ {', '.join(condition.excluded)}"] if condition.excluded else []
             st.button(
-                f"{words.plain(' and '.join(said), 80)} ✕",
+                f"{words.plain(' and '.join(said), 80)} ×",
                 key=f"chip-{condition.dimension}",
                 help="Remove this filter",
                 on_click=go,
                 args=(filters.set(condition.dimension),),
             )
-        bare = Filters(filters.start, filters.end, tuple(c for c in filters.conditions if c.dimension in subjects))
+        if filters.text:
+            st.button(
+                f"message has {words.plain(filters.text, 40)} ×", key="chip-text", help="Remove this filter",
+                on_click=go, args=(replace(filters, text=""),),
+            )  # fmt: skip
+        if not shown and not filters.text:
+            return
+        bare = Filters(
+            filters.start,
+            filters.end,
+            tuple(c for c in filters.conditions if c.dimension in subjects),
+            view=filters.view,
+        )
         st.button("Clear all", key="chip-clear", type="tertiary", on_click=go, args=(bare,))

@@ -6,7 +6,7 @@ The URL is the only place where filters live; widgets show and write it. Nothing
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 DEFAULT_RANGE = "-24h"
 PRESETS: Mapping[str, str] = {"15m": "-15m", "1h": "-1h", "24h": "-24h", "7d": "-7d", "30d": "-30d"}
@@ -30,7 +30,22 @@ CHOICES: Mapping[str, frozenset[str]] = {
     "recovery": frozenset({"retry", "fix_and_retry", "needs_user", "none"}),
 }
 NUMBERS = frozenset({"fingerprint", "status_code"})
-VIEW_KEYS = ("by", "sort", "view", "limit", "bucket", "tz", "refresh", "a", "b", "event", "scope", "kind", "state")
+VIEW_KEYS = (
+    "by",
+    "sort",
+    "view",
+    "limit",
+    "bucket",
+    "tz",
+    "refresh",
+    "a",
+    "b",
+    "event",
+    "started",
+    "scope",
+    "kind",
+    "state",
+)
 
 _RELATIVE = re.compile(r"-(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -47,7 +62,7 @@ class Condition:
     @property
     def text(self) -> str:
         """The value in the API's grammar: `a,b` or `!a`, with a backslash before a meant comma, `!` or backslash."""
-        return ",".join([*map(_escaped, self.allowed), *(f"!{_escaped(value)}" for value in self.excluded)])
+        return ",".join([*map(escaped, self.allowed), *(f"!{escaped(value)}" for value in self.excluded)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +181,8 @@ def _condition(name: str, text: str) -> Condition | None:
     return Condition(name, allowed, excluded)
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
+    """One value in the API's grammar."""
     return re.sub(r"([\\,!])", r"\\\1", value)
 
 
@@ -202,3 +218,8 @@ def _reversed(start: str, end: str) -> bool:
     if _RELATIVE.fullmatch(start) or not end or _RELATIVE.fullmatch(end):
         return False
     return datetime.fromisoformat(start) >= datetime.fromisoformat(end)
+
+
+def rfc3339(moment: datetime) -> str:
+    """A time as links and the API have it: UTC, whole seconds."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z"

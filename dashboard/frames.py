@@ -1,6 +1,7 @@
 """Answers of the API turned into what tables and charts show. Pure: frames in, frames out."""
 
 from datetime import datetime
+from difflib import SequenceMatcher
 from typing import Any
 
 import polars as pl
@@ -10,6 +11,7 @@ from dashboard import sentences, words
 LEVELS = ("domain", "category", "error_class")
 STATES = ("recovered", "open", "ended")
 HEIGHTS = {"o": 1, "c": 2, "d": 2, "e": 4}
+OTHER_MIX = 0.1  # of the calls would have to go to another tool
 NO_TOOL = {"model": "model request", "agent": "the agent itself"}
 
 
@@ -110,3 +112,38 @@ def held(samples: pl.DataFrame, end: datetime) -> pl.DataFrame:
         .with_columns(time=pl.lit(end).cast(samples["time"].dtype))
     )
     return pl.concat([samples, last.select(samples.columns)])
+
+
+def equal_mix(rows: pl.DataFrame) -> float | None:
+    """The difference b - a of a rate if both sides had used their tools equally often; None where that is no news.
+
+    `rows`: a, b, a_whole, b_whole, one row per tool.
+    """
+    both = rows.drop_nulls(["a", "b"]).filter((pl.col("a_whole") > 0) & (pl.col("b_whole") > 0))
+    mine, theirs = both["a_whole"].sum() or 1, both["b_whole"].sum() or 1
+    moved = both.select(((pl.col("a_whole") / mine - pl.col("b_whole") / theirs).abs()).sum() / 2).item()
+    if both.height < 2 or moved < OTHER_MIX:
+        return None
+    weight = (pl.col("a_whole") / mine + pl.col("b_whole") / theirs) / 2
+    return float(both.select((weight * (pl.col("b") - pl.col("a"))).sum()).item())
+
+
+def newest_versions(rows: pl.DataFrame) -> tuple[str, str] | None:
+    """The newest version of the busiest service that has two, after the one before it.
+
+    `rows`: service, service_version, calls, first_seen.
+    """
+    known = rows.drop_nulls(["service_version", "first_seen"]).with_columns(of=pl.len().over("service"))
+    several = known.filter(pl.col("of") > 1)
+    if several.is_empty():
+        return None
+    busiest = several.group_by("service").agg(pl.col("calls").sum()).sort("calls", "service")["service"][-1]
+    versions = several.filter(pl.col("service").eq_missing(busiest)).sort("first_seen")["service_version"]
+    return versions[-2], versions[-1]
+
+
+def most_different(messages: pl.Series) -> int:
+    """The place of the message that is least like the first."""
+    first = messages[0] or ""
+    likeness = [SequenceMatcher(None, first, message or "").quick_ratio() for message in messages]
+    return likeness.index(min(likeness))

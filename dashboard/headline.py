@@ -1,25 +1,50 @@
-"""The figures on top of the Overview, each beside the period before it or with its course over time."""
+"""The top of the Overview: the verdict and the figures, each beside the period before it."""
 
 from typing import Any
 
 import polars as pl
 
-from dashboard import components, frames, sentences, words
+from dashboard import components, explained, frames, sentences, words
 from dashboard.components import Figure, Page
 
 TREND_BARS = 24
 
 
+def totals(page: Page) -> dict[str, Any]:
+    """The totals of the range, those of the period before as `previous_…`, and the `verdict` on the error rate."""
+    answer = page.ask("breakdown", measures="sessions", previous="true")
+    found = answer.first() | {"newest": answer.rest.get("newest")}
+    if found.get("error_rate") is not None and found.get("previous_error_rate") is not None:
+        found["verdict"] = page.ask("compare", measure="error_rate").pick("verdict").item()
+    return found
+
+
+def verdict(page: Page, now: dict[str, Any]) -> str:
+    """Better or worse, and what most of it is."""
+    most = ""
+    if sentences.clear(now):
+        worse = now["error_rate"] > now["previous_error_rate"]
+        same = pl.col("verdict") == ("worse" if worse else "better")
+        rows = explained.rows(page).filter(same, pl.col("dimension").is_in(explained.ACTS))
+        if rows.height:
+            most = words.plain(explained.subject(rows.row(0, named=True)), 80)
+    return sentences.verdict(now, words.span(page.filters.seconds or 0), most)
+
+
 def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
-    """The five figures; `now` are the totals of the range with those of the period before as `previous_…`."""
+    """The five figures; `now` is what `totals` says."""
     clear = sentences.clear(now)
     step = page.bucket(TREND_BARS)
     every = page.ask("timeseries", bucket=f"{step}s").pick("time", "errors", "error_rate")
     failed = page.ask("timeseries", bucket=f"{step}s", outcome="error", measures="sessions").pick("time", "sessions")
     trend, hits = (frames.filled(rows, step, page.span) for rows in (every, failed))
-    hit = page.ask("breakdown", measures="sessions", outcome="error").first()
+    hit = page.ask("breakdown", measures="sessions", outcome="error", previous="true").first()
     retries = page.ask("retries").first()
+    past = page.before
+    lasted = page.ask("retries", **{"from": past.start, "to": past.end}).first() if now.get("previous_calls") else {}
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
+    many, of = hit.get("sessions"), now.get("sessions")
+    share = f" · {words.rate(many / of)}" if many is not None and of and not words.uncertain(of) else ""
     return [
         Figure(
             "Error rate", words.rate(rate), words.HELP["error rate"], to="errors",
@@ -29,11 +54,13 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
         ),
         Figure(
             "Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"], to="retries",
+            delta=sentences.change(retries.get("lasting"), lasted.get("lasting")),
             trend=trend["errors"].to_list(), more=f"of {words.plural(retries.get('errors'), 'error')}",
         ),
         Figure(
-            "Sessions hit", words.count(hit.get("sessions")), "Sessions with at least one error.", to="sessions",
-            trend=hits["sessions"].to_list(), more=f"of {words.plural(now.get('sessions'), 'session')}",
+            "Sessions hit", words.count(many), "Sessions with at least one error.", to="sessions",
+            delta=sentences.change(many, hit.get("previous_sessions") if now.get("previous_calls") else None),
+            trend=hits["sessions"].to_list(), more=f"of {words.count(of)}{share}",
         ),
         _worst_streak(page),
         _alerts(page),

@@ -8,8 +8,8 @@ import polars as pl
 from dashboard import words
 
 
-def verdict(now: dict[str, Any], before: str) -> str:
-    """One sentence: better, worse, or not to be told apart from the period before."""
+def verdict(now: dict[str, Any], before: str, most: str = "") -> str:
+    """One sentence: better, worse, or not to be told apart from the period before, and what most of it is."""
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
     if rate is None:
         return f"{words.plural(now.get('errors'), 'error')}; no rate, because only failures are reported here."
@@ -19,15 +19,34 @@ def verdict(now: dict[str, Any], before: str) -> str:
     if not clear(now):
         return f"≈ No clear change: {said}, {words.rate_of(was, now.get('previous_rated'))} in the {before} before."
     word = ":red[▲ Worse]" if rate > was else ":green[▼ Better]"
-    return f"{word} than the {before} before: {words.rate(was)} → {said}."
+    return f"{word} than the {before} before: {words.rate(was)} → {said}.{f' Most of it: {most}.' if most else ''}"
 
 
 def clear(now: dict[str, Any]) -> bool:
-    """Whether the intervals of both periods lie apart."""
-    low, high, before_low, before_high = (now.get(name) for name in ("low", "high", "previous_low", "previous_high"))
-    if low is None or high is None or before_low is None or before_high is None:
-        return False
-    return bool(low > before_high or high < before_low)
+    """Whether the API's comparison with the period before says that the difference is more than chance."""
+    return now.get("verdict") in {"worse", "better"}
+
+
+def change(now: float | None, before: float | None) -> str | None:
+    """How a count changed: `+22`."""
+    return None if now is None or before is None else f"{now - before:+,.0f}"
+
+
+VERDICTS: Mapping[str, str] = {
+    "worse": ":red[▲ Worse]", "better": ":green[▼ Better]", "more": "▲ More", "fewer": "▼ Fewer",
+    "unclear": ":gray[≈ No clear change]", "too_few": ":gray[Too few to compare]",
+}  # fmt: skip
+
+
+def compared(verdict: str | None, sentence: str | None) -> str:
+    """A verdict of the API as Markdown: its word, then its sentence without that word."""
+    head, _, rest = (sentence or "").partition(": ")
+    return f"{VERDICTS.get(verdict or '', '')} \u2002 {words.plain(rest or head, 300)}"
+
+
+def storm(error_class: str | None, state: str | None, started: str, ended: str) -> str:
+    """Whether a burst is over: `RateLimitError · ended 12:41`."""
+    return f"{words.plain(error_class)} · {f'ongoing since {started}' if state == 'ongoing' else f'ended {ended}'}"
 
 
 def limit(n: int, row: dict[str, float | None]) -> str:

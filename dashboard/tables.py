@@ -30,10 +30,10 @@ def table(
     elif select:
         st.session_state[held] = rows
     selecting: dict[str, Any] = {"on_select": "rerun", "selection_mode": "single-row"} if select else {}
-    shares = [name for name, column in columns.items() if column["type_config"]["type"] == "progress"]
+    shown, configs = _with_share_words(rows, columns)
     st.dataframe(
-        rows.select(list(columns)).with_columns(pl.col(shares) * 100),
-        column_config=dict(columns),
+        shown,
+        column_config=configs,
         hide_index=True,
         row_height=ROW_HEIGHT,
         height=ROW_HEIGHT * (min(max(rows.height, 1), rows_shown) + 1) + 4,
@@ -43,6 +43,21 @@ def table(
         **selecting,
     )
     return rows.row(chosen, named=True) if chosen is not None and chosen < rows.height else None
+
+
+def _with_share_words(rows: pl.DataFrame, columns: Mapping[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Shares as words beside their bars: a bar's own number would read 0 % for a small one."""
+    configs: dict[str, Any] = {}
+    series: list[pl.Series] = []
+    for name, column in columns.items():
+        if column["type_config"]["type"] == "progress" and column["label"]:
+            said = f"{name} in words"
+            configs[said] = text(column["label"], 75, column["help"])
+            series.append(pl.Series(said, [words.rate(value) for value in rows[name]], dtype=pl.String))
+            column = {**column, "label": " "}
+        configs[name] = column
+        series.append(rows[name])
+    return pl.DataFrame(series), configs
 
 
 def _chosen(key: str) -> int | None:
@@ -69,10 +84,10 @@ def number(label: str, help: str | None = None) -> Any:
     return st.column_config.NumberColumn(label, format="localized", help=help, width="small")
 
 
-def share(label: str, help: str | None = None, *, colour: str | None = None, width: int = 130) -> Any:
-    """A column of shares of 1, which `table` turns into per cents, as bars."""
+def share(label: str, help: str | None = None, *, colour: str | None = None, width: int = 90) -> Any:
+    """A column of shares of 1 as bars; `table` puts them as words before it where it has a label."""
     return st.column_config.ProgressColumn(
-        label, format="%.0f %%", min_value=0, max_value=100, help=help, color=colour, width=width
+        label, format=" ", min_value=0, max_value=1, help=help, color=colour, width=width
     )
 
 

@@ -18,7 +18,7 @@ from tests.conftest import RunningCollector, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.test_faults import largest_file
 
-APP = str(Path(dashboard.__file__).with_name("app.py"))
+APP = str(Path(dashboard.__file__).with_name("main.py"))
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "alerts", "sources", "health", "live"]
 RANGE = {"from": "-7d"}
 
@@ -213,7 +213,7 @@ def test_a_missing_token_is_said_with_its_remedy(
 def test_the_command_names_the_app_its_port_and_its_collector() -> None:
     command = launch.command(8600, "0.0.0.0")
     assert command[1:4] == ["-m", "streamlit", "run"]
-    assert command[4] == APP
+    assert Path(command[4]) == Path(APP).with_name("app.py")
     assert {"--server.port=8600", "--server.address=0.0.0.0"} <= set(command)
     environment = launch.environment({"PATH": "/bin", "MISSTEP_TRACE_URL": "t"}, collector="http://c:1", token="k")
     expected: dict[str, Any] = {

@@ -97,7 +97,7 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         components.quiet("No value in this range.")
         return
     held = frames.held(samples, page.span[1])
-    picture = charts.value_over_time(held, page.palette, page.span, rule.get("threshold"))
+    picture = charts.value_over_time(page.drawn(held), page.palette, page.axis, rule.get("threshold"))
     components.chart(picture, "samples", f"Value of {rule['name']} over time.")
 
 

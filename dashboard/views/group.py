@@ -37,7 +37,7 @@ def body(page: Page) -> None:
         if rows.is_empty():
             components.nothing(page, "errors")
         else:
-            picture = charts.errors_over_time(rows, page.palette, page.span, step)
+            picture = charts.errors_over_time(rows, page.palette, page.axis, step)
             components.chart(picture, "when", "Errors of this group over time.")
     with components.part("Newest samples"):
         for row in page.ask("events", limit=str(SAMPLES)).rows.iter_rows(named=True):

@@ -6,49 +6,72 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, headline, sentences, start, words
+from dashboard import charts, components, explained, filterbar, frames, headline, sentences, start, words
 from dashboard.client import Problem
 from dashboard.components import Page
 
 ROWS = 6
 SILENT = timedelta(hours=1)
 FIRST_EVENT_S = 2.0  # how often an empty page looks for the first event
+VERSIONS = 12  # more marks would hide the bars
 
 
 def body(page: Page) -> None:
     """The page under its filter bar."""
-    totals: dict[str, Any] = {}
+    now: dict[str, Any] = {}
     with components.part():
-        answer = page.ask("breakdown", measures="sessions", previous="true")
-        totals = answer.first() | {"newest": answer.rest.get("newest")}
-        if not totals.get("calls"):
-            _empty(page, totals)
+        now = headline.totals(page)
+        if not now.get("calls"):
+            _empty(page, now)
             return
-        st.markdown(sentences.verdict(totals, words.span(page.filters.seconds or 0)))
-        components.figures(page, headline.figures(page, totals))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(headline.verdict(page, now), width="content")
+            components.link(page, "changes", "What changed →")
+        components.figures(page, headline.figures(page, now))
     with components.part("Errors over time"):
-        _over_time(page, totals)
+        _over_time(page, now)
     left, right = components.pair("overview-1")
     with left, components.part("Fix first", words.HELP["lasting errors"]):
         _fix_first(page)
-    with right, components.part("Groups seen last"):
-        _groups(page)
+    with right, components.part("What changed"):
+        _changes(page, now)
     left, right = components.pair("overview-2")
-    with left, components.part("Whose turn is it", words.HELP["attribution"]):
+    with left, components.part("New and regressed groups", words.HELP["spread"]):
+        _groups(page)
+    with right, components.part("Whose turn is it", words.HELP["attribution"]):
         _turns(page)
-    with right, components.part("Right now"):
+    with components.part("Right now"):
         _now(page)
 
 
-def _over_time(page: Page, totals: dict[str, Any]) -> None:
+def _over_time(page: Page, now: dict[str, Any]) -> None:
     rows, step = components.over_time(page)
-    if not totals.get("errors"):
-        st.caption(f"No errors in {words.plural(totals.get('calls'), 'call')}.")
-        picture = charts.calls_over_time(rows, page.palette, page.span, step)
+    if not now.get("errors"):
+        components.quiet(f"No errors in {words.plural(now.get('calls'), 'call')}.")
+        picture = charts.calls_over_time(rows, page.palette, page.axis, step)
         components.chart(picture, "calls", "Calls over time, none failed.")
         return
-    picture = charts.errors_over_time(rows.filter(pl.col("errors") > 0), page.palette, page.span, step, brush=True)
-    components.brushed(page, picture, "errors", f"{words.plural(totals['errors'], 'error')} over time by category.")
+    before = None
+    if now.get("previous_errors"):
+        asked = page.ask("timeseries", bucket=f"{step}s", previous="true").pick("time", "previous_errors")
+        before = page.drawn(frames.filled(asked, step, page.span))
+    picture = charts.errors_over_time(
+        rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True, before=before,
+        deploys=page.drawn(_deploys(page)),
+    )  # fmt: skip
+    components.brushed(page, picture, "errors", f"{words.plural(now['errors'], 'error')} over time by category.")
+    line = f" The grey line is the {words.span(page.filters.seconds or 0)} before." if before is not None else ""
+    components.quiet(f"Drag over the bars to zoom, click a category to filter.{line}")
+
+
+def _deploys(page: Page) -> pl.DataFrame:
+    """First calls in the range of versions that another one of the same service preceded."""
+    names = ("service", "service_version", "first_seen")
+    rows = page.ask("breakdown", by="service,service_version", limit="100").pick(*names).drop_nulls()
+    later = rows.filter(pl.col("first_seen") > pl.col("first_seen").min().over("service"))
+    return later.sort("first_seen").tail(VERSIONS).select(
+        time="first_seen", label=pl.format("{} {}", pl.col("service").str.slice(0, 20), "service_version")
+    )  # fmt: skip
 
 
 def _fix_first(page: Page) -> None:
@@ -56,62 +79,86 @@ def _fix_first(page: Page) -> None:
         "tool", "lasting", "errors"
     )
     rates = page.ask("breakdown", by="tool", operation="tool").pick("tool", "error_rate", "rated")
-    rows = rows.filter(pl.col("tool").is_not_null()).join(rates, on="tool", how="left")
+    rows = rows.filter(pl.col("tool").is_not_null()).join(rates, on="tool", how="left", maintain_order="left")
     for tool, lasting, errors, rate, rated in rows.iter_rows():
-        facts = f"{words.count(lasting)} of {words.count(errors)} errors lasting · {words.rate_of(rate, rated)} calls"
+        facts = (
+            f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting · {words.rate_of(rate, rated)} calls"
+        )
         components.row(page, "tool", tool, facts, tool=tool)
     if rows.is_empty():
-        st.caption("No tool failed.")
+        components.quiet("No tool failed.")
     else:
         components.sampled(page)
 
 
+def _changes(page: Page, now: dict[str, Any]) -> None:
+    if not now.get("previous_calls"):
+        components.quiet(f"Nothing to compare with in the {words.span(page.filters.seconds or 0)} before.")
+        return
+    rows = explained.rows(page).head(ROWS)
+    explained.listed(page, rows, rise=(now["errors"] or 0) > (now["previous_errors"] or 0))
+    if rows.is_empty():
+        components.quiet("No single value stands out.")
+
+
 def _groups(page: Page) -> None:
-    rows = page.ask("groups", sort="-last_seen", limit=str(ROWS))
-    columns = ("fingerprint", "state", "error_class", "tool", "events", "last_seen")
-    for fingerprint, state, name, tool, events, seen in rows.pick(*columns).iter_rows():
+    columns = ("fingerprint", "state", "error_class", "tool", "events", "spread", "last_seen")
+    rows = page.ask("groups", sort="-last_seen", limit="500").pick(*columns)
+    fresh = rows.filter(pl.col("state").is_in(["new", "regressed"]))
+    for fingerprint, state, name, tool, events, spread, seen in fresh.head(ROWS).iter_rows():
         where = [words.plain(tool, 24)] if tool else []
-        new = ["new"] if state == "new" else []
-        facts = " · ".join([*new, *where, words.plural(events, "event"), words.age(seen, page.now, page.zone)])
-        components.row(page, "group", name or "", facts, fingerprint=fingerprint)
-    if rows.rows.is_empty():
-        st.caption("No group of errors in this range.")
+        wide = [f"spread {words.rate(spread)}"] if spread is not None and tool else []
+        facts = [state, *where, words.plural(events, "event"), *wide, words.age(seen, page.now, page.zone)]
+        components.row(page, "group", name or "", " · ".join(facts), fingerprint=fingerprint)
+    if fresh.is_empty():
+        components.quiet(f"Nothing new: {words.plural(rows.height, 'group')} went on.")
+    elif fresh.height > ROWS:
+        components.link(page, "errors", f"All {fresh.height} →")
 
 
 def _turns(page: Page) -> None:
     rows = page.ask("breakdown", by="attribution", outcome="error").pick("attribution", "errors").drop_nulls()
     if rows.is_empty():
-        st.caption("No errors: nobody's.")
+        components.quiet("No errors: nobody's.")
         return
     total = components.total(rows, "errors")
     labels = [f"{words.count(errors)} · {words.rate(errors / total)}" for errors in rows["errors"]]
     first = rows.row(0)
     text = f"Most errors are the turn of the {first[0]}: {words.count(first[1])} of {words.count(total)}."
-    components.chart(charts.share_bar(rows.with_columns(label=pl.Series(labels)), page.palette), "turns", text)
+    picture = charts.share_bar(rows.with_columns(label=pl.Series(labels)), page.palette)
+    if picked := components.clicked(picture, f"turns-{components.key_of(page)}", text):
+        filterbar.go(page.filters.set("attribution", [str(picked["attribution"])]))
+        st.rerun()
 
 
 def _now(page: Page) -> None:
     open_streaks = page.ask("streaks", state="open", min_length="3", sort="-length", limit=str(ROWS)).rows
     for row in open_streaks.iter_rows(named=True):
         facts = f"open streak of {words.count(row['length'])} · since {words.age(row['started'], page.now, page.zone)}"
-        components.row(page, "session", row["session"], facts, session=row["session"], service=row.get("service"))
+        about = {"session": row["session"], "service": row.get("service")}
+        components.row(page, "session", row["session"], facts, **about)
+    storms = page.ask("retries/storms", sort="-ended", limit=str(ROWS // 2))
+    names = ("error_class", "state", "started", "ended", "sessions", "calls")
+    for name, state, started, ended, sessions, calls in storms.pick(*names).iter_rows():
+        times = [words.clock(moment, page.zone, now=page.now) for moment in (started, ended)]
+        facts = f"{words.plural(calls, 'call')} in {words.plural(sessions, 'session')}"
+        said = sentences.storm(None, state, *times).partition(" · ")[2]
+        components.row(page, "retries", f"Storm of {name}", f"{said} · {facts}")
     senders = page.ask("sources", **{"from": None}).pick("source", "service", "last_seen")
-    names = pl.coalesce("service", "source").alias("who")
-    last = senders.group_by(names, maintain_order=True).agg(pl.col("last_seen").max()).drop_nulls()
-    silent = last.filter(page.now - pl.col("last_seen") > SILENT)
+    names_of = pl.coalesce("service", "source").alias("who")
+    last = senders.group_by(names_of, maintain_order=True).agg(pl.col("last_seen").max()).drop_nulls()
+    silent = last.filter(page.now - pl.col("last_seen") > SILENT).head(ROWS // 2)
     for who, seen in silent.iter_rows():
         components.row(page, "sources", who, f"silent for {words.silence(seen, page.now)}")
-    if open_streaks.is_empty() and silent.is_empty():
-        st.caption("No streak of 3 or more is open and no sender is silent.")
+    if open_streaks.is_empty() and silent.is_empty() and storms.rows.is_empty():
+        components.quiet("No streak of 3 or more is open, no storm, and no sender is silent.")
 
 
-def _empty(page: Page, totals: dict[str, Any]) -> None:
-    if not totals["newest"]:
+def _empty(page: Page, now: dict[str, Any]) -> None:
+    if not now["newest"] and not page.filters.conditions and not page.filters.text:
         start.show()
-        return
-    newest = components.moment(totals["newest"])
-    st.info(f"Nothing in {components.period(page.filters)}. Last event: {words.age(newest, page.now, page.zone)}.")
-    components.show_around(page, newest)
+    else:
+        components.nothing(page)
 
 
 def _never_received(page: Page) -> bool:

@@ -25,8 +25,8 @@ def body(page: Page) -> None:
     left, right = components.pair("tool-1")
     with left, components.part("Error rate over time", words.HELP["error rate"]):
         answer = page.ask("timeseries", bucket=f"{page.bucket(RATES)}s")
-        rows = answer.pick("time", "error_rate", "low", "high", "rated")
-        picture = charts.rate_over_time(rows, page.palette, page.span)
+        rows = page.drawn(answer.pick("time", "error_rate", "low", "high", "rated"))
+        picture = charts.rate_over_time(rows, page.palette, page.axis)
         components.chart(picture, "rate", "Error rate over time with its interval.")
         components.sampled(page)
     with right, components.part("By model"):

@@ -1,0 +1,55 @@
+"""Which values of which dimensions explain a rise or fall in errors: rows, and how they are listed."""
+
+from typing import Any
+
+import polars as pl
+
+from dashboard import components, words
+from dashboard.components import Page
+from dashboard.filters import DIMENSIONS
+
+NAMES = (
+    "dimension", "value", "contribution", "share", "a_errors", "a_calls", "b_errors", "b_calls", "state", "verdict",
+    "sentence",
+)  # fmt: skip
+# What says the same as another row, in a word that helps nobody to act.
+DULL = ("domain", "severity", "classified_by", "fatal", "operation", "recovery", "retryable", "mistake", "source")
+
+# What calls have whether or not they fail; for the others, all calls are the whole.
+WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
+# What people name first when they say what broke.
+ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
+
+
+def rows(page: Page, measure: str = "errors") -> pl.DataFrame:
+    """Values that explain the change, clear ones first, those known to pages as filters."""
+    answer = page.ask("changes", measure=measure, limit="200").pick(*NAMES)
+    known = pl.col("dimension").is_in([name for name in DIMENSIONS if name not in DULL])
+    return answer.filter(known & pl.col("value").is_not_null())
+
+
+def volume(page: Page) -> list[str]:
+    """The same change as more sessions, more calls in each, and calls that fail more often."""
+    answer = page.ask("changes", measure="errors", limit="200").pick("dimension", "sentence")
+    return [words.plain(said) for said in answer.filter(pl.col("dimension") == "volume")["sentence"]]
+
+
+def subject(row: dict[str, Any]) -> str:
+    """What a row is about: `tool = apply_diff`, or the group's class."""
+    if row["dimension"] == "fingerprint":
+        return "group " + str(row["sentence"]).removeprefix("new: ").partition(":")[0]
+    return f"{DIMENSIONS[row['dimension']]} = {row['value']}"
+
+
+def listed(page: Page, found: pl.DataFrame, *, rise: bool) -> None:
+    """One link for each value with its part of the rise (or fall), which shows its errors."""
+    for row in found.iter_rows(named=True):
+        share = row["share"] or 0.0
+        bar = "█" * max(round(min(abs(share), 1.0) * 10), 1)
+        whole = "rise" if rise else "fall"
+        part = f"{words.rate(share)} of the {whole}" if share > 0 else f"against the {whole}"
+        how = "new" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {words.count(row['b_errors'])}"
+        failed = f" of {words.plural(row['b_calls'], 'call')}" if row["dimension"] in WITH_CALLS else ""
+        to = "group" if row["dimension"] == "fingerprint" else "errors"
+        facts = f"{bar} {part} · {how}{failed}"
+        components.row(page, to, subject(row), facts, **{row["dimension"]: row["value"]})

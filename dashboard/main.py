@@ -1,0 +1,28 @@
+"""The frame of the dashboard: its pages, its menu, and nothing of their content."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from dashboard import components
+from dashboard.menu import TITLES
+
+SIDEBAR_PX = 220
+
+# A local image: with a material icon alone, the browser would fetch the favicon from a font host.
+st.set_page_config(
+    page_title="Misstep",
+    page_icon=str(Path(__file__).parent / "static" / "misstep.png"),
+    layout="wide",
+    initial_sidebar_state=SIDEBAR_PX,
+)
+
+page = st.navigation(
+    [
+        st.Page(f"views/{name}.py", title=title, url_path=name, default=name == "overview")
+        for name, title in TITLES.items()
+    ],
+    position="hidden",
+)
+components.sidebar(page.url_path)
+page.run()

@@ -1,0 +1,101 @@
+"""What a reader takes away from a page: links, downloads of its rows, and the questions behind them as curl."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
+from urllib.parse import urlencode
+
+import polars as pl
+import streamlit as st
+
+from dashboard.client import Collector
+from dashboard.filters import Filters, rfc3339
+
+_ASKED = "share-asked"
+FORMATS: Mapping[str, str] = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+
+try:
+    VERSION = version("misstep")
+except PackageNotFoundError:  # run from a folder of sources
+    VERSION = "(sources)"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a page asked of the API."""
+
+    path: str
+    params: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """A name for files."""
+        by = dict(self.params).get("by", "").replace(",", "-")
+        return "-".join(part for part in (self.path.replace("/", "-"), by) if part)
+
+    def __str__(self) -> str:
+        by = dict(self.params).get("by", "")
+        return f"{self.path} by {by}" if by else self.path
+
+
+def forget(page: str, filters: Filters) -> None:
+    """A page begins: what another one asked is no longer shown."""
+    if st.session_state.get(_ASKED, ("", None, {}))[:2] != (page, filters):
+        st.session_state[_ASKED] = (page, filters, {})
+
+
+def remember(path: str, params: Mapping[str, str], rows: int) -> None:
+    """The page asked this, and so many rows came."""
+    if _ASKED in st.session_state:
+        st.session_state[_ASKED][2][Question(path, tuple(params.items()))] = rows
+
+
+def asked() -> list[Question]:
+    """What the page asked, the longest answer first."""
+    questions: dict[Question, int] = st.session_state.get(_ASKED, ("", None, {}))[2]
+    return sorted(questions, key=lambda question: -questions[question])
+
+
+def download(collector: Collector, question: Question, form: str) -> Callable[[], bytes]:
+    """The rows of an answer as a file, asked for when it is clicked."""
+
+    def content() -> bytes:
+        rows = collector.ask(question.path, dict(question.params)).rows
+        return as_file(rows, form)
+
+    return content
+
+
+def as_file(rows: pl.DataFrame, form: str) -> bytes:
+    """Rows as CSV or Parquet; lists are JSON text in CSV, which has none."""
+    out = BytesIO()
+    if form == "parquet":
+        rows.write_parquet(out)
+        return out.getvalue()
+    lists = [name for name, kind in rows.schema.items() if isinstance(kind, pl.List)]
+    flat = (
+        (pl.lit("[") + pl.col(name).cast(pl.List(pl.String)).list.join(",") + pl.lit("]")).alias(name) for name in lists
+    )
+    rows.with_columns(flat).write_csv(out)
+    return out.getvalue()
+
+
+def curl(url: str, question: Question) -> str:
+    """The question for a shell; the token is a placeholder."""
+    address = f"{url.rstrip('/')}/api/v1/{question.path}?{urlencode(question.params)}"
+    return f"curl -H \"Authorization: Bearer $MISSTEP_TOKEN\" '{address}'"
+
+
+def still(filters: Filters, now: datetime) -> Filters:
+    """The same view with times that stay."""
+    if not filters.moving or not filters.seconds:
+        return filters
+    return filters.between(rfc3339(now - timedelta(seconds=filters.seconds)), rfc3339(now))
+
+
+def address(base: str, filters: Filters) -> str:
+    """The link of a view."""
+    query = urlencode(filters.query())
+    return f"{base}?{query}" if query else base

@@ -1,0 +1,45 @@
+"""What changed: which values explain that errors rose or fell since the period before?"""
+
+import polars as pl
+import streamlit as st
+
+from dashboard import charts, components, explained, sentences, words
+from dashboard.components import Page
+
+BARS, LISTED = 16, 40
+
+
+def body(page: Page) -> None:
+    """The change in parts, both periods side by side, every value with its sentence."""
+    with components.part():
+        before = words.span(page.filters.seconds or 0)
+        total = page.ask("breakdown", previous="true").first()
+        if not total.get("calls"):
+            components.nothing(page)
+            return
+        if not total.get("previous_calls"):
+            components.quiet(f"Nothing to compare with in the {before} before.")
+            return
+        [verdict] = page.ask("compare", measure="error_rate").pick("verdict", "sentence").rows()
+        st.markdown(sentences.compared(*verdict))
+        for said in explained.volume(page):
+            components.quiet(said)
+        components.sampled(page)
+    rows = pl.DataFrame()
+    with components.part("Errors before and now"):
+        rows = explained.rows(page)
+        if rows.is_empty():
+            components.quiet("No single value stands out.")
+            return
+        shown = rows.head(BARS).with_columns(
+            pl.Series("name", [explained.subject(row)[:60] for row in rows.head(BARS).iter_rows(named=True)]),
+            a_errors=pl.col("a_errors").cast(pl.Float64), b_errors=pl.col("b_errors").cast(pl.Float64),
+        ).unique("name", maintain_order=True)  # fmt: skip
+        components.chart(charts.paired_bars(shown, page.palette), "changes", str(rows["sentence"][0]))
+    with components.part("One by one"):
+        rise = (total["errors"] or 0) > (total["previous_errors"] or 0)
+        explained.listed(page, rows.head(LISTED), rise=rise)
+
+
+page = components.open_page("changes", "What changed", "Which versions, tools, models or classes explain the change?")
+components.refreshing(body, page)

@@ -1,0 +1,132 @@
+"""Compare: did this version, model, agent or period make it worse?"""
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+import streamlit as st
+
+from dashboard import charts, components, filterbar, frames, sentences, tables, words
+from dashboard.components import Page
+from dashboard.filters import escaped
+
+WAYS: Mapping[str, str] = {
+    "version": "service_version", "model": "model", "agent": "agent", "service": "service", "environment": "environment",
+    "period": "",
+}  # fmt: skip
+MEASURES: Mapping[str, str] = {
+    "error_rate": "Error rate", "mistakes_per_session": "Mistakes per session", "lasting_rate": "Lasting errors",
+    "recovery_rate": "Recovery", "streak_rate": "Sessions with 3 mistakes in a row", "p95_ms": "Duration, p95",
+}  # fmt: skip
+COLUMNS = (
+    "measure", "a", "a_low", "a_high", "a_part", "a_whole", "b", "b_low", "b_high", "b_part", "b_whole", "difference",
+    "verdict", "sentence",
+)  # fmt: skip
+TOOLS = 14
+
+
+def body(page: Page) -> None:
+    """What is compared, a verdict per measure, the tools, the classes."""
+    asked: dict[str, str] | None = None
+    sides = ("A", "B")
+    with components.part():
+        newest = frames.newest_versions(
+            page.ask("breakdown", by="service,service_version", limit="1000").pick(
+                "service", "service_version", "calls", "first_seen"
+            )
+        )
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            ways = list(WAYS) if newest else ["period", *[way for way in WAYS if way != "period"]]
+            way = components.switch(page, "by", "Compare", ways)
+            if WAYS[way]:
+                asked, sides = _sides(page, WAYS[way], newest)
+            else:
+                span = words.span(page.filters.seconds or 0)
+                asked, sides = {}, (f"the {span} before", "this range")
+        if asked is None:
+            components.quiet(f"Only one {way} in this range: nothing to compare. Take a longer range, or periods.")
+            return
+        answer = page.ask("compare", measure=",".join(MEASURES), **asked)
+        _verdicts(answer.pick(*COLUMNS), sides)
+        components.sampled(page)
+    with components.part("Error rate by tool", words.HELP["error rate"]):
+        _tools(page, asked, sides)
+    with components.part("Errors by class"):
+        _classes(page, asked, sides)
+
+
+def _sides(page: Page, dimension: str, newest: tuple[str, str] | None) -> tuple[dict[str, str] | None, tuple[str, str]]:
+    """A and B as chosen, as the link says, or the two that are asked about most often."""
+    rows = page.ask("breakdown", by=dimension, sort="-calls", limit="200").pick(dimension).drop_nulls()
+    values = [str(value) for value in rows[dimension]]
+    if len(values) < 2:
+        return None, ("A", "B")
+    usual = newest if dimension == "service_version" and newest else (values[0], values[1])
+    first = _choose(page, "a", f"A {chr(0x2002)}(before)", values, usual[0])
+    second = _choose(page, "b", f"B {chr(0x2002)}(after)", values, usual[1])
+    return {"dimension": dimension, "a": escaped(first), "b": escaped(second)}, (first, second)
+
+
+def _choose(page: Page, name: str, label: str, values: Sequence[str], usual: str) -> str:
+    key = f"compare-{name}-{page.filters.state('by')}-{components.key_of(page)}"
+    asked = page.filters.state(name)
+    if st.session_state.get(key) not in values:
+        st.session_state[key] = asked if asked in values else usual
+
+    def write() -> None:
+        filterbar.go(filterbar.from_link().showing(**{name: st.session_state[key]}))
+
+    return str(st.selectbox(label, values, key=key, on_change=write, width=240))
+
+
+def _verdicts(rows: pl.DataFrame, sides: tuple[str, str]) -> None:
+    st.markdown(f"**{words.plain(sides[0], 60)}** → **{words.plain(sides[1], 60)}**")
+    said = {row["measure"]: row for row in rows.iter_rows(named=True)}
+    for measure, label in MEASURES.items():
+        if row := said.get(measure):
+            st.markdown(f"{label}: {sentences.compared(row['verdict'], row['sentence'])}")
+
+
+def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
+    answer = page.ask("compare", measure="error_rate", by="tool", operation="tool", limit="200", **asked)
+    rows = answer.pick("tool", *COLUMNS).drop_nulls(["tool", "a", "b"])
+    if rows.is_empty():
+        components.quiet("No tool was called on both sides.")
+        return
+    enough = rows.filter((pl.col("a_whole") >= words.UNCERTAIN_BELOW) & (pl.col("b_whole") >= words.UNCERTAIN_BELOW))
+    shown = (enough if enough.height else rows).sort(pl.col("difference").abs(), descending=True).head(TOOLS)
+    shown = shown.with_columns(name="tool", clear=pl.col("verdict").is_in(["worse", "better"]))
+    worst = str(shown["sentence"][0])
+    components.chart(charts.dumbbells(shown, page.palette, sides), "dumbbells", f"{shown['name'][0]}: {worst}")
+    components.quiet(
+        f"○ {words.plain(sides[0], 40)} ● {words.plain(sides[1], 40)}, with 95 % intervals; coloured where the "
+        "difference is clear."
+    )
+    mixed = frames.equal_mix(rows)
+    if mixed is not None:
+        components.quiet(f"The tools' shares of calls differ; at equal mix: {words.points(mixed)}.")
+
+
+def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
+    answer = page.ask("compare", measure="errors", by="error_class", limit="100", outcome="error", **asked)
+    rows = answer.pick("error_class", *COLUMNS).drop_nulls("error_class")
+    if rows.is_empty():
+        components.quiet("No errors on either side.")
+        return
+    only = pl.when(pl.col("a").fill_null(0) == 0).then(pl.lit("only in B")).when(pl.col("b").fill_null(0) == 0)
+    shown = rows.with_columns(only=only.then(pl.lit("only in A")).otherwise(pl.lit("")))
+    columns = {
+        "error_class": tables.text("class", 200),
+        "a": tables.number(f"A: {words.clip(sides[0], 24)}"),
+        "b": tables.number(f"B: {words.clip(sides[1], 24)}"),
+        "only": tables.text("", 90),
+        "sentence": tables.text("difference", "large"),
+    }
+    text = f"Errors by class; first: {shown['error_class'][0]}."
+    picked = tables.table(page, shown, columns, key="compare-classes", alt_text=text, select=True)
+    if picked:
+        components.link(page, "errors", f"{words.plain(picked['error_class'])} in Errors →",
+                        error_class=picked["error_class"])  # fmt: skip
+
+
+page = components.open_page("compare", "Compare", "Did this version, model, agent or period make it worse?")
+components.refreshing(body, page)

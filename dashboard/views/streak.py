@@ -1,0 +1,3 @@
+from dashboard import components
+
+page = components.open_page("streak", "streak", "x")
