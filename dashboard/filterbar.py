@@ -201,7 +201,7 @@ def _text(filters: Filters) -> None:
         go(replace(filters, text=st.session_state["message-text"].strip()))
 
     st.text_input(
-        "Message text", placeholder="Text in the message", width=150, **bind("message-text", filters.text, write)
+        "Message text", placeholder="Text in the message", width=140, **bind("message-text", filters.text, write)
     )
 
 
@@ -315,10 +315,5 @@ def _chips(filters: Filters, subjects: tuple[str, ...], *, quick: bool) -> None:
             )  # fmt: skip
         if not shown and not filters.text:
             return
-        bare = Filters(
-            filters.start,
-            filters.end,
-            tuple(c for c in filters.conditions if c.dimension in subjects),
-            view=filters.view,
-        )
+        bare = replace(filters, conditions=tuple(c for c in filters.conditions if c.dimension in subjects), text="")
         st.button("Clear all", key="chip-clear", type="tertiary", on_click=go, args=(bare,))

@@ -31,21 +31,8 @@ CHOICES: Mapping[str, frozenset[str]] = {
 }
 NUMBERS = frozenset({"fingerprint", "status_code"})
 VIEW_KEYS = (
-    "by",
-    "sort",
-    "view",
-    "limit",
-    "bucket",
-    "tz",
-    "refresh",
-    "a",
-    "b",
-    "event",
-    "started",
-    "scope",
-    "kind",
-    "state",
-)
+    "by", "sort", "view", "limit", "bucket", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
+)  # fmt: skip
 
 _RELATIVE = re.compile(r"-(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

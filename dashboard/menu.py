@@ -12,7 +12,7 @@ MENU: Mapping[str, tuple[tuple[str, str], ...]] = {
 DETAILS: Mapping[str, str] = {
     "changes": "What changed", "tool": "Tool", "group": "Group", "session": "Session", "streak": "Streak",
 }  # fmt: skip
-TITLES: Mapping[str, str] = {name: title for group in MENU.values() for name, title in group} | DETAILS
+TITLES: Mapping[str, str] = {name: title for group in MENU.values() for name, title in group} | dict(DETAILS)
 # What a detail page is about is not carried to other pages as a filter.
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "tool": ("tool",), "group": ("fingerprint",), "session": ("session", "service"), "streak": ("session", "service"),

@@ -10,8 +10,8 @@ from dashboard.components import Page
 from dashboard.filters import escaped
 
 WAYS: Mapping[str, str] = {
-    "version": "service_version", "model": "model", "agent": "agent", "service": "service", "environment": "environment",
-    "period": "",
+    "version": "service_version", "model": "model", "agent": "agent", "service": "service",
+    "environment": "environment", "period": "",
 }  # fmt: skip
 MEASURES: Mapping[str, str] = {
     "error_rate": "Error rate", "mistakes_per_session": "Mistakes per session", "lasting_rate": "Lasting errors",
@@ -96,7 +96,7 @@ def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     shown = (enough if enough.height else rows).sort(pl.col("difference").abs(), descending=True).head(TOOLS)
     shown = shown.with_columns(name="tool", clear=pl.col("verdict").is_in(["worse", "better"]))
     worst = str(shown["sentence"][0])
-    components.chart(charts.dumbbells(shown, page.palette, sides), "dumbbells", f"{shown['name'][0]}: {worst}")
+    components.chart(charts.dumbbells(shown, page.palette), "dumbbells", f"{shown['name'][0]}: {worst}")
     components.quiet(
         f"○ {words.plain(sides[0], 40)} ● {words.plain(sides[1], 40)}, with 95 % intervals; coloured where the "
         "difference is clear."
