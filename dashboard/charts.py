@@ -110,7 +110,7 @@ def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s:
         alt.Chart(rows, height=HEIGHT)
         .mark_bar(binSpacing=1, color=palette.outcome["ok"])
         .encode(
-            x=_time(span), x2="end:T", y=alt.Y("calls:Q", axis=_value_axis(palette)),
+            x=_time(span), x2="end:T", y=alt.Y("calls:Q", axis=_value_axis(palette), stack="zero"),
             tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("calls:Q", format=",d")],
         )
     )  # fmt: skip
@@ -333,7 +333,8 @@ def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -
     shape = alt.Scale(domain=list(OUTCOMES), range=[_SHAPES[name] for name in OUTCOMES])
     order = alt.Axis(title="call", format="d", tickMinStep=1, grid=False)
     tools = alt.Axis(title=None, labelLimit=180, labelFlush=False, grid=True, gridColor=palette.line, domain=False)
-    places = alt.Scale(domain=[0.5, frame.height + 0.5], nice=False)
+    first = frame["order"][0]
+    places = alt.Scale(domain=[first - 0.5, first + frame.height - 0.5], nice=False)
     marks = (
         alt.Chart(frame)
         .mark_point(size=60, strokeWidth=2.5, filled=False, opacity=1)
@@ -422,7 +423,7 @@ def dumbbells(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 def over_share(frame: pl.DataFrame, palette: Palette) -> Picture:
     """Shares as bars, each with a tick at the share of all calls. `frame`: name, share, expected, errors."""
-    names = alt.Axis(title=None, labelLimit=130, labelFlush=False, domain=False, ticks=False)
+    names = alt.Axis(title=None, labelLimit=130, labelFlush=False, domain=False, ticks=False, minExtent=110)
     base = alt.Chart(frame).encode(
         y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names),
         tooltip=["name:N", alt.Tooltip("errors:Q", format=",d"),
@@ -454,7 +455,11 @@ def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
         tooltip=["tool:N", alt.Tooltip("calls:Q", format=",d"), alt.Tooltip("error_rate:Q", format=".1%"),
                  alt.Tooltip("sessions:Q", format=",d", title="sessions hit"), "attribution:N"],
     ).add_params(alt.selection_point(name="picked", fields=["tool"]))  # fmt: skip
-    names = base.mark_text(align="left", dx=10, color=palette.ink, limit=120).encode(y=y, text="label:N")
+    names = (
+        base.transform_filter("isValid(datum.label)")
+        .mark_text(align="left", dx=12, dy=-6, color=palette.ink, limit=120)
+        .encode(y=y, text="label:N")
+    )
     return alt.layer(whiskers, points, names)
 
 
@@ -465,7 +470,7 @@ def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: flo
         alt.Chart(rows, height=90)
         .mark_bar(color=palette.category["rate_limit"], binSpacing=0)
         .encode(
-            x=_time(span), x2="end:T", y=alt.Y("errors:Q", axis=_value_axis(palette)),
+            x=_time(span), x2="end:T", y=alt.Y("errors:Q", axis=_value_axis(palette), stack="zero"),
             tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("errors:Q", format=",d")],
         )
     )  # fmt: skip

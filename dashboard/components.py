@@ -15,7 +15,7 @@ import polars as pl
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import client, colours, filterbar, sentences, share, words
+from dashboard import client, colours, filterbar, frames, sentences, share, words
 from dashboard.charts import Picture
 from dashboard.client import Answer, Collector, Problem
 from dashboard.filters import DIMENSIONS, Filters, rfc3339
@@ -39,11 +39,11 @@ class Page:
     palette: colours.Palette
     zone: ZoneInfo
 
-    def ask(self, path: str, **params: str | None) -> Answer:
+    def ask(self, place: str, **params: str | None) -> Answer:
         """The API's answer for this page's filters; `params` win over them, None takes a filter away."""
         merged = {name: value for name, value in (self.filters.api() | params).items() if value is not None}
-        answer = self.collector.ask(path, merged)
-        share.remember(path, merged, answer.rows.height)
+        answer = self.collector.ask(place, merged)
+        share.remember(place, merged, answer.rows.height)
         return answer
 
     @property
@@ -368,7 +368,7 @@ def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
         st.rerun()
 
 
-def switch(page: Page, name: str, label: str, options: Sequence[str]) -> str:
+def switch(page: Page, name: str, label: str, options: Sequence[str], labels: Mapping[str, str] | None = None) -> str:
     """One of a few options of a view, kept in the link; the first is the default."""
     key = f"switch-{page.name}-{name}"
     if key not in st.session_state:
@@ -379,17 +379,28 @@ def switch(page: Page, name: str, label: str, options: Sequence[str]) -> str:
         chosen = st.session_state[key]
         filterbar.go(filterbar.from_link().showing(**{name: "" if chosen == options[0] else chosen}))
 
-    return str(st.segmented_control(label, options, key=key, required=True, on_change=write))
+    return str(
+        st.segmented_control(
+            label,
+            options,
+            key=key,
+            required=True,
+            on_change=write,
+            format_func=lambda name: (labels or {}).get(name, name),
+        )
+    )
 
 
-def event_card(page: Page, event: Mapping[str, Any]) -> None:
-    """One event in full, without what the page it stands on says anyway."""
-    within_session = page.name == "session"
+def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None = None) -> None:
+    """One event in full, without what the page it stands on says anyway; `among` are the events of its session."""
+    within_session = page.name in {"session", "streak"}
     with st.container(border=True, gap="small"):
         name = event.get("error_class") or event.get("outcome") or ""
         where = event.get("tool") or event.get("operation") or ""
         st.markdown(f"**{words.plain(name)}** · {words.plain(where, 60)}", help=f"event {event.get('event_id')}")
         st.caption(f"{' · '.join(_facts(page, event))}")
+        if among is not None and (twin := frames.twin(among, event)):
+            st.caption(f"The identical call as no. {twin}.")
         if event.get("message"):
             st.code(event["message"], language=None, wrap_lines=True)
         if event.get("suggestion") and page.name != "group":
@@ -398,7 +409,7 @@ def event_card(page: Page, event: Mapping[str, Any]) -> None:
             st.caption("Parameters")
             st.json(params, expanded=within_session)
         elif event.get("operation") == "tool":
-            st.caption("This agent does not send parameters.")
+            st.caption("This agent does not send parameters. Sources says how to turn them on.")
         with st.container(horizontal=True, vertical_alignment="center"):
             if event.get("fingerprint") and page.name != "group":
                 link(page, "group", "All errors like this →", fingerprint=str(event["fingerprint"]))

@@ -1,5 +1,6 @@
 """Answers of the API turned into what tables and charts show. Pure: frames in, frames out."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from difflib import SequenceMatcher
 from typing import Any
@@ -140,6 +141,18 @@ def newest_versions(rows: pl.DataFrame) -> tuple[str, str] | None:
     busiest = several.group_by("service").agg(pl.col("calls").sum()).sort("calls", "service")["service"][-1]
     versions = several.filter(pl.col("service").eq_missing(busiest)).sort("first_seen")["service_version"]
     return versions[-2], versions[-1]
+
+
+def twin(rows: pl.DataFrame, event: Mapping[str, Any]) -> int | None:
+    """The place of the latest earlier call of the same tool with the same arguments; None where there is none."""
+    if not event.get("params_hash") or "params_hash" not in rows.columns:
+        return None
+    same = rows.filter(
+        pl.col("order") < event["order"],
+        pl.col("tool").eq_missing(pl.lit(event["tool"])),
+        pl.col("params_hash") == event["params_hash"],
+    )
+    return int(same["order"][-1]) if same.height else None
 
 
 def most_different(messages: pl.Series) -> int:

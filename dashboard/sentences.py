@@ -1,5 +1,7 @@
 """Whole sentences about an answer: verdicts and summaries, in Markdown of our own words. Pure, no Streamlit."""
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,6 +83,31 @@ def agreement(compared: float, equal: float) -> str:
         return "The agents said that they stopped or found a loop, but told no number to compare."
     told = words.plural(compared, "number")
     return f"Agents told {told} of their own: **{words.rate_of(equal / compared, compared)}** agree with ours."
+
+
+def streak(row: Mapping[str, Any]) -> str:
+    """A streak in a sentence: what failed, how long, how it ended."""
+    what = words.plain(row.get("tool"), 60) if row.get("tool") else "several tools"
+    lasted = words.duration((row["ended"] - row["started"]).total_seconds() * 1000)
+    ends = {
+        "recovered": "a success ended it",
+        "open": "it is still open",
+        "ended": "no success followed: the session ended with it",
+    }
+    stopped = " The agent stopped there by itself." if row.get("agent_stopped") else ""
+    many = words.plural(row["length"], "mistake" if row.get("kind") == "mistake" else "call")
+    return f"{many} in a row of {what} in {lasted}; {ends.get(row['state'], row['state'])}.{stopped}"
+
+
+def rule(error_class: str | None, tool: str | None) -> str:
+    """A rule for alerts.yaml that watches one class (of one tool)."""
+    named = re.sub(r"[^a-z0-9]+", "-", f"{error_class or 'errors'} {tool or ''}".lower()).strip("-")
+    where = {"error_class": error_class, "tool": tool}
+    lines = [f"      {name}: {json.dumps(value)}" for name, value in where.items() if value]
+    return "\n".join(
+        ["rules:", f"  - name: {named}", "    measure: errors", "    where:", *lines, "    window: 15m",
+         '    condition: "> 10"', "    severity: warning"]
+    )  # fmt: skip
 
 
 def session(rows: pl.DataFrame, streaks: pl.DataFrame) -> str:

@@ -45,6 +45,12 @@ def table(
     return rows.row(chosen, named=True) if chosen is not None and chosen < rows.height else None
 
 
+def held(page: Page, key: str) -> pl.DataFrame | None:
+    """The rows that a table stands still on; None where nothing is selected."""
+    key = f"{key}-{hash(replace(page.filters, view=()))}"
+    return st.session_state.get(f"{key}-held") if _chosen(key) is not None else None
+
+
 def _with_share_words(rows: pl.DataFrame, columns: Mapping[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Shares as words beside their bars: a bar's own number would read 0 % for a small one."""
     configs: dict[str, Any] = {}
@@ -79,9 +85,9 @@ def text(label: str, width: Any = None, help: str | None = None) -> Any:
     return st.column_config.TextColumn(label, width=width, help=help)
 
 
-def number(label: str, help: str | None = None) -> Any:
+def number(label: str, help: str | None = None, *, width: Any = "small") -> Any:
     """A column of counts."""
-    return st.column_config.NumberColumn(label, format="localized", help=help, width="small")
+    return st.column_config.NumberColumn(label, format="localized", help=help, width=width)
 
 
 def share(label: str, help: str | None = None, *, colour: str | None = None, width: int = 90) -> Any:
@@ -99,6 +105,11 @@ def rate() -> Any:
 def bars(label: str, help: str | None = None) -> Any:
     """A column of small bar charts, 0 to 4 high."""
     return st.column_config.BarChartColumn(label, help=help, y_min=0, y_max=4)
+
+
+def trend(label: str) -> Any:
+    """A column of counts over time as small bars, each row on its own scale."""
+    return st.column_config.BarChartColumn(label, help="The range in 24 equal parts.", y_min=0, width=90)
 
 
 def when(label: str, page: Page) -> Any:

@@ -1,9 +1,17 @@
 """Errors: what goes wrong, and is it new?"""
 
+import polars as pl
 import streamlit as st
 
 from dashboard import charts, components, frames, tables, words
 from dashboard.components import Page
+
+STATES = ("new", "regressed", "ongoing", "resolved")
+SORTS = {"last_seen": "last seen", "events": "events", "sessions": "sessions", "lasting": "lasting", "growth": "growth"}
+NAMES = (
+    "state", "error_class", "template", "tool", "trend", "events", "sessions", "spread", "recovery_rate", "retried",
+    "lasting", "growth", "first_seen", "last_seen", "fingerprint", "sample",
+)  # fmt: skip
 
 
 def body(page: Page) -> None:
@@ -17,10 +25,10 @@ def body(page: Page) -> None:
         text = f"{words.plural(components.total(rows, 'errors'), 'error')} over time by category."
         components.brushed(page, picture, "errors", text)
         components.sampled(page)
-    with components.part("By class"):
-        _tree(page)
     with components.part("Groups", words.HELP["spread"]):
         _groups(page)
+    with components.part("By domain, category and class"):
+        _tree(page)
 
 
 def _tree(page: Page) -> None:
@@ -41,35 +49,51 @@ def _tree(page: Page) -> None:
 
 
 def _groups(page: Page) -> None:
-    state = st.segmented_control("State", ["new", "ongoing"], key="groups-state", label_visibility="collapsed")
-    chosen = {"state": state} if state else {}
-    answer = page.ask("groups", limit="500", **chosen)
-    names = (
-        "state", "error_class", "template", "tool", "events", "sessions", "spread", "last_seen", "fingerprint",
-    )  # fmt: skip
-    rows = answer.pick(*names, "sample")
+    rows = page.ask("groups", limit="500", measures="recovery_rate").pick(*NAMES)
     if rows.is_empty():
         components.nothing(page, "groups")
         return
-    columns = {
-        "state": tables.text("state", "small"),
-        "error_class": tables.text("class", 180),
-        "template": tables.text("message", 270),
-        "tool": tables.text("tool", 120),
-        "events": tables.number("events"),
-        "sessions": tables.number("sessions"),
-        "spread": tables.share("spread", words.HELP["spread"], width=110),
-        "last_seen": tables.when("last seen", page),
-    }
-    picked = tables.table(
-        page, rows, columns, key="groups", alt_text=f"{rows.height} groups of equal errors.", select=True
+    counts = dict(rows.group_by("state").len().iter_rows())
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        labels = {state: f"{state.capitalize()} {counts.get(state, 0)}" for state in STATES}
+        labels = {"all": f"All {rows.height}", **labels}
+        state = components.switch(page, "state", "State", list(labels), labels)
+        order = components.switch(page, "sort", "Sort by", list(SORTS), SORTS)
+    rows = (rows if state == "all" else rows.filter(pl.col("state") == state)).sort(
+        order, descending=True, nulls_last=True
     )
+    if rows.is_empty():
+        components.quiet(f"No group is {state}.")
+        return
+    said = {
+        "recovery": [words.rate_of(*pair) for pair in rows.select("recovery_rate", "retried").rows()],
+        "spread_words": [words.rate(share) for share in rows["spread"]],
+        "first": [words.age(moment, page.now, page.zone) for moment in rows["first_seen"]],
+        "last": [words.age(moment, page.now, page.zone) for moment in rows["last_seen"]],
+    }
+    shown = rows.with_columns(pl.Series(name, texts, dtype=pl.String) for name, texts in said.items())
+    columns = {
+        "state": tables.text("state", 65),
+        "error_class": tables.text("class", 150),
+        "template": tables.text("message", 165),
+        "tool": tables.text("tool", 85),
+        "trend": tables.trend("trend"),
+        "events": tables.number("events", width=55),
+        "sessions": tables.number("sessions", width=60),
+        "spread_words": tables.text("spread", 60, words.HELP["spread"]),
+        "recovery": tables.text("recovery", 95, words.HELP["recovery"]),
+        "lasting": tables.number("lasting", words.HELP["lasting errors"], width=55),
+        "first": tables.text("first seen", 90),
+        "last": tables.text("last seen", 90),
+    }
+    text = f"{rows.height} groups of equal errors; first: {rows['error_class'][0]}."
+    picked = tables.table(page, shown, columns, key=f"groups-{state}-{order}", alt_text=text, select=True)
     if picked:
         with st.container(border=True):
             st.text(picked["sample"] or picked["template"] or "")
             components.link(page, "group", "Open the group →", fingerprint=picked["fingerprint"])
     else:
-        st.caption("Select a row to see its newest message and open its page.")
+        components.quiet("Select a row to see its newest message and open its page.")
 
 
 page = components.open_page("errors", "Errors", "What goes wrong, and is it new?")

@@ -2,22 +2,23 @@
 
 from typing import Any
 
+import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, words
-from dashboard.client import path
+from dashboard import charts, components, frames, sentences, tables, taxonomy, words
+from dashboard.client import Problem, path
 from dashboard.components import Page
 
-DIMENSIONS = {"tool": "tools", "model": "models", "service_version": "versions", "agent": "agents"}
-SAMPLES = 3
+DIMENSIONS = {"tool": "Tools", "model": "Models", "service_version": "Versions", "agent": "Agents"}
+MOST, SESSIONS, MESSAGES = 5, 8, 60
 EVER = "1970-01-01T00:00:00Z"
 
 
 def body(page: Page) -> None:
-    """Header, advice, where it happens, samples."""
+    """Header, advice, where and when it happens, samples, sessions."""
     fingerprint = page.filters.only("fingerprint")
     if not fingerprint:
-        st.caption("Choose a group on the Errors page.")
+        components.quiet("Choose a group on the Errors page.")
         return
     group: dict[str, Any] = {}
     with components.part():
@@ -27,21 +28,25 @@ def body(page: Page) -> None:
         _header(page, group)
     if not group:
         return
+    newest: dict[str, Any] = {}
     left, right = components.pair("group-1")
     with left, components.part("Advice"):
-        _advice(page)
+        newest = page.ask("events", limit="1", **{"from": EVER, "to": None}).first()
+        _advice(page, newest)
+        _marks(page, fingerprint, group, newest)
     with right, components.part("Where"):
         _where(page)
     with components.part("When"):
         rows, step = components.over_time(page)
         if rows.is_empty():
-            components.nothing(page, "errors")
+            components.quiet(f"Not seen in {components.period(page.filters)}.")
         else:
-            picture = charts.errors_over_time(rows, page.palette, page.axis, step)
-            components.chart(picture, "when", "Errors of this group over time.")
-    with components.part("Newest samples"):
-        for row in page.ask("events", limit=str(SAMPLES)).rows.iter_rows(named=True):
-            components.event_card(page, row)
+            picture = charts.errors_over_time(rows, page.palette, page.axis, step, brush=True)
+            components.brushed(page, picture, "when", "Errors of this group over time.")
+    with components.part("Samples"):
+        _samples(page)
+    with components.part("Sessions"):
+        _sessions(page)
 
 
 def _header(page: Page, group: dict[str, Any]) -> None:
@@ -49,18 +54,19 @@ def _header(page: Page, group: dict[str, Any]) -> None:
     st.markdown(f"**{words.plain(group.get('error_class'))}**{tool} · {group.get('state') or ''}")
     st.text(group.get("template") or group.get("sample") or "")
     first, last = group.get("first_seen"), group.get("last_seen")
+    of = group.get("sessions_of_tool")
     items = [
-        components.Figure("Events", words.count(group.get("events"))),
+        components.Figure("Events", words.count(group.get("events")), trend=group.get("trend") or ()),
         components.Figure("Sessions", words.count(group.get("sessions"))),
-        components.Figure("Spread", words.rate(group.get("spread")), words.HELP["spread"]),
+        components.Figure("Spread", words.rate(group.get("spread")), words.HELP["spread"],
+                          note=f"of {words.plural(of, 'session')}" if of else ""),
         components.Figure("First seen", words.age(first, page.now, page.zone)),
         components.Figure("Last seen", words.age(last, page.now, page.zone)),
-    ]
+    ]  # fmt: skip
     components.figures(page, items)
 
 
-def _advice(page: Page) -> None:
-    event = page.ask("events", limit="1", **{"from": EVER, "to": None}).first()
+def _advice(page: Page, event: dict[str, Any]) -> None:
     if turn := event.get("attribution"):
         st.markdown(f"Whose turn: **{words.plain(turn)}**", help=words.HELP["attribution"])
     told = event.get("retryable_declared")
@@ -73,19 +79,116 @@ def _advice(page: Page) -> None:
     if by := event.get("classified_by"):
         st.markdown(f"Classified by: {words.plain(by)}")
     if event.get("suggestion"):
-        st.caption("What helps the model:")
+        components.quiet("What helps the model:")
         st.code(event["suggestion"], language=None, wrap_lines=True)
 
 
+def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str, Any]) -> None:
+    """Resolve, reopen, note, and what can be copied out of here."""
+    place = path("groups", fingerprint)
+
+    def mark(**change: str) -> None:
+        try:
+            page.collector.change(place, change)
+        except Problem as problem:
+            st.session_state["group-refused"] = problem.sentence
+
+    done = group.get("state") == "resolved"
+    with st.container(horizontal=True):
+        if done:
+            st.button("Reopen", key="reopen", on_click=mark, kwargs={"state": "open"})
+        else:
+            text = "It counts as regressed when it is seen again."
+            st.button("Resolve", key="resolve", help=text, on_click=mark, kwargs={"state": "resolved"})
+        with st.popover("Note", key="note"), st.form("note-form", border=False):
+            note = st.text_area("Note", group.get("note") or "", max_chars=4000, key=f"note-{fingerprint}")
+            if st.form_submit_button("Save"):
+                mark(note=note)
+                st.rerun(scope="fragment")
+        with st.popover("Make a rule from this", key="rule"):
+            components.quiet("For alerts.yaml:")
+            st.code(sentences.rule(group.get("error_class"), group.get("tool")), language="yaml")
+        with st.popover("Wrong class?", key="wrong-class"):
+            operation = newest.get("operation") or "tool"
+            row = taxonomy.message_row(operation, group.get("template"), group.get("sample"))
+            row = row or taxonomy.alias_row(operation, newest.get("reported_class"))
+            components.quiet("A row for a taxonomy.toml of your own; put the right class in:")
+            st.code(row or "# this message has no words of its own to tell it by", language="toml", wrap_lines=True)
+    if group.get("note"):
+        components.quiet(f"Note: {words.plain(group['note'], 400)}")
+    if refused := st.session_state.pop("group-refused", ""):
+        components.quiet(f"Not saved: {words.plain(refused, 300)}")
+
+
 def _where(page: Page) -> None:
-    total = page.ask("breakdown").first().get("errors") or 0
+    """For each dimension the values with the most errors, beside their share of all calls."""
+    shown = False
     for dimension, many in DIMENSIONS.items():
-        rows = page.ask("breakdown", by=dimension, limit="5").pick(dimension, "errors").drop_nulls()
-        said = [
-            f"{words.plain(str(name), 40)} {words.rate(errors / total)}" for name, errors in rows.iter_rows() if total
-        ]
-        if said:
-            st.markdown(f":gray[{many}] \u2002 {' · '.join(said)}")
+        mine = page.ask("breakdown", by=dimension, limit="200").pick(dimension, "errors").drop_nulls()
+        everything = page.ask("breakdown", by=dimension, limit="2000", fingerprint=None).pick(dimension, "calls")
+        if mine.is_empty():
+            continue
+        rows = (
+            mine.join(everything.drop_nulls(), on=dimension, how="left", maintain_order="left")
+            .with_columns(
+                name=pl.col(dimension).cast(pl.String).str.slice(0, 30),
+                share=pl.col("errors") / mine["errors"].sum(),
+                expected=pl.col("calls") / (everything["calls"].sum() or 1),
+            )
+            .head(MOST)
+        )
+        if rows.height == 1 and dimension == "tool":
+            continue  # a group is of one tool
+        shown = True
+        components.quiet(many)
+        text = f"{rows['name'][0]}: {words.rate(rows['share'][0])} of this group."
+        components.chart(charts.over_share(rows, page.palette), f"where-{dimension}", text)
+    if shown:
+        components.quiet("Bar: share of this group. Tick: share of all calls.")
+    else:
+        components.quiet("Its senders tell neither model, version nor agent.")
+
+
+def _samples(page: Page) -> None:
+    """The newest, the oldest, and the one that is least like the newest."""
+    rows = page.ask("events", limit=str(MESSAGES)).rows
+    if rows.is_empty():
+        components.quiet("None in this range.")
+        return
+    oldest = page.ask("events", limit="1", sort="time").first()
+    chosen = {"Newest": rows.row(0, named=True), "Oldest": oldest}
+    chosen["Most different"] = rows.row(frames.most_different(rows["message"]), named=True)
+    seen: set[str] = set()
+    for name, event in chosen.items():
+        if event and event["event_id"] not in seen:
+            seen.add(event["event_id"])
+            components.quiet(name)
+            components.event_card(page, event)
+
+
+def _sessions(page: Page) -> None:
+    """Sessions with this error, each with the course of its last calls, whatever they were."""
+    names = ("session", "service", "errors", "started")
+    mine = page.ask("sessions", sort="-errors", limit=str(SESSIONS)).pick(*names).drop_nulls("session")
+    if mine.is_empty():
+        components.quiet("Its events name no session.")
+        return
+    strips = []
+    for session, service in mine.select("session", "service").iter_rows():
+        about = {"session": session, "service": service, "fingerprint": None}
+        strips.append(frames.strip(page.ask("sessions", limit="1", **about).first().get("strip")))
+    shown = mine.with_columns(pl.Series("strip", strips, dtype=pl.List(pl.Int64)))
+    columns = {
+        "session": tables.text("session", 220),
+        "service": tables.text("service", 150),
+        "errors": tables.number("of this group"),
+        "started": tables.when("first of them", page),
+        "strip": tables.bars("last 60 calls", "ok is low, cancelled or denied half, error full height"),
+    }
+    picked = tables.table(page, shown, columns, key="group-sessions", alt_text="Sessions.", select=True)
+    first = picked or mine.row(0, named=True)
+    about = {"session": first["session"], "service": first["service"]}
+    components.link(page, "session", f"Open {words.plain(first['session'], 60)} →", **about)
 
 
 page = components.open_page("group", "Group", "What is this error, and what do I do about it?")

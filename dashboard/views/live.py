@@ -1,5 +1,7 @@
 """Live: what is happening right now?"""
 
+from typing import Any
+
 import polars as pl
 import streamlit as st
 
@@ -7,39 +9,76 @@ from dashboard import components, frames, tables, words
 from dashboard.components import Page
 
 NEWEST = 200
-COLUMNS = ("time", "outcome", "tool", "error_class", "service", "session", "message", "event_id", "operation")
+EVERY_S = 2.0
+COLUMNS = (
+    "time", "outcome", "tool", "error_class", "service", "session", "message", "event_id", "operation", "fingerprint",
+    "params", "suggestion", "duration_ms", "attribution", "classified_by", "attempt", "redactions", "target",
+    "trace_id",
+)  # fmt: skip
 
 
 def body(page: Page) -> None:
-    """The newest events; while one is selected the table stands still."""
-    outcome = "error" if st.session_state.get("live-errors") else None
-    chosen = {"outcome": outcome} if outcome else {}
+    """The newest events; while one is selected the table stands still and says how many are waiting."""
     with components.part():
-        rows = page.ask("events", limit=str(NEWEST), **chosen).pick(*COLUMNS)
-        rows = rows.with_columns(shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)))
+        rows, waiting = _tail(page)
         if rows.is_empty():
             components.nothing(page, "events")
             return
-        newest = rows["time"][0]
-        st.caption(f"{words.plural(rows.height, 'event')}, the newest {words.age(newest, page.now, page.zone)}.")
+        age = words.age(rows["time"].max(), page.now, page.zone)  # type: ignore[arg-type]
+        with st.container(horizontal=True, vertical_alignment="center"):
+            components.quiet(f"{words.plural(rows.height, 'event')}, the newest {age}.")
+            if waiting:
+                st.button(f"{waiting} new, show", key="live-show", on_click=_let_go, args=(page,))
         columns = {
             "time": tables.when("time", page),
-            "outcome": tables.text("outcome", "small"),
-            "shown_tool": tables.text("tool"),
-            "error_class": tables.text("class", 190),
-            "service": tables.text("service", "small"),
-            "session": tables.text("session", "small"),
+            "outcome": tables.text("outcome", 80),
+            "shown_tool": tables.text("tool", 130),
+            "error_class": tables.text("class", 180),
+            "service": tables.text("service", 120),
+            "session": tables.text("session", 120),
             "message": tables.text("message", "large"),
         }
+        shown = rows.with_columns(shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)))
         picked = tables.table(
-            page, rows, columns, key="live", alt_text="The newest events.", select=True, rows_shown=22
+            page, shown, columns, key=_table(page), alt_text="The newest events.", select=True, rows_shown=20
         )
         if picked:
             components.event_card(page, picked)
+
+
+def _tail(page: Page) -> tuple[pl.DataFrame, int]:
+    """What is kept of the newest events with what came since, and how many of these are not shown."""
+    chosen = {"outcome": "error"} if st.session_state.get("live-errors") else {}
+    asked = page.filters.api() | chosen
+    tail: dict[str, Any] = st.session_state.setdefault("live-tail", {})
+    if tail.get("asked") != asked:
+        answer = page.ask("events", limit=str(NEWEST), **chosen)
+        tail.update(asked=asked, rows=answer.pick(*COLUMNS), after=answer.rest.get("after"), seen=None)
+        st.session_state["live-tail"] = tail
+    elif tail["after"]:
+        answer = page.collector.ask("events", asked | {"after": tail["after"], "limit": "1000"}, max_age=1.0)
+        if answer.rows.height:
+            new = answer.pick(*COLUMNS).sort("time", descending=True)
+            joined = pl.concat([new, tail["rows"]], how="vertical_relaxed").unique("event_id", maintain_order=True)
+            tail["rows"] = joined.head(NEWEST)
+        tail["after"] = answer.rest.get("after") or tail["after"]
+    rows: pl.DataFrame = tail["rows"]
+    held = tables.held(page, _table(page))
+    waiting = rows.join(held, on="event_id", how="anti").height if held is not None else 0
+    return rows, waiting
+
+
+def _table(page: Page) -> str:
+    return f"live-{st.session_state.get('live-turn', 0)}"
+
+
+def _let_go(page: Page) -> None:
+    """Shows what waits: another table, in which no row is selected."""
+    st.session_state["live-turn"] = st.session_state.get("live-turn", 0) + 1
 
 
 page = components.open_page("live", "Live", "What is happening right now?")
 with st.container(horizontal=True):
     paused = st.toggle("Pause", key="live-pause")
     st.toggle("Errors only", key="live-errors")
-components.refreshing(body, page, 2.0, paused=paused)
+components.refreshing(body, page, EVERY_S, paused=paused)

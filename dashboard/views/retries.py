@@ -8,6 +8,7 @@ from dashboard.client import Problem
 from dashboard.components import Figure, Page
 
 CERTAIN = words.UNCERTAIN_BELOW
+STRIP = 240  # bars in the strip of storms
 NAMES = (
     "error_class", "errors", "retried", "rated", "recovered", "lasting", "recovery_rate", "low", "high",
     "identical_retries", "declared", "declared_retryable", "taxonomy_retryable", "median_seconds",
@@ -28,6 +29,10 @@ def body(page: Page) -> None:
         _said_and_seen(page, rows)
     with components.part():
         _curves(page)
+    with components.part("Storms", "At least ten errors of one class within a minute of each other."):
+        _storms(page)
+    with components.part("What failing cost", "Streaks from their first mistake to the success; retries in vain."):
+        _costs(page)
     with components.part("By class", words.HELP["recovery"]):
         _table(page, rows)
     with components.part("By tool"):
@@ -97,6 +102,68 @@ def _curves(page: Page) -> None:
             "seconds",
             "Recovery by time.",
         )
+
+
+def _storms(page: Page) -> None:
+    """Bursts with their states, over a strip of the errors that rate limits are."""
+    names = (
+        "error_class", "state", "started", "ended", "sessions", "calls", "most_in_a_minute", "told_to_wait", "honoured",
+    )  # fmt: skip
+    rows = page.ask("retries/storms", sort="-ended", limit="100").pick(*names)
+    step = page.bucket(STRIP)
+    strip = page.ask("timeseries", category="rate_limit", outcome="error", bucket=f"{step}s").pick("time", "errors")
+    if strip.height:
+        components.quiet("Rate-limit errors over time")
+        picture = charts.storm_strip(page.drawn(strip), page.palette, page.axis, step)
+        components.chart(picture, "strip", f"{words.count(components.total(strip, 'errors'))} rate-limit errors.")
+    if rows.is_empty():
+        components.quiet("No storm in this range.")
+        return
+    said = [
+        "ongoing"
+        if state == "ongoing"
+        else f"ended {words.clock(ended, page.zone, now=page.now)}, {words.age(ended, page.now, page.zone)}"
+        for state, ended in rows.select("state", "ended").iter_rows()
+    ]
+    waits = [
+        f"{words.count(kept)} of {words.count(told)}" if told else words.NONE
+        for kept, told in rows.select("honoured", "told_to_wait").iter_rows()
+    ]
+    shown = rows.with_columns(pl.Series("now", said), pl.Series("waits", waits))
+    columns = {
+        "started": tables.when("started", page),
+        "now": tables.text("state", 190),
+        "error_class": tables.text("class", 180),
+        "sessions": tables.number("sessions"),
+        "calls": tables.number("calls"),
+        "most_in_a_minute": tables.number("most a minute"),
+        "waits": tables.text("Retry-After honoured", 140),
+    }
+    text = f"Latest storm: {rows['error_class'][0]}, {said[0]}."
+    picked = tables.table(page, shown, columns, key="storms", alt_text=text, select=True, rows_shown=8)
+    chosen = picked or rows.row(0, named=True)
+    label = f"{words.plain(chosen['error_class'])} in Errors →"
+    components.link(page, "errors", label, error_class=chosen["error_class"])
+
+
+def _costs(page: Page) -> None:
+    cost = page.ask("costs").first()
+    if not cost.get("streaks") and not cost.get("wasted_retries"):
+        components.quiet("No streak and no retry in vain.")
+        return
+    tokens = (cost.get("wasted_input_tokens"), cost.get("wasted_output_tokens"))
+    used = sum(number for number in tokens if number is not None) if any(n is not None for n in tokens) else None
+    money = cost.get("wasted_cost_usd")
+    unsaid = "the agents do not tell" if used is None else ""
+    items = [
+        Figure("Calls in streaks", words.count(cost.get("calls")), note=f"{words.count(cost.get('streaks'))} streaks"),
+        Figure("Time in streaks", words.duration((cost.get("seconds") or 0) * 1000)),
+        Figure("Retries in vain", words.count(cost.get("wasted_retries")),
+               note=words.duration(cost.get("wasted_ms") or 0)),
+        Figure("Tokens in vain", words.count(used), note=unsaid),
+        Figure("Money in vain", words.NONE if money is None else f"${money:,.2f}", note=unsaid),
+    ]  # fmt: skip
+    components.figures(page, items)
 
 
 def _table(page: Page, rows: pl.DataFrame) -> None:

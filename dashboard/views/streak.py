@@ -1,3 +1,54 @@
-from dashboard import components
+"""One streak: what went wrong again and again, and what ended it?"""
 
-page = components.open_page("streak", "streak", "x")
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from dashboard import components, sentences, story, words
+from dashboard.components import Page
+
+
+def body(page: Page) -> None:
+    """The session cut to the streak and what ended it."""
+    session, started = page.filters.only("session"), page.filters.state("started")
+    if not session:
+        components.quiet("Choose a streak on the Streaks page.")
+        return
+    with components.part():
+        scope, kind = page.filters.state("scope", "session"), page.filters.state("kind", "mistake")
+        asked = {"from": story.EVER, "to": None, "scope": scope, "kind": kind, "sort": "-length", "limit": "1000"}
+        streaks = page.ask("streaks", **asked).rows
+        if streaks.is_empty():
+            components.quiet("This session has no such streak.")
+            return
+        same = streaks.filter(pl.Series([moment.isoformat() == started for moment in streaks["started"]]))
+        streak = (same if same.height else streaks).row(0, named=True)
+        st.subheader(f"{words.count(streak['length'])} in a row in {words.plain(session, 60)}", anchor=False)
+        st.markdown(sentences.streak(streak))
+        rows, _ = story.events(page, session)
+        around = rows.filter(pl.col("time").is_between(streak["started"], _last(rows, streak)))
+        if around.is_empty():
+            components.quiet("Its events are no longer kept.")
+            return
+        story.show(page, around, same if same.height else streaks.head(1), sentences.streak(streak))
+        about = {"session": session, "service": page.filters.only("service") or None}
+        components.link(page, "session", "The whole session →", **about)
+
+
+def _last(rows: pl.DataFrame, streak: dict[str, Any]) -> datetime:
+    """The time of the success that ended it, else of its last mistake."""
+    ended: datetime = streak["ended"]
+    if streak["state"] != "recovered":
+        return ended
+    good = (pl.col("time") > ended) & (pl.col("operation") == "tool") & (pl.col("outcome") == "ok")
+    for name in ("tool", "target"):
+        if streak["scope"] == name:
+            good &= pl.col(name).eq_missing(pl.lit(streak[name]))
+    after = rows.filter(good)
+    return after["time"][0] if after.height else ended
+
+
+page = components.open_page("streak", "Streak", "What went wrong again and again, and what ended it?", bar="none")
+components.refreshing(body, page)

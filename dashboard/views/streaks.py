@@ -121,7 +121,9 @@ def _list(page: Page, asked: dict[str, str], none: str) -> None:
         since = words.age(row["started"], page.now, page.zone)
         stopped = " · the agent stopped" if row.get("agent_stopped") else ""
         facts = f"{words.count(row['length'])} in a row{where} · {row['state']}{stopped} · {since}"
-        components.row(page, "session", row["session"], facts, session=row["session"], service=row.get("service") or "")
+        started = row["started"].isoformat()
+        about = {"session": row["session"], "service": row.get("service") or "", "started": started}
+        components.row(page, "streak", row["session"], facts, **about, scope=asked["scope"], kind=asked["kind"])
     if rows.is_empty():
         components.quiet(none)
 

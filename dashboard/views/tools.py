@@ -1,11 +1,12 @@
 """Tools: which tool should we fix first?"""
 
 import polars as pl
+import streamlit as st
 
 from dashboard import charts, components, tables, words
 from dashboard.components import Page
 
-TOP_TOOLS, TOP_CLASSES = 20, 15
+TOP_TOOLS, TOP_CLASSES, LABELS = 20, 15, 8
 
 
 def body(page: Page) -> None:
@@ -18,9 +19,11 @@ def body(page: Page) -> None:
         _table(page, rows)
         components.sampled(page)
     left, right = components.pair("tools-1")
-    with left, components.part("Error rate", words.HELP["error rate"]):
+    with left, components.part("Calls and error rate", words.HELP["error rate"]):
+        _scatter(page, rows)
+    with right, components.part("Error rate", words.HELP["error rate"]):
         _rates(page, rows)
-    with right, components.part("Tool × class"):
+    with components.part("Tool × class"):
         _heat(page, rows)
     with components.part("MCP servers"):
         _servers(page)
@@ -64,6 +67,35 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         components.link(page, "tool", f"Worst: {words.plain(worst['tool'], 60)} →", tool=worst["tool"])
 
 
+def _scatter(page: Page, rows: pl.DataFrame) -> None:
+    turns = page.ask("breakdown", by="tool,attribution", operation="tool", outcome="error", limit="2000")
+    main = (
+        turns.pick("tool", "attribution", "errors")
+        .drop_nulls()
+        .sort("errors", descending=True)
+        .unique("tool", maintain_order=True)
+    )
+    shown = (
+        rows.drop_nulls("error_rate")
+        .filter(pl.col("errors") > 0, ~pl.col("uncertain"))
+        .join(main.select("tool", "attribution"), on="tool")
+        .sort("errors", descending=True)
+        .with_row_index("place")
+        .with_columns(label=pl.when(pl.col("place") < LABELS).then("tool"))
+    )
+    if shown.is_empty():
+        components.quiet("No tool with 20 calls or more has failed.")
+        return
+    text = f"Most errors: {shown['tool'][0]}, {words.rate_of(shown['error_rate'][0], shown['rated'][0])} calls."
+    if picked := components.clicked(charts.scatter(shown, page.palette), f"dots-{components.key_of(page)}", text):
+        tool = str(picked["tool"])
+        components.link(page, "tool", f"Open {words.plain(tool, 60)} →", tool=tool)
+    else:
+        components.quiet(
+            "Tools with 20 calls or more. Size: sessions. Colour: whose turn most errors are. Click one to open it."
+        )
+
+
 def _rates(page: Page, rows: pl.DataFrame) -> None:
     shown = rows.drop_nulls("error_rate").sort("uncertain", "error_rate", descending=[False, True]).head(12)
     if shown.is_empty():
@@ -95,7 +127,14 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
         return
     shown = shown.with_columns(share=pl.col("errors") / pl.col("calls"))
     text = f"Errors by class ÷ calls, for {len(top)} tools and {len(classes)} classes."
-    components.chart(charts.heat_map(shown, page.palette, top, classes), "heat", text)
+    key = f"heat-{components.key_of(page)}"
+    if picked := components.clicked(charts.heat_map(shown, page.palette, top, classes), key, text):
+        tool, name = str(picked["tool"]), str(picked["error_class"])
+        components.link(
+            page, "errors", f"{words.plain(name)} of {words.plain(tool, 60)} →", tool=tool, error_class=name
+        )
+    else:
+        components.quiet("Colour: errors of the class ÷ calls of the tool. Click a cell for its errors.")
 
 
 def _servers(page: Page) -> None:
@@ -105,14 +144,21 @@ def _servers(page: Page) -> None:
         components.quiet("No call went to an MCP server.")
         return
     columns = {
-        "mcp_server": tables.text("server"),
-        "tool": tables.text("tool", 180),
+        "tool": tables.text("tool", 220),
         "calls": tables.number("calls"),
         "errors": tables.number("errors"),
         "rate": tables.rate(),
+        "error_rate": tables.share("", colour=page.palette.outcome["error"]),
     }
-    rows = tables.with_rate_words(rows).sort("mcp_server", "errors", descending=[False, True])
-    tables.table(page, rows, columns, key="servers", alt_text=f"{rows.height} tools of MCP servers.")
+    rows = tables.with_rate_words(rows).sort("errors", descending=True)
+    sums = page.ask("breakdown", by="mcp_server", operation="tool", mcp_server="!", limit="200")
+    facts = sums.pick("mcp_server", "calls", "error_rate", "rated").drop_nulls("mcp_server")
+    for place, (server, calls, rate, rated) in enumerate(facts.iter_rows()):
+        label = f"{words.plain(server, 60)} \u2002 {words.plural(calls, 'call')} · {words.rate_of(rate, rated)} failed"
+        with st.expander(label, expanded=place == 0, key=f"server-{place}"):
+            mine = rows.filter(pl.col("mcp_server") == server)
+            tables.table(page, mine, columns, key=f"server-{place}-tools", alt_text=f"{mine.height} tools.")
+            components.link(page, "errors", f"Errors of {words.plain(server, 60)} →", mcp_server=server)
 
 
 page = components.open_page("tools", "Tools", "Which tool should we fix first?")

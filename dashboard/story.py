@@ -1,0 +1,82 @@
+"""One session told step by step: its timeline, its list, and the event that is looked at."""
+
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from dashboard import charts, components, frames, tables, words
+from dashboard.client import path
+from dashboard.components import Page
+
+EVER = "1970-01-01T00:00:00Z"
+MOST_EVENTS = 1000
+
+
+def events(page: Page, session: str) -> tuple[pl.DataFrame, bool]:
+    """The ordered events of a session, over all time, and whether there are more."""
+    about = {"service": page.filters.only("service") or None, "session": None, "from": EVER, "to": None}
+    answer = page.ask(path("sessions", session), limit=str(MOST_EVENTS), **about)
+    return (frames.ordered(answer.rows) if answer.rows.height else answer.rows), bool(answer.rest.get("next"))
+
+
+def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> None:
+    """Timeline, list and the chosen event of these ordered events."""
+    key = f"at-{page.name}-{components.key_of(page)}"
+    picture = charts.session_line(_marks(rows), page.palette, frames.brackets(rows, streaks))
+    clicked = components.clicked(picture, f"line-{key}", said)
+    left, right = components.pair("session-detail")
+    with left:
+        picked = _steps(page, rows)
+    # What was clicked last counts: in the line, in the list, or one of the arrows.
+    for source, order in (("line", clicked and clicked.get("order")), ("list", picked and picked["order"])):
+        if order != st.session_state.get(f"{key}-{source}"):
+            st.session_state[f"{key}-{source}"] = order
+            if order is not None:
+                st.session_state[key] = int(order)
+    places = rows["order"].to_list()
+    if st.session_state.get(key) not in places:
+        st.session_state[key] = _first(page, rows)
+    at = int(st.session_state[key])
+    with right:
+        _arrows(rows, at, key)
+        components.event_card(page, rows.row(places.index(at), named=True), rows)
+
+
+def _first(page: Page, rows: pl.DataFrame) -> int:
+    wanted = page.filters.state("event")
+    asked = rows.filter(pl.col("event_id") == wanted) if wanted else rows.filter(pl.col("outcome") == "error")
+    return int((asked if asked.height else rows)["order"][0])
+
+
+def _arrows(rows: pl.DataFrame, at: int, key: str) -> None:
+    errors = rows.filter(pl.col("outcome") == "error")["order"].to_list()
+    before = [order for order in errors if order < at]
+    after = [order for order in errors if order > at]
+
+    def go(order: int) -> None:
+        st.session_state[key] = order
+
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("← error", key=f"{key}-back", disabled=not before, on_click=go, args=(before[-1] if before else at,))
+        st.button("error →", key=f"{key}-on", disabled=not after, on_click=go, args=(after[0] if after else at,))
+        components.quiet(f"call {at}")
+
+
+def _marks(rows: pl.DataFrame) -> pl.DataFrame:
+    tool = pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)).str.slice(0, 40)
+    return rows.select("order", tool.alias("tool"), "outcome", pl.col("error_class").fill_null("").alias("about"))
+
+
+def _steps(page: Page, rows: pl.DataFrame) -> dict[str, Any] | None:
+    shown = rows.with_columns(
+        tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)),
+        duration_ms=pl.Series([words.duration(ms) for ms in rows["duration_ms"]], dtype=pl.String),
+    )
+    columns = {
+        "order": tables.number("call", width=45), "time": tables.when("time", page),
+        "outcome": tables.text("outcome", 75), "tool": tables.text("tool", 110),
+        "error_class": tables.text("class", 160), "target": tables.text("target", 120),
+        "duration_ms": tables.text("took", 70), "message": tables.text("message", "large"),
+    }  # fmt: skip
+    return tables.table(page, shown, columns, key="steps", alt_text="The events in order.", select=True, rows_shown=14)
