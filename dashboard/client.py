@@ -9,7 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -70,6 +70,7 @@ class Answer:
     rows: pl.DataFrame
     rest: Mapping[str, Any]
     fetched: datetime
+    tag: str = ""  # what the API calls this answer while nothing was written
 
     def pick(self, *columns: str) -> pl.DataFrame:
         """These columns of the rows, empty ones where the answer has none of that name."""
@@ -113,7 +114,7 @@ class Collector:
         if kept and time.monotonic() - fetched < max_age:
             return kept
         try:
-            answer = self._fetch(path, params or {})
+            answer = self._fetch(path, params or {}, kept)
         except Problem as problem:
             if kept and problem.state == "away":
                 return kept
@@ -125,17 +126,20 @@ class Collector:
                 self._kept.popitem(last=False)
         return answer
 
-    def _fetch(self, path: str, params: Mapping[str, str]) -> Answer:
+    def _fetch(self, path: str, params: Mapping[str, str], kept: Answer | None) -> Answer:
+        known = {"If-None-Match": kept.tag} if kept and kept.tag else {}
         try:
-            response = self._http.get(path, params=dict(params))
+            response = self._http.get(path, params=dict(params), headers=known)
         except httpx.TimeoutException:
             raise Problem("slow", f"This took longer than {TIMEOUT_S:.0f} s. Narrow the range.") from None
         except httpx.TransportError:
             self.away_since = self.away_since or datetime.now(UTC)
             raise Problem("away", f"Collector at {self.place} does not answer.") from None
         self.away_since = None
+        if kept and response.status_code == 304:
+            return replace(kept, fetched=datetime.now(UTC))
         if response.is_success:
-            return read_answer(response.content, datetime.now(UTC))
+            return replace(read_answer(response.content, datetime.now(UTC)), tag=response.headers.get("ETag", ""))
         raise _problem(response)
 
     def change(self, path: str, change: Mapping[str, str]) -> None:

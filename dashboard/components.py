@@ -214,7 +214,7 @@ def nothing(page: Page, what: str = "calls") -> None:
         return
     named = " and ".join(f"{DIMENSIONS[c.dimension]} = {c.text}" for c in filters.conditions)
     named = named or (f"the message has {filters.text}" if filters.text else "")
-    have = f", 0 {what} have {words.plain(named)}" if named else f", 0 are {what}"
+    have = f", 0 have {words.plain(named)}" if named else f", 0 are {what}"
     quiet(f"No {what} match. Of {words.plural(of, 'call')} in {period(filters)}{have}.")
     subjects = SUBJECTS.get(page.name, ())
     ways = {f"Remove {DIMENSIONS[c.dimension]}": filters.set(c.dimension)

@@ -28,6 +28,18 @@ def rows(page: Page, measure: str = "errors") -> pl.DataFrame:
     return answer.filter(known & pl.col("value").is_not_null())
 
 
+def most(found: pl.DataFrame) -> str:
+    """What explains most, with the version that brought it: `tool = apply_diff on version = 3.2`; empty where nothing."""
+    if found.is_empty():
+        return ""
+    first = found.row(0, named=True)
+    named = words.plain(subject(first), 80)
+    brought = found.filter(pl.col("dimension") == "service_version", pl.col("share") > 0.5)
+    if brought.is_empty() or first["dimension"] == "service_version":
+        return named
+    return f"{named} on {words.plain(subject(brought.row(0, named=True)), 40)}"
+
+
 def volume(page: Page) -> list[str]:
     """The same change as more sessions, more calls in each, and calls that fail more often."""
     answer = page.ask("changes", measure="errors", limit="200").pick("dimension", "sentence")

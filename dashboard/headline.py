@@ -26,8 +26,7 @@ def verdict(page: Page, now: dict[str, Any]) -> str:
         worse = now["error_rate"] > now["previous_error_rate"]
         same = pl.col("verdict") == ("worse" if worse else "better")
         rows = explained.rows(page).filter(same, pl.col("dimension").is_in(explained.ACTS))
-        if rows.height:
-            most = words.plain(explained.subject(rows.row(0, named=True)), 80)
+        most = explained.most(rows)
     return sentences.verdict(now, words.span(page.filters.seconds or 0), most)
 
 

@@ -33,7 +33,7 @@ def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> No
         if order != st.session_state.get(f"{key}-{source}"):
             st.session_state[f"{key}-{source}"] = order
             if order is not None:
-                st.session_state[key] = int(order)
+                st.session_state[key] = int(str(order))
     places = rows["order"].to_list()
     if st.session_state.get(key) not in places:
         st.session_state[key] = _first(page, rows)

@@ -52,9 +52,33 @@ LENGTHS = pl.DataFrame(
     {"length": [1.0, 2.0], "hazard": [0.5, 0.6], "low": [0.4, 0.2], "high": [0.6, 0.9], "streaks": [40.0, 10.0]}
 )
 VALUES = pl.DataFrame({"time": [START], "value": [0.2], "labels": ["{}"]})
+SIDES = pl.DataFrame(
+    {"name": ["a"], "a": [0.1], "a_low": [0.0], "a_high": [0.2], "b": [0.3], "b_low": [0.2], "b_high": [0.4],
+     "clear": [True], "sentence": ["worse"]}
+)  # fmt: skip
 CASES = {
     "errors": lambda p: charts.errors_over_time(over_time(), p, SPAN, 300, brush=True),
     "no errors": lambda p: charts.errors_over_time(over_time(0), p, SPAN, 300),
+    "errors beside before": lambda p: charts.errors_over_time(
+        over_time(),
+        p,
+        SPAN,
+        300,
+        brush=True,
+        before=pl.DataFrame({"time": [START], "previous_errors": [3.0]}),
+        deploys=pl.DataFrame({"time": [START], "label": ["coder 3.2"]}),
+    ),
+    "paired": lambda p: charts.paired_bars(
+        pl.DataFrame({"name": ["tool = a"], "a_errors": [1.0], "b_errors": [4.0], "sentence": ["s"]}), p
+    ),
+    "dumbbells": lambda p: charts.dumbbells(SIDES, p),
+    "over-represented": lambda p: charts.over_share(
+        pl.DataFrame({"name": ["m"], "share": [0.8], "expected": [0.3], "errors": [4.0]}), p
+    ),
+    "scatter": lambda p: charts.scatter(
+        RATES.with_columns(calls=pl.lit(40.0), sessions=pl.lit(3.0), attribution=pl.lit("model")), p
+    ),
+    "strip": lambda p: charts.storm_strip(pl.DataFrame({"time": [START], "errors": [4.0]}), p, SPAN, 60),
     "calls": lambda p: charts.calls_over_time(over_time(), p, SPAN, 300),
     "rates": lambda p: charts.rate_over_time(over_time(), p, SPAN),
     "shares": lambda p: charts.share_bar(

@@ -1,12 +1,17 @@
 """Answers of the API turned into tables, charts and sentences, on small frames whose result can be counted by hand."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import polars as pl
 import pytest
+import yaml
 
-from dashboard import client, frames, sentences
+from dashboard import client, frames, sentences, share
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -125,13 +130,13 @@ def totals(**facts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({}, ":red[▲ Worse] than the 24 h before: 4.0 % → **10.0 % of 1,000** calls failed."),
+        ({"verdict": "worse"}, ":red[▲ Worse] than the 24 h before: 4.0 % → **10.0 % of 1,000** calls failed."),
         (
-            {"previous_error_rate": 0.2, "previous_low": 0.18, "previous_high": 0.22},
+            {"previous_error_rate": 0.2, "verdict": "better"},
             ":green[▼ Better] than the 24 h before: 20.0 % → **10.0 % of 1,000** calls failed.",
         ),
         (
-            {"previous_high": 0.09},
+            {"verdict": "unclear"},
             "≈ No clear change: **10.0 % of 1,000** calls failed, 4.0 % of 900 in the 24 h before.",
         ),
         (
@@ -139,10 +144,10 @@ def totals(**facts: Any) -> dict[str, Any]:
             "**10.0 % of 1,000** calls failed. Nothing to compare with in the 24 h before.",
         ),
         ({"error_rate": None}, "100 errors; no rate, because only failures are reported here."),
-        ({"low": None}, "≈ No clear change: **10.0 % of 1,000** calls failed, 4.0 % of 900 in the 24 h before."),
+        ({}, "≈ No clear change: **10.0 % of 1,000** calls failed, 4.0 % of 900 in the 24 h before."),
     ],
 )
-def test_the_verdict_is_only_clear_where_the_intervals_lie_apart(facts: dict[str, Any], said: str) -> None:
+def test_the_verdict_is_only_clear_where_the_api_says_so(facts: dict[str, Any], said: str) -> None:
     assert spaced(sentences.verdict(totals(**facts), "24 h")) == said
 
 
@@ -241,3 +246,53 @@ def test_the_last_value_of_a_rule_holds_until_the_end() -> None:
     made = frames.held(client.frame(rows), START + timedelta(hours=1))
     assert made.tail(2).select("value", "labels").rows() == [(3, "a"), (2, "b")]
     assert made["time"].to_list()[-2:] == [START + timedelta(hours=1)] * 2
+
+
+def test_at_equal_mix_only_rates_count() -> None:
+    rows = pl.DataFrame({"a": [0.5, 0.0], "b": [0.5, 0.0], "a_whole": [10, 90], "b_whole": [90, 10]})
+    assert frames.equal_mix(rows) == 0
+    worse = rows.with_columns(b=pl.Series([0.7, 0.2]))
+    assert frames.equal_mix(worse) == pytest.approx(0.2)
+    assert frames.equal_mix(rows.with_columns(b_whole=pl.Series([10, 90]))) is None
+    assert frames.equal_mix(rows.head(1)) is None
+
+
+def test_the_newest_two_versions_are_those_of_the_busiest_service() -> None:
+    rows = pl.DataFrame(
+        {"service": ["a", "a", "b", "b", "c"], "service_version": ["1", "2", "8", "9", "5"],
+         "calls": [5.0, 5.0, 90.0, 1.0, 1000.0], "first_seen": [3, 4, 2, 1, 0]}
+    )  # fmt: skip
+    assert frames.newest_versions(rows) == ("9", "8")
+    assert frames.newest_versions(rows.filter(pl.col("service") == "c")) is None
+
+
+def test_a_twin_is_the_latest_earlier_call_with_the_same_arguments() -> None:
+    rows = pl.DataFrame({"order": [1, 2, 3, 4], "tool": ["a", "a", "b", "a"], "params_hash": ["7", "7", "7", "7"]})
+    assert frames.twin(rows, rows.row(3, named=True)) == 2
+    assert frames.twin(rows, rows.row(2, named=True)) is None
+    assert frames.twin(rows, {"order": 4, "tool": "a", "params_hash": None}) is None
+
+
+def test_the_most_different_message_is_found() -> None:
+    assert frames.most_different(pl.Series(["not found: a", "not found: b", "XYZ 12"])) == 2
+
+
+def test_a_rule_from_a_group_is_a_valid_rule() -> None:
+    said = yaml.safe_load(sentences.rule('Odd"Error', "apply: diff"))
+    schema = json.loads((Path(__file__).parents[1] / "schemas/rules.schema.json").read_text())
+    jsonschema.validate(said, schema)
+    assert said["rules"][0]["where"] == {"error_class": 'Odd"Error', "tool": "apply: diff"}
+
+
+def test_rows_are_files() -> None:
+    rows = pl.DataFrame({"name": ["a,b", None], "trend": [[1, 2], []], "n": [1.5, 2.0]})
+    assert pl.read_parquet(BytesIO(share.as_file(rows, "parquet"))).equals(rows)
+    assert share.as_file(rows, "csv").decode().splitlines() == ["name,trend,n", '"a,b","[1,2]",1.5', ",[],2.0"]
+
+
+def test_a_question_is_asked_again_by_curl_without_the_token() -> None:
+    asked = share.Question("breakdown", (("from", "-24h"), ("by", "tool,model")))
+    assert asked.name == "breakdown-tool-model"
+    line = share.curl("http://c:1/", asked)
+    assert line.endswith("'http://c:1/api/v1/breakdown?from=-24h&by=tool%2Cmodel'")
+    assert "$MISSTEP_TOKEN" in line

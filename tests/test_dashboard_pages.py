@@ -6,6 +6,7 @@ import json
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import dashboard
-from dashboard import launch, start, words
+from dashboard import launch, sentences, start, words
 from tests.conftest import RunningCollector, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.test_faults import largest_file
+from tests.traffic import two_versions
 
 APP = str(Path(dashboard.__file__).with_name("main.py"))
-PAGES = ["errors", "tools", "sessions", "retries", "streaks", "alerts", "sources", "health", "live"]
+PAGES = ["errors", "tools", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live"]
 RANGE = {"from": "-7d"}
 
 
@@ -31,6 +33,15 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]
     sent = misstep("demo", "--to", running.url, "--sessions", "12", "--seed", "7", cwd=folder)
     assert sent.returncode == 0, sent.stderr
     wait_until(lambda: running.get("/api/v1/breakdown", **RANGE)["rows"][0]["errors"] > 0, 20)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
+    """A collector that holds two days of a coder whose version 3.2 breaks its diff tool."""
+    running = RunningCollector(tmp_path_factory.mktemp("coder")).start()
+    assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
     yield running
     running.stop()
 
@@ -113,7 +124,7 @@ def test_a_session_is_told_step_by_step(busy: RunningCollector, open_app: Callab
     assert any(each.value.startswith(f"{words.plural(len(events), 'event')} in ") for each in app.markdown)
 
 
-@pytest.mark.parametrize("page", ["tool", "group", "session"])
+@pytest.mark.parametrize("page", ["tool", "group", "session", "streak"])
 def test_a_detail_page_without_its_subject_says_where_to_choose_one(
     busy: RunningCollector, open_app: Callable[..., AppTest], page: str
 ) -> None:
@@ -127,7 +138,109 @@ def test_a_filter_that_matches_nothing_says_what_was_looked_for(
 ) -> None:
     app = open_app(busy.url, "tools", from_="-7d", tool="aply_diff")
     check(app, "Tools")
-    assert "No tool calls with tool \\= aply\\_diff in the last 7 d." in captions(app)
+    assert any(said.endswith("in the last 7 d, 0 have tool \\= aply\\_diff.") for said in captions(app))
+
+
+def test_what_only_older_data_has_is_a_link_away(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
+) -> None:
+    running = start_collector()
+    past = datetime.now(UTC) - timedelta(days=3)
+    call = {"tool": "t", "outcome": "error", "message": "m", "session": "s", "time": past.isoformat()}
+    assert running.post("/v1/events", json.dumps(call)).is_success
+    for page in ("overview", "tools", "errors"):
+        app = open_app(running.url, page)
+        check(app, page.capitalize())
+        assert "Nothing in the last 24 h. Last event 3 d ago." in [each.value for each in app.markdown], page
+
+
+def test_the_rows_of_tables_are_the_apis(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    tools = {row["tool"]: row for row in busy.get("/api/v1/breakdown", **RANGE, by="tool", operation="tool")["rows"]}
+    lasting = {
+        row["tool"]: row["lasting"] for row in busy.get("/api/v1/retries", **RANGE, by="tool", operation="tool")["rows"]
+    }
+    shown = open_app(busy.url, "tools", from_="-7d").dataframe[0].value
+    assert set(shown["tool"]) == set(tools) - {None}
+    for row in shown.to_dict("records"):
+        said = tools[row["tool"]]
+        assert [row[name] for name in ("calls", "errors", "cancelled", "denied")] == [
+            said[name] for name in ("calls", "errors", "cancelled", "denied")
+        ]
+        assert row["rate"] == words.rate_of(said["error_rate"], said["rated"])
+        assert row["lasting"] == lasting.get(row["tool"], 0)
+    groups = busy.get("/api/v1/groups", **RANGE, limit=500, measures="recovery_rate", sort="-last_seen")["rows"]
+    shown = open_app(busy.url, "errors", from_="-7d").dataframe[0].value
+    assert sorted(shown["events"]) == sorted(row["events"] for row in groups)
+    assert sorted(map(list, shown["trend"])) == sorted(row["trend"] for row in groups)
+    assert sorted(shown["spread_words"]) == sorted(words.rate(row["spread"]) for row in groups)
+    tree = open_app(busy.url, "errors", from_="-7d").dataframe[1].value
+    classes = busy.get("/api/v1/breakdown", **RANGE, by="error_class", outcome="error")["rows"]
+    named = {name.strip(): count for name, count in zip(tree["name"], tree["errors"], strict=True)}
+    assert {row["error_class"]: row["errors"] for row in classes}.items() <= named.items()
+
+
+def test_the_figures_of_retries_and_streaks_are_the_apis(
+    busy: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    app = open_app(busy.url, "retries", from_="-7d")
+    [total] = busy.get("/api/v1/retries", **RANGE)["rows"]
+    assert metric(app, "Tried again") == words.count(total["retried"])
+    assert metric(app, "Recovery") == words.rate(total["recovery_rate"])
+    [cost] = busy.get("/api/v1/costs", **RANGE)["rows"]
+    assert metric(app, "Retries in vain") == words.count(cost["wasted_retries"])
+    storms = busy.get("/api/v1/retries/storms", **RANGE)["rows"]
+    assert bool(storms) == ("No storm in this range." not in captions(app))
+    app = open_app(busy.url, "streaks", from_="-7d")
+    limits = busy.get("/api/v1/streaks/limits", **RANGE, scope="session", kind="mistake")["rows"]
+    said = sentences.limit(3, next(row for row in limits if row["mistake_limit"] == 3))
+    assert said in [each.value for each in app.markdown]
+
+
+def test_verdicts_are_the_apis(coder: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    app = open_app(coder.url, "compare", from_="-7d")
+    check(app, "Compare")
+    assert [each.value for each in app.selectbox if each.label.startswith(("A", "B"))] == ["3.1", "3.2"]
+    sides = {"dimension": "service_version", "a": "3.1", "b": "3.2"}
+    [row] = coder.get("/api/v1/compare", **RANGE, measure="error_rate", **sides)["rows"]
+    assert row["verdict"] == "worse"
+    said = f"Error rate: {sentences.compared(row['verdict'], row['sentence'])}"
+    assert said in [each.value for each in app.markdown]
+    app = open_app(coder.url, from_="-24h")
+    check(app, "Overview")
+    verdicts = [each.value for each in app.markdown if each.value.startswith(":red[▲ Worse]")]
+    assert [said.partition("Most of it: ")[2] for said in verdicts] == ["tool \\= apply\\_diff on version \\= 3\\.2."]
+    app = open_app(coder.url, "changes", from_="-24h")
+    check(app, "What changed")
+    volume = coder.get("/api/v1/changes", **{"from": "-24h"}, measure="errors")["rows"]
+    told = [words.plain(row["sentence"]) for row in volume if row["dimension"] == "volume"]
+    assert len(told) == 3
+    assert set(told) <= set(captions(app))
+
+
+def test_a_group_is_resolved_and_noted_from_its_page(coder: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    group = coder.get("/api/v1/groups", **RANGE, sort="-events", limit=1)["rows"][0]
+    place = f"/api/v1/groups/{group['fingerprint']}"
+    app = open_app(coder.url, "group", from_="-7d", fingerprint=group["fingerprint"])
+    check(app, "Group")
+    next(button for button in app.button if button.label == "Resolve").click().run()
+    assert coder.get(place)["state"] == "resolved"
+    app.text_area[0].input("seen by us").run()
+    next(button for button in app.button if button.label == "Save").click().run()
+    assert coder.get(place)["note"] == "seen by us"
+    assert "Note: seen by us" in captions(app)
+    next(button for button in app.button if button.label == "Reopen").click().run()
+    assert coder.get(place)["state"] != "resolved"
+    check(app, "Group")
+
+
+def test_a_streak_is_told_with_what_ended_it(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    streak = busy.get("/api/v1/streaks", **RANGE, sort="-length", state="recovered", limit=1)["rows"][0]
+    app = open_app(busy.url, "streak", session=streak["session"], service=streak["service"])
+    check(app, "Streak")
+    assert any(each.value.endswith("a success ended it.") for each in app.markdown)
+    outcomes = list(app.dataframe[0].value["outcome"])
+    assert outcomes[-1] == "ok"
+    assert outcomes.count("error") >= streak["length"]
 
 
 def test_what_a_link_says_wrongly_is_said_and_left_out(

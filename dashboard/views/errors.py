@@ -36,7 +36,7 @@ def _tree(page: Page) -> None:
         *frames.LEVELS, "errors"
     )
     columns = {
-        "name": tables.text("domain, category, class", "large"),
+        "name": tables.text("domain, category, class", 260),
         "errors": tables.number("errors"),
         "share": tables.share("share of errors"),
     }

@@ -101,10 +101,8 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
             text = "It counts as regressed when it is seen again."
             st.button("Resolve", key="resolve", help=text, on_click=mark, kwargs={"state": "resolved"})
         with st.popover("Note", key="note"), st.form("note-form", border=False):
-            note = st.text_area("Note", group.get("note") or "", max_chars=4000, key=f"note-{fingerprint}")
-            if st.form_submit_button("Save"):
-                mark(note=note)
-                st.rerun(scope="fragment")
+            st.text_area("Note", group.get("note") or "", max_chars=4000, key=f"note-{fingerprint}")
+            st.form_submit_button("Save", on_click=lambda: mark(note=st.session_state[f"note-{fingerprint}"]))
         with st.popover("Make a rule from this", key="rule"):
             components.quiet("For alerts.yaml:")
             st.code(sentences.rule(group.get("error_class"), group.get("tool")), language="yaml")

@@ -58,9 +58,10 @@ def _tail(page: Page) -> tuple[pl.DataFrame, int]:
     elif tail["after"]:
         answer = page.collector.ask("events", asked | {"after": tail["after"], "limit": "1000"}, max_age=1.0)
         if answer.rows.height:
-            new = answer.pick(*COLUMNS).sort("time", descending=True)
-            joined = pl.concat([new, tail["rows"]], how="vertical_relaxed").unique("event_id", maintain_order=True)
-            tail["rows"] = joined.head(NEWEST)
+            joined = pl.concat([answer.pick(*COLUMNS), tail["rows"]], how="vertical_relaxed").unique(
+                "event_id", maintain_order=True
+            )
+            tail["rows"] = joined.sort("time", descending=True).head(NEWEST)
         tail["after"] = answer.rest.get("after") or tail["after"]
     rows: pl.DataFrame = tail["rows"]
     held = tables.held(page, _table(page))
