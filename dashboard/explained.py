@@ -29,7 +29,7 @@ def rows(page: Page, measure: str = "errors") -> pl.DataFrame:
 
 
 def most(found: pl.DataFrame) -> str:
-    """What explains most, with the version that brought it: `tool = apply_diff on version = 3.2`; empty where nothing."""
+    """What explains most, with the version that brought it: `tool = x on version = 3.2`; empty where nothing does."""
     if found.is_empty():
         return ""
     first = found.row(0, named=True)

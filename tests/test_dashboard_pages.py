@@ -224,7 +224,7 @@ def test_a_group_is_resolved_and_noted_from_its_page(coder: RunningCollector, op
     check(app, "Group")
     next(button for button in app.button if button.label == "Resolve").click().run()
     assert coder.get(place)["state"] == "resolved"
-    app.text_area[0].input("seen by us").run()
+    app.text_area[0].input("seen by us")
     next(button for button in app.button if button.label == "Save").click().run()
     assert coder.get(place)["note"] == "seen by us"
     assert "Note: seen by us" in captions(app)

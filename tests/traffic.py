@@ -20,3 +20,19 @@ def two_versions(now: datetime) -> list[dict[str, str]]:
                 | (error if failed else {})
             )
     return calls
+
+
+def storm(now: datetime) -> list[dict[str, str]]:
+    """A provider's rate limit, two hours ago: 40 refused requests of four sessions within a minute."""
+    start = now - timedelta(hours=2)
+    refused = {
+        "operation": "model",
+        "outcome": "error",
+        "error_class": "RateLimitError",
+        "message": "429",
+        "service": "x",
+    }
+    return [
+        refused | {"service": "x", "session": f"s{n % 4}", "time": (start + timedelta(seconds=1.2 * n)).isoformat()}
+        for n in range(40)
+    ]

@@ -8,15 +8,18 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
+import polars as pl
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from dashboard import launch, start
+from dashboard import launch, menu, sentences, start
 from tests.conftest import RunningCollector, free_port, misstep, wait_until
+from tests.traffic import storm, two_versions
 
 pytestmark = pytest.mark.browser
 
@@ -29,7 +32,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-MENU = ["Overview", "Live", "Alerts", "Errors", "Tools", "Sessions", "Retries", "Streaks", "Sources", "Health"]
+MENU = [title for group in menu.MENU.values() for _, title in group]
+DETAILS = list(menu.DETAILS.values())
 LOOKS = [(1440, "light"), (900, "dark")]
 HOSTILE = "![x](http://evil.example/a.png) :material/bolt: http://evil.example/b"
 
@@ -75,6 +79,8 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     entry = {"level": "error", "category": "tool_validation", "tool": HOSTILE, "error_type": "MissingParameterError"}
     answer = running.post("/v1/events", json.dumps(entry | {"message": HOSTILE, "task_id": HOSTILE}))
     assert answer.is_success, answer.text
+    assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
+    assert running.post("/v1/events", json.dumps(storm(datetime.now(UTC)))).is_success
     dashboard = Dashboard(running)
     yield dashboard
     dashboard.stop()
@@ -138,11 +144,12 @@ def details(busy: Dashboard) -> dict[str, dict[str, str]]:
         "Tool": {"tool": tool["tool"]},
         "Group": {"fingerprint": group["fingerprint"]},
         "Session": {"session": session["session"], "service": session["service"]},
+        "Streak": {"session": session["session"], "service": session["service"]},
     }
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-@pytest.mark.parametrize("title", [*MENU, "Tool", "Group", "Session"])
+@pytest.mark.parametrize("title", [*MENU, *DETAILS])
 def test_every_page_is_whole_at_every_width_and_in_both_themes(
     browser: Browser, busy: Dashboard, tmp_path: Path, title: str, width: int, scheme: str
 ) -> None:
@@ -151,7 +158,7 @@ def test_every_page_is_whole_at_every_width_and_in_both_themes(
         viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
     )
     tab = Tab(context, busy.url)
-    place = "" if title == "Overview" else title.lower()
+    place = "" if title == "Overview" else next(name for name, named in menu.TITLES.items() if named == title)
     tab.open(f"{busy.url}/{place}?{urlencode(link)}", title)
     tab.page.screenshot(path=tmp_path / f"{title.lower()}-{width}-{scheme}.png", full_page=True)
     tab.check()
@@ -168,6 +175,110 @@ def test_the_menu_keeps_the_filters_and_back_restores_them(busy: Dashboard, tab:
     expect(tab.page.get_by_role("radio", name="7d")).to_be_checked()
     tab.page.go_back()
     tab.wait("Overview")
+    tab.check()
+
+
+def test_which_tool_should_we_fix_first(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/", "Overview")
+    asked = {"by": "tool", "operation": "tool", "sort": "-lasting", "limit": 1}
+    [worst] = busy.collector.get("/api/v1/retries", **asked)["rows"]
+    tab.page.get_by_test_id("stMain").get_by_role("link", name=re.compile(f"^{worst['tool']}.*lasting")).click()
+    tab.wait("Tool")
+    expect(tab.page.get_by_role("heading", name=worst["tool"])).to_be_visible()
+    tab.check()
+
+
+def test_did_version_3_2_make_it_worse(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/?from=-7d&service=coder", "Overview")
+    tab.page.get_by_test_id("stSidebar").get_by_role("link", name="Compare").click()
+    tab.wait("Compare")
+    main = tab.page.get_by_test_id("stMain")
+    expect(main.get_by_text("3.1 → 3.2")).to_be_visible()
+    expect(main.get_by_text(re.compile("^Error rate: ▲ Worse"))).to_be_visible()
+    tab.check()
+
+
+def test_is_a_mistake_limit_of_3_right_for_us(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/", "Overview")
+    tab.page.get_by_test_id("stSidebar").get_by_role("link", name="Streaks").click()
+    tab.wait("Streaks")
+    rows = busy.collector.get("/api/v1/streaks/limits", scope="session", kind="mistake")["rows"]
+    said = sentences.limit(3, next(row for row in rows if row["mistake_limit"] == 3)).replace("**", "")
+    expect(tab.page.get_by_test_id("stMain").get_by_text(said.replace("\u00a0", " "))).to_be_visible()
+    tab.check()
+
+
+def test_is_that_rate_limit_storm_over(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/", "Overview")
+    row = tab.page.get_by_test_id("stMain").get_by_role("link", name=re.compile("^Storm of RateLimitError"))
+    expect(row.first).to_contain_text("ended")
+    row.first.click()
+    tab.wait("Retries")
+    expect(tab.page.get_by_role("heading", name="Storms")).to_be_visible()
+    tab.check()
+
+
+def test_a_view_is_sent_to_a_colleague_with_times_that_stay(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/tools?tool=apply_diff", "Tools")
+    tab.page.get_by_role("button", name="Share").click()
+    link = tab.page.get_by_test_id("stCode").first
+    expect(link).to_contain_text("tool=apply_diff")
+    told = parse_qs(urlsplit(link.inner_text().strip()).query)
+    assert {"from", "to", "tool"} == set(told)
+    assert (datetime.fromisoformat(told["to"][0]) - datetime.fromisoformat(told["from"][0])).days == 1
+    assert "$MISSTEP_TOKEN" in tab.page.get_by_test_id("stCode").last.inner_text()
+    tab.check()
+
+
+def test_what_is_shown_is_downloaded_as_csv_and_parquet(busy: Dashboard, tab: Tab, tmp_path: Path) -> None:
+    tab.open(f"{busy.url}/sessions?from=-7d", "Sessions")
+    tab.page.get_by_role("button", name="Share").click()
+    rows = busy.collector.get("/api/v1/sessions", **{"from": "-7d"}, limit=500)["rows"]
+    for name, read in (("CSV", pl.read_csv), ("Parquet", pl.read_parquet)):
+        with tab.page.expect_download() as waiting:
+            tab.page.get_by_role("button", name=name, exact=True).click()
+        file = tmp_path / waiting.value.suggested_filename
+        waiting.value.save_as(file)
+        frame = read(file)
+        assert sorted(frame["session"]) == sorted(row["session"] for row in rows)
+        assert frame["errors"].sum() == sum(row["errors"] for row in rows)
+    tab.check()
+
+
+def test_quick_filters_are_filters_of_the_link(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/errors?from=-7d", "Errors")
+    tab.page.get_by_role("button", name="Mistakes only").click()
+    expect(tab.page).to_have_url(re.compile("mistake=true"))
+    tab.page.get_by_role("button", name="Not the model's fault").click()
+    expect(tab.page).to_have_url(re.compile("attribution=%21model|attribution=!model"))
+    tab.page.get_by_role("button", name="Mistakes only").click()
+    expect(tab.page).not_to_have_url(re.compile("mistake=true"))
+    tab.check()
+
+
+def test_a_brush_zooms_and_zooming_out_leads_back(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/", "Overview")
+    tab.page.get_by_role("heading", name="Errors over time").scroll_into_view_if_needed()
+    chart = tab.page.locator(".st-key-errors, [class*=st-key-errors-]").get_by_test_id("stVegaLiteChart")
+    box = chart.first.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] * 0.6
+    tab.page.mouse.move(box["x"] + box["width"] * 0.4, y)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + box["width"] * 0.6, y, steps=8)
+    tab.page.mouse.up()
+    expect(tab.page).to_have_url(re.compile("from=20.*to=20"), timeout=10_000)
+    tab.page.get_by_role("button", name="Zoom out").click()
+    expect(tab.page).not_to_have_url(re.compile("from="))
+    tab.check()
+
+
+def test_a_time_zone_of_the_readers_choice_stays_in_the_link(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/live", "Live")
+    tab.page.get_by_role("button", name="⋯").click()
+    tab.page.get_by_role("combobox", name=re.compile("Time zone")).fill("UTC")
+    tab.page.get_by_role("option", name="UTC", exact=True).click()
+    expect(tab.page).to_have_url(re.compile("tz=UTC"))
     tab.check()
 
 
