@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import streamlit as st
 
-from dashboard import share, words
+from dashboard import share, signin, words
 from dashboard.client import Collector, Problem, path
 from dashboard.filters import CHOICES, DIMENSIONS, PRESETS, Condition, Filters, parse, rfc3339
 
@@ -40,10 +40,11 @@ def go(filters: Filters) -> None:
     st.session_state[_MOVED] = True
 
 
-def zoom(start: datetime, end: datetime) -> None:
-    """Shows a part of the range, and remembers what `Zoom out` leads back to."""
+def zoom(shown: Filters, start: datetime, end: datetime) -> None:
+    """Shows a part of what is shown, and remembers what `Zoom out` leads back to."""
     filters = from_link()
-    st.session_state.setdefault(_ZOOMED, []).append((filters.start, filters.end))
+    if (filters.start, filters.end) == (shown.start, shown.end):  # else the same drag went on
+        st.session_state.setdefault(_ZOOMED, []).append((filters.start, filters.end))
     go(filters.between(rfc3339(start), rfc3339(end)))
 
 
@@ -270,7 +271,7 @@ def _about(filters: Filters, collector: Collector, zone: ZoneInfo) -> None:
         st.markdown("**About**")
         st.caption(f"Misstep {words.plain(share.VERSION)}, asking the collector at {words.plain(collector.place)}.")
         st.caption(f"Times are those of {words.plain(str(zone))}. Nothing on these pages is fetched from elsewhere.")
-        if st.user.get("is_logged_in"):
+        if signin.wanted():
             st.button("Sign out", key="sign-out", on_click=st.logout)
 
 

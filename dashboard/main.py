@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import components
+from dashboard import components, signin
 from dashboard.menu import TITLES
 
 SIDEBAR_PX = 220
@@ -24,5 +24,6 @@ page = st.navigation(
     ],
     position="hidden",
 )
-components.sidebar(page.url_path)
-page.run()
+if signin.passed():
+    components.sidebar(page.url_path)
+    page.run()

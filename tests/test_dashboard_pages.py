@@ -363,3 +363,15 @@ def test_an_agents_own_count_stands_beside_ours(collector: RunningCollector, ope
     check(app, "Streaks")
     assert any(f"{words.rate_of(0, 1)}** agree with ours" in each.value for each in app.markdown)
     assert any("its limit was reached" in said and words.WHY["not_seen"] in said for said in captions(app))
+
+
+def test_nothing_is_shown_before_sign_in_where_it_is_asked_for(
+    busy: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = AppTest.from_file(APP, default_timeout=60)
+    app.secrets = {"auth": {"redirect_uri": "http://localhost/oauth2callback", "cookie_secret": "c", "client_id": "i"}}
+    monkeypatch.setenv("MISSTEP_COLLECTOR_URL", busy.url)
+    app.run()
+    assert [each.value for each in app.title] == ["Misstep"]
+    assert [each.label for each in app.button] == ["Sign in"]
+    assert not app.metric
