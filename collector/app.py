@@ -27,6 +27,7 @@ from collector.alerts.engine import Engine
 from collector.alerts.notify import send
 from collector.alerts.routes import alert_routes
 from collector.alerts.rulefile import RuleBook
+from collector.alerts.trial_routes import trial_routes
 from collector.apply import Applying, apply_routes
 from collector.classify.classify import load_taxonomy
 from collector.errors import Rejected
@@ -207,6 +208,7 @@ def _application(
         "forward": forward,
         "scrub": engine.scrub,
         "applying": Applying(store, partial(_another, settings, made), writer, engine.read_again),
+        "failure_only": [table.id for table in made.pipeline.sources.sources if not table.reports_ok],
         "sources": made.pipeline.sources,
         "taxonomy": made.pipeline.taxonomy,
     }
@@ -215,7 +217,7 @@ def _application(
             *ingest_routes(),
             *health_routes(),
             *api_routes(),
-            Router("/", route_handlers=[health, *alert_routes(), *apply_routes()], guards=[guard_query]),
+            Router("/", route_handlers=[health, *alert_routes(), *trial_routes(), *apply_routes()], guards=[guard_query]),
         ],
         state=State(state),
         exception_handlers=door_errors(exception_handlers()),

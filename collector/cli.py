@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -193,6 +194,82 @@ def rules_check(file: Path) -> int:
         return 1
     print(f"{file}: {len(found.rules)} rules, {len(found.receivers)} receivers, no mistakes")
     return 0
+
+
+Since = Annotated[str, Parameter(help="How far back, such as 7d.")]
+Step = Annotated[str, Parameter(help="Between two evaluations.")]
+
+
+@rules_app.command(name="backtest")
+def rules_backtest(file: Path, *, since: Since = "7d", step: Step = "1m") -> int:
+    """Say when rules would have fired over what the collector has stored, and how often they would have paged."""
+    from collector.commands.rules import backtested
+
+    return _try_rules(file, "backtest", backtested, since, step)
+
+
+@rules_app.command(name="suggest")
+def rules_suggest(
+    file: Path,
+    *,
+    pages: Annotated[str, Parameter(help="Most pages a week, of each rule.")] = "1",
+    since: Since = "7d",
+    step: Step = "1m",
+) -> int:
+    """Say which thresholds would have paged as often as wanted."""
+    from collector.commands.rules import suggested
+
+    return _try_rules(file, "suggest", suggested, since, step, pages=pages)
+
+
+def _try_rules(
+    file: Path, what: str, said: Callable[[dict[str, Any]], str], since: str, step: str, **params: str
+) -> int:
+    from collector.alerts.rulefile import RuleError
+    from collector.commands.rules import try_rules
+
+    settings = _settings()
+    try:
+        asked = {"from": f"-{since.removeprefix('-')}", "step": step, **params}
+        rows = list(try_rules(file, what, settings.collector_url, settings.query_token, **asked))
+    except RuleError as error:
+        print(error)
+        return 1
+    print("\n".join(map(said, rows)))
+    return 0
+
+
+@rules_app.command(name="test")
+def rules_test(file: Path) -> int:
+    """Run the tests that stand in a file of alert rules."""
+    from collector.alerts.rulefile import RuleError, load_rules
+    from collector.alerts.ruletest import failures
+
+    try:
+        found = load_rules(file)
+    except RuleError as error:
+        print(error)
+        return 1
+    failed = list(failures(found))
+    print("\n".join([*failed, f"{file}: {len(found.tests)} tests, {len(failed)} failed"]))
+    return 1 if failed else 0
+
+
+@rules_app.command(name="notify-test")
+def rules_notify_test(
+    receiver: str,
+    *,
+    rules: Annotated[str | None, Parameter(help="File with alert rules; default MISSTEP_RULES.")] = None,
+) -> int:
+    """Send a test message to a receiver of the file of alert rules."""
+    from collector.alerts.rulefile import RuleError
+    from collector.commands.rules import notify_test
+
+    try:
+        return notify_test(_settings(rules=rules).rules, receiver)
+    except RuleError as error:
+        print(error)
+        return 1
 
 
 @sanitise_app.command(name="filter")

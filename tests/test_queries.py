@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from collector.alerts.rules import MEASURES
 from collector.query import queries
 from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
 from collector.query.filters import BadParameter, Selection, select
-from collector.query.measures import OVER_EVENTS, measure
+from collector.query.measures import measure
 from collector.query.statement import wilson
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
@@ -313,7 +314,7 @@ def test_measures_of_a_window(store: Store) -> None:
     assert sampled(store, "calls", ["mistake"], {"tool": ["!other"]}) == {("",): (3, 3), ("true",): (2, 2)}
 
 
-@pytest.mark.parametrize("name", [*OVER_EVENTS, "streak", "streaks"])
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != "silent"])
 def test_a_rule_without_labels_always_has_one_sample(store: Store, name: str) -> None:
     rates = ("error_rate", "recovery_rate", "unclassified_rate", "p95_ms")
     assert sampled(holding(store, []), name) == {(): (None if name in rates else 0, 0)}

@@ -10,10 +10,11 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import structlog
 
-from collector.alerts.ledger import DAY_NS, Key, Ledger
+from collector.alerts.ledger import DAY_NS, Key
 from collector.alerts.notify import MAX_ALERTS, Item, Notification, Scrub, group_of
 from collector.alerts.rules import Receiver
 from collector.alerts.state import Alert, Labels, Reason, Sent, State, due
@@ -39,11 +40,19 @@ class Health:
     retry_ns: int = 0
 
 
+class Log(Protocol):
+    """Where it is kept what receivers were told: collector.alerts.ledger.Ledger."""
+
+    def sent(self) -> dict[tuple[str, Key], Sent]: ...
+
+    def record_sent(self, receiver: str, sent: Mapping[Key, Sent]) -> None: ...
+
+
 class Dispatch:
     """`deliver` may run in one thread for each receiver, beside one thread that calls the rest."""
 
     def __init__(
-        self, ledger: Ledger, notify: Callable[[Notification], None], scrub: Scrub, clock: Callable[[], int]
+        self, ledger: Log, notify: Callable[[Notification], None], scrub: Scrub, clock: Callable[[], int]
     ) -> None:
         self._ledger = ledger
         self._notify = notify
@@ -112,7 +121,12 @@ class Dispatch:
         except Exception as error:  # whatever went wrong, the message is due again
             self._failed(key, error)
             return False
-        now_ns = self._clock()
+        self.record(notification)
+        return True
+
+    def record(self, notification: Notification) -> None:
+        """Notes that a message was taken."""
+        key, now_ns = notification.receiver.key, self._clock()
         told = {
             (alert.rule, alert.labels): Sent(alert.fired_ns, alert.state is not State.FIRING, now_ns)
             for alert in notification.alerts
@@ -123,7 +137,6 @@ class Dispatch:
             recent = {group: sent_ns for group, sent_ns in self._group_sent.items() if now_ns - sent_ns < DAY_NS}
             self._group_sent = recent | {(key, notification.group): now_ns}
             self._health[key] = replace(self._health.get(key, Health()), success_ns=now_ns, failures=0, retry_ns=0)
-        return True
 
     def _reason(self, alert: Alert, receiver: Receiver, now_ns: int) -> Reason | None:
         return due(alert, self._sent.get((receiver.key, (alert.rule, alert.labels))), receiver, now_ns)

@@ -71,7 +71,7 @@ class Engine:
         self.alerts: Mapping[Key, Alert] = self.ledger.alerts()
         self.items: Mapping[Key, Item] = {}
         self.silences: Sequence[Silence] = self.ledger.silences(clock())
-        self._store = store
+        self.store = store
         self._measure = measure
         self.scrub = scrub
         self._dashboard_url = dashboard_url
@@ -191,8 +191,9 @@ class Engine:
         return Evaluation(rule, tuple(found.values()), now_ns, took_ms, excess), alerts
 
     def _samples(self, rule: Rule, now_ns: int) -> list[Sample]:
-        start_ns = now_ns - rule.window_ns
-        samples = self._measured(rule, start_ns, now_ns)
+        end_ns = now_ns - rule.lateness_ns
+        start_ns = end_ns - rule.window_ns
+        samples = self._measured(rule, start_ns, end_ns)
         previous_ns = rule.condition.previous_ns
         if not previous_ns:
             return samples
@@ -205,7 +206,7 @@ class Engine:
         return [replace(one, baseline=earlier.get(labels_of(one.labels))) for one in samples]
 
     def _measured(self, rule: Rule, start_ns: int, end_ns: int) -> list[Sample]:
-        samples = self._measure(self._store, rule.measure, rule.where, rule.by, start_ns, end_ns)
+        samples = self._measure(self.store, rule.measure, rule.where, rule.by, start_ns, end_ns)
         return [one if one.value is None or math.isfinite(one.value) else replace(one, value=None) for one in samples]
 
     def _describe(self, alert: Alert) -> Item:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from collector.alerts import summary
-from collector.alerts.rules import MEASURES, Receiver, Rule
+from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Labels, Reason, State
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import rfc3339
@@ -142,6 +142,21 @@ def text(notification: Notification) -> tuple[str, str]:
     if len(notification.alerts) > len(items):
         parts.append(f"and {len(notification.alerts) - len(items)} more")
     return title, "\n\n".join(parts)
+
+
+def trial_message(receiver: Receiver, now_ns: int) -> Notification:
+    """What the test button sends: an alert that fires for nothing."""
+    rule = Rule(
+        "misstep-test",
+        "errors",
+        parse_condition("> 0", "errors"),
+        {},
+        severity="info",
+        summary="This is a test. Alerts will reach you here.",
+    )
+    alert = Alert(rule.name, (), State.FIRING, 1.0, 1, 0.0, now_ns, now_ns, now_ns)
+    item = describe(rule, alert, scrub=str)
+    return Notification(receiver, group_of(item.labels, receiver), Reason.FIRST, (alert,), (item,))
 
 
 def send(notification: Notification) -> None:

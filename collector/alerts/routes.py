@@ -45,7 +45,7 @@ def alerts(
     limit: Annotated[str, QueryParameter(description="most rows, up to 10000")] = "100",
 ) -> dict[str, Any]:
     """The most urgent first; with the file in force, receivers, and the time of the last evaluation."""
-    _check_names(request, "state", "history", "from", "limit")
+    check_names(request, "state", "history", "from", "limit")
     engine = _engine(request)
     now_ns = engine.clock()
     if alert_state not in (None, *STATES):
@@ -63,7 +63,7 @@ def alerts(
 @get("/api/v1/rules", sync_to_thread=True, summary="Rules in force with their last value")
 def rules(request: Asked) -> dict[str, Any]:
     """In the file's order; `mistakes` are those of a file that could not be taken."""
-    _check_names(request)
+    check_names(request)
     engine = _engine(request)
     return {"rows": status.rule_rows(engine), **status.file_row(engine)}
 
@@ -77,7 +77,7 @@ def samples(
     limit: Annotated[str, QueryParameter(description="most rows, up to 10000")] = "10000",
 ) -> dict[str, Any]:
     """One row for each change of a label set's value; it holds until the next."""
-    _check_names(request, "from", "to", "limit")
+    check_names(request, "from", "to", "limit")
     engine = _engine(request)
     now_ns = engine.clock()
     if name not in _names(engine):
@@ -105,7 +105,7 @@ async def check(request: Asked) -> dict[str, Any]:
 @get("/api/v1/silences", sync_to_thread=True, summary="Silences that have not ended")
 def silences(request: Asked) -> dict[str, Any]:
     """The next to end first."""
-    _check_names(request)
+    check_names(request)
     engine = _engine(request)
     return {"rows": [status.silence_row(silence) for silence in engine.ledger.silences(engine.clock())]}
 
@@ -169,7 +169,8 @@ def _names(engine: Engine) -> tuple[str, ...]:
     return tuple(rule.name for rule in engine.book.file.rules)
 
 
-def _check_names(request: Asked, *known: str) -> None:
+def check_names(request: Asked, *known: str) -> None:
+    """Raises BadParameter for a query parameter that an address does not have."""
     for name in request.query_params:
         if name not in known:
             allowed = ", ".join(known) or "none"

@@ -19,8 +19,8 @@ from typing import Any
 
 import yaml
 
-from collector.alerts import summary
-from collector.alerts.rules import RuleFile, contradicts, parse_condition, receivers_of, rule_of
+from collector.alerts import ruletest, summary
+from collector.alerts.rules import Receiver, RuleFile, contradicts, parse_condition, receivers_of, rule_of, test_of
 from collector.query.filters import BY_NAME, BadParameter, duration_ns, terms_of_rule
 from collector.tables import schemas
 
@@ -72,8 +72,14 @@ def default_rules() -> RuleFile:
     return _build({}, {}, "rules.default.yaml")
 
 
-def parse_rules(text: str, path: str = "alerts.yaml", dimensions: Collection[str] = ()) -> RuleFile:
-    """The same from text. Raises RuleError with every mistake."""
+def parse_rules(
+    text: str,
+    path: str = "alerts.yaml",
+    dimensions: Collection[str] = (),
+    *,
+    elsewhere: Sequence[Receiver] = (),
+) -> RuleFile:
+    """The same from text, whose rules may name receivers from `elsewhere` too. Raises RuleError with every mistake."""
     document = _Document()
     data = document.read(text)
     if document.mistakes:
@@ -81,20 +87,23 @@ def parse_rules(text: str, path: str = "alerts.yaml", dimensions: Collection[str
     document.check_schema(data)
     known = (*BY_NAME, *dimensions)
     if isinstance(data, dict):
-        for at, message in _meaning(data, document.bad, known):
+        for at, message in _meaning(data, document.bad, known, {each.name for each in elsewhere}):
             document.add(at, message)
     if document.mistakes:
         raise RuleError(path, document.mistakes)
-    return _build(data, document.lines, path)
+    return _build(data, document.lines, path, elsewhere)
 
 
-def _build(data: dict[str, Any], lines: dict[Place, int], path: str) -> RuleFile:
-    names = tuple(data.get("receivers", {}))
-    receivers = tuple(each for name in names for each in receivers_of(name, data["receivers"][name]))
+def _build(data: dict[str, Any], lines: dict[Place, int], path: str, elsewhere: Sequence[Receiver] = ()) -> RuleFile:
+    own_names = tuple(data.get("receivers", {}))
+    receivers = tuple(each for name in own_names for each in receivers_of(name, data["receivers"][name]))
+    receivers += tuple(each for each in elsewhere if each.name not in own_names)
+    names = tuple(dict.fromkeys(each.name for each in receivers))
     own = data.get("rules")
     raws = enumerate(_defaults() if own is None else own)
     rules = tuple(rule_of(raw, lines.get(("rules", i), 0), names) for i, raw in raws)
-    return RuleFile(path, rules, receivers)
+    tests = tuple(test_of(raw, lines.get(("tests", i), 0)) for i, raw in enumerate(data.get("tests", ())))
+    return RuleFile(path, rules, receivers, tests)
 
 
 def _defaults() -> list[dict[str, Any]]:
@@ -224,10 +233,10 @@ class _Document:
     def _owner(self, at: Place) -> tuple[str, Place]:
         if len(at) > 1 and at[0] == "receivers":
             return f"receiver {at[1]!r}", at[2:]
-        if len(at) > 1 and at[0] == "rules" and isinstance(at[1], int):
-            raw = self._at(at[:2])
+        if len(at) > 1 and at[0] in ("rules", "tests") and isinstance(at[1], int):
+            raw, what = self._at(at[:2]), str(at[0]).removesuffix("s")
             name = raw.get("name") if isinstance(raw, dict) else None
-            return f"rule {name!r}" if isinstance(name, str) else f"rule {at[1] + 1}", at[2:]
+            return f"{what} {name!r}" if isinstance(name, str) else f"{what} {at[1] + 1}", at[2:]
         return "", at
 
     def _at(self, at: Place) -> Any:
@@ -260,7 +269,9 @@ def _remedy(error: Any) -> str:
     return words.get(error.validator, f"does not fit {error.validator} {{}}").format(error.validator_value)
 
 
-def _meaning(data: dict[str, Any], bad: set[Place], known: Collection[str]) -> Iterator[tuple[Place, str]]:
+def _meaning(
+    data: dict[str, Any], bad: set[Place], known: Collection[str], elsewhere: Collection[str]
+) -> Iterator[tuple[Place, str]]:
     """What the schema cannot say, for every rule and receiver that the schema accepts."""
     if not isinstance(data.get("rules", []), list):
         return
@@ -276,10 +287,20 @@ def _meaning(data: dict[str, Any], bad: set[Place], known: Collection[str]) -> I
             names |= {raw["name"]} if isinstance(raw.get("name"), str) else set()
             labels |= set(raw["labels"]) if isinstance(raw.get("labels"), dict) else set()
         if at not in bad:
-            yield from ((at + field, message) for field, message in _rule_meaning(raw, receivers, known))
+            yield from ((at + field, message) for field, message in _rule_meaning(raw, (*receivers, *elsewhere), known))
+    yield from _tests_meaning(data, bad)
     for name, raw in receivers.items():
         if ("receivers", name) not in bad:
             yield from ((("receivers", name, *field), message) for field, message in _receiver_meaning(raw, labels))
+
+
+def _tests_meaning(data: dict[str, Any], bad: set[Place]) -> Iterator[tuple[Place, str]]:
+    tests = data.get("tests", [])
+    own = data["rules"] if "rules" in data else _defaults()
+    names = [raw["name"] for raw in own if isinstance(raw, dict) and isinstance(raw.get("name"), str)]
+    for i, raw in enumerate(tests if isinstance(tests, list) else ()):
+        if ("tests", i) not in bad:
+            yield from ((("tests", i, field), message) for field, message in ruletest.mistakes(raw, names))
 
 
 def _rule_meaning(

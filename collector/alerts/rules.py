@@ -81,6 +81,7 @@ class Rule:
     where: Mapping[str, list[str] | str | bool]
     by: tuple[str, ...] = ()
     window_ns: int = HOUR
+    lateness_ns: int = 0  # the window ends so long before the evaluation
     recover: Condition | None = None
     min_calls: int = 0
     for_ns: int = 0
@@ -121,12 +122,26 @@ class Receiver:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleTest:
+    """A line of values for a rule, one evaluation every `interval_ns`, and the states expected after each."""
+
+    name: str
+    rule: str
+    values: str
+    states: str
+    interval_ns: int
+    calls: int
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RuleFile:
     """Everything one file says."""
 
     path: str
     rules: tuple[Rule, ...]
     receivers: tuple[Receiver, ...]
+    tests: tuple[RuleTest, ...] = ()
 
 
 def parse_condition(text: str, measure: str) -> Condition:
@@ -186,6 +201,7 @@ def rule_of(raw: Mapping[str, Any], line: int, receivers: tuple[str, ...]) -> Ru
         where={name: _filter(value) for name, value in raw.get("where", {}).items()},
         by=tuple(raw.get("by", ())),
         window_ns=duration("window", "1h"),
+        lateness_ns=duration("lateness", "0s"),
         recover=parse_condition(raw["recover"], measure) if "recover" in raw else None,
         min_calls=raw.get("min_calls", 0),
         for_ns=duration("for", "0s"),
@@ -195,6 +211,19 @@ def rule_of(raw: Mapping[str, Any], line: int, receivers: tuple[str, ...]) -> Ru
         summary=raw.get("summary", ""),
         description=raw.get("description", ""),
         notify=tuple(raw.get("notify", receivers)),
+        line=line,
+    )
+
+
+def test_of(raw: Mapping[str, Any], line: int) -> RuleTest:
+    """A test from its checked YAML."""
+    return RuleTest(
+        name=raw["name"],
+        rule=raw["rule"],
+        values=raw["values"],
+        states=raw["states"],
+        interval_ns=duration_ns("interval", raw.get("interval", "1m")),
+        calls=raw.get("calls", 1_000_000),
         line=line,
     )
 

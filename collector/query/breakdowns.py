@@ -23,7 +23,8 @@ MEASURES = {
 }
 # Counted through a 64-bit hash: a pair of services and sessions costs 8 bytes, and 10 million of them collide with p
 # = 3e-6.
-SESSIONS = "count(distinct case when session is not null then hash(service, session) end)"
+SESSION = "case when session is not null then hash(service, session) end"
+SESSIONS = f"count(distinct {SESSION})"
 
 MOST_BUCKETS = 10_000
 NICE_BUCKETS = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from collector.alerts.state import Sample
-from collector.query.breakdowns import SESSIONS
+from collector.query.breakdowns import SESSION
 from collector.query.filters import UNITS, Selection, terms_of_rule
 from collector.query.retries import judged, relation
 from collector.query.statement import Reads, load, share, used
@@ -13,26 +13,16 @@ from collector.query.streaks import Scope, streak_sql
 
 GONE = 7 * UNITS["d"]  # who has been silent for longer has left
 
-RATED_ERRORS = "count(*) filter (outcome = 'error' and {rated})"
-RATED = "count(*) filter (outcome in ('ok', 'error') and {rated})"
-ERRORS = "count(*) filter (outcome = 'error')"
-UNKNOWN = "count(*) filter (outcome = 'error' and error_class = 'UnknownError')"
-TRIED = "count(*) filter (retried and {rated})"
-
-# Measure: what it is, and how many events it rests on, over the events of the window.
-OVER_EVENTS = {
-    "errors": (ERRORS, "count(*)"),
-    "calls": ("count(*)", "count(*)"),
-    "sessions": (SESSIONS, "count(*)"),
-    "error_rate": (share(RATED_ERRORS, RATED), RATED),
-    "recovery_rate": (share("count(*) filter (recovered)", TRIED), TRIED),
-    "unclassified_rate": (share(UNKNOWN, ERRORS), ERRORS),
-    "p95_ms": ("quantile_cont(duration_ms, 0.95)", "count(duration_ms)"),
-    "new_groups": (
-        "count(distinct fingerprint) filter (fingerprint not in (from earlier where fingerprint is not null))",
-        "count(*)",
-    ),
+# Share of what: the events of the part, of those that the value rests on.
+SHARES = {
+    "error_rate": ("outcome = 'error' and {rated}", "outcome in ('ok', 'error') and {rated}"),
+    "recovery_rate": ("recovered", "retried and {rated}"),
+    "unclassified_rate": ("outcome = 'error' and error_class = 'UnknownError'", "outcome = 'error'"),
 }
+COUNTED = {"errors": "outcome = 'error'", "calls": "true"}
+DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint"}
+
+NEW = "fingerprint not in (from earlier where fingerprint is not null)"
 
 
 def measure(
@@ -67,13 +57,14 @@ def measure(
 def _sample(row: Mapping[str, object], by: Sequence[str]) -> Sample:
     value, calls = row["value"], row["calls"]
     return Sample(
-        {name: _label(row[name]) for name in by},
+        {name: label(row[name]) for name in by},
         None if value is None else float(str(value)),
         int(str(calls or 0)),
     )
 
 
-def _label(value: object) -> str:
+def label(value: object) -> str:
+    """A value of a dimension as labels have it."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -86,13 +77,32 @@ def _keys(by: Sequence[str]) -> tuple[str, str]:
 
 def _over_events(measure: str, selection: Selection, by: Sequence[str]) -> str:
     keys, group = _keys(by)
-    value, calls = (text.replace("{rated}", selection.rated()) for text in OVER_EVENTS[measure])
-    source = relation(selection, *by)
-    if measure == "recovery_rate" or source != "events":
-        source = f"({judged(selection, 'select * from events where time_ns >= $start_ns and time_ns < $until_ns')})"
+    value, calls = _aggregates(measure, selection)
+    source = "events"
+    if needs_chains(measure, selection, by):
+        known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
+        source = f"({judged(selection, known, as_of_end=True)})"
     earlier = "with earlier as (select distinct fingerprint from events where time_ns < $start_ns)"
     return f"""{earlier if measure == "new_groups" else ""} select {keys}{value} as value, {calls} as calls
       from {source} where {selection.where()} {group}"""
+
+
+def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
+    """Whether the measure asks what became of retry chains."""
+    return measure == "recovery_rate" or "recovered" in by or selection.uses("recovered")
+
+
+def _aggregates(measure: str, selection: Selection) -> tuple[str, str]:
+    """What the measure is, and how many events it rests on, over the events of the window."""
+    if measure in SHARES:
+        part, whole = (f"count(*) filter ({text.replace('{rated}', selection.rated())})" for text in SHARES[measure])
+        return share(part, whole), whole
+    if measure == "p95_ms":
+        return "quantile_cont(duration_ms, 0.95)", "count(duration_ms)"
+    if measure in DISTINCT:
+        only = f" filter ({NEW})" if measure == "new_groups" else ""
+        return f"count(distinct {DISTINCT[measure]}){only}", "count(*)"
+    return f"count(*) filter ({COUNTED[measure]})", "count(*)"
 
 
 def _over_streaks(measure: str, selection: Selection, by: Sequence[str]) -> str:

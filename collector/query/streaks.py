@@ -53,33 +53,46 @@ def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = (), *
     Each dimension of `firsts` is added as `first_…`: its value in the streak's first event. With `as_of_end` nothing
     after the range is known: what an alert would have seen at that time.
     """
-    extra = SCOPES[asked.scope]
-    counts = KINDS[asked.kind]
-    touched = f"operation = 'tool' and session is not null and {counts}"
-    known_by = "time_ns < $until_ns" if as_of_end else "true"
-    events = f"""select events.* from events semi join touched
-      on events.session = touched.session and events.service is not distinct from touched.service where {known_by}"""
-    judging = selection.uses("recovered") or "recovered" in firsts
     return load("streaks").format(
-        touched=f"{touched} and time_ns >= $start_ns and time_ns < $until_ns",
-        events=f"({judged(selection, events)})" if judging else f"({events})",
-        known_by=known_by,
+        steps=streak_steps(selection, asked, judging="recovered" in firsts, as_of_end=as_of_end),
+        known_by="time_ns < $until_ns" if as_of_end else "true",
         idle=IDLE,
-        counts=counts,
-        chosen=selection.condition(),
-        key=", ".join(("service", "session", "subagent", *extra)),
-        known=" and ".join(["true", *(f"{name} is not null" for name in extra)]),
-        # Roo Code's own count falls when it has asked the person; in narrower scopes it also falls for other tools'
-        # sake.
-        fell="coalesce(reported_streak < lag(reported_streak) over streak, false)"
-        if asked.scope == "session"
-        else "false",
+        key=key_of(asked),
         firsts="".join(f', arg_min_null("{name}", place) as "first_{name}"' for name in firsts),
         scope=asked.scope,
         kind=asked.kind,
         limit=asked.limit,
         rated=selection.rated(),
     )
+
+
+def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, as_of_end: bool = False) -> str:
+    """The relations of sql/streak_steps.sql, for a WITH: of these `counted` has the events of streaks."""
+    counts = KINDS[asked.kind]
+    touched = f"operation = 'tool' and session is not null and {counts}"
+    known_by = "time_ns < $until_ns" if as_of_end else "true"
+    events = f"""select events.* from events semi join touched
+      on events.session = touched.session and events.service is not distinct from touched.service where {known_by}"""
+    judging = judging or selection.uses("recovered")
+    return load("streak_steps").format(
+        touched=f"{touched} and time_ns >= $start_ns and time_ns < $until_ns",
+        events=f"({judged(selection, events, as_of_end=as_of_end)})" if judging else f"({events})",
+        idle=IDLE,
+        counts=counts,
+        chosen=selection.condition(),
+        key=key_of(asked),
+        known=" and ".join(["true", *(f"{name} is not null" for name in SCOPES[asked.scope])]),
+        # Roo Code's own count falls when it has asked the person; in narrower scopes it also falls for other tools'
+        # sake.
+        fell="coalesce(reported_streak < lag(reported_streak) over streak, false)"
+        if asked.scope == "session"
+        else "false",
+    )
+
+
+def key_of(asked: Scope) -> str:
+    """The columns that say whose streak it is."""
+    return ", ".join(("service", "session", "subagent", *SCOPES[asked.scope]))
 
 
 def streaks(

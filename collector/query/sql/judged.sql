@@ -2,7 +2,7 @@
 -- `honoured`: the next attempt began no earlier than `retry_after_ms` asked; null where nothing was asked or nothing followed.
 -- Null in `recovered`: not an error, no session, a source that reports no success, or a window that is still open, which is
 -- judged by event time against the newest event of the service.
-select * exclude (next_ns, next_start_ns, next_hash, ok, step, newest_ns),
+select * exclude (next_ns, next_start_ns, next_hash, ok, step, newest_ns){kept},
   begins and coalesce(next_ns - time_ns <= {window}, false) as retried,
   case
     when not begins or not {rated} then null
@@ -34,5 +34,5 @@ from (
   )
   window chain as (partition by service, session, subagent, operation, tool, target order by step)
 )
-left join (select service as newest_service, max(time_ns) as newest_ns from events group by service)
+left join (select service as newest_service, max(time_ns) as newest_ns from events where {known_by} group by service)
   on service is not distinct from newest_service

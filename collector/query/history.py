@@ -1,0 +1,337 @@
+"""What `measures` would have answered at each of many past evaluations: one statement for all of them.
+
+Every event counts from the first evaluation after it until it has left the window; some change in between, once it is
+known what became of them. So each contributes a rise where it enters and a fall where it leaves, and the running total
+of these is the value at every evaluation. Nothing after an evaluation is known to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from collector.alerts.state import Labels, Sample, labels_of
+from collector.query.filters import BadParameter, Selection, terms_of_rule
+from collector.query.measures import COUNTED, DISTINCT, GONE, SHARES, label, needs_chains
+from collector.query.retries import WINDOW, judged
+from collector.query.statement import Reads, load, used
+from collector.query.streaks import IDLE, Scope, key_of, streak_steps
+
+MOST_ROWS = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """`count` times at which a rule was looked at, from `first_ns` on, every `step_ns`."""
+
+    first_ns: int
+    step_ns: int
+    count: int
+
+    def at(self, number: int) -> int:
+        """When an evaluation was."""
+        return self.first_ns + number * self.step_ns
+
+    def after(self, expression: str) -> str:
+        """The number of the first evaluation after a time, as SQL."""
+        number = f"({expression} - {self.first_ns}) // {self.step_ns} + 1"
+        return f"case when {expression} < {self.first_ns} then 0 else {number} end"
+
+    def shifted(self, by_ns: int) -> Evaluations:
+        """The same number of them, earlier."""
+        return replace(self, first_ns=self.first_ns - by_ns)
+
+
+class Point(NamedTuple):
+    """What a label set was worth from one evaluation on. Without events in the window it is not `there`."""
+
+    number: int
+    value: float | None
+    calls: int
+    there: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The points of each label set, oldest first. `rising` values grow by a second a second from each point on."""
+
+    evaluations: Evaluations
+    lines: Mapping[Labels, list[Point]]
+    rising: bool = False
+
+    def sample(self, labels: Labels, point: Point, number: int) -> Sample | None:
+        """What an evaluation since the point saw."""
+        if not point.there:
+            return None
+        value = point.value
+        if self.rising and value is not None:
+            value += (number - point.number) * self.evaluations.step_ns / 1e9
+        return Sample(dict(labels), value, point.calls)
+
+    def edges(self, labels: Labels) -> list[tuple[int, float | None]]:
+        """Evaluation and value wherever the line turns; of a rising one both ends."""
+        found: list[tuple[int, float | None]] = []
+        line = self.lines[labels]
+        for point, following in zip(line, [*line[1:], None], strict=True):
+            if point.number >= self.evaluations.count:
+                break
+            found.append((point.number, point.value if point.there else None))
+            last = (following.number if following else self.evaluations.count) - 1
+            if self.rising and last > point.number and (sample := self.sample(labels, point, last)):
+                found.append((last, sample.value))
+        return found
+
+
+def history(
+    store: Reads,
+    measure: str,
+    where: Mapping[str, list[str] | str | bool],
+    by: Sequence[str],
+    evaluations: Evaluations,
+    window_ns: int,
+    *,
+    failure_only: Sequence[str] = (),
+    timeout_s: float = 30,
+) -> History:
+    """The samples of `measures.measure` at every evaluation, where they change.
+
+    Raises BadParameter where the history is too large, or needs what became of retry chains for a measure that cannot
+    be asked about them.
+    """
+    until_ns = evaluations.at(evaluations.count - 1)
+    reach_ns = GONE if measure == "silent" else window_ns
+    selection = Selection(
+        max(0, evaluations.first_ns - reach_ns), until_ns, terms_of_rule(where), failure_only=tuple(failure_only)
+    )
+    asked = _Asked(selection, measure, tuple(by), evaluations, window_ns)
+    lines: defaultdict[Labels, list[Point]] = defaultdict(list)
+    if not by:
+        nothing = None if measure in (*SHARES, "p95_ms", "silent") else 0.0
+        lines[()].append(Point(0, nothing, 0))
+    rows = _rows(store, asked, timeout_s)
+    for labels, point in _longest(rows, by) if measure == "streak" else _points(rows, by):
+        line = lines[labels]
+        if line and line[-1].number == point.number:
+            line.pop()
+        line.append(point if by else point._replace(there=True))
+    return History(evaluations, dict(lines), rising=measure == "silent")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    selection: Selection
+    measure: str
+    by: tuple[str, ...]
+    evaluations: Evaluations
+    window_ns: int
+
+    @property
+    def keys(self) -> str:
+        return "".join(f'"{name}", ' for name in self.by)
+
+    def over(self, order: str, *more: str) -> str:
+        """A window of one label set."""
+        names = ", ".join((*(f'"{name}"' for name in self.by), *more))
+        return f"({f'partition by {names}' if names else ''} order by {order})"
+
+
+def _rows(store: Reads, asked: _Asked, timeout_s: float) -> list[dict[str, Any]]:
+    order = ", ".join((*(f'"{name}"' for name in asked.by), "number"))
+    sql = f"""select * from ({_statement(asked)})
+      where number < {asked.evaluations.count} order by {order} limit {MOST_ROWS + 1}"""
+    rows = store.rows(sql, used(sql, asked.selection.params()), timeout_s=timeout_s)
+    if len(rows) > MOST_ROWS:
+        remedy = "choose a shorter range, a longer step, or fewer dimensions in by"
+        raise BadParameter("from", "", f"the values changed more than {MOST_ROWS} times: {remedy}")
+    return rows
+
+
+def _statement(asked: _Asked) -> str:
+    """`number, there, value, calls` where one of them changed, for each label set; of streaks, what changed."""
+    chains = needs_chains(asked.measure, asked.selection, asked.by)
+    if chains and asked.measure in ("streak", "streaks", "silent", "p95_ms"):
+        raise BadParameter("recovered", "", f"{asked.measure} cannot be looked up by what recovered only later")
+    if asked.measure == "silent":
+        return _silences(asked)
+    if asked.measure == "p95_ms":
+        return _quantiles(asked)
+    if asked.measure in ("streak", "streaks"):
+        return _runs(asked)
+    spans = _chains(asked) if chains else _events(asked)
+    if asked.measure in DISTINCT:
+        return _things(asked, spans)
+    part, whole = SHARES.get(asked.measure, (COUNTED.get(asked.measure, ""), ""))
+    rated = asked.selection.rated()
+    part, whole = part.replace("{rated}", rated), whole.replace("{rated}", rated)
+    counted = f"""select {asked.keys}enter_ns, leave_ns, coalesce({part}, false)::int as part,
+      {f"coalesce({whole}, false)::int" if whole else "1"} as calls
+      from ({spans}) where {asked.selection.condition()}"""
+    return _totals(asked, _changes(asked, counted), "part / nullif(calls, 0)::double" if whole else "part")
+
+
+def _events(asked: _Asked) -> str:
+    """Every event, with when it enters the window and when it leaves it."""
+    return f"""select *, time_ns as enter_ns, time_ns + {asked.window_ns} as leave_ns from events
+      where time_ns >= $start_ns and time_ns < $until_ns"""
+
+
+def _chains(asked: _Asked) -> str:
+    """The same once for each thing that became known of its retry chain meanwhile."""
+    known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
+    chains = judged(asked.selection, known, kept=", next_ns, ok.time_ns as ok_ns", as_of_end=True)
+    return load("versions").format(judged=chains, kept=asked.window_ns, chain=WINDOW)
+
+
+def _changes(asked: _Asked, spans: str) -> str:
+    """By how much the number of events, their part and their calls change at each evaluation."""
+    after = asked.evaluations.after
+    return f"""with spans as ({spans})
+      select {asked.keys}{after("enter_ns")} as number, count(*) as events, sum(part) as part, sum(calls) as calls
+      from spans group by all
+      union all
+      select {asked.keys}{after("leave_ns")}, -count(*), -sum(part), -sum(calls) from spans group by all"""
+
+
+def _totals(asked: _Asked, changes: str, value: str) -> str:
+    """The running totals of changes."""
+    return f"""select {asked.keys}number, events > 0 as there, {value} as value, calls::bigint as calls from (
+      select {asked.keys}number, sum(events) over whole as events, sum(part) over whole as part,
+        sum(calls) over whole as calls
+      from (
+        select {asked.keys}number, sum(events) as events, sum(part) as part, sum(calls) as calls
+        from ({changes}) group by all having sum(events) <> 0 or sum(part) <> 0 or sum(calls) <> 0)
+      window whole as {asked.over("number")})"""
+
+
+def _things(asked: _Asked, spans: str) -> str:
+    """Different things among the events: each counts while at least one event that names it does."""
+    after = asked.evaluations.after
+    thing, gone, source = DISTINCT[asked.measure], "leave_ns", f"({spans})"
+    if asked.measure == "new_groups":  # a group is new until its first event of all has left the window
+        ever = "select fingerprint as known, min(time_ns) as born_ns from events group by all"
+        source = f"(from ({spans}) left join ({ever}) on fingerprint = known)"
+        gone = f"least(leave_ns, born_ns + {asked.window_ns})"
+    keys = asked.keys
+    return _totals(
+        asked,
+        f"""
+      with spans as (
+        select {keys}{thing} as thing, {after("enter_ns")} as enters, {after("leave_ns")} as leaves,
+          {after(gone)} as ends
+        from {source} where {asked.selection.condition()}
+      ),
+      held as (
+        select {keys}thing, number, (sum(held) over {asked.over("number", "thing")} > 0)::int as held
+        from (
+          select {keys}thing, number, sum(held) as held from (
+            select {keys}thing, enters as number, 1 as held from spans where enters < ends and thing is not null
+            union all
+            select {keys}thing, ends, -1 from spans where enters < ends and thing is not null)
+          group by all)
+      )
+      select {keys}number, 0 as events, held - coalesce(lag(held) over {asked.over("number", "thing")}, 0) as part,
+        0 as calls
+      from held
+      union all select {keys}enters, count(*), 0, count(*) from spans group by all
+      union all select {keys}leaves, -count(*), 0, -count(*) from spans group by all""",
+        "part",
+    )
+
+
+def _quantiles(asked: _Asked) -> str:
+    """The 95th percentile, looked at wherever an event entered or left the window."""
+    after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
+    window = asked.over(f"time_ns range between {asked.window_ns} preceding and 1 preceding")
+    return f"""with heard as (
+        select {keys}time_ns, duration_ms, 1 as event from events where {asked.selection.where()}
+      ),
+      looks as (
+        select {keys}{after("time_ns")} as number from heard union
+        select {keys}{after(f"(time_ns + {asked.window_ns})")} from heard
+      )
+      select {keys}number, count(event) over seen > 0 as there, quantile_cont(duration_ms, 0.95) over seen as value,
+        count(duration_ms) over seen as calls
+      from (
+        select {keys}time_ns, duration_ms, event, null as number from heard union all
+        select {keys}{grid.first_ns} + number * {grid.step_ns}, null, null, number from looks
+          where number < {grid.count})
+      window seen as {window}
+      qualify number is not null"""
+
+
+def _silences(asked: _Asked) -> str:
+    """The newest event that each evaluation knows, until its sender has left."""
+    after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
+    recent = asked.over(f"time_ns range between {asked.window_ns - 1} preceding and current row")
+    return f"""with heard as (
+        select {keys}time_ns, lead(time_ns) over {asked.over("time_ns")} as next_ns, count(*) over {recent} as calls
+        from events where {asked.selection.where()}
+      ),
+      spans as (
+        select *, {after("time_ns")} as enters, {after("next_ns")} as followed, {after(f"(time_ns + {GONE})")} as gone
+        from heard
+      )
+      select {keys}enters as number, true as there,
+        ({grid.first_ns} + enters * {grid.step_ns} - time_ns) / 1e9 as value, calls
+      from spans where enters < least(followed, gone)
+      union all
+      select {keys}gone, false, null, 0 from spans where enters < gone and (followed is null or gone < followed)"""
+
+
+def _runs(asked: _Asked) -> str:
+    """Streaks: of the longest what changed with each length, of those that reached the limit the totals."""
+    after, scope = asked.evaluations.after, Scope()
+    names = [f'"first_{name}"' for name in asked.by]
+    versions = load("streak_versions").format(
+        steps=streak_steps(asked.selection, scope, as_of_end=True),
+        idle=IDLE,
+        key=key_of(scope),
+        limit=scope.limit,
+        kept=asked.window_ns,
+        firsts="".join(f', first_value("{name}") over run as "first_{name}"' for name in asked.by),
+        answered="".join(f", {name}" for name in names),
+    )
+    keys = "".join(f'{first} as "{name}", ' for first, name in zip(names, asked.by, strict=True))
+    if asked.measure == "streaks":
+        spans = f"select {keys}enter_ns, leave_ns, limit_reached::int as part, length as calls from ({versions})"
+        return _totals(asked, _changes(asked, spans), "part")
+    return f"""with spans as (
+        select {keys}length, {after("enter_ns")} as enters, {after("leave_ns")} as leaves,
+          {after("least(leave_ns, closed_ns)")} as closes
+        from ({versions})
+      )
+      select {asked.keys}number, length, sum(open)::bigint as open, sum(known)::bigint as known from (
+        select {asked.keys}enters as number, length, 1 as open, 1 as known from spans
+        union all select {asked.keys}closes, length, -1, 0 from spans
+        union all select {asked.keys}leaves, length, 0, -1 from spans)
+      group by all having sum(open) <> 0 or sum(known) <> 0"""
+
+
+def _points(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> Iterator[tuple[Labels, Point]]:
+    for row in rows:
+        value = row["value"]
+        yield (
+            _labels(row, by),
+            Point(row["number"], None if value is None else float(value), row["calls"], row["there"]),
+        )
+
+
+def _longest(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> Iterator[tuple[Labels, Point]]:
+    """The longest open streak after each change; rows of one label set follow each other, oldest first."""
+    labels: Labels | None = None
+    known: Counter[int] = Counter()
+    open_: Counter[int] = Counter()
+    for row in rows:
+        if (whose := _labels(row, by)) != labels:
+            labels, known, open_ = whose, Counter(), Counter()
+        known[row["length"]] += row["known"]
+        open_[row["length"]] += row["open"]
+        value = max((length for length, count in open_.items() if count), default=0)
+        calls = sum(length * count for length, count in known.items())
+        yield labels, Point(row["number"], float(value), calls, any(known.values()))
+
+
+def _labels(row: Mapping[str, Any], by: Sequence[str]) -> Labels:
+    return labels_of({name: label(row[name]) for name in by})

@@ -1,0 +1,150 @@
+"""A backtest is what the engine would have done: the same firings at the same evaluations, the same messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from collector.alerts.backtest import Trial, find_sessions, look_back, run
+from collector.alerts.dispatch import in_batches
+from collector.alerts.engine import Engine
+from collector.alerts.notify import Notification
+from collector.alerts.rulefile import RuleBook, parse_rules
+from collector.alerts.rules import RuleFile, parse_condition
+from collector.alerts.status import history_rows
+from collector.alerts.trials import evaluations, suggest_row
+from collector.query.filters import SECOND, rfc3339
+from collector.query.history import Evaluations
+from collector.query.measures import measure
+from collector.store.store import QueryTimeout, Store
+from tests.recorded import DAY, HOUR, MINUTE, NOW, failed, holding
+from tests.test_history import START, lively
+
+RULES = """
+rules:
+  - {name: many-errors, measure: errors, by: [service], window: 40m, condition: "> 3", recover: "< 3", for: 3m}
+  - {name: rate, measure: error_rate, by: [tool], window: 1h, condition: "> 40 %", recover: "< 35 %", min_calls: 5}
+  - {name: streak, measure: streak, by: [service, session], window: 2h, condition: ">= 3", keep_firing_for: 5m}
+  - {name: limits, measure: streaks, window: 2h, condition: ">= 3"}
+  - {name: lasting, measure: errors, where: {recovered: false}, by: [service], window: 2h, condition: ">= 2"}
+  - {name: recovering, measure: recovery_rate, window: 2h, condition: "< 60 %", min_calls: 3}
+  - {name: spread, measure: sessions, where: {outcome: error}, window: 20m, condition: ">= 3"}
+  - {name: new, measure: new_groups, window: 30m, condition: "> 0"}
+  - {name: twice, measure: errors, by: [service], window: 30m, condition: "> 1.5x previous 2h", keep_firing_for: 10m}
+  - {name: twice-slow, measure: p95_ms, by: [tool], window: 30m, condition: ">= 1.1x previous 1h", lateness: 4m}
+  - {name: unknown, measure: unclassified_rate, window: 1h, condition: "> 0.3", for: 10m}
+  - {name: quiet, measure: silent, by: [session], window: 1h, condition: "> 25m"}
+receivers:
+  team: {webhook: "http://127.0.0.1:1/", group_by: [name, tool], group_wait: 2m, group_interval: 10m, repeat: 30m}
+  pager: {webhook: "http://127.0.0.1:1/", group_interval: 0s}
+"""
+STEPS = Evaluations(START - 2 * HOUR, MINUTE, 110)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+def backtest(store: Store, file: RuleFile, name: str, steps: Evaluations = STEPS) -> Trial:
+    (rule,) = [one for one in file.rules if one.name == name]
+    past = look_back(store, rule, steps, failure_only=["roo-code"])
+    return run(rule, past, file.receivers)
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """What the engine did, minute by minute, with a store that holds only what had happened; messages by rule."""
+    path = tmp_path_factory.mktemp("rules") / "alerts.yaml"
+    path.write_text(RULES)
+    store = Store.open("duckdb://:memory:")
+    events = sorted(lively(7), key=lambda one: one["time_ns"])
+    told: list[Notification] = []
+    now = [STEPS.first_ns]
+
+    live = partial(measure, failure_only=["roo-code"])
+    engine = Engine(store, RuleBook(path), live, told.append, scrub=str, clock=lambda: now[0])
+    holding(store, [])
+    for number in range(STEPS.count):
+        now[0] = STEPS.at(number)
+        known = [one for one in events if one["time_ns"] < now[0]]
+        if len(known) > store.rows("select count(*) as n from events")[0]["n"]:
+            holding(store, known)
+        for batch in in_batches(engine.evaluate(now[0])).values():
+            engine.deliver(batch)
+    firings = history_rows(engine, 0, 10_000)
+    store.close()
+    messages: dict[str, int] = {}
+    for message in told:
+        messages[message.alerts[0].rule] = messages.get(message.alerts[0].rule, 0) + 1
+    return firings, messages
+
+
+@pytest.mark.parametrize("name", [rule.name for rule in parse_rules(RULES).rules])
+def test_a_backtest_fires_at_the_evaluations_at_which_the_rule_fired(
+    store: Store, lived: tuple[list[dict[str, Any]], dict[str, int]], name: str
+) -> None:
+    holding(store, lively(7))
+    trial = backtest(store, parse_rules(RULES), name)
+    firings, messages = lived
+    assert {
+        (str(dict(one.labels)), rfc3339(one.fired_ns), rfc3339(one.resolved_ns) if one.resolved_ns else None)
+        for one in trial.firings
+    } == {(str(row["labels"]), row["fired"], row["resolved"]) for row in firings if row["rule"] == name}
+    assert trial.firings
+    assert trial.notifications == messages[name]
+
+
+def test_a_trial_tells_whom_it_would_have_told_and_which_sessions(store: Store) -> None:
+    file = parse_rules(RULES.replace("notify", ""))
+    holding(store, [failed(90 - i, session=f"s{i % 3}", service="web") for i in range(30)])
+    steps = Evaluations(NOW - 2 * HOUR, MINUTE, 121)
+    trial = backtest(store, file, "many-errors", steps)
+    find_sessions(store, trial)
+    (firing,) = trial.firings
+    assert (dict(firing.labels), firing.peak, firing.threshold) == ({"service": "web"}, 30, 3)
+    assert (firing.since_ns, firing.fired_ns) == (NOW - 86 * MINUTE, NOW - 83 * MINUTE)
+    assert firing.resolved_ns == NOW - 22 * MINUTE
+    assert [(one["session"], one["events"]) for one in firing.sessions] == [("s0", 10), ("s1", 10), ("s2", 10)]
+    assert trial.told == {
+        ("team", "first"): 1, ("team", "repeat"): 1, ("team", "resolved"): 1,
+        ("pager", "first"): 1, ("pager", "resolved"): 1,
+    }  # fmt: skip
+    assert (trial.pages, trial.notifications) == (2, 5)
+
+
+def test_a_file_without_receivers_counts_pages_of_somebody(store: Store) -> None:
+    file = parse_rules(RULES.split("receivers:")[0])
+    holding(store, [failed(90 - i) for i in range(30)])
+    trial = backtest(store, file, "many-errors", Evaluations(NOW - 2 * HOUR, MINUTE, 121))
+    assert trial.told == {("anybody", "first"): 1, ("anybody", "resolved"): 1}
+
+
+def test_a_backtest_ends_in_time(store: Store) -> None:
+    rule = parse_rules(RULES).rules[0]
+    holding(store, lively(7))
+    with pytest.raises(QueryTimeout, match="took longer"):
+        run(rule, look_back(store, rule, STEPS), (), timeout_s=-1)
+
+
+def test_suggested_is_the_most_sensitive_threshold_that_pages_seldom_enough(store: Store) -> None:
+    bursts = [(10, 4), (20, 8), (30, 16), (40, 32)]  # hours ago, errors within a minute
+    holding(store, [
+        failed(100 * hours + i, time_ns=NOW - hours * HOUR + i * SECOND) for hours, size in bursts for i in range(size)
+    ])  # fmt: skip
+    (rule,) = parse_rules("rules: [{name: a, measure: errors, condition: '> 1', recover: '< 0.5'}]").rules
+    steps = evaluations(NOW - 7 * DAY, NOW, MINUTE)
+    for pages, expected in [(0, "> 32"), (1, "> 16"), (2, "> 8"), (3.5, "> 4"), (100, "> 0")]:
+        row = suggest_row(store, rule, (), steps, pages)
+        assert row["suggested"]["condition"] == expected
+    assert [(one["recover"], one["pages_per_week"]) for one in row["rows"]] == [
+        ("< 16", 0), ("< 8", 1), ("< 4", 2), ("< 2", 3), (None, 4),
+    ]  # fmt: skip
+    down = replace(rule, condition=parse_condition("< 3", "errors"), recover=None)
+    assert suggest_row(store, down, (), steps, 1)["suggested"]["condition"] == "< 0", "others fire nearly always"

@@ -1,0 +1,128 @@
+"""What history says of every evaluation is what the measure said then, on a store that ended there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from collector.alerts.rules import MEASURES
+from collector.alerts.state import Labels, Sample, labels_of
+from collector.query import history as module
+from collector.query.filters import BadParameter
+from collector.query.history import Evaluations, History, history
+from collector.query.measures import measure
+from collector.store.store import Store
+from tests.recorded import HOUR, MINUTE, NOW, Event, failed, holding
+from tests.recorded import event as well
+
+SILENT = ("roo-code",)
+START = NOW - 6 * HOUR
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+def lively(seed: int, count: int = 240) -> list[Event]:
+    """A day of a few sessions with pauses, equal times, retries, denials, unknown classes and missing columns."""
+    chance = random.Random(seed)
+    events = []
+    clocks = {session: START - 3 * HOUR + chance.randrange(HOUR) for session in ("a", "b", "c", None)}
+    for number in range(count):
+        session = chance.choice(list(clocks))
+        clocks[session] += chance.choice((0, 1, 20 * 10**9, MINUTE, 4 * MINUTE, 31 * MINUTE, 70 * MINUTE)) // 2
+        fields: dict[str, Any] = {
+            "time_ns": clocks[session],
+            "session": session,
+            "service": chance.choice(("api", "api", "web")) if session != "c" else None,
+            "source": chance.choice(("codex", "codex", "roo-code")),
+            "tool": chance.choice(("read", "write")),
+            "duration_ms": chance.choice((None, 5.0, 7.5, 100.0)),
+        }
+        if chance.random() < 0.5:
+            fields["outcome"] = chance.choice(("ok", "ok", "ok", "denied"))
+            events.append(well(number, **fields))
+        else:
+            unknown = chance.random() < 0.3
+            fields["error_class"] = "UnknownError" if unknown else "FileNotFoundError"
+            fields["fingerprint"] = chance.randrange(12)
+            fields["mistake"] = not unknown
+            events.append(failed(number, **fields))
+    return events
+
+
+def plain(
+    store: Store, name: str, where: Any, by: list[str], grid: Evaluations, window_ns: int
+) -> list[dict[Labels, Sample]]:
+    """The slow reference: the live measure once for each evaluation, on what was stored until then."""
+    found = []
+    for number in range(grid.count):
+        now_ns = grid.at(number)
+        samples = measure(store, name, where, by, now_ns - window_ns, now_ns, failure_only=SILENT)
+        found.append({labels_of(one.labels): one for one in samples})
+    return found
+
+
+def unfolded(past: History) -> list[dict[Labels, Sample]]:
+    """The samples of every evaluation, out of the points where they change."""
+    found: list[dict[Labels, Sample]] = [{} for _ in range(past.evaluations.count)]
+    for labels, line in past.lines.items():
+        for point, following in zip(line, [*line[1:], None], strict=True):
+            for number in range(point.number, following.number if following else past.evaluations.count):
+                if sample := past.sample(labels, point, number):
+                    found[number][labels] = sample
+    return found
+
+
+CASES = [
+    *((name, {}, by) for name in MEASURES for by in ([], ["service"], ["session", "tool"])),
+    ("errors", {"recovered": False}, ["service"]),
+    ("errors", {"recovered": True}, []),
+    ("sessions", {"recovered": False}, ["service"]),
+    ("calls", {}, ["recovered", "outcome"]),
+    ("new_groups", {"tool": "read"}, ["service"]),
+    ("streak", {"tool": ["!read"]}, ["service"]),
+    ("silent", {"outcome": "error"}, ["tool"]),
+    ("error_rate", {"service": ""}, ["mistake"]),
+]
+
+
+@pytest.mark.parametrize(("name", "where", "by"), CASES, ids=[f"{n} {w} {b}" for n, w, b in CASES])
+def test_history_is_what_was_measured_then(store: Store, name: str, where: Any, by: list[str]) -> None:
+    seed = CASES.index((name, where, by))
+    holding(store, lively(seed))
+    window_ns = (47 * MINUTE + 13, 2 * HOUR)[seed % 2]
+    grid = Evaluations(START, 13 * MINUTE + 7, 27)
+    expected = plain(store, name, where, by, grid, window_ns)
+    found = unfolded(history(store, name, where, by, grid, window_ns, failure_only=SILENT))
+    assert len({str(samples) for samples in expected}) > 3, "traffic in which nothing happens shows nothing"
+    for ours, theirs in zip(found, expected, strict=True):
+        assert {labels: (one.value, one.calls) for labels, one in ours.items()} == {
+            labels: (one.value and pytest.approx(one.value), one.calls) for labels, one in theirs.items()
+        }
+
+
+def test_evaluations_are_counted_from_a_time_that_need_not_be_round(store: Store) -> None:
+    """An event counts from the first evaluation after it, and no longer at the first after it left the window."""
+    holding(store, [well(0, time_ns=START), well(1, time_ns=START + MINUTE - 1), well(2, time_ns=START - MINUTE)])
+    past = history(store, "calls", {}, [], Evaluations(START, MINUTE, 5), MINUTE)
+    assert [(point.number, point.value) for point in past.lines[()]] == [(0, 1), (1, 2), (2, 0)]
+
+
+def test_what_changes_too_often_is_refused_with_a_remedy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ROWS", 3)
+    holding(store, lively(1))
+    with pytest.raises(BadParameter, match="choose a shorter range"):
+        history(store, "calls", {}, ["session"], Evaluations(START, MINUTE, 300), HOUR)
+
+
+@pytest.mark.parametrize("name", ["streak", "silent", "p95_ms"])
+def test_some_measures_cannot_be_asked_about_recovery(store: Store, name: str) -> None:
+    with pytest.raises(BadParameter, match="cannot be looked up"):
+        history(store, name, {"recovered": False}, [], Evaluations(START, MINUTE, 3), HOUR)

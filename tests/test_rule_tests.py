@@ -1,0 +1,76 @@
+"""Tests that users write beside their rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collector.alerts.rulefile import RuleError, parse_rules
+from collector.alerts.ruletest import failures, run, unfolded
+from tests.conftest import misstep
+
+RULES = """
+rules:
+  - {name: broken, measure: error_rate, condition: "> 0.5", recover: "< 0.3", min_calls: 20, for: 2m}
+  - {name: twice, measure: errors, condition: "> 2x previous 7d"}
+tests:
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "states"),
+    [
+        ("rule: broken, values: '0.2 0.6x4 0.4 0.2x2', states: '. P P F F F R .'", ".PPFFFR."),
+        ("rule: broken, values: '0.6/5x4', states: '....'", "...."),
+        ("rule: broken, values: '0.6x4', states: '....', calls: 19", "...."),
+        ("rule: broken, values: '0.6x3', states: 'Px2 F', interval: 1m", "PPF"),
+        ("rule: broken, values: '0.6x3', states: 'PFF', interval: 2m", "PFF"),
+        ("rule: broken, values: '0.6x3 - 0.6 ?', states: 'PPF R P .'", "PPFRP."),
+        ("rule: twice, values: '5~2 5~3 5', states: 'F R .'", "FR."),
+    ],
+)
+def test_a_rule_goes_through_the_states_that_its_test_expects(test: str, states: str) -> None:
+    found = parse_rules(f"{RULES}  - {{name: it works, {test}}}")
+    rules = {rule.name: rule for rule in found.rules}
+    assert [run(one, rules[one.rule]) for one in found.tests] == [states]
+    assert unfolded(found.tests[0].states) == states
+    assert list(failures(found)) == []
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ("rule: brokn, values: '1', states: '.'", "field 'rule': \"brokn\": is no rule of this file; there are broken"),
+        ("rule: broken, values: '1 2', states: '.'", "has 1 states for 2 values"),
+        ("rule: broken, values: '1 b', states: '..'", "value 'b' is not known; write 0.4"),
+        ("rule: broken, values: '1', states: 'X'", "state 'X' is not known; write . (none)"),
+        ("rule: broken, values: '1x999999', states: '.'", "values are at most"),
+        ("rule: broken, values: '1', states: '.', interval: 0s", "must be longer than nothing"),
+        ("rule: broken, values: '1'", "field 'states': is missing"),
+        ("rule: broken, values: '1', states: '.', vals: '1'", "did you mean 'values'?"),
+    ],
+)
+def test_a_mistake_in_a_test_is_named_with_its_line_and_remedy(test: str, message: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        parse_rules(f"{RULES}  - {{name: it works, {test}}}")
+    (mistake,) = str(caught.value).splitlines()
+    assert mistake.startswith("alerts.yaml:6: test 'it works'")
+    assert message in mistake
+
+
+def test_the_command_says_where_a_test_fails(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.yaml"
+    path.write_text(RULES + "  - {name: waits, rule: broken, values: '0.6x3', states: 'PFF'}\n")
+    done = misstep("rules", "test", path, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        f"{path}:6: test 'waits' of rule 'broken' fails at value 2:",
+        "  expected PFF",
+        "  found    PPF",
+        "            ^",
+        f"{path}: 1 tests, 1 failed",
+    ]
+    path.write_text(path.read_text().replace("PFF", "PPF"))
+    done = misstep("rules", "test", path, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"{path}: 1 tests, 0 failed\n")
