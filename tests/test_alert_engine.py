@@ -371,6 +371,72 @@ def test_a_silence_mutes_what_fires_but_not_the_end_of_what_was_told(world: Worl
     assert hook.told[3:] == [("firing", ["resolved a", "firing b", "firing c"])]
 
 
+CAUSE = """
+rules:
+  - {{name: outage, measure: p95_ms, by: [tool], condition: "> 3", inhibits: [broken]}}
+  - {{name: broken, measure: errors, by: [tool], condition: "> 3", labels: {{team: a}}}}
+receivers:
+  team: {{webhook: "{url}", group_interval: 0s}}
+"""
+
+
+def test_a_cause_holds_back_its_consequences_until_it_is_over(world: World, hook: Webhook) -> None:
+    world.rules(CAUSE.format(url=hook.url))
+    world.values.set("p95_ms", x=4)
+    world.tick(x=4, y=4)
+    assert sorted(hook.told) == [("firing", ["firing x"]), ("firing", ["firing y a"])]
+    rows = {(row["rule"], row["labels"]["tool"]): row for row in alert_rows(world.engine, world.now_ns)}
+    assert {key: row["inhibited_by"] for key, row in rows.items()} == {
+        ("outage", "x"): None, ("broken", "x"): "outage", ("broken", "y"): None,
+    }  # fmt: skip
+    assert rows["broken", "x"]["state"] == "firing"
+    world.restart()
+    world.tick(x=4, y=4)
+    assert len(hook.told) == 2
+    world.values.set("p95_ms", x=1)
+    world.tick(x=4, y=4)
+    assert sorted(hook.told[2:]) == [("firing", ["firing x a", "firing y a"]), ("resolved", ["resolved x"])]
+
+
+def test_the_end_of_what_was_told_before_its_cause_is_told(world: World, hook: Webhook) -> None:
+    world.rules(CAUSE.format(url=hook.url))
+    world.tick(x=4)
+    world.values.set("p95_ms", x=4)
+    world.tick(x=4)
+    world.tick(x=1)
+    assert [(status, alerts) for status, (alerts, *_) in hook.told] == [
+        ("firing", "firing x a"), ("firing", "firing x"), ("resolved", "resolved x a"),
+    ]  # fmt: skip
+
+
+def test_lateness_ends_the_window_so_long_before_the_evaluation(world: World) -> None:
+    asked = []
+
+    def counts(*args: Any) -> list[Sample]:
+        asked.append((world.now_ns - args[-1], args[-1] - args[-2]))
+        return []
+
+    world.measure = counts
+    world.rules(RULES.format(url=world.url).replace('condition: "> 3"', 'condition: "> 3", lateness: 90s'))
+    world.restart()
+    world.tick()
+    assert asked == [(90 * 10**9, HOUR)]
+
+
+def test_an_event_that_comes_late_is_seen_by_the_next_evaluation(world: World, hook: Webhook) -> None:
+    world.rules("rules: [{name: a, measure: errors, window: 10m, condition: '>= 2'}]\n")
+    world.measure = measure
+    world.restart()
+    holding(world.store, [failed(5)])
+    world.tick()
+    assert world.states() == {}
+    holding(world.store, [failed(5), failed(8)])
+    world.tick()
+    assert world.states() == {"a": "firing"}
+    world.tick(2 * MINUTE)
+    assert world.states() == {}, "it has left the window by its own time, not by that of its arrival"
+
+
 def test_values_are_kept_where_they_change(world: World) -> None:
     def kept() -> list[tuple[int, float | None, int]]:
         rows = world.store.rows("select * from alert_samples order by time_ns")

@@ -156,6 +156,13 @@ BAD_LINES = [
     ("    recover: '> 3'", 5, "points the same way as the condition"),
     ("    recover: '< 5'", 5, "choose a number on the other side of it"),
     ("    notify: [teem]", 5, "field 'notify.1': \"teem\": is no receiver of this file"),
+    ("    inhibits: [a]", 5, "field 'inhibits.1': \"a\": would hold back this rule itself"),
+    ("    inhibits: [b]", 5, "field 'inhibits.1': \"b\": is no rule of this file; known are a"),
+    (
+        "    inhibits: [b]\n  - {name: b, measure: errors, condition: '> 1', inhibits: [a]}",
+        5,
+        "rule 'a', field 'inhibits.1': \"b\": would",
+    ),
     ("    labels: {severity: high}", 5, "is set by Misstep; choose another name"),
     ("    labels: {a b: high}", 5, "use letters, digits and underscores"),
     ("    summary: '{{ value | percent'", 5, "is not a template"),

@@ -307,6 +307,7 @@ def test_measures_of_a_window(store: Store) -> None:
     assert sampled(store, "error_rate", ["tool"]) == {("read_file",): (pytest.approx(1 / 3), 3), ("other",): (0, 1)}
     assert sampled(store, "error_rate", where={"source": "roo-code"}) == {(): (None, 0)}
     assert sampled(store, "sessions") == {(): (2, 6)}
+    assert sampled(store, "retries") == {(): (1, 6)}
     assert sampled(store, "recovery_rate") == {(): (1, 1)}
     assert sampled(store, "unclassified_rate") == {(): (0.5, 2)}
     assert sampled(store, "p95_ms") == {(): (19.5, 2)}

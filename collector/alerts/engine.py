@@ -70,6 +70,7 @@ class Engine:
         self.evaluations: Mapping[str, Evaluation] = {}
         self.alerts: Mapping[Key, Alert] = self.ledger.alerts()
         self.items: Mapping[Key, Item] = {}
+        self._causes: Mapping[Key, str] = {}
         self.silences: Sequence[Silence] = self.ledger.silences(clock())
         self.store = store
         self._measure = measure
@@ -113,6 +114,7 @@ class Engine:
         self._save(items, current, evaluations, now_ns)
         self.silences = self.ledger.silences(now_ns)
         self.items = {key: items[key] for key in current}
+        self._causes = _causes(current, self._rules)
         self.evaluations, self.alerts, self.evaluated_ns = evaluations, current, now_ns
         return self._due(now_ns)
 
@@ -145,6 +147,10 @@ class Engine:
     def silenced(self, alert: Alert, now_ns: int) -> bool:
         """Whether somebody asked not to be told about this alert now."""
         return any(silence.mutes(alert, now_ns) for silence in self.silences)
+
+    def inhibited_by(self, alert: Alert) -> str:
+        """The rule of a firing alert that is the cause of this one; empty where there is none."""
+        return self._causes.get((alert.rule, alert.labels), "")
 
     async def _deliver(self, key: str, messages: Sequence[Notification]) -> None:
         try:
@@ -241,7 +247,8 @@ class Engine:
         told = []
         for item in self.items.values():
             rule = self._rules.get(item.alert.rule)
-            told.append((item, () if rule is None or self.silenced(item.alert, now_ns) else rule.notify))
+            quiet = rule is None or self.silenced(item.alert, now_ns) or self.inhibited_by(item.alert)
+            told.append((item, () if rule is None or quiet else rule.notify))
         idle = [receiver for receiver in self.book.file.receivers if receiver.key not in self._busy]
         messages = self.dispatch.due(told, idle, now_ns)
         return [replace(message, dashboard_url=self._dashboard_url) for message in messages]
@@ -249,6 +256,20 @@ class Engine:
 
 # What is said of an alert whose rule left the file while the collector was stopped.
 _GONE = Rule("", "errors", Condition("", ">", 0), {}, summary="its rule was removed")
+
+
+def _causes(alerts: Mapping[Key, Alert], rules: Mapping[str, Rule]) -> dict[Key, str]:
+    """For each alert that another one explains, the rule of that one; where both have a dimension, it must be equal."""
+    found: dict[Key, str] = {}
+    for cause in alerts.values():
+        rule = rules.get(cause.rule)
+        if rule is None or not rule.inhibits or cause.state is not State.FIRING:
+            continue
+        own = dict(cause.labels)
+        for key in alerts:
+            if key[0] in rule.inhibits and all(own.get(name, value) == value for name, value in key[1]):
+                found[key] = cause.rule
+    return found
 
 
 def _retired(alert: Alert, now_ns: int) -> Alert:

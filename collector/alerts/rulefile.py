@@ -11,7 +11,7 @@ import difflib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -279,6 +279,9 @@ def _meaning(
     receivers: dict[str, Any] = found if isinstance(found, dict) else {}
     names: set[str] = set()
     labels = {"name", "severity", *known}
+    graph = {
+        raw["name"]: raw.get("inhibits", ()) for i, raw in enumerate(data.get("rules", [])) if ("rules", i) not in bad
+    }
     for i, raw in enumerate(data.get("rules", [])):
         at: Place = ("rules", i)
         if isinstance(raw, dict):
@@ -287,11 +290,26 @@ def _meaning(
             names |= {raw["name"]} if isinstance(raw.get("name"), str) else set()
             labels |= set(raw["labels"]) if isinstance(raw.get("labels"), dict) else set()
         if at not in bad:
+            yield from ((at + field, message) for field, message in _inhibits_meaning(raw, graph))
             yield from ((at + field, message) for field, message in _rule_meaning(raw, (*receivers, *elsewhere), known))
     yield from _tests_meaning(data, bad)
     for name, raw in receivers.items():
         if ("receivers", name) not in bad:
             yield from ((("receivers", name, *field), message) for field, message in _receiver_meaning(raw, labels))
+
+
+def _inhibits_meaning(raw: dict[str, Any], graph: Mapping[str, Collection[str]]) -> Iterator[tuple[Place, str]]:
+    """`graph` has for each rule those that it inhibits: nobody may hold back themselves, or nothing would be told."""
+    for i, name in enumerate(raw.get("inhibits", ())):
+        if name not in graph:
+            yield ("inhibits", i), f"is no rule of this file{_suggestion(name, graph)}"
+            continue
+        reached, ahead = set(), [name]
+        while ahead:
+            reached.add(one := ahead.pop())
+            ahead += [other for other in graph.get(one, ()) if other not in reached]
+        if raw["name"] in reached:
+            yield ("inhibits", i), "would hold back this rule itself, and nobody would be told; name only consequences"
 
 
 def _tests_meaning(data: dict[str, Any], bad: set[Place]) -> Iterator[tuple[Place, str]]:

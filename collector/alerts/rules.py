@@ -39,6 +39,7 @@ MEASURES: Mapping[str, Measure] = {
     "errors": Measure("count", grows=True),
     "calls": Measure("count", grows=True),
     "error_rate": Measure("share"),
+    "retries": Measure("count", grows=True),
     "sessions": Measure("count", baseline=False),
     "streak": Measure("count", baseline=False),
     "streaks": Measure("count", grows=True),
@@ -91,6 +92,7 @@ class Rule:
     summary: str = ""
     description: str = ""
     notify: tuple[str, ...] = ()
+    inhibits: tuple[str, ...] = ()  # rules whose alerts are not told while this one fires
     line: int = 0
 
     def recovered(self, value: float, baseline: float | None = None) -> bool:
@@ -211,6 +213,7 @@ def rule_of(raw: Mapping[str, Any], line: int, receivers: tuple[str, ...]) -> Ru
         summary=raw.get("summary", ""),
         description=raw.get("description", ""),
         notify=tuple(raw.get("notify", receivers)),
+        inhibits=tuple(raw.get("inhibits", ())),
         line=line,
     )
 

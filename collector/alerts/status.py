@@ -43,6 +43,7 @@ def _alert_row(engine: Engine, rule: Rule | None, item: Item, now_ns: int) -> di
         "description": item.description,
         "link": item.link,
         "silenced": engine.silenced(alert, now_ns),
+        "inhibited_by": engine.inhibited_by(alert) or None,
     }
 
 
@@ -79,6 +80,8 @@ def _rule_row(engine: Engine, rule: Rule, evaluation: Evaluation) -> dict[str, A
         "summary": rule.summary,
         "description": rule.description,
         "notify": list(rule.notify),
+        "inhibits": list(rule.inhibits),
+        "lateness_s": rule.lateness_ns / SECOND,
         "line": rule.line or None,
         "value": value,
         "value_text": None if value is None else format_value(rule.measure, value),

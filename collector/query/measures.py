@@ -19,7 +19,7 @@ SHARES = {
     "recovery_rate": ("recovered", "retried and {rated}"),
     "unclassified_rate": ("outcome = 'error' and error_class = 'UnknownError'", "outcome = 'error'"),
 }
-COUNTED = {"errors": "outcome = 'error'", "calls": "true"}
+COUNTED = {"errors": "outcome = 'error'", "calls": "true", "retries": "retried"}
 DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint"}
 
 NEW = "fingerprint not in (from earlier where fingerprint is not null)"
@@ -37,10 +37,10 @@ def measure(
 ) -> list[Sample]:
     """One sample per label set with events in [`start_ns`, `end_ns`); exactly one where `by` is empty.
 
-    `errors`, `calls`, `sessions` count what `where` selects. `streak` is the longest mistake streak that is open, 0
-    where all have ended; `streaks` counts those that reached the limit. `new_groups` counts groups never seen before.
-    `silent` is seconds since the last event of whoever sent within a week. Rates leave sources of `failure_only` out
-    and are None over nothing.
+    `errors`, `calls`, `sessions` count what `where` selects, `retries` the errors of it that were tried again. `streak`
+    is the longest mistake streak that is open, 0 where all have ended; `streaks` counts those that reached the limit.
+    `new_groups` counts groups never seen before. `silent` is seconds since the last event of whoever sent within a
+    week. Rates leave sources of `failure_only` out and are None over nothing.
     """
     selection = Selection(start_ns, end_ns, terms_of_rule(where), failure_only=tuple(failure_only))
     if measure in ("streak", "streaks"):
@@ -89,7 +89,7 @@ def _over_events(measure: str, selection: Selection, by: Sequence[str]) -> str:
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
     """Whether the measure asks what became of retry chains."""
-    return measure == "recovery_rate" or "recovered" in by or selection.uses("recovered")
+    return measure in ("recovery_rate", "retries") or "recovered" in by or selection.uses("recovered")
 
 
 def _aggregates(measure: str, selection: Selection) -> tuple[str, str]:
