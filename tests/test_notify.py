@@ -13,6 +13,7 @@ from collector.alerts.notify import Notification, alertmanager, describe, format
 from collector.alerts.rules import Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Reason, State
 from collector.errors import Rejected, Unavailable
+from tests.mailbox import Mailbox
 from tests.webhook import Webhook
 
 # A service of Apprise imports it, with Python before 3.13.
@@ -208,3 +209,36 @@ def test_apprise_sends_and_its_failures_may_be_tried_again(hook: Webhook, caplog
 def test_apprise_does_not_know_every_address() -> None:
     with pytest.raises(Rejected):
         send(notification(ALERT, receiver=replace(TEAM, webhook=False, address="slak://a/b/c")))
+
+
+def test_mail_reaches_an_smtp_server() -> None:
+    mailbox = Mailbox()
+    try:
+        address = f"mailto://127.0.0.1:{mailbox.port}/?from=misstep@example.org&to=team@example.org&mode=insecure"
+        receiver = replace(TEAM, webhook=False, address=address)
+        send(notification(ALERT, receiver=receiver))
+        (message,) = mailbox.taken
+        assert message["Subject"] == "firing: diff-tool-failing, api"
+        assert "team@example.org" in message["To"]
+        (part, *_) = [one for one in message.walk() if one.get_content_maintype() == "text"]
+        assert "apply_diff fails 34 % for api" in part.get_content()
+        mailbox.refusing = True
+        with pytest.raises(Unavailable):
+            send(notification(ALERT, receiver=receiver))
+    finally:
+        mailbox.close()
+
+
+def test_slack_gets_what_slack_takes(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
+    from apprise.plugins.slack import NotifySlack
+
+    monkeypatch.setattr(NotifySlack, "webhook_url", hook.url)
+    hook.body = b"ok"
+    tokens = f"T1JJ3T3L2/A1BRTD4JD/{SECRET:T<24}"
+    send(notification(ALERT, receiver=replace(TEAM, webhook=False, address=f"slack://{tokens}/%23agents")))
+    (message,) = hook.taken
+    assert message["channel"] == "#agents"
+    said = str(message)
+    assert "firing: diff-tool-failing, api" in said
+    assert "apply_diff fails 34 % for api" in said
+    assert SECRET not in said

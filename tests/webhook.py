@@ -14,6 +14,7 @@ class Webhook:
     def __init__(self) -> None:
         self.status = 200
         self.headers: dict[str, str] = {}
+        self.body = b""
         self.taken: list[Any] = []
         self.attempts = 0
         self.hold = threading.Event()  # cleared: requests are left waiting
@@ -30,8 +31,9 @@ class Webhook:
                 self.send_response(hook.status)
                 for name, value in hook.headers.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(len(hook.body)))
                 self.end_headers()
+                self.wfile.write(hook.body)
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Says nothing."""
