@@ -612,12 +612,43 @@ VALIDATION = {"category": "validation", "error_class": "MissingParameterError"}
         ),
         pytest.param(
             HEALTHY
+            + [event(5000 + i, time_ns=NOW - (i % 9 + 1) * MINUTE, operation="model", tool=None) for i in range(60)]
             + spread(25, 4, error_class="RateLimitError", category="rate_limit", operation="model", mistake=False),
             {"rate-limit-storm"},
             id="too many requests",
         ),
         pytest.param(
             HEALTHY + spread(25, 20, tool="apply_diff"), {"tool-broken"}, id="a tool that fails for everybody"
+        ),
+        pytest.param(
+            HEALTHY
+            + [event(2000 + i, time_ns=NOW - (25 - i) * MINUTE, tool="apply_diff", session="f0") for i in range(3)]
+            + [
+                failed(3000 + i, time_ns=NOW - (20 - i) * MINUTE, tool="apply_diff", session="f0", mistake=False)
+                for i in range(19)
+            ],
+            set(),
+            id="a tool that one agent cannot use",
+        ),
+        pytest.param(
+            HEALTHY
+            + spread(25, 9, operation="model", tool=None, category="server", error_class="ServerError", mistake=False),
+            {"provider-failing"},
+            id="a provider that is down",
+        ),
+        pytest.param(
+            HEALTHY + [failed(2000 + i, time_ns=NOW - i * MINUTE, session=f"f{i}", fingerprint=i) for i in range(1, 6)],
+            {"new-errors"},
+            id="five kinds of errors after a deploy",
+        ),
+        pytest.param(
+            HEALTHY
+            + [
+                failed(2000 + i, time_ns=NOW - i * MINUTE, session=f"f{i}", fingerprint=i, service="fresh")
+                for i in range(1, 6)
+            ],
+            set(),
+            id="a service that nobody knew",
         ),
         pytest.param(
             HEALTHY + spread(60, 300, error_class="UnknownError", category="unknown", domain="unknown", mistake=False),
@@ -639,4 +670,4 @@ def test_default_rules_fire_for_their_fault_alone(
     world.engine.evaluate(NOW)
     found = {rule for rule, _ in world.engine.alerts}
     assert found == fires
-    assert [row["error"] for row in rule_rows(world.engine)] == [None] * 7
+    assert [row["error"] for row in rule_rows(world.engine)] == [None] * 9

@@ -307,6 +307,12 @@ def test_measures_of_a_window(store: Store) -> None:
     assert sampled(store, "error_rate", ["tool"]) == {("read_file",): (pytest.approx(1 / 3), 3), ("other",): (0, 1)}
     assert sampled(store, "error_rate", where={"source": "roo-code"}) == {(): (None, 0)}
     assert sampled(store, "sessions") == {(): (2, 6)}
+    assert sampled(store, "failing_sessions") == {(): (0, 2)}
+    assert sampled(store, "failing_sessions", ["tool"], {"service": "api"}) == {
+        ("read_file",): (0, 1),
+        ("other",): (0, 1),
+    }
+    assert sampled(store, "failing_sessions", where={"outcome": "error"}) == {(): (1, 1)}
     assert sampled(store, "retries") == {(): (1, 6)}
     assert sampled(store, "recovery_rate") == {(): (1, 1)}
     assert sampled(store, "unclassified_rate") == {(): (0.5, 2)}
@@ -317,7 +323,7 @@ def test_measures_of_a_window(store: Store) -> None:
 
 @pytest.mark.parametrize("name", [name for name in MEASURES if name != "silent"])
 def test_a_rule_without_labels_always_has_one_sample(store: Store, name: str) -> None:
-    rates = ("error_rate", "recovery_rate", "unclassified_rate", "p95_ms")
+    rates = ("error_rate", "failing_sessions", "recovery_rate", "unclassified_rate", "p95_ms")
     assert sampled(holding(store, []), name) == {(): (None if name in rates else 0, 0)}
     assert sampled(store, name, ["tool"]) == {}
 

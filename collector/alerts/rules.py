@@ -43,6 +43,7 @@ MEASURES: Mapping[str, Measure] = {
     "sessions": Measure("count", baseline=False),
     "streak": Measure("count", baseline=False),
     "streaks": Measure("count", grows=True),
+    "failing_sessions": Measure("share"),
     "recovery_rate": Measure("share"),
     "new_groups": Measure("count", baseline=False),
     "unclassified_rate": Measure("share"),

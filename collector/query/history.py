@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from collector.alerts.state import Labels, Sample, labels_of
 from collector.query.filters import BadParameter, Selection, terms_of_rule
-from collector.query.measures import COUNTED, DISTINCT, GONE, SHARES, label, needs_chains
+from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, label, needs_chains
 from collector.query.retries import WINDOW, judged
 from collector.query.statement import Reads, load, used
 from collector.query.streaks import IDLE, Scope, key_of, streak_steps
@@ -108,7 +108,7 @@ def history(
     asked = _Asked(selection, measure, tuple(by), evaluations, window_ns)
     lines: defaultdict[Labels, list[Point]] = defaultdict(list)
     if not by:
-        nothing = None if measure in (*SHARES, "p95_ms", "silent") else 0.0
+        nothing = None if measure in (*SHARES, "failing_sessions", "p95_ms", "silent") else 0.0
         lines[()].append(Point(0, nothing, 0))
     rows = _rows(store, asked, timeout_s)
     for labels, point in _longest(rows, by) if measure == "streak" else _points(rows, by):
@@ -162,6 +162,8 @@ def _statement(asked: _Asked) -> str:
     spans = _chains(asked) if chains else _events(asked)
     if asked.measure in DISTINCT:
         return _things(asked, spans)
+    if asked.measure == "failing_sessions":
+        return _sessions(asked, spans)
     part, whole = SHARES.get(asked.measure, (COUNTED.get(asked.measure, ""), ""))
     rated = asked.selection.rated()
     part, whole = part.replace("{rated}", rated), whole.replace("{rated}", rated)
@@ -208,10 +210,15 @@ def _totals(asked: _Asked, changes: str, value: str) -> str:
 def _things(asked: _Asked, spans: str) -> str:
     """Different things among the events: each counts while at least one event that names it does."""
     after = asked.evaluations.after
-    thing, gone, source = DISTINCT[asked.measure], "leave_ns", f"({spans})"
-    if asked.measure == "new_groups":  # a group is new until its first event of all has left the window
+    thing, come, gone, source = DISTINCT[asked.measure], "enter_ns", "leave_ns", f"({spans})"
+    if (
+        asked.measure == "new_groups"
+    ):  # from the time its service is known until its first event of all leaves the window
         ever = "select fingerprint as known, min(time_ns) as born_ns from events group by all"
-        source = f"(from ({spans}) left join ({ever}) on fingerprint = known)"
+        services = "select coalesce(service, '') as whose, min(time_ns) as whose_ns from events group by all"
+        source = f"""(from ({spans}) left join ({ever}) on fingerprint = known
+          left join ({services}) on coalesce(service, '') = whose)"""
+        come = f"greatest(enter_ns, whose_ns + {asked.window_ns})"
         gone = f"least(leave_ns, born_ns + {asked.window_ns})"
     keys = asked.keys
     return _totals(
@@ -219,16 +226,16 @@ def _things(asked: _Asked, spans: str) -> str:
         f"""
       with spans as (
         select {keys}{thing} as thing, {after("enter_ns")} as enters, {after("leave_ns")} as leaves,
-          {after(gone)} as ends
+          {after(come)} as begins, {after(gone)} as ends
         from {source} where {asked.selection.condition()}
       ),
       held as (
         select {keys}thing, number, (sum(held) over {asked.over("number", "thing")} > 0)::int as held
         from (
           select {keys}thing, number, sum(held) as held from (
-            select {keys}thing, enters as number, 1 as held from spans where enters < ends and thing is not null
+            select {keys}thing, begins as number, 1 as held from spans where begins < ends and thing is not null
             union all
-            select {keys}thing, ends, -1 from spans where enters < ends and thing is not null)
+            select {keys}thing, ends, -1 from spans where begins < ends and thing is not null)
           group by all)
       )
       select {keys}number, 0 as events, held - coalesce(lag(held) over {asked.over("number", "thing")}, 0) as part,
@@ -238,6 +245,33 @@ def _things(asked: _Asked, spans: str) -> str:
       union all select {keys}leaves, -count(*), 0, -count(*) from spans group by all""",
         "part",
     )
+
+
+def _sessions(asked: _Asked, spans: str) -> str:
+    """Of the sessions with calls in the window, those in which more than half of them fail."""
+    after, keys = asked.evaluations.after, asked.keys
+    own = asked.over("number", "whose")
+    whose = FAILING.replace("{rated}", asked.selection.rated())
+    changes = f"""
+      with spans as (
+        select {keys}{whose} as whose, (outcome = 'error')::int as error, {after("enter_ns")} as enters,
+          {after("leave_ns")} as leaves
+        from ({spans}) where {asked.selection.condition()} and {whose} is not null
+      ),
+      totals as (
+        select {keys}whose, number, sum(calls) over {own} as calls, sum(errors) over {own} as errors
+        from (
+          select {keys}whose, number, sum(calls) as calls, sum(errors) as errors from (
+            select {keys}whose, enters as number, 1 as calls, error as errors from spans
+            union all
+            select {keys}whose, leaves, -1, -error from spans)
+          group by all)
+      ),
+      known as (select {keys}whose, number, (calls > 0)::int as there, (2 * errors > calls)::int as failing from totals)
+      select {keys}number, there - coalesce(lag(there) over {own}, 0) as events,
+        failing - coalesce(lag(failing) over {own}, 0) as part, there - coalesce(lag(there) over {own}, 0) as calls
+      from known"""
+    return _totals(asked, changes, "part / nullif(calls, 0)::double")
 
 
 def _quantiles(asked: _Asked) -> str:

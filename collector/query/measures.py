@@ -22,7 +22,13 @@ SHARES = {
 COUNTED = {"errors": "outcome = 'error'", "calls": "true", "retries": "retried"}
 DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint"}
 
-NEW = "fingerprint not in (from earlier where fingerprint is not null)"
+# Whose session an event is, of those that count for the share of sessions in which more than half of the calls fail:
+# what is broken for everybody, rather than badly used by one.
+FAILING = "case when session is not null and outcome in ('ok', 'error') and {rated} then hash(service, session) end"
+
+# Of a service that was not there before everything is new, and no news.
+NEW = """fingerprint not in (select fingerprint from earlier where fingerprint is not null)
+  and coalesce(service, '') in (select coalesce(service, '') from earlier)"""
 
 
 def measure(
@@ -39,14 +45,16 @@ def measure(
 
     `errors`, `calls`, `sessions` count what `where` selects, `retries` the errors of it that were tried again. `streak`
     is the longest mistake streak that is open, 0 where all have ended; `streaks` counts those that reached the limit.
-    `new_groups` counts groups never seen before. `silent` is seconds since the last event of whoever sent within a
-    week. Rates leave sources of `failure_only` out and are None over nothing.
+    `new_groups` counts groups never seen before, of services that were. `silent` is seconds since the last event of
+    whoever sent within a week. Rates leave sources of `failure_only` out and are None over nothing.
     """
     selection = Selection(start_ns, end_ns, terms_of_rule(where), failure_only=tuple(failure_only))
     if measure in ("streak", "streaks"):
         sql = _over_streaks(measure, selection, by)
     elif measure == "silent":
         sql = _silence(selection, by)
+    elif measure == "failing_sessions":
+        sql = _over_sessions(selection, by)
     else:
         sql = _over_events(measure, selection, by)
     params = selection.params() | {"gone_ns": max(0, end_ns - GONE), "window_ns": end_ns - start_ns}
@@ -82,9 +90,22 @@ def _over_events(measure: str, selection: Selection, by: Sequence[str]) -> str:
     if needs_chains(measure, selection, by):
         known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
         source = f"({judged(selection, known, as_of_end=True)})"
-    earlier = "with earlier as (select distinct fingerprint from events where time_ns < $start_ns)"
+    earlier = "with earlier as (select distinct fingerprint, service from events where time_ns < $start_ns)"
     return f"""{earlier if measure == "new_groups" else ""} select {keys}{value} as value, {calls} as calls
       from {source} where {selection.where()} {group}"""
+
+
+def _over_sessions(selection: Selection, by: Sequence[str]) -> str:
+    keys, group = _keys(by)
+    known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
+    chains = needs_chains("failing_sessions", selection, by)
+    source = f"({judged(selection, known, as_of_end=True)})" if chains else "events"
+    rate = share("count(*) filter (2 * errors > calls)", "count(*)")
+    whose = FAILING.replace("{rated}", selection.rated())
+    return f"""select {keys}{rate} as value, count(*) as calls from (
+        select {keys}whose, count(*) as calls, count(*) filter (outcome = 'error') as errors
+        from (select *, {whose} as whose from {source} where {selection.where()})
+        where whose is not null group by all) {group}"""
 
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
