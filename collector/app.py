@@ -23,6 +23,7 @@ from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
 
+from collector import telemetry
 from collector.alerts.engine import Engine
 from collector.alerts.notify import send
 from collector.alerts.routes import alert_routes
@@ -36,6 +37,7 @@ from collector.pipeline import Pipeline
 from collector.query import filters
 from collector.query.api import api_routes, exception_handlers, guard_query
 from collector.query.measures import measure
+from collector.query.queries import most_called
 from collector.receive.grpc import grpc_server
 from collector.receive.http import door_errors, ingest_routes
 from collector.receive.intake import Intake
@@ -136,6 +138,8 @@ async def _serve(settings: Settings, made: Made, readers: Readers, scrub: Scrub,
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
+    names = await asyncio.to_thread(most_called, store, telemetry.MOST_SERVICES, telemetry.MOST_TOOLS)
+    telemetry.know_calls(*names)
     writer.start()
     if forward:
         forward.start()

@@ -1,4 +1,4 @@
-"""Misstep's own telemetry: Prometheus counters and structlog. No metric has a label that a sender can choose freely."""
+"""Misstep's own telemetry: Prometheus counters and structlog. No metric has a label with more values than we allow."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ EVENTS = Counter("misstep_events", "Events written, corrected ones again.", ["so
 REFUSED = Counter("misstep_refused_requests", "Requests that were not taken, and why.", ["reason"], registry=REGISTRY)
 REDACTED = Counter("misstep_redactions", "Secrets removed, by rule.", ["rule"], registry=REGISTRY)
 FAILED = Counter("misstep_failures", "Failures of the collector itself, by part.", ["part"], registry=REGISTRY)
+CALLS = Counter(
+    "misstep_calls",
+    "Events written, of the first services and tools by name and of the rest as other.",
+    ["service", "tool", "outcome", "category"],
+    registry=REGISTRY,
+)
+FIRING = Gauge("misstep_alerts_firing", "Alerts of a rule that fire.", ["rule", "severity"], registry=REGISTRY)
+PENDING = Gauge("misstep_alerts_pending", "Alerts of a rule that may fire soon.", ["rule"], registry=REGISTRY)
+EVALUATION_SECONDS = Gauge("misstep_alerts_evaluation_seconds", "The last evaluation of all rules.", registry=REGISTRY)
 QUEUE_REQUESTS = Gauge("misstep_queue_requests", "Requests that wait for the writer.", registry=REGISTRY)
 QUEUE_BYTES = Gauge("misstep_queue_bytes", "Bytes of requests between receipt and commit.", registry=REGISTRY)
 RECEIVING_BYTES = Gauge("misstep_receiving_bytes", "Bytes of HTTP bodies on their way.", registry=REGISTRY)
@@ -57,6 +66,36 @@ def count_events(events: Iterable[Mapping[str, Any]]) -> None:
     """Counts events that were written; the sources are those of our tables, not names that senders choose."""
     for (source, outcome), number in Counted((event["source"], event["outcome"]) for event in events).items():
         EVENTS.labels(source or "unknown", outcome).inc(number)
+
+
+MOST_SERVICES, MOST_TOOLS = 20, 50
+_services: set[str] = set()
+_tools: set[str] = set()
+
+
+def count_calls(events: Iterable[Mapping[str, Any]]) -> None:
+    """Counts events under names of which there are few: senders choose them, and a series is kept for ever."""
+    names = ("service", "tool", "outcome", "category")
+    for (service, tool, outcome, category), number in Counted(tuple(map(one.get, names)) for one in events).items():
+        few = (_bounded(service, _services, MOST_SERVICES), _bounded(tool, _tools, MOST_TOOLS))
+        CALLS.labels(*few, outcome, category or "").inc(number)
+
+
+def know_calls(services: Iterable[str], tools: Iterable[str]) -> None:
+    """Keeps places for these names: at a start, those with most calls lately."""
+    _services.update(services)
+    _tools.update(tools)
+
+
+def _bounded(name: str | None, known: set[str], most: int) -> str:
+    if not name:
+        return ""
+    if name in known:
+        return name
+    if len(known) >= most:
+        return "other"
+    known.add(name)
+    return name
 
 
 Scrub = Callable[[str], tuple[str, tuple[str, ...]]]

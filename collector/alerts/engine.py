@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from collector import telemetry
 from collector.alerts.dispatch import Dispatch, in_batches
 from collector.alerts.ledger import DAY_NS, Key, Ledger, Silence
 from collector.alerts.notify import Item, Notification, Scrub, describe
@@ -93,6 +94,7 @@ class Engine:
 
     def evaluate(self, now_ns: int) -> list[Notification]:
         """Evaluates every rule; what it changed is saved when this returns. Gives the messages that are due."""
+        started = time.perf_counter()
         if self._stale:
             self._stale = False
             self.alerts, self._recorder = self.ledger.alerts(), Recorder()
@@ -116,6 +118,8 @@ class Engine:
         self.items = {key: items[key] for key in current}
         self._causes = _causes(current, self._rules)
         self.evaluations, self.alerts, self.evaluated_ns = evaluations, current, now_ns
+        self._show()
+        telemetry.EVALUATION_SECONDS.set(time.perf_counter() - started)
         return self._due(now_ns)
 
     def deliver(self, messages: Sequence[Notification]) -> None:
@@ -242,6 +246,15 @@ class Engine:
         if now_ns - self._pruned_ns >= HOUR:
             self.ledger.prune(now_ns)
             self._pruned_ns = now_ns
+
+    def _show(self) -> None:
+        """The gauges of /metrics: one for each rule of the file, 0 where nothing fires."""
+        telemetry.FIRING.clear()
+        telemetry.PENDING.clear()
+        for rule in self.book.file.rules:
+            states = [alert.state for key, alert in self.alerts.items() if key[0] == rule.name]
+            telemetry.FIRING.labels(self.scrub(rule.name), rule.severity).set(states.count(State.FIRING))
+            telemetry.PENDING.labels(self.scrub(rule.name)).set(states.count(State.PENDING))
 
     def _due(self, now_ns: int) -> list[Notification]:
         told = []

@@ -131,7 +131,11 @@ async def _file(request: Asked) -> RuleFile | dict[str, Any]:
         text = body.decode(errors="replace")
         found = await asyncio.to_thread(parse_rules, text, dimensions=book.dimensions, elsewhere=book.file.receivers)
     except RuleError as error:
-        return {"ok": False, "mistakes": [status.mistake_row(mistake, engine.scrub) for mistake in error.mistakes], "rows": []}
+        return {
+            "ok": False,
+            "mistakes": [status.mistake_row(mistake, engine.scrub) for mistake in error.mistakes],
+            "rows": [],
+        }
     return found
 
 

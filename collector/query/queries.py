@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from collector.query.filters import BadParameter, Selection
+from collector.query.filters import HOUR, BadParameter, Selection
 from collector.query.retries import WINDOW, judged, relation
 from collector.query.statement import Reads, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
@@ -87,6 +87,18 @@ def redirected(store: Reads, event_id: int) -> int | None:
         {"old_id": event_id},
     )
     return int(rows[0]["event_id"]) if rows else None
+
+
+def most_called(store: Reads, services: int, tools: int) -> tuple[list[str], list[str]]:
+    """The services and tools with most events in the last day that has any."""
+    newest = newest_ns(store) or 0
+    day = "where time_ns > $since and {0} is not null group by {0} order by count(*) desc, {0} limit {1}"
+    since = {"since": newest - 24 * HOUR}
+    found = [
+        store.rows(f"select {name} as name from events {day.format(name, most)}", since)
+        for name, most in (("service", services), ("tool", tools))
+    ]
+    return [row["name"] for row in found[0]], [row["name"] for row in found[1]]
 
 
 def newest_ns(store: Reads) -> int | None:

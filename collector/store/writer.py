@@ -160,6 +160,8 @@ class Writer:
                 for rule, count in waiting.batch.redacted.items():
                     telemetry.REDACTED.labels(rule).inc(count)
         telemetry.count_events(changes.events)
+        corrected = set(changes.replaced)  # counted when they were first written
+        telemetry.count_calls(event for event in changes.events if event["event_id"] not in corrected)
         if changes.events:
             newest = max(event["time_ns"] for event in changes.events)
             telemetry.LAG_SECONDS.set((changes.received_ns - newest) / 1e9)

@@ -1,0 +1,85 @@
+"""What /metrics shows of calls and rules, and that the Grafana dashboard asks for series that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client import generate_latest
+
+from collector import telemetry
+from tests.conftest import RunningCollector, wait_until
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def nobody_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(telemetry, "_services", set())
+    monkeypatch.setattr(telemetry, "_tools", set())
+    telemetry.CALLS.clear()
+    yield
+    telemetry.CALLS.clear()
+
+
+def series() -> list[str]:
+    text = generate_latest(telemetry.REGISTRY).decode()
+    return re.findall(r"^misstep_calls_total\{(.*)\}", text, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("nobody_known")
+def test_tools_that_senders_make_up_become_one_series() -> None:
+    telemetry.know_calls(["api"], ["late"])
+    telemetry.count_calls({"service": f"s{number}", "tool": f"t{number}", "outcome": "ok"} for number in range(1000))
+    telemetry.count_calls([{"service": "api", "tool": "late", "outcome": "error", "category": "auth"}])
+    assert len(series()) <= telemetry.MOST_TOOLS + telemetry.MOST_SERVICES + 2
+    assert 'category="",outcome="ok",service="other",tool="other"' in series()
+    assert 'category="auth",outcome="error",service="api",tool="late"' in series()
+
+
+def test_a_collector_shows_calls_and_firing_rules(
+    start_collector: Callable[..., RunningCollector], tmp_path: Path
+) -> None:
+    rules = tmp_path / "alerts.yaml"
+    rules.write_text(
+        "rules:\n  - {name: any-error, measure: errors, condition: '> 0', severity: critical}\n"
+        "  - {name: many, measure: errors, condition: '> 99'}\n"
+    )
+    collector = start_collector(RULES=str(rules))
+    entry = {
+        "resourceLogs": [{
+            "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "gemini-cli"}}]},
+            "scopeLogs": [{"logRecords": [{"attributes": [
+                {"key": "event.name", "value": {"stringValue": "gemini_cli.tool_call"}},
+                {"key": "function_name", "value": {"stringValue": "read_file"}},
+                {"key": "error_type", "value": {"stringValue": "file_not_found"}},
+                {"key": "call_id", "value": {"stringValue": "c1"}},
+                {"key": "success", "value": {"boolValue": False}},
+            ]}]}],
+        }]
+    }  # fmt: skip
+    for _ in range(2):
+        assert collector.post("/v1/logs", json.dumps(entry)).status_code == 200
+
+    def shown() -> str:
+        return httpx.get(f"{collector.url}/metrics", timeout=30).text
+
+    wait_until(lambda: 'misstep_alerts_firing{rule="any-error",severity="critical"} 1.0' in shown(), 25, shown)
+    text = shown()
+    assert 'misstep_alerts_firing{rule="many",severity="warning"} 0.0' in text
+    assert (
+        'misstep_calls_total{category="file_operation",outcome="error",service="gemini-cli",tool="read_file"} 1.0'
+        in text
+    ), text[text.find("misstep_calls") :][:800]
+    dashboard = json.loads((ROOT / "examples/grafana.json").read_text())
+    asked = {name for panel in dashboard["panels"] for one in panel["targets"] for name in _names(one["expr"])}
+    assert asked
+    assert asked - set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) == set()
+
+
+def _names(expression: str) -> set[str]:
+    return set(re.findall(r"misstep_\w+", expression))
