@@ -36,8 +36,8 @@ from collector.health import health, health_routes
 from collector.pipeline import Pipeline
 from collector.query import filters
 from collector.query.api import api_routes, exception_handlers, guard_query
-from collector.query.measures import measure
 from collector.query.queries import most_called
+from collector.query.shared import Measures
 from collector.receive.grpc import grpc_server
 from collector.receive.http import door_errors, ingest_routes
 from collector.receive.intake import Intake
@@ -125,7 +125,7 @@ async def _serve(settings: Settings, made: Made, readers: Readers, scrub: Scrub,
     engine = Engine(
         store,
         RuleBook(settings.rules),
-        partial(measure, failure_only=failure_only),
+        Measures(store, failure_only),
         send,
         scrub=lambda text: scrub(text)[0],
         dashboard_url=settings.dashboard_url,

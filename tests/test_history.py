@@ -14,6 +14,7 @@ from collector.query import history as module
 from collector.query.filters import BadParameter
 from collector.query.history import Evaluations, History, history
 from collector.query.measures import measure
+from collector.query.shared import Measures
 from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, Event, failed, holding
 from tests.recorded import event as well
@@ -80,7 +81,7 @@ def unfolded(past: History) -> list[dict[Labels, Sample]]:
     return found
 
 
-CASES = [
+CASES: list[tuple[str, Any, list[str]]] = [
     *((name, {}, by) for name in MEASURES for by in ([], ["service"], ["session", "tool"])),
     ("errors", {"recovered": False}, ["service"]),
     ("errors", {"recovered": True}, []),
@@ -106,6 +107,20 @@ def test_history_is_what_was_measured_then(store: Store, name: str, where: Any, 
         assert {labels: (one.value, one.calls) for labels, one in ours.items()} == {
             labels: (one.value and pytest.approx(one.value), one.calls) for labels, one in theirs.items()
         }
+
+
+@pytest.mark.parametrize("window_ns", [HOUR, 3 * HOUR])
+def test_what_rules_share_does_not_change_what_they_measure(store: Store, window_ns: int) -> None:
+    holding(store, lively(5))
+    shared = Measures(store, SILENT)
+    for now_ns in (START, START + HOUR):
+        for _ in range(2):
+            for name, where, by in CASES:
+                alone = measure(store, name, where, by, now_ns - window_ns, now_ns, failure_only=SILENT)
+                found = shared(store, name, where, by, now_ns - window_ns, now_ns)
+                assert sorted(map(str, found)) == sorted(map(str, alone)), (name, where, by)
+        kept = store.rows("select table_name from duckdb_tables() where database_name = 'kept' order by 1")
+        assert [row["table_name"].split("_")[0] for row in kept] == ["chains", "news", "runs"]
 
 
 def test_evaluations_are_counted_from_a_time_that_need_not_be_round(store: Store) -> None:

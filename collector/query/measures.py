@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from collector.alerts.state import Sample
 from collector.query.breakdowns import SESSION
-from collector.query.filters import UNITS, Selection, terms_of_rule
+from collector.query.filters import BY_NAME, UNITS, Selection, terms_of_rule
 from collector.query.retries import judged, relation
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streak_sql
@@ -27,8 +28,16 @@ DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint"}
 FAILING = "case when session is not null and outcome in ('ok', 'error') and {rated} then hash(service, session) end"
 
 # Of a service that was not there before everything is new, and no news.
-NEW = """fingerprint not in (select fingerprint from earlier where fingerprint is not null)
-  and coalesce(service, '') in (select coalesce(service, '') from earlier)"""
+NEW = """fingerprint not in (select fingerprint from earlier_groups)
+  and coalesce(service, '') in (select service from earlier_services)"""
+
+STREAKS = {
+    "streak": "coalesce(max(length) filter (state = 'open'), 0)",
+    "streaks": "count(*) filter (limit_reached)",
+}
+
+# Name of a relation that was worked out before: what several rules need of one window; None where nobody did.
+Prepared = Callable[[str, Selection], str | None]
 
 
 def measure(
@@ -40,6 +49,7 @@ def measure(
     end_ns: int,
     *,
     failure_only: Sequence[str] = (),
+    prepared: Prepared = lambda relation, selection: None,
 ) -> list[Sample]:
     """One sample per label set with events in [`start_ns`, `end_ns`); exactly one where `by` is empty.
 
@@ -50,13 +60,13 @@ def measure(
     """
     selection = Selection(start_ns, end_ns, terms_of_rule(where), failure_only=tuple(failure_only))
     if measure in ("streak", "streaks"):
-        sql = _over_streaks(measure, selection, by)
+        sql = _over_streaks(measure, selection, by, prepared)
     elif measure == "silent":
         sql = _silence(selection, by)
     elif measure == "failing_sessions":
-        sql = _over_sessions(selection, by)
+        sql = _over_sessions(selection, by, prepared)
     else:
-        sql = _over_events(measure, selection, by)
+        sql = _over_events(measure, selection, by, prepared)
     params = selection.params() | {"gone_ns": max(0, end_ns - GONE), "window_ns": end_ns - start_ns}
     rows = store.rows(sql, used(sql, params))
     return [_sample(row, by) for row in rows]
@@ -83,29 +93,68 @@ def _keys(by: Sequence[str]) -> tuple[str, str]:
     return (f"{listed}, ", f"group by {listed}") if by else ("", "")
 
 
-def _over_events(measure: str, selection: Selection, by: Sequence[str]) -> str:
+def _over_events(measure: str, selection: Selection, by: Sequence[str], prepared: Prepared) -> str:
     keys, group = _keys(by)
+    fresh = (
+        prepared("news", selection) if measure == "new_groups" and not needs_chains(measure, selection, by) else None
+    )
+    if fresh:
+        return _over_news(selection, by, fresh)
     value, calls = _aggregates(measure, selection)
-    source = "events"
-    if needs_chains(measure, selection, by):
-        known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
-        source = f"({judged(selection, known, as_of_end=True)})"
-    earlier = "with earlier as (select distinct fingerprint, service from events where time_ns < $start_ns)"
+    source = _source(measure, selection, by, prepared)
+    earlier = load("earlier")
     return f"""{earlier if measure == "new_groups" else ""} select {keys}{value} as value, {calls} as calls
       from {source} where {selection.where()} {group}"""
 
 
-def _over_sessions(selection: Selection, by: Sequence[str]) -> str:
+def _over_news(selection: Selection, by: Sequence[str], news: str) -> str:
     keys, group = _keys(by)
-    known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
-    chains = needs_chains("failing_sessions", selection, by)
-    source = f"({judged(selection, known, as_of_end=True)})" if chains else "events"
+    where = selection.where()
+    same = " and ".join(["true", *(f'every."{name}" is not distinct from fresh."{name}"' for name in by)])
+    listed = "".join(f'every."{name}", ' for name in by)
+    return f"""select {listed}coalesce(groups, 0) as value, calls
+      from (select {keys}count(*) as calls from events where {where} {group}) as every
+      left join (select {keys}count(distinct fingerprint) as groups from {news} where {where} {group}) as fresh
+        on {same}"""
+
+
+def _over_sessions(selection: Selection, by: Sequence[str], prepared: Prepared) -> str:
+    keys, group = _keys(by)
+    source = _source("failing_sessions", selection, by, prepared)
     rate = share("count(*) filter (2 * errors > calls)", "count(*)")
     whose = FAILING.replace("{rated}", selection.rated())
     return f"""select {keys}{rate} as value, count(*) as calls from (
         select {keys}whose, count(*) as calls, count(*) filter (outcome = 'error') as errors
         from (select *, {whose} as whose from {source} where {selection.where()})
         where whose is not null group by all) {group}"""
+
+
+def _source(measure: str, selection: Selection, by: Sequence[str], prepared: Prepared) -> str:
+    """The events of the window, with what became of their retry chains where that is asked."""
+    if not needs_chains(measure, selection, by):
+        return "events"
+    return prepared("chains", selection) or f"({chains(selection)})"
+
+
+def chains(selection: Selection) -> str:
+    """The events of the window as they were known at its end."""
+    known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
+    return judged(selection, known, as_of_end=True)
+
+
+def news(selection: Selection) -> str:
+    """The events of groups that were never seen before the window."""
+    names = ", ".join(f'"{name}"' for name in BY_NAME if name != "recovered")
+    return f"""{load("earlier")} select time_ns, {names} from events
+      where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null and {NEW}"""
+
+
+def runs(selection: Selection) -> str:
+    """Every streak of the window, with its first event's dimensions under their own names."""
+    firsts = [name for name in BY_NAME if name != "recovered"]
+    named = ", ".join(f'"first_{name}" as "{name}"' for name in firsts)
+    whole = replace(selection, terms=())
+    return f"select length, state, limit_reached, {named} from ({streak_sql(whole, Scope(), firsts, as_of_end=True)})"
 
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
@@ -126,14 +175,15 @@ def _aggregates(measure: str, selection: Selection) -> tuple[str, str]:
     return f"count(*) filter ({COUNTED[measure]})", "count(*)"
 
 
-def _over_streaks(measure: str, selection: Selection, by: Sequence[str]) -> str:
+def _over_streaks(measure: str, selection: Selection, by: Sequence[str], prepared: Prepared) -> str:
+    if not needs_chains(measure, selection, by) and (known := prepared("runs", selection)):
+        keys, group = _keys(by)
+        return f"""select {keys}{STREAKS[measure]} as value, coalesce(sum(length), 0) as calls
+          from {known} where {selection.condition()} {group}"""
     _, group = _keys([f"first_{name}" for name in by])
     keys = "".join(f'"first_{name}" as "{name}", ' for name in by)
-    value = (
-        "coalesce(max(length) filter (state = 'open'), 0)" if measure == "streak" else "count(*) filter (limit_reached)"
-    )
-    runs = streak_sql(selection, Scope(), by, as_of_end=True)
-    return f"select {keys}{value} as value, coalesce(sum(length), 0) as calls from ({runs}) {group}"
+    streaks = streak_sql(selection, Scope(), by, as_of_end=True)
+    return f"select {keys}{STREAKS[measure]} as value, coalesce(sum(length), 0) as calls from ({streaks}) {group}"
 
 
 def _silence(selection: Selection, by: Sequence[str]) -> str:

@@ -247,6 +247,17 @@ class Store:
             cursor.execute(sql, dict(params or {}))
         self._changed()
 
+    def keep(self, name: str, sql: str, params: Mapping[str, Any] | None = None) -> str:
+        """Keeps an answer in memory, outside of the file; the name under which statements find it."""
+        self.execute("attach if not exists ':memory:' as kept")
+        self.execute(f"create or replace table kept.{name} as {sql}", params)
+        return f"kept.{name}"
+
+    def drop_kept(self) -> None:
+        """Forgets what was kept."""
+        for row in self.rows("select table_name from duckdb_tables() where database_name = 'kept'"):
+            self.execute(f"drop table kept.{row['table_name']}")
+
     @contextmanager
     def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
         with self._connection.use() as connection:
