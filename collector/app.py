@@ -221,7 +221,9 @@ def _application(
             *ingest_routes(),
             *health_routes(),
             *api_routes(),
-            Router("/", route_handlers=[health, *alert_routes(), *trial_routes(), *apply_routes()], guards=[guard_query]),
+            Router(
+                "/", route_handlers=[health, *alert_routes(), *trial_routes(), *apply_routes()], guards=[guard_query]
+            ),
         ],
         state=State(state),
         exception_handlers=door_errors(exception_handlers()),
