@@ -100,7 +100,7 @@ def test_a_broken_file_is_told_with_its_mistakes(engine: Engine, client: TestCli
     engine.evaluate(NOW)
     (mistake,) = get(client, "/api/v1/rules")["mistakes"]
     assert (mistake["line"], mistake["field"]) == (2, "measure")
-    assert len(get(client, "/api/v1/rules")["rows"]) == 7
+    assert len(get(client, "/api/v1/rules")["rows"]) == 9
 
 
 def test_a_rule_file_is_checked_without_being_taken(client: TestClient[Litestar]) -> None:
