@@ -94,7 +94,9 @@ def dashboard(
     os.execve(
         arguments[0],
         arguments,
-        launch.environment(os.environ, settings.collector_url, settings.query_token, settings.trace_url),
+        launch.environment(
+            os.environ, settings.collector_url, settings.query_token, settings.trace_url, settings.dimensions
+        ),
     )
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard import share, signin, words
 from dashboard.client import Collector, Problem, path
-from dashboard.filters import CHOICES, DIMENSIONS, PRESETS, Condition, Filters, parse, rfc3339
+from dashboard.filters import CHOICES, DIMENSIONS, OWN, PRESETS, Condition, Filters, parse, rfc3339
 
 CUSTOM = "Custom"
 _MOVED = "filters-moved"
@@ -179,7 +179,9 @@ def _more(filters: Filters, collector: Collector) -> None:
     if not popover.open:
         return
     with popover:
-        dimension = st.selectbox("Filter by", MENU_DIMENSIONS, format_func=DIMENSIONS.__getitem__, key="more-dimension")
+        dimension = st.selectbox(
+            "Filter by", [*MENU_DIMENSIONS, *OWN], format_func=DIMENSIONS.__getitem__, key="more-dimension"
+        )
         sense = st.segmented_control(
             "Sense", ["is", "is not"], default="is", key="more-sense", label_visibility="collapsed"
         )

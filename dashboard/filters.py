@@ -3,6 +3,7 @@
 The URL is the only place where filters live; widgets show and write it. Nothing here knows Streamlit or HTTP.
 """
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ DEFAULT_RANGE = "-24h"
 PRESETS: Mapping[str, str] = {"15m": "-15m", "1h": "-1h", "24h": "-24h", "7d": "-7d", "30d": "-30d"}
 
 # Dimensions in the order in which chips and the "+ Filter" menu show them; the label is what people read.
-DIMENSIONS: Mapping[str, str] = {
+DIMENSIONS: dict[str, str] = {
     "service": "service", "tool": "tool", "service_version": "version", "environment": "environment", "agent": "agent",
     "model": "model", "error_class": "class", "category": "category", "domain": "domain", "outcome": "outcome",
     "operation": "operation", "attribution": "attribution", "recovery": "recovery", "mistake": "mistake",
@@ -21,6 +22,9 @@ DIMENSIONS: Mapping[str, str] = {
     "reported_class": "reported class", "classified_by": "classified by", "status_code": "status", "session": "session",
     "subagent": "sub-agent", "trace_id": "trace", "fingerprint": "group",
 }  # fmt: skip
+# Attributes of the user's own that the collector keeps as columns; the dashboard is started with the same setting.
+OWN = tuple(name.strip() for name in os.environ.get("MISSTEP_DIMENSIONS", "").split(",") if name.strip())
+DIMENSIONS = DIMENSIONS | {name: name for name in OWN if name not in DIMENSIONS}
 BOOLEANS = frozenset({"mistake", "recovered", "retryable", "fatal"})
 CHOICES: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(BOOLEANS, frozenset({"true", "false"})),

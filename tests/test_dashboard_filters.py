@@ -1,5 +1,8 @@
 """The page's link and the API's parameters are one grammar, and every link can be read."""
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl, urlencode
 
@@ -7,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard import launch
 from dashboard.filters import CHOICES, DIMENSIONS, NUMBERS, VIEW_KEYS, Condition, Filters, parse
 
 FREE = [name for name in DIMENSIONS if name not in CHOICES and name not in NUMBERS]
@@ -134,3 +138,10 @@ def test_length_of_a_range(start: str, end: str, seconds: float | None) -> None:
 def test_first_and_last_moment_of_a_range(start: str, end: str, hours: tuple[int, int]) -> None:
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
     assert Filters(start, end).span(now) == tuple(now + timedelta(hours=hour) for hour in hours)
+
+
+def test_a_column_of_ones_own_is_a_filter() -> None:
+    code = "from dashboard import filters; print(filters.parse({'prompt.version': '7,!8', 'team': 'x'}).api())"
+    environ = launch.environment(os.environ, dimensions=("team", "prompt.version"))
+    said = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True).stdout
+    assert "'team': 'x', 'prompt.version': '7,!8'" in said

@@ -32,7 +32,8 @@ def up(settings: Settings) -> int:
         signal.signal(number, ask_to_stop)
     collector_url = url(settings.http)
     token = settings.query_token or next(iter(settings.query_tokens), "")
-    environ = launch.environment(os.environ, collector_url, token) | {"MISSTEP_OTLP_URL": collector_url}
+    environ = launch.environment(os.environ, collector_url, token, settings.trace_url, settings.dimensions)
+    environ["MISSTEP_OTLP_URL"] = collector_url
     place = settings.dashboard
     collector = subprocess.Popen([sys.executable, "-m", "collector", "collector"])
     dashboard = subprocess.Popen(launch.command(place.port, place.host), env=environ)

@@ -7,11 +7,11 @@ import streamlit as st
 
 from dashboard import charts, components, filterbar, frames, sentences, tables, words
 from dashboard.components import Page
-from dashboard.filters import escaped
+from dashboard.filters import OWN, escaped
 
 WAYS: Mapping[str, str] = {
     "version": "service_version", "model": "model", "agent": "agent", "service": "service",
-    "environment": "environment", "period": "",
+    "environment": "environment", **{name: name for name in OWN}, "period": "",
 }  # fmt: skip
 MEASURES: Mapping[str, str] = {
     "error_rate": "Error rate", "mistakes_per_session": "Mistakes per session", "lasting_rate": "Lasting errors",

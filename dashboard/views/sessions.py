@@ -30,15 +30,15 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         pl.Series("strip", [frames.strip(text) for text in rows["strip"]], dtype=pl.List(pl.Int64)),
     )
     columns = {
-        "session": tables.text("session", 190),
-        "service": tables.text("service", 110),
+        "session": tables.text("session", 165),
+        "service": tables.text("service", 105),
         "agent": tables.text("agent", "small"),
         "model": tables.text("model", 115),
         "started": tables.when("started", page),
         "length": tables.text("length", "small"),
-        "calls": tables.number("calls"),
-        "errors": tables.number("errors"),
-        "worst_streak": tables.number("streak", words.HELP["streak"]),
+        "calls": tables.number("calls", width=60),
+        "errors": tables.number("errors", width=60),
+        "worst_streak": tables.number("streak", words.HELP["streak"], width=60),
         "strip": tables.bars("last 60 calls", "ok is low, cancelled or denied half, error full height"),
     }
     worst = rows.row(0, named=True)

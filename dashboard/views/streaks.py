@@ -40,7 +40,9 @@ def body(page: Page) -> None:
             components.sampled(page)
     with components.part("Limit simulator", words.HELP["limit simulator"]):
         names = ("mistake_limit", "sessions", "interrupted", "recovered", "mistakes_saved")
-        st.fragment(_simulator)(page, page.ask("streaks/limits", **asked).pick(*names))
+        by = components.switch(page, "by", "By", ("model", "tool"))
+        each = page.ask("streaks/limits", by=by, **asked).pick(by, *names)
+        st.fragment(_simulator)(page, page.ask("streaks/limits", **asked).pick(*names), each, by)
     with components.part("What the agent counted, what we count", words.HELP["agents' own counts"]):
         _agents(page, asked["kind"])
     left, right = components.pair("streaks-2")
@@ -50,7 +52,7 @@ def body(page: Page) -> None:
         _list(page, asked, "No streak.")
 
 
-def _simulator(page: Page, rows: pl.DataFrame) -> None:
+def _simulator(page: Page, rows: pl.DataFrame, each: pl.DataFrame, by: str) -> None:
     """Its own fragment over an answer that holds every limit: the slider never waits."""
     limit = st.slider("Stop after n in a row", 2, 10, 3, key="limit", width=420)
     chosen = rows.filter(pl.col("mistake_limit") == limit)
@@ -67,6 +69,19 @@ def _simulator(page: Page, rows: pl.DataFrame) -> None:
         pl.col("mistake_limit").cast(pl.Int64)
     )
     components.chart(charts.limits(long, page.palette, limit), "limits", "Sessions that each limit would have stopped.")
+    mine = each.filter(pl.col("mistake_limit") == limit, pl.col("interrupted") > 0).sort("interrupted", descending=True)
+    if mine.is_empty():
+        return
+    again = [words.rate_of(good / of, of) for good, of in mine.select("recovered", "interrupted").iter_rows()]
+    columns = {
+        by: tables.text(by, 200),
+        "sessions": tables.number("sessions"),
+        "interrupted": tables.number("stopped"),
+        "again": tables.text("recovered by themselves", 170),
+        "mistakes_saved": tables.number("failed calls saved", width=130),
+    }
+    shown = mine.with_columns(pl.Series("again", again), pl.col(by).fill_null("not told"))
+    tables.table(page, shown, columns, key=f"limits-{by}", alt_text=f"A limit of {limit} by {by}.", rows_shown=6)
 
 
 def _agents(page: Page, kind: str) -> None:

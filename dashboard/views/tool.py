@@ -36,6 +36,11 @@ def body(page: Page) -> None:
         _classes(page)
     with right, components.part("Groups", words.HELP["spread"]):
         _groups(page)
+    left, right = components.pair("tool-3")
+    with left, components.part("Targets that fail most"):
+        _targets(page)
+    with right, components.part("Streaks of this tool", words.HELP["streak"]):
+        _streaks(page)
 
 
 def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
@@ -47,7 +52,8 @@ def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
         Figure("Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"]),
         Figure("Recovered", words.rate(retries.get("recovery_rate")), words.HELP["recovery"]),
         Figure("Cancelled · denied", f"{words.count(totals.get('cancelled'))} · {words.count(totals.get('denied'))}"),
-        Figure("p50 · p95", f"{words.duration(totals.get('p50_ms'))} · {words.duration(totals.get('p95_ms'))}"),
+        Figure("Duration, p50", words.duration(totals.get("p50_ms")), "Half of the calls were faster than this.",
+               note=f"p95 {words.duration(totals.get('p95_ms'))}"),
     ]  # fmt: skip
 
 
@@ -86,6 +92,27 @@ def _groups(page: Page) -> None:
         components.row(page, "group", name or "", facts, fingerprint=fingerprint)
     if rows.is_empty():
         components.quiet("No group of errors.")
+
+
+def _targets(page: Page) -> None:
+    rows = page.ask("breakdown", by="target", sort="-errors", limit="8").pick("target", "errors", "calls")
+    rows = rows.drop_nulls("target").filter(pl.col("errors") > 0)
+    for target, errors, calls in rows.iter_rows():
+        facts = f"{words.count(errors)} of {words.plural(calls, 'call')} failed"
+        components.row(page, "errors", target, facts, target=target, tool=page.filters.only("tool"))
+    if rows.is_empty():
+        components.quiet("No call that failed names its target.")
+
+
+def _streaks(page: Page) -> None:
+    rows = page.ask("streaks", scope="tool", min_length="2", sort="-length", limit="8").rows
+    for row in rows.iter_rows(named=True):
+        since = words.age(row["started"], page.now, page.zone)
+        about = {"session": row["session"], "service": row.get("service") or "", "scope": "tool"}
+        facts = f"{words.count(row['length'])} in a row · {row['state']} · {since}"
+        components.row(page, "streak", row["session"], facts, **about, started=row["started"].isoformat())
+    if rows.is_empty():
+        components.quiet("No two mistakes in a row.")
 
 
 page = components.open_page("tool", "Tool", "Why does it fail, for whom, and since when?")
