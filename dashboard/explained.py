@@ -60,7 +60,8 @@ def listed(page: Page, found: pl.DataFrame, *, rise: bool) -> None:
         bar = "█" * max(round(min(abs(share), 1.0) * 10), 1)
         whole = "rise" if rise else "fall"
         part = f"{words.rate(share)} of the {whole}" if share > 0 else f"against the {whole}"
-        how = "new" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {words.count(row['b_errors'])}"
+        errors = words.count(row["b_errors"])
+        how = f"new, {errors}" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {errors}"
         failed = f" of {words.plural(row['b_calls'], 'call')}" if row["dimension"] in WITH_CALLS else ""
         to = "group" if row["dimension"] == "fingerprint" else "errors"
         facts = f"{bar} {part} · {how}{failed}"
