@@ -475,3 +475,19 @@ def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: flo
         )
     )  # fmt: skip
     return picture
+
+
+def firings(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
+    """When each alert fired, as bars from its start to its end. `frame`: name, fired, until, state, summary."""
+    names = alt.Axis(title=None, labelLimit=260, labelFlush=False, domain=False, ticks=False, grid=True)
+    colours = {"firing": palette.alert["firing"], "resolved": palette.alert["resolved"]}
+    axis = alt.Axis(title=None, labelExpr=_CLOCK, grid=False, tickCount=8)
+    scale = alt.Scale(domain=[moment.astimezone(UTC) for moment in span])
+    base = alt.Chart(frame).encode(
+        y=alt.Y("name:N", axis=names), x=alt.X("fired:T", axis=axis, scale=scale), color=_colour("state", colours),
+        tooltip=["name:N", alt.Tooltip("fired:T", format="%d %b %H:%M"), alt.Tooltip("until:T", format="%d %b %H:%M"),
+                 "state:N", "summary:N"],
+    )  # fmt: skip
+    bars = base.mark_bar(height=10).encode(x2="until:T")
+    starts = base.mark_tick(thickness=2, size=16)  # a short one is seen, too
+    return alt.layer(bars, starts).properties(height=alt.Step(22))

@@ -19,6 +19,7 @@ import msgspec
 import polars as pl
 
 TIMEOUT_S = 5.0
+TRY_S = 25.0  # rules over days of history; the collector gives up after 20 s
 KEPT_ANSWERS = 512
 
 _TIME = pl.Datetime("ns", "UTC")
@@ -42,9 +43,10 @@ _FLAGS = """
 mistake retryable fatal retryable_declared limit_reached can_recover reports_ok tool_data truncated sampled
 agent_stopped
 """
-_TIMES = (
-    "time received_time first_seen last_seen started ended since fired resolved evaluated last_evaluated until newest"
-)
+_TIMES = """
+time received_time first_seen last_seen started ended since fired resolved evaluated last_evaluated
+until newest success failure starts ends
+"""
 # Types of the API's columns that are not text: for answers without a row, and to tell times from text.
 TYPES: Mapping[str, Any] = {
     **dict.fromkeys(_COUNTS.split(), pl.Float64),
@@ -142,20 +144,35 @@ class Collector:
             return replace(read_answer(response.content, datetime.now(UTC)), tag=response.headers.get("ETag", ""))
         raise _problem(response)
 
-    def change(self, path: str, change: Mapping[str, str]) -> None:
+    def change(self, method: str, path: str, change: Mapping[str, Any] | None = None) -> Answer:
         """Changes what `path` names, and forgets the answers that may have said otherwise.
 
         Raises:
             Problem: it was not changed.
         """
+        answer = self._send(method, path, json=dict(change or {}))
+        with self._lock:
+            self._kept.clear()
+        return answer
+
+    def try_rules(self, path: str, rules: str, params: Mapping[str, str]) -> Answer:
+        """What the API says to a rule file that is not in force.
+
+        Raises:
+            Problem: there is no answer.
+        """
+        return self._send("POST", path, content=rules.encode(), params=dict(params), timeout=TRY_S)
+
+    def _send(self, method: str, path: str, **about: Any) -> Answer:
         try:
-            response = self._http.patch(path, json=dict(change))
+            response = self._http.request(method, path, **about)
+        except httpx.TimeoutException:
+            raise Problem("slow", "This took too long. Narrow the range.") from None
         except httpx.TransportError:
             raise Problem("away", f"Collector at {self.place} does not answer.") from None
         if not response.is_success:
             raise _problem(response)
-        with self._lock:
-            self._kept.clear()
+        return read_answer(response.content or b"{}", datetime.now(UTC))
 
     def since_away(self) -> datetime | None:
         """Since when the collector does not answer, asked now; None while it does."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
+import yaml
 
 from dashboard import words
 
@@ -150,3 +151,37 @@ def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
     sign = "=" if even(said, dropped) else "≠"
     gone = f"{sum(dropped.values()):,.0f}"
     return f"Accepted **{accepted}** {sign} stored {stored} + duplicate {duplicate} + no event {gone}."
+
+
+_SECONDS = {"window_s": "window", "for_s": "for", "keep_firing_for_s": "keep_firing_for"}
+
+
+def rule_file(rule: Mapping[str, Any]) -> str:
+    """A rule of the API as a file of one rule, without what is as it would be anyway."""
+    said: dict[str, Any] = {}
+    for name in (
+        "name",
+        "measure",
+        "where",
+        "by",
+        "condition",
+        "recover",
+        "min_calls",
+        "severity",
+        "summary",
+        "notify",
+    ):
+        value = rule.get(name)
+        value = json.loads(value) if isinstance(value, str) and name == "where" else value
+        if value not in (None, "", {}, [], 0):
+            said[name] = int(value) if name == "min_calls" else list(value) if isinstance(value, pl.Series) else value
+    said |= {word: f"{rule[name]:.0f}s" for name, word in _SECONDS.items() if rule.get(name)}
+    return yaml.safe_dump({"rules": [said]}, sort_keys=False, allow_unicode=True)
+
+
+def backtest(told: Mapping[str, Any]) -> str:
+    """What a rule would have done in a week."""
+    fired = words.plural(told.get("fired"), "time")
+    lasted = words.duration((told.get("firing_seconds") or 0) * 1000)
+    pages = words.plural(told.get("pages"), "page")
+    return f"**{words.plain(told['name'])}** would have fired {fired}, {lasted} in all: **{pages}**."

@@ -78,6 +78,11 @@ CASES = {
     "scatter": lambda p: charts.scatter(
         RATES.with_columns(calls=pl.lit(40.0), sessions=pl.lit(3.0), attribution=pl.lit("model")), p
     ),
+    "firings": lambda p: charts.firings(
+        pl.DataFrame({"name": ["r"], "fired": [START], "until": [START], "state": ["firing"], "summary": ["s"]}),
+        p,
+        SPAN,
+    ),
     "strip": lambda p: charts.storm_strip(pl.DataFrame({"time": [START], "errors": [4.0]}), p, SPAN, 60),
     "calls": lambda p: charts.calls_over_time(over_time(), p, SPAN, 300),
     "rates": lambda p: charts.rate_over_time(over_time(), p, SPAN),

@@ -296,3 +296,16 @@ def test_a_question_is_asked_again_by_curl_without_the_token() -> None:
     line = share.curl("http://c:1/", asked)
     assert line.endswith("'http://c:1/api/v1/breakdown?from=-24h&by=tool%2Cmodel'")
     assert "$MISSTEP_TOKEN" in line
+
+
+def test_a_rule_of_the_api_becomes_a_file_of_its_own() -> None:
+    row = {
+        "name": "r", "measure": "error_rate", "where": '{"tool":"t"}', "by": ["model"], "window_s": 900.0, "for_s": 0.0,
+        "condition": "> 0.3", "recover": "", "min_calls": 20.0, "severity": "warning", "summary": "", "notify": [],
+    }  # fmt: skip
+    said = yaml.safe_load(sentences.rule_file(row))
+    jsonschema.validate(said, json.loads((Path(__file__).parents[1] / "schemas/rules.schema.json").read_text()))
+    assert said["rules"] == [
+        {"name": "r", "measure": "error_rate", "where": {"tool": "t"}, "by": ["model"], "condition": "> 0.3",
+         "min_calls": 20, "severity": "warning", "window": "900s"}
+    ]  # fmt: skip

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -375,3 +376,29 @@ def test_nothing_is_shown_before_sign_in_where_it_is_asked_for(
     assert [each.value for each in app.title] == ["Misstep"]
     assert [each.label for each in app.button] == ["Sign in"]
     assert not app.metric
+
+
+def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest], tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(f"{sentences.rule('ContentNotFoundError', 'apply_diff')}\n".replace("15m", "2d"))
+    running = start_collector(RULES=str(rules))
+    running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC))))
+    wait_until(lambda: running.get("/api/v1/alerts")["rows"], 40)
+    app = open_app(running.url, "alerts")
+    check(app, "Alerts")
+    [alert] = running.get("/api/v1/alerts")["rows"]
+    assert any("■ Firing" in each.value and words.plain(alert["rule"]) in each.value for each in app.markdown)
+    [reason] = [each for each in app.text_input if each.label == "Reason"]
+    reason.input("being mended").run()
+    next(button for button in app.button if button.label == "Silence it").click().run()
+    assert [row["reason"] for row in running.get("/api/v1/silences")["rows"]] == ["being mended"]
+    next(button for button in app.button if button.label == "End").click().run()
+    assert running.get("/api/v1/silences")["rows"] == []
+    next(toggle for toggle in app.toggle if toggle.label.startswith("Try a rule")).set_value(True).run()
+    check(app, "Alerts")
+    [text] = [each.value for each in app.text_area]
+    params = {"from": "-7d", "step": "5m"}
+    tried = httpx.post(f"{running.url}/api/v1/rules/backtest", params=params, content=text, timeout=30).json()["rows"]
+    assert sentences.backtest(tried[0]) in [each.value for each in app.markdown]

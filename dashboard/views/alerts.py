@@ -1,16 +1,20 @@
 """Alerts: what is burning, and would this rule have been right?"""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, client, colours, components, frames, tables, words
+from dashboard import charts, client, colours, components, frames, sentences, tables, words
+from dashboard.client import Problem
 from dashboard.components import Page
+from dashboard.filters import DIMENSIONS, escaped
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
+SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d"}
+LINES = 16  # alerts in the picture of the week
 SILENT_S = 60  # an engine that has not evaluated for so long says nothing by its silence
 
 
@@ -20,19 +24,29 @@ def body(page: Page) -> None:
     with components.part():
         rules = page.collector.ask("rules", max_age=2.0).rows
         answer = page.collector.ask("alerts", {"history": "true"})
+        if said := answer.rest.get("error"):
+            st.error(f"The rule file in force is an older one: {words.plain(str(said), 300)}")
         _alerts(page, answer.rows, rules)
+        if refused := st.session_state.pop("alerts-refused", ""):
+            components.quiet(words.plain(refused, 300))
+    with components.part("Fired in the last 7 days"):
         _history(page, client.frame(answer.rest.get("history") or ()))
     with components.part("Rules"):
         if rules.is_empty():
             components.quiet("No rule. Write alerts.yaml and start the collector with --rules alerts.yaml.")
             return
         _rules(page, rules)
+    left, right = components.pair("alerts-1")
+    with left, components.part("Receivers"):
+        _receivers(page, client.frame(answer.rest.get("receivers") or ()))
+    with right, components.part("Silences"):
+        _silences(page)
 
 
 def about(labels: str | None) -> str:
     """An alert's labels as words."""
     said = components.as_json(labels)
-    return ", ".join(f"{name} {value}" for name, value in said.items()) if isinstance(said, dict) else ""
+    return about_of(said) if isinstance(said, dict) else ""
 
 
 def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
@@ -42,11 +56,51 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
         st.error(f"The rules were last evaluated {when}: that no alert shows is no news.")
     if "state" not in alerts.columns or "firing" not in alerts["state"]:
         st.markdown(f"No alert is firing. {words.plural(rules.height, 'rule')}, evaluated {when}.")
+    where = (
+        {name: components.as_json(text) or {} for name, text in rules.select("name", "where").iter_rows()}
+        if "where" in rules.columns
+        else {}
+    )
     for row in alerts.iter_rows(named=True):
-        _alert(page, row)
+        _alert(page, row, where.get(row["rule"], {}))
 
 
-def _alert(page: Page, row: Mapping[str, Any]) -> None:
+def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | None = None) -> None:
+    """Changes something when a button was pressed; why it was not is said on the next run."""
+    try:
+        page.collector.change(method, place, change)
+    except Problem as problem:
+        st.session_state["alerts-refused"] = problem.sentence
+
+
+def _evidence(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None:
+    """A link to the errors that the alert is about."""
+    labels = components.as_json(row.get("labels"))
+    about: dict[str, str] = {}
+    for name, value in {**where, **(labels if isinstance(labels, dict) else {})}.items():
+        if name in DIMENSIONS:
+            values = value if isinstance(value, list) else [value]
+            about[name] = ",".join(str(each) if str(each).startswith("!") else escaped(str(each)) for each in values)
+    query = page.filters.carried().query() | about
+    st.page_link("views/errors.py", label="Open evidence →", query_params=query)
+
+
+def _silence(page: Page, row: Mapping[str, Any]) -> None:
+    labels = components.as_json(row.get("labels")) or {}
+    mark = f"{row['rule']}-{row.get('labels')}"
+    with st.popover("Silence", key=f"silence-{mark}"):
+        length = st.segmented_control(
+            "For", list(SILENCES), default="1 h", key=f"silence-for-{mark}", label_visibility="collapsed"
+        )
+        author = st.text_input("Your name", key=f"silence-by-{mark}")
+        reason = st.text_input("Reason", key=f"silence-why-{mark}")
+        wanted = {"rule": row["rule"], "labels": labels, "duration": SILENCES.get(length or "1 h"),
+                  "author": author or "dashboard", "reason": reason}  # fmt: skip
+        st.button("Silence it", key=f"silence-go-{mark}", disabled=not reason, on_click=_change,
+                  args=(page, "POST", "silences", wanted))  # fmt: skip
+
+
+def _alert(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None:
     with st.container(border=True, gap="xsmall"):
         word = f"{STATES.get(row['state'], ':gray')}[{colours.ALERT_WORDS.get(row['state'], row['state'])}]"
         labels = f" · {words.plain(about(row.get('labels')), 120)}" if about(row.get("labels")) else ""
@@ -56,14 +110,31 @@ def _alert(page: Page, row: Mapping[str, Any]) -> None:
         facts = [f"since {words.age(row.get('since'), page.now, page.zone)}", words.plain(row.get("severity"))]
         facts += [words.plural(row["calls"], "call")] if row.get("calls") else []
         facts += ["silenced"] if row.get("silenced") in (True, "true") else []
+        facts += [f"held back by {words.plain(row['inhibited_by'])}"] if row.get("inhibited_by") else []
         st.caption(f"{words.plain(row.get('summary'), 300)} \u2002 {' · '.join(facts)}")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            _evidence(page, row, where)
+            if row["state"] != "resolved":
+                _silence(page, row)
 
 
 def _history(page: Page, rows: pl.DataFrame) -> None:
     if rows.is_empty():
+        components.quiet("None.")
         return
-    with st.expander(f"Fired in the last 7 days: {rows.height}", key="alert-history"):
-        shown = rows.with_columns(pl.Series("about", [about(text) for text in rows["labels"]]))
+    named = [f"{rule} {about(labels)}".strip()[:60] for rule, labels in rows.select("rule", "labels").iter_rows()]
+    shown = rows.with_columns(
+        pl.Series("name", named),
+        pl.col("fired") + page.shift,
+        until=pl.col("resolved").fill_null(pl.lit(page.now)) + page.shift,
+        state=pl.when(pl.col("resolved").is_null()).then(pl.lit("firing")).otherwise(pl.lit("resolved")),
+    )
+    week = (page.now - timedelta(days=7) + page.shift, page.now + page.shift)
+    most = shown.group_by("name").len().sort("len", "name", descending=[True, False])["name"].head(LINES).to_list()
+    picture = charts.firings(shown.filter(pl.col("name").is_in(most)), page.palette, week)
+    components.chart(picture, "firings", f"{rows.height} firings in 7 days, most of {most[0]}.")
+    with st.expander(f"As a list: {rows.height}", key="alert-history"):
+        listed = rows.with_columns(pl.Series("about", [about(text) for text in rows["labels"]]))
         columns = {
             "fired": tables.when("fired", page),
             "resolved": tables.when("resolved", page),
@@ -72,7 +143,81 @@ def _history(page: Page, rows: pl.DataFrame) -> None:
             "severity": tables.text("severity", "small"),
             "summary": tables.text("summary", "large"),
         }
-        tables.table(page, shown, columns, key="history", alt_text=f"{rows.height} firings in 7 days.")
+        tables.table(page, listed, columns, key="history", alt_text=f"{rows.height} firings in 7 days.")
+
+
+def _receivers(page: Page, rows: pl.DataFrame) -> None:
+    if rows.is_empty():
+        components.quiet("None: alerts are shown here and sent to nobody. Name one under `receivers:` in alerts.yaml.")
+        return
+    for row in rows.iter_rows(named=True):
+        good, bad = (words.age(row.get(name), page.now, page.zone) for name in ("success", "failure"))
+        why = f", {words.plain(row['error'], 120)}" if row.get("error") else ""
+        facts = f"last success {good} · last failure {bad}{why}"
+        name = str(row["receiver"])
+        st.markdown(f"**{words.plain(name)}** ({words.plain(row.get('kind'))}) \u2002 :gray[{facts}]")
+        if st.button("Send test", key=f"test-{name}"):
+            sent = page.collector.change("POST", client.path("receivers", name, "test")).pick("sent", "error")
+            for arrived, error in sent.iter_rows():
+                components.quiet("Sent." if arrived else f"Not sent: {words.plain(error, 200)}")
+
+
+def _silences(page: Page) -> None:
+    rows = page.collector.ask("silences").rows
+    if rows.is_empty():
+        components.quiet("None.")
+        return
+    for row in rows.iter_rows(named=True):
+        labels = f" · {words.plain(about(row.get('labels')), 80)}" if about(row.get("labels")) else ""
+        until = words.clock(row.get("ends"), page.zone, now=page.now)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            said = f"{words.plain(row.get('reason'), 120)}, {words.plain(row.get('author'), 40)}"
+            st.markdown(
+                f"**{words.plain(row.get('rule'))}**{labels} \u2002 :gray[until {until} · {said}]", width="content"
+            )
+            place = client.path("silences", str(row["id"]))
+            st.button("End", key=f"end-{row['id']}", type="tertiary", on_click=_change, args=(page, "DELETE", place))
+
+
+def _editor(page: Page, rules: pl.DataFrame) -> None:
+    """A rule tried on what is stored: it writes nothing."""
+    rule = rules.row(0, named=True)
+    key = f"editor-{rule['name']}"
+    left, right = components.pair("editor")
+    with left:
+        text = st.text_area("Rule", sentences.rule_file(rule), height=320, key=key, label_visibility="collapsed")
+        threshold = st.number_input("Threshold to draw", value=rule.get("threshold"), key=f"{key}-threshold", width=200)
+        components.quiet("Nothing is saved here: copy it into alerts.yaml; `misstep rules check` names mistakes.")
+        st.code(text, language="yaml")
+    with right:
+        answer = page.collector.try_rules("rules/backtest", text, {"from": "-7d", "step": "5m"})
+        if answer.rest.get("mistakes"):
+            for mistake in answer.rest["mistakes"]:
+                components.quiet(words.plain(str(mistake.get("text") or mistake.get("message")), 300))
+            return
+        for told in answer.rows.iter_rows(named=True):
+            st.markdown(sentences.backtest(told))
+            _tried(page, told, threshold)
+
+
+def _tried(page: Page, told: Mapping[str, Any], threshold: float | None) -> None:
+    series = components.as_json(told.get("series")) or []
+    points = [
+        {"time": point["time"], "value": point["value"], "labels": about_of(line["labels"])}
+        for line in series for point in line["points"]
+    ]  # fmt: skip
+    if not points:
+        components.quiet("It would have had no value in these 7 days.")
+        return
+    samples = client.frame(points).with_columns(pl.col("value").cast(pl.Float64)).sort("time")
+    week = (page.now - timedelta(days=7) + page.shift, page.now + page.shift)
+    picture = charts.value_over_time(page.drawn(samples), page.palette, week, threshold)
+    components.chart(picture, f"tried-{told['name']}", f"Value of {told['name']} over 7 days.")
+
+
+def about_of(labels: Mapping[str, Any]) -> str:
+    """Labels as words."""
+    return ", ".join(f"{name} {value}" for name, value in labels.items())
 
 
 def _rules(page: Page, rules: pl.DataFrame) -> None:
@@ -103,3 +248,9 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
 
 page = components.open_page("alerts", "Alerts", "What is burning, and would this rule have been right?", bar="range")
 components.refreshing(body, page)
+with components.part("Would this rule have been right?"):
+    known = page.collector.ask("rules", max_age=10.0).rows
+    if known.height and st.toggle("Try a rule on the last 7 days", key="try-rule"):
+        names = known["name"].to_list()
+        name = st.selectbox("Start from", names, key="try-from", width=300)
+        st.fragment(_editor)(page, known.filter(pl.col("name") == name))

@@ -89,7 +89,7 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
 
     def mark(**change: str) -> None:
         try:
-            page.collector.change(place, change)
+            page.collector.change("PATCH", place, change)
         except Problem as problem:
             st.session_state["group-refused"] = problem.sentence
 
