@@ -121,9 +121,21 @@ def demo(
     to: To = None,
     sessions: Annotated[int, Parameter(help="How many sessions of agents, over the last 24 hours.")] = 60,
     seed: Annotated[int | None, Parameter(help="The same seed gives the same sessions.")] = None,
+    bulk: Annotated[int, Parameter(help="Instead, so many events of a month, straight into the store.")] = 0,
+    store: Annotated[str | None, Parameter(help="The store of --bulk, which no collector may have open.")] = None,
 ) -> int:
     """Send what a few lifelike agents do in a day, through the OpenTelemetry SDK."""
-    settings = _settings(collector_url=to)
+    settings = _settings(collector_url=to, store=store)
+    if bulk > 0:
+        from collector.commands.bulk import bulk as fill
+        from collector.store.store import StoreError
+
+        try:
+            print(f"{fill(settings.store, bulk, seed or 0)} events in {settings.store}")
+        except StoreError as error:
+            print(f"misstep: {error}", file=sys.stderr)
+            return 2
+        return 0
     from collector.commands.demo import demo
 
     print(demo(settings.collector_url, sessions, seed, token=next(iter(settings.ingest_tokens), "")))

@@ -259,6 +259,20 @@ class Store:
             self.execute(f"drop table kept.{row['table_name']}")
 
     @contextmanager
+    def temporary(
+        self, tables: Mapping[str, tuple[Sequence[Report], dict[str, str]]]
+    ) -> Iterator[Callable[[str, Mapping[str, Any]], object]]:
+        """Runs statements that also see these small tables (rows, types), each in a transaction of its own."""
+        cursor = self._connection.cursor()
+        try:
+            for name, (rows, types) in tables.items():
+                cursor.register("incoming", ArrowRows(rows, types))
+                cursor.execute(f"create temporary table {name} as select * from incoming")
+            yield lambda sql, params: cursor.execute(sql, dict(params))
+        finally:
+            cursor.close()
+
+    @contextmanager
     def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
         with self._connection.use() as connection:
             cursor = connection.cursor()
