@@ -47,6 +47,7 @@ from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
 from collector.settings import LOOPBACK, Address, Settings
 from collector.store import batch
+from collector.store.keeper import Keeper
 from collector.store.store import Store, StoreError, make_folder, path_of
 from collector.store.writer import Writer
 from collector.tables import schemas
@@ -119,7 +120,8 @@ def _another(settings: Settings, made: Made) -> Pipeline:
 async def _serve(settings: Settings, made: Made, readers: Readers, scrub: Scrub, forward: Forwarder | None) -> None:
     pipeline = made.pipeline
     store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
-    writer = Writer(store, settings.retention)
+    keeper = Keeper(store)
+    writer = Writer(store, settings.retention, noted=keeper.noted)
     intake = Intake(readers, writer, settings.queue, forward)
     failure_only = [source.id for source in pipeline.sources.sources if not source.reports_ok]
     engine = Engine(
@@ -130,7 +132,7 @@ async def _serve(settings: Settings, made: Made, readers: Readers, scrub: Scrub,
         scrub=lambda text: scrub(text)[0],
         dashboard_url=settings.dashboard_url,
     )
-    http = _http_server(_application(settings, store, writer, intake, engine, made, forward), settings.http)
+    http = _http_server(_application(settings, store, writer, keeper, intake, engine, made, forward), settings.http)
     grpc = grpc_server(intake, settings, engine.scrub)
     if not grpc.add_insecure_port(str(settings.grpc)):
         raise OSError(f"{settings.grpc} cannot be listened on")
@@ -140,6 +142,7 @@ async def _serve(settings: Settings, made: Made, readers: Readers, scrub: Scrub,
 
     names = await asyncio.to_thread(most_called, store, telemetry.MOST_SERVICES, telemetry.MOST_TOOLS)
     telemetry.know_calls(*names)
+    keeper.start()
     writer.start()
     if forward:
         forward.start()
@@ -159,6 +162,7 @@ async def _serve(settings: Settings, made: Made, readers: Readers, scrub: Scrub,
     if forward:
         await forward.close(FORWARD_DRAIN_S)
     await asyncio.to_thread(writer.close)
+    await asyncio.to_thread(keeper.close)
     await asyncio.to_thread(store.close)
     log.info("stopped")
     if not asked:
@@ -196,6 +200,7 @@ def _application(
     settings: Settings,
     store: Store,
     writer: Writer,
+    keeper: Keeper,
     intake: Intake,
     engine: Engine,
     made: Made,
@@ -206,6 +211,7 @@ def _application(
         "allowed_hosts": _allowed_hosts(settings),
         "store": store,
         "writer": writer,
+        "keeper": keeper,
         "intake": intake,
         "room": Room(settings.queue),
         "alerts": engine,

@@ -143,6 +143,24 @@ def demo(
 
 
 @app.command
+def rebuild(
+    *,
+    store: Annotated[str | None, Parameter(help="The store, which no collector may have open.")] = None,
+) -> int:
+    """Compute streaks, retries and whatever else is kept beside the events anew."""
+    settings = _settings(store=store)
+    from collector.commands.rebuild import rebuild
+    from collector.store.store import StoreError
+
+    try:
+        print(f"{rebuild(settings.store)} sessions computed anew in {settings.store}")
+    except StoreError as error:
+        print(f"misstep: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+@app.command
 def doctor(
     *,
     agent: Annotated[str | None, Parameter(help="Only what arrived from this agent: its source or service.")] = None,

@@ -43,4 +43,6 @@ def holding(store: Store, events: Iterable[Event]) -> Store:
     """The store with these events and no others."""
     store.execute("delete from events")
     store.write(Changes(NOW, events=list(events)))
+    for _ in store.rebuild():
+        pass
     return store

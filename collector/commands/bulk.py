@@ -7,6 +7,7 @@ import time
 from collector.classify.classify import load_taxonomy
 from collector.classify.fingerprint import fingerprint, template
 from collector.commands.progress import progress
+from collector.commands.rebuild import rebuilt
 from collector.store.batch import Report
 from collector.store.bulk import Cast, fill
 from collector.store.store import Store
@@ -86,6 +87,7 @@ def bulk(url: str, events: int, seed: int, now_ns: int | None = None) -> int:
         with progress("demo", events) as advance:
             for done in fill(store, events, seed, time.time_ns() if now_ns is None else now_ns, _cast()):
                 advance(done)
+        rebuilt(store)
     finally:
         store.close()
     return events

@@ -10,7 +10,7 @@ from collector.query.breakdowns import SESSION
 from collector.query.filters import BY_NAME, UNITS, Selection, terms_of_rule
 from collector.query.retries import judged, relation
 from collector.query.statement import Reads, load, share, used
-from collector.query.streaks import Scope, streak_sql
+from collector.query.streaks import Scope, streaks_from_events
 
 GONE = 7 * UNITS["d"]  # who has been silent for longer has left
 
@@ -154,7 +154,7 @@ def runs(selection: Selection) -> str:
     firsts = [name for name in BY_NAME if name != "recovered"]
     named = ", ".join(f'"first_{name}" as "{name}"' for name in firsts)
     whole = replace(selection, terms=())
-    return f"select length, state, limit_reached, {named} from ({streak_sql(whole, Scope(), firsts, as_of_end=True)})"
+    return f"select length, state, limit_reached, {named} from ({streaks_from_events(whole, Scope(), firsts, as_of_end=True)})"
 
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
@@ -182,7 +182,7 @@ def _over_streaks(measure: str, selection: Selection, by: Sequence[str], prepare
           from {known} where {selection.condition()} {group}"""
     _, group = _keys([f"first_{name}" for name in by])
     keys = "".join(f'"first_{name}" as "{name}", ' for name in by)
-    streaks = streak_sql(selection, Scope(), by, as_of_end=True)
+    streaks = streaks_from_events(selection, Scope(), by, as_of_end=True)
     return f"select {keys}{STREAKS[measure]} as value, coalesce(sum(length), 0) as calls from ({streaks}) {group}"
 
 

@@ -1,7 +1,8 @@
 """Does trying again help? Retry chains: what follows an error in its session, sub-agent, operation, tool and target.
 
 Every error with a session begins a chain that lasts 30 minutes. It is retried where a second event follows in that
-time, and recovered where one of them is ok. `judged` says so for every event; the rest counts.
+time, and recovered where one of them is ok. `judged` says so from the events themselves, `chains` from what the store
+keeps up (store/kept.py); the rest counts.
 """
 
 from __future__ import annotations
@@ -52,10 +53,21 @@ def judged(
     )
 
 
+def chains(selection: Selection) -> str:
+    """A relation of the errors with a session alone, with the columns of `judged`: from what the store keeps."""
+    text, message = "", ""
+    if selection.text:
+        text, message = ", message", "join (select event_id, message from events) using (event_id)"
+    return load("chains").format(window=WINDOW, rated=selection.rated(), text=text, message=message)
+
+
 def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
     """`events`, or where the selection or one of the named columns needs it, the same with retry chains judged."""
-    needed = selection.uses("recovered") or "recovered" in more
-    return f"({judged(selection, start=start)})" if needed else "events"
+    if not (selection.uses("recovered") or "recovered" in more):
+        return "events"
+    return f"""(select events.*, chains.recovered, coalesce(chains.retried, false) as retried
+      from events left join ({chains(selection)}) as chains on events.event_id = chains.event_id
+      where events.time_ns >= {start} and events.time_ns < $until_ns)"""
 
 
 def retries(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 100) -> Statement:
@@ -64,7 +76,7 @@ def retries(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), l
     low, high = wilson("rated_recovered", "rated")
     sql = load("retries").format(
         keys="".join(f"{key}, " for key in keys),
-        judged=judged(selection),
+        judged=chains(selection),
         where=selection.where(),
         rated=selection.rated(),
         rate=share("rated_recovered", "rated"),
@@ -85,7 +97,7 @@ def curve(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), lim
     low, high = wilson("recovered", "retried")
     sql = load("curve").format(
         keys=keys,
-        judged=judged(selection),
+        judged=chains(selection),
         where=selection.where(),
         rated=selection.rated(),
         attempts=list(ATTEMPTS),

@@ -38,6 +38,11 @@ class Statement:
     limit: int
     times: tuple[str, ...] = ()
 
+    @property
+    def of_kept(self) -> bool:
+        """Whether it reads what the store keeps up beside the events, up to a second behind them."""
+        return "kept_" in self.sql
+
     def rows(self, store: Reads, timeout_s: float = 30) -> list[dict[str, Any]]:
         """Up to `limit` + 1 rows: one more than wanted tells that there are more."""
         sql = f"select * from ({self.sql}) order by {self.order} limit {self.limit + 1}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collector.query.filters import HOUR, Selection
-from collector.query.retries import judged, relation
+from collector.query.filters import DIMENSIONS, HOUR, Selection
+from collector.query.retries import chains, judged, relation
 from collector.query.statement import Statement, load, order_by, share, wilson
 
 IDLE = HOUR  # without any event of its session for longer than this, a streak has ended
@@ -28,6 +28,8 @@ COLUMNS = (
     "limit_reached", "limit_times", "classes", "tools", "source", "can_recover", "agent", "model", "first_event_id",
     "last_event_id",
 )  # fmt: skip
+KEYS = ("service", "session", "subagent")  # the same in all events of a streak
+FIRSTS = [each.name for each in DIMENSIONS if each.name not in (*KEYS, "recovered")]
 AGENTS_COLUMNS = ("reported_streak", "agent_stopped")
 # What an agent says of its own streak: a count on a failed call, or an event of the state category.
 SAID = "(reported_streak is not null or coalesce(category = 'state', false))"
@@ -47,11 +49,38 @@ class Scope:
         return self.mistake_limit or LIMITS[self.scope]
 
 
-def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = (), *, as_of_end: bool = False) -> str:
+def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = ()) -> str:
     """Every streak that the selection chooses, as SQL with the columns of `COLUMNS`, times in nanoseconds.
 
-    Each dimension of `firsts` is added as `first_…`: its value in the streak's first event. With `as_of_end` nothing
-    after the range is known: what an alert would have seen at that time.
+    Each dimension of `firsts` is added as `first_…`: its value in the streak's first event. Read from what the store
+    keeps up (store/kept.py).
+    """
+    more, joined = "", ""
+    if selection.text:
+        more, joined = ", message", "join (select event_id, message from events) on event_id = first_event_id"
+    if selection.uses("recovered") or "recovered" in firsts:
+        every = chains(Selection(0, 0, failure_only=selection.failure_only))
+        more += ", recovered"
+        joined += f" left join (select event_id as error_id, recovered from ({every})) on error_id = first_event_id"
+    return load("kept_streaks").format(
+        dimensions=", ".join(f"first_{name} as {name}" for name in FIRSTS),
+        more=more,
+        joined=joined,
+        scope=asked.scope,
+        kind=asked.kind,
+        limit=asked.limit,
+        idle=IDLE,
+        chosen=selection.condition(),
+        rated=selection.rated(),
+        firsts="".join(f', "{name}" as "first_{name}"' for name in firsts),
+    )
+
+
+def streaks_from_events(
+    selection: Selection, asked: Scope, firsts: Sequence[str] = (), *, as_of_end: bool = False
+) -> str:
+    """The same from the events themselves. With `as_of_end` nothing after the range is known: what an alert would
+    have seen at that time.
     """
     return load("streaks").format(
         steps=streak_steps(selection, asked, judging="recovered" in firsts, as_of_end=as_of_end),

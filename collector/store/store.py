@@ -14,7 +14,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from itertools import count
 from pathlib import Path
@@ -26,14 +26,18 @@ import msgspec
 from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
-from collector.store.batch import ALERTS_DDL, COLUMNS, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, TABLES, ArrowRows, Report
+from collector.store.batch import (
+    ALERTS_DDL, COLUMNS, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL, TABLES, ArrowRows, Report,
+)
 from collector.store.connection import Connection, first_line
 from collector.store.correlate import Changes
+from collector.store.kept import compute, forget
 from collector.store.senders import Sender
 from collector.store.twins import Span
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 DAY_NS = 86_400_000_000_000
+MAX_NS = 2**63 - 1
 
 # 256 MB of log before a checkpoint: at DuckDB's 16 MB a checkpoint holds up acknowledgements for up to a second.
 SETTINGS = {"memory_limit": "200MB", "checkpoint_threshold": "256MB", "preserve_insertion_order": "false"}
@@ -66,6 +70,14 @@ NOTE_SAMPLED = """
 """
 
 OWED = "rewrite_file"  # in `meta` while the file holds what was cut from its rows
+
+KEEP_UP_S = 600  # far more than it ever takes
+MOST_SESSIONS = 2_000  # in one transaction of `keep_up`: about half a second
+REBUILD_SESSIONS = 2_500  # more of them need more memory than `memory_limit`
+
+NOTE_PRUNED = """
+  insert into changed select service, session, min(time_ns) from events where received_ns < ? group by all
+"""
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
 
@@ -263,14 +275,11 @@ class Store:
         self, tables: Mapping[str, tuple[Sequence[Report], dict[str, str]]]
     ) -> Iterator[Callable[[str, Mapping[str, Any]], object]]:
         """Runs statements that also see these small tables (rows, types), each in a transaction of its own."""
-        cursor = self._connection.cursor()
-        try:
+        with self._connection.use() as connection, closing(connection.cursor()) as cursor:
             for name, (rows, types) in tables.items():
                 cursor.register("incoming", ArrowRows(rows, types))
                 cursor.execute(f"create temporary table {name} as select * from incoming")
             yield lambda sql, params: cursor.execute(sql, dict(params))
-        finally:
-            cursor.close()
 
     @contextmanager
     def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -363,6 +372,7 @@ class Store:
     def write(self, changes: Changes) -> None:
         """Writes everything or nothing; durable when it returns."""
         now = changes.received_ns
+        changed = [(event.get("service"), event.get("session"), event["time_ns"]) for event in changes.events]
         with self._transaction() as cursor:
             if changes.identities:
                 cursor.execute(
@@ -371,10 +381,15 @@ class Store:
                 )
             if changes.replaced:
                 gone = {"ids": changes.replaced}
-                cursor.execute("delete from events where event_id in (select unnest($ids::ubigint[]))", gone)
+                changed += cursor.execute(
+                    "delete from events where event_id in (select unnest($ids::ubigint[]))"
+                    " returning service, session, time_ns",
+                    gone,
+                ).fetchall()
                 cursor.execute("delete from reports where event_id in (select unnest($ids::ubigint[]))", gone)
                 cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
             _insert(cursor, "events", changes.events)
+            _insert(cursor, "changed", _earliest(changed))
             _insert(cursor, "reports", _report_rows(changes))
             _insert(cursor, "keys", _pairs(changes.keys, "key", "event_id", now))
             _insert(cursor, "trace_session", _pairs(changes.sessions, "trace_id", "session", now))
@@ -487,6 +502,27 @@ class Store:
                     raise
             self._connection.swap(fresh)
 
+    def keep_up(self, most: int = MOST_SESSIONS) -> int:
+        """Brings streaks, retry chains and the like up to date for up to `most` sessions that changed; how many it
+        did. From one thread at a time, which may be another than that of `write`.
+        """
+        with self._cursor(KEEP_UP_S) as cursor:
+            return compute(cursor, most)
+
+    def rebuild(self) -> Iterator[int]:
+        """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""
+        with self._transaction() as cursor:
+            forget(cursor)
+        yield (left := self.behind())
+        while left:
+            self.keep_up(REBUILD_SESSIONS)
+            yield (left := self.behind())
+
+    def behind(self) -> int:
+        """How many sessions changed since `keep_up` last did them."""
+        counted = self.rows("select count(*) as n from (select distinct service, session from changed)")
+        return int(counted[0]["n"])
+
     def is_empty(self) -> bool:
         """Whether no request was ever stored."""
         return not self.rows("select 1 from requests limit 1") and not self.rows("select 1 from events limit 1")
@@ -502,6 +538,7 @@ class Store:
         """Removes what is older than the retention, and identities older than a day. Returns how many events went."""
         day = now_ns - DAY_NS
         with self._transaction() as cursor:
+            cursor.execute(NOTE_PRUNED, [now_ns - retention_ns])
             gone = cursor.execute("delete from events where received_ns < ?", [now_ns - retention_ns]).fetchone()
             for table in ("requests", "keys", "reports", "waiting", "twins", "trace_session"):
                 cursor.execute(f"delete from {table} where received_ns < ?", [day])
@@ -593,8 +630,13 @@ def _marks(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute(GROUPS_DDL)
 
 
+def _kept(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(KEPT_DDL)
+    forget(cursor)
+
+
 # Step n brings a database from version n to n + 1.
-MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _tables, _tables, _marks)
+MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _tables, _tables, _marks, _kept)
 
 
 def _insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report]) -> None:
@@ -606,6 +648,16 @@ def _insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report
 
 def _pairs(values: Mapping[Any, Any], key: str, value: str, now: int) -> list[Report]:
     return [{key: one, value: other, "received_ns": now} for one, other in values.items()]
+
+
+def _earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Report]:
+    """The earliest time of each session, as rows of `changed`."""
+    earliest: dict[tuple[str | None, str | None], int] = {}
+    for service, session, time_ns in changed:
+        key = (service, session)
+        if time_ns < earliest.get(key, MAX_NS):
+            earliest[key] = time_ns
+    return [{"service": key[0], "session": key[1], "time_ns": time_ns} for key, time_ns in earliest.items()]
 
 
 def _senders(told: Iterable[Sender]) -> dict[str, list[str]]:

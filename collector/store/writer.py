@@ -37,8 +37,16 @@ class _Waiting:
 class Writer:
     """Owns all writes of events. `start` before use; `close` writes what is queued and stops."""
 
-    def __init__(self, store: Store, retention_s: float, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        store: Store,
+        retention_s: float,
+        clock: Callable[[], int] = time.time_ns,
+        noted: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`noted` is called whenever events have changed."""
         self._store = store
+        self._noted = noted
         self._correlator: Correlator | None = Correlator(store, fresh=store.is_empty())
         self._complaint = Complaint(str(store.path))
         self._retention_ns = int(retention_s * 1e9)
@@ -167,13 +175,16 @@ class Writer:
             telemetry.LAG_SECONDS.set((changes.received_ns - newest) / 1e9)
         for position, waiting in enumerate(group):
             _settle(waiting, position in changes.duplicates)
+        if changes.events or changes.replaced:
+            self._noted()
 
     def _prune(self) -> None:
         if time.monotonic() - self._pruned < PRUNE_EVERY_S:
             return
         self._pruned = time.monotonic()
         try:
-            self._store.prune(self._clock(), self._retention_ns)
+            if self._store.prune(self._clock(), self._retention_ns):
+                self._noted()
         except Exception as error:  # old rows may stay; new ones must not be refused for it
             telemetry.FAILED.labels("retention").inc()
             log.error("old events could not be removed", error=str(error))

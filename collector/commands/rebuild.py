@@ -1,0 +1,29 @@
+"""`misstep rebuild`: everything that follows from the events, computed from nothing."""
+
+from __future__ import annotations
+
+from collector.commands.progress import progress
+from collector.store.store import Store
+
+
+def rebuild(url: str) -> int:
+    """Computes streaks, retry chains and the like anew in a store that no collector has open; for how many sessions.
+
+    Raises StoreError.
+    """
+    store = Store.open(url)
+    try:
+        return rebuilt(store)
+    finally:
+        store.close()
+
+
+def rebuilt(store: Store) -> int:
+    """The same in an open store."""
+    steps = store.rebuild()
+    total = left = next(steps)
+    with progress("sessions", total) as advance:
+        for still in steps:
+            advance(left - still)
+            left = still
+    return total

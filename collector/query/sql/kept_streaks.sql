@@ -1,0 +1,18 @@
+-- Streaks whose last event lies in the range, of those that the store keeps up; as streaks.sql finds them in the events.
+select service, session, subagent, only_tool as tool, only_target as target, scope, kind, length, started, ended,
+  case
+    when succeeded then 'recovered'
+    when closed_ns is not null or newest_ns - last_ns > {idle} then 'ended'
+    else 'open'
+  end as state,
+  limit_times > 0 as limit_reached, limit_times, classes, tools, source, {rated} as can_recover, agent, model, first_event_id,
+  last_event_id{firsts}
+from (
+  select service, session, subagent, scope, kind, only_tool, only_target, length, started, ended, succeeded, closed_ns, last_ns,
+    classes, tools, first_event_id, last_event_id, newest_ns, len(list_filter(since, lambda part: part >= {limit})) as limit_times,
+    {dimensions}{more}
+  from kept_streaks {joined}
+    left join (select service as newest_service, time_ns as newest_ns from kept_newest) on service is not distinct from newest_service
+  where scope = '{scope}' and kind = '{kind}' and ended >= $start_ns and ended < $until_ns
+)
+where {chosen}

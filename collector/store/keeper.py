@@ -1,0 +1,87 @@
+"""Keeps streaks, retry chains and the like up with the events, about once a second, in a thread of its own.
+
+Acknowledgements never wait for it: the writer notes what changed in the same transaction as the events, this reads it
+later. What is left at the end is done at the next start.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import structlog
+
+from collector import telemetry
+from collector.store.store import MOST_SESSIONS, Store
+
+EVERY_S = 1.0
+REST = 3  # times as long as the last turn took: at most a quarter of one core, however much changes
+
+log = structlog.get_logger()
+
+
+class Keeper:
+    """`start` before use; `noted` after each commit; `settle` where an answer should know of all commits."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._wake = threading.Condition()
+        self._noted = 1  # what an earlier run may have left
+        self._done = 0
+        self._asked = self._closing = False
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends after the turn that it is in."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify_all()
+        self._thread.join()
+
+    def noted(self) -> None:
+        """Events were committed, changed or removed."""
+        with self._wake:
+            self._noted += 1
+            self._wake.notify_all()
+
+    def settle(self, timeout_s: float) -> bool:
+        """Whether all that was noted before is accounted for, if need be after waiting so long for it."""
+        with self._wake:
+            wanted = self._noted
+            if self._done < wanted and not self._closing:
+                self._asked = True
+                self._wake.notify_all()
+                self._wake.wait_for(lambda: self._done >= wanted or self._closing, timeout_s)
+            return self._done >= wanted
+
+    def _run(self) -> None:
+        rest = 0.0
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._asked or self._closing, rest)
+                self._wake.wait_for(lambda: self._done < self._noted or self._closing)
+                if self._closing:
+                    return
+                noted, self._asked = self._noted, False
+            began = time.perf_counter()
+            whole = self._turn()
+            rest = max(EVERY_S, REST * (time.perf_counter() - began))
+            if whole:
+                with self._wake:
+                    self._done = noted
+                    self._wake.notify_all()
+
+    def _turn(self) -> bool:
+        try:
+            while self._store.keep_up() == MOST_SESSIONS:
+                if self._closing:
+                    return False
+        except Exception as error:  # events go on being stored; the next turn finds the same notes again
+            telemetry.FAILED.labels("keeper").inc()
+            log.error("streaks and retries could not be kept up", error=str(error)[:300], kind=type(error).__name__)
+            return False
+        return True

@@ -1,0 +1,83 @@
+"""What follows from events and is kept beside them: streaks, retry chains, the newest event of each service.
+
+`compute` does so anew for sessions that changed, however late or often their events came, with the same result as
+from nothing: whatever an event can no longer change is left alone, the rest is read again (sql/take.sql says why).
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import duckdb
+
+from collector.store.batch import TABLES
+
+HOUR_NS = 3_600_000_000_000
+IDLE_NS = HOUR_NS  # without any event of its session for longer than this, a streak has ended
+WINDOW_NS = HOUR_NS // 2  # for so long an error's retry chain lasts
+KEPT = ("kept_streaks", "kept_chains", "kept_newest")
+
+FIRSTS = [name for name in TABLES["kept_streaks"] if name.startswith("first_") and name != "first_event_id"]
+DIMENSIONS = [name for name in TABLES["kept_chains"] if name in TABLES["events"]]
+DIMENSIONS = [name for name in DIMENSIONS if name not in ("event_id", "time_ns", "retryable_declared")]
+
+NEWEST_OF_ALL = """
+  insert into kept_newest
+  select service, max(time_ns) from events
+  where exists (select 1 from services s where s.service is not distinct from events.service)
+    and not exists (select 1 from found f where f.service is not distinct from events.service)
+  group by service
+"""
+
+
+def _statements(name: str) -> list[str]:
+    text = resources.files("collector.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    return text.format(
+        dimensions=", ".join(f"e.{name}" for name in DIMENSIONS),
+        firsts=", ".join(f"told.{name.removeprefix('first_')} as {name}" for name in FIRSTS),
+    ).split(";\n")
+
+
+def compute(cursor: duckdb.DuckDBPyConnection, most: int) -> int:
+    """Brings up to `most` sessions that changed up to date, in one transaction; returns how many there were.
+
+    The cursor is the caller's own: temporary tables are left on it.
+    """
+    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "most": most}
+    cursor.begin()
+    try:
+        for statement in _statements("take"):
+            _run(cursor, statement, given)
+        taken, low, newest = cursor.execute(
+            "select (select count(*) from taken), (select min(begin_ns) from bounds),"
+            " (select min(time_ns) from services)"
+        ).fetchone() or (0, None, None)
+        if taken:
+            given |= {"low_ns": low or 0, "newest_ns": newest}
+            for statement in _statements("keep"):
+                _run(cursor, statement, given)
+            if _missing(cursor):
+                cursor.execute(NEWEST_OF_ALL)
+        cursor.commit()
+    except BaseException:
+        cursor.rollback()
+        raise
+    return int(taken)
+
+
+def _run(cursor: duckdb.DuckDBPyConnection, statement: str, given: dict[str, Any]) -> None:
+    cursor.execute(statement, {name: value for name, value in given.items() if f"${name}" in statement})
+
+
+def _missing(cursor: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a service has no event where its newest one was: it was removed, or is older now."""
+    counted = cursor.execute("select (select count(*) from services) > (select count(*) from found)").fetchone()
+    return bool(counted and counted[0])
+
+
+def forget(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Removes all that is kept and notes every session as changed, so that it is computed from nothing."""
+    for table in (*KEPT, "changed"):
+        cursor.execute(f"delete from {table}")
+    cursor.execute("insert into changed select service, session, min(time_ns) from events group by all")

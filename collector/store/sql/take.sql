@@ -1,0 +1,19 @@
+-- Takes the sessions that changed, and finds from which time on each must be read. What an event at or after `from_ns` cannot change stays: a
+-- streak that was closed before it, and a retry chain whose half hour was over. So the earliest streak that was not bounds what is read.
+create or replace temporary table taken as
+select service, session, min(time_ns) as from_ns from changed group by all order by from_ns limit $most;
+
+delete from changed using taken
+where changed.session is not distinct from taken.session and changed.service is not distinct from taken.service;
+
+create or replace temporary table bounds as
+select t.service, t.session, t.from_ns, least(t.from_ns - $window, min(s.started)) as begin_ns
+from taken t left join kept_streaks s
+  on s.session = t.session and s.service is not distinct from t.service and (s.closed_ns is null or s.closed_ns >= t.from_ns)
+where t.session is not null
+group by t.service, t.session, t.from_ns;
+
+create or replace temporary table services as
+select t.service, coalesce(any_value(n.time_ns), min(t.from_ns)) as time_ns
+from taken t left join kept_newest n on n.service is not distinct from t.service
+group by t.service

@@ -1,0 +1,106 @@
+-- What follows from the events and is kept beside them, so that a question about a month does not read it all: computed anew about once a
+-- second for the sessions that changed (collector/store/sql/keep.sql), and from nothing by `misstep rebuild`.
+
+-- Sessions with events that came, changed or went since they were last computed, and the earliest such time. Written in the transaction that
+-- changes the events, so nothing is forgotten by a crash. A null session: events outside of sessions.
+create table if not exists changed (
+  service               varchar,
+  session               varchar,
+  time_ns               bigint not null
+);
+
+-- Time of the newest event of each service: what is still open is judged by it.
+create table if not exists kept_newest (
+  service               varchar,
+  time_ns               bigint not null
+);
+
+-- Every streak in every scope and kind; `first_…` are the dimensions of its first event, by which filters choose.
+create table if not exists kept_streaks (
+  scope                 varchar not null,  -- session, tool, target
+  kind                  varchar not null,  -- mistake, error, denied
+  service               varchar,
+  session               varchar not null,
+  subagent              varchar,
+  only_tool             varchar,           -- of all its events, where it is one
+  only_target           varchar,
+  length                integer not null,
+  started               bigint not null,   -- time of its first event, and of its last
+  ended                 bigint not null,
+  closed_ns             bigint,            -- time of the event that ended it: a success, or the session's first after an hour without any
+  succeeded             boolean not null,  -- closed by a success
+  last_ns               bigint not null,   -- of its session, when it was computed; where closed_ns is null it holds still
+  since                 integer[] not null, -- its length, in parts: the agent began to count anew in between
+  classes               varchar[],
+  tools                 varchar[],
+  first_event_id        ubigint not null,
+  last_event_id         ubigint not null,
+  first_operation       varchar,
+  first_outcome         varchar,
+  first_domain          varchar,
+  first_category        varchar,
+  first_error_class     varchar,
+  first_reported_class  varchar,
+  first_classified_by   varchar,
+  first_severity        varchar,
+  first_attribution     varchar,
+  first_recovery        varchar,
+  first_mistake         boolean,
+  first_retryable       boolean,
+  first_fatal           boolean,
+  first_tool            varchar,
+  first_tool_kind       varchar,
+  first_mcp_server      varchar,
+  first_target          varchar,
+  first_source          varchar,
+  first_service_version varchar,
+  first_environment     varchar,
+  first_agent           varchar,
+  first_model           varchar,
+  first_provider        varchar,
+  first_trace_id        varchar,
+  first_fingerprint     ubigint,
+  first_status_code     integer
+);
+
+-- Every error with a session, and what became of the retry chain that it began.
+create table if not exists kept_chains (
+  event_id              ubigint not null,
+  time_ns               bigint not null,
+  operation             varchar,
+  outcome               varchar,
+  domain                varchar,
+  category              varchar,
+  error_class           varchar,
+  reported_class        varchar,
+  classified_by         varchar,
+  severity              varchar,
+  attribution           varchar,
+  recovery              varchar,
+  mistake               boolean,
+  retryable             boolean,
+  fatal                 boolean,
+  tool                  varchar,
+  tool_kind             varchar,
+  mcp_server            varchar,
+  target                varchar,
+  source                varchar,
+  service               varchar,
+  service_version       varchar,
+  environment           varchar,
+  agent                 varchar,
+  model                 varchar,
+  provider              varchar,
+  session               varchar,
+  subagent              varchar,
+  trace_id              varchar,
+  fingerprint           ubigint,
+  status_code           integer,
+  retryable_declared    boolean,
+  retried               boolean not null,  -- another attempt within 30 minutes
+  repaired              boolean not null,  -- an ok among them
+  identical_retry       boolean not null,  -- the next attempt had the same parameters
+  same                  boolean,           -- the attempt that repaired it had; null: not repaired, or not known
+  attempts              integer,           -- until it was repaired
+  seconds               double
+);

@@ -1,0 +1,214 @@
+"""What is kept beside the events, against the same computed from nothing and from the events, however these came."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.commands.bulk import bulk
+from collector.query.filters import DIMENSIONS, Selection, terms_of
+from collector.query.retries import chains, judged, retries
+from collector.query.statement import used
+from collector.query.streaks import COLUMNS, KINDS, SCOPES, Scope, streak_sql, streaks, streaks_from_events
+from collector.store.correlate import Changes
+from collector.store.keeper import Keeper
+from collector.store.kept import DIMENSIONS as OF_CHAINS
+from collector.store.kept import FIRSTS, KEPT
+from collector.store.store import Store
+from tests.conftest import RunningCollector, misstep
+from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed
+from tests.test_streaks import CHECKED, recorded_sessions
+
+EVER = Selection(0, NOW + DAY, failure_only=("roo-code",))
+ALL_SETS = [(scope, kind) for scope in SCOPES for kind in KINDS]
+SHOWN = ", ".join((*COLUMNS, "limit_times", "first_tool", "first_model"))
+LAST = "case when closed_ns is null then last_ns end as last_ns"
+JUDGED = "retried, recovered, identical_retry, recovered_identical, recovered_changed, attempts, seconds"
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()
+
+
+def emptied(store: Store) -> Store:
+    for table in ("events", "changed", *KEPT):
+        store.execute(f"delete from {table}")
+    return store
+
+
+def contents(store: Store) -> dict[str, list[Any]]:
+    """Every row of what is kept, without the last event's time where it no longer matters."""
+    return {
+        "streaks": sorted(
+            map(
+                repr,
+                store.rows(
+                    "select * replace (case when closed_ns is null then last_ns end as last_ns) from kept_streaks"
+                ),
+            )
+        ),
+        "chains": sorted(map(repr, store.rows("from kept_chains"))),
+        "newest": sorted(map(repr, store.rows("from kept_newest"))),
+    }
+
+
+def asked(store: Store, sql: str, selection: Selection = EVER) -> list[str]:
+    return sorted(repr(dict(sorted(row.items()))) for row in store.rows(sql, used(sql, selection.params())))
+
+
+def compared(store: Store, sets: Sequence[tuple[str, str]]) -> None:
+    """What was kept up equals what is computed from nothing, and both what the events say."""
+    kept_up = contents(store)
+    for scope, kind in sets:
+        questions = (sql(EVER, Scope(scope, kind, 2), ["tool", "model"]) for sql in (streak_sql, streaks_from_events))
+        found, said = (asked(store, f"select {SHOWN} from ({question})") for question in questions)
+        assert found == said, (scope, kind)
+    assert asked(store, f"select event_id, {JUDGED} from ({chains(EVER)})") == asked(
+        store, f"select event_id, {JUDGED} from ({judged(EVER)}) where begins"
+    )
+    for _ in store.rebuild():
+        pass
+    assert contents(store) == kept_up
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> list[tuple[list[Event], list[int], bool]]:
+    """Sessions in the order of their arrival: each step brings events, takes some of the earlier away (merged with
+    others, or removed by retention) or brings them changed, and is or is not followed by a turn of the keeper.
+    """
+    waiting = draw(recorded_sessions())
+    steps: list[tuple[list[Event], list[int], bool]] = []
+    stored: dict[int, Event] = {}
+    while waiting:
+        size = draw(st.integers(1, 6))
+        coming, waiting = waiting[:size], waiting[size:]
+        gone = draw(st.lists(st.sampled_from(sorted(stored)), max_size=2, unique=True)) if stored else []
+        for number in gone:
+            changed = draw(st.sampled_from(["removed", "flipped", "moved", "joined"]))
+            one = dict(stored.pop(number))
+            if changed == "flipped":
+                one["outcome"] = "ok" if one["outcome"] != "ok" else "error"
+            elif changed == "moved":
+                one["time_ns"] += draw(st.sampled_from([-2, -1, 1, 2])) * draw(st.sampled_from([1, MINUTE, HOUR]))
+            elif changed == "joined":
+                one["session"] = "s2"
+            if changed != "removed":
+                coming = [*coming, one]
+        stored |= {one["event_id"]: one for one in coming}
+        steps.append((coming, gone, draw(st.booleans())))
+    return steps
+
+
+@CHECKED
+@given(steps=arrivals(), most=st.sampled_from([1, 2, 1000]), one=st.sampled_from(ALL_SETS))
+def test_what_is_kept_up_is_what_the_events_say(
+    store: Store, steps: Sequence[tuple[list[Event], list[int], bool]], most: int, one: tuple[str, str]
+) -> None:
+    emptied(store)
+    for coming, gone, kept in steps:
+        store.write(Changes(NOW, events=coming, replaced=gone))
+        if kept:
+            store.keep_up(most)
+    while store.keep_up(most):
+        pass
+    compared(store, [one])
+
+
+@CHECKED
+@given(events=recorded_sessions(), cut=st.integers(0, 40), one=st.sampled_from(ALL_SETS))
+def test_retention_takes_streaks_and_chains_along(
+    store: Store, events: list[Event], cut: int, one: tuple[str, str]
+) -> None:
+    emptied(store)
+    store.write(Changes(NOW, events=events))
+    store.keep_up()
+    before = min(each["time_ns"] for each in events) + cut * 20 * MINUTE
+    assert store.prune(NOW, NOW - before) == sum(each["time_ns"] < before for each in events)
+    store.keep_up()
+    compared(store, [one])
+
+
+def test_a_made_up_month_kept_up_equals_the_plain_reading(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path / 'month.duckdb'}"
+    bulk(url, 5_000, 3, NOW)
+    store = Store.open(url)
+    assert store.behind() == 0
+    compared(store, ALL_SETS)
+    store.close()
+
+
+def test_filters_choose_by_the_first_event_whatever_they_ask(store: Store) -> None:
+    emptied(store)
+    one = [failed(9, message="No such file A"), failed(8, tool="write", message="other"), event(7)]
+    two = [failed(6, session="s2", message="other"), failed(5, session="s2", message="No such file A")]
+    store.write(Changes(NOW, events=[*one, *two, event(1, session="s3")]))
+    store.keep_up()
+
+    def found(**filters: str) -> list[int]:
+        terms = tuple(term for name, text in filters.items() if name != "q" for term in terms_of(name, text))
+        selection = Selection(0, NOW + DAY, terms, filters.get("q", ""))
+        return sorted(row["first_event_id"] for row in streaks(selection, Scope()).rows(store))
+
+    assert found() == [6, 9]
+    assert found(q="FILE a") == [9]
+    assert found(tool="write") == []
+    assert found(recovered="true") == [9]
+    assert found(session="s2", error_class="FileNotFoundError") == [6]
+    errors = retries(Selection(0, NOW + DAY, text="FILE a"), []).rows(store)[0]["errors"]
+    assert errors == 2
+
+
+def test_every_dimension_can_choose() -> None:
+    names = {each.name for each in DIMENSIONS} - {"recovered"}
+    assert set(OF_CHAINS) == names
+    assert {name.removeprefix("first_") for name in FIRSTS} == names - {"service", "session", "subagent"}
+
+
+def test_the_keeper_is_done_when_it_says_so() -> None:
+    store = Store.open("duckdb://:memory:")
+    keeper = Keeper(store)
+    assert not keeper.settle(0.05)
+    keeper.start()
+    for number in range(5):
+        store.write(Changes(NOW, events=[failed(50 - number)]))
+        keeper.noted()
+        assert keeper.settle(20)
+        assert store.rows("select length from kept_streaks where kind = 'mistake' and scope = 'session'") == [
+            {"length": number + 1}
+        ]
+    keeper.close()
+    store.close()
+
+
+def test_what_was_noted_is_done_after_a_crash(collector: RunningCollector) -> None:
+    """The notes are part of the commit: a collector that was killed before its turn does it at the next start."""
+    first = [{"outcome": "error", "tool": "read", "session": "s1", "error_class": "FileNotFoundError"}] * 3
+    for number, one in enumerate(first):
+        assert collector.post("/v1/events", json.dumps(one | {"call_id": str(number)})).is_success
+    collector.kill()
+    collector.restart()
+    deadline = time.monotonic() + 20
+    while not (rows := collector.get("/api/v1/streaks", **{"from": "-1h"})["rows"]):
+        assert time.monotonic() < deadline
+    assert rows[0]["length"] == 3
+
+
+def test_rebuild_as_a_command(collector: RunningCollector) -> None:
+    assert collector.post("/v1/events", json.dumps({"outcome": "error", "tool": "read", "session": "s1"})).is_success
+    url = f"duckdb:///{collector.store}"
+    refused = misstep("rebuild", "--store", url, cwd=collector.folder)
+    assert refused.returncode == 2
+    assert "is in use" in refused.stderr
+    collector.stop()
+    done = misstep("rebuild", "--store", url, cwd=collector.folder)
+    assert (done.returncode, done.stdout) == (0, f"1 sessions computed anew in {url}\n")
