@@ -7,7 +7,7 @@ delete from changed using taken
 where changed.session is not distinct from taken.session and changed.service is not distinct from taken.service;
 
 create or replace temporary table bounds as
-select t.service, t.session, t.from_ns, least(t.from_ns - $window, min(s.started)) as begin_ns
+select row_number() over () as number, t.service, t.session, t.from_ns, least(t.from_ns - $window, min(s.started)) as begin_ns
 from taken t left join kept_streaks s
   on s.session = t.session and s.service is not distinct from t.service and (s.closed_ns is null or s.closed_ns >= t.from_ns)
 where t.session is not null
