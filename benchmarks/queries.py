@@ -20,7 +20,8 @@ from statistics import median
 from collector.commands.bulk import bulk
 from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
 from collector.query.filters import UNITS, Selection, terms_of
-from collector.query.queries import events, groups, newest_ns, sessions, sources
+from collector.query.groups import groups
+from collector.query.queries import events, newest_ns, sessions, sources
 from collector.query.retries import curve, retries
 from collector.query.statement import Statement
 from collector.query.streaks import Scope, limits, streaks, summary

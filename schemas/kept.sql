@@ -98,6 +98,8 @@ create table if not exists kept_chains (
   status_code           integer,
   retryable_declared    boolean,
   retried               boolean not null,  -- another attempt within 30 minutes
+  next_id               ubigint,           -- that attempt
+  honoured              boolean,           -- that waited as it was told; null: not told, or no attempt
   repaired              boolean not null,  -- an ok among them
   identical_retry       boolean not null,  -- the next attempt had the same parameters
   same                  boolean,           -- the attempt that repaired it had; null: not repaired, or not known

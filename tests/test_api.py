@@ -63,6 +63,7 @@ def events() -> list[dict[str, Any]]:
 def application(store: Store, **state: Any) -> Litestar:
     known = {
         "store": store,
+        "keeper": SimpleNamespace(settle=lambda seconds: True),
         "settings": Settings(),
         "allowed_hosts": frozenset(),
         "sources": SOURCES,
@@ -263,7 +264,7 @@ def test_a_question_that_takes_too_long_is_a_503() -> None:
         f" select {NOW} - n, 0, n, n % 1000, 'tool', 'error', true from range(300_000) as numbers(n)"
     )
     with TestClient(application(store, query_seconds=0.05), raise_server_exceptions=False) as client:
-        answer = client.get("/api/v1/streaks/limits", params=ALWAYS)
+        answer = client.get("/api/v1/retries/storms", params=ALWAYS)
     store.close()
     assert answer.status_code == 503
     assert "narrow the range" in answer.json()["error"]["message"]
@@ -284,7 +285,7 @@ def test_a_query_is_interrupted_when_its_client_goes_away() -> None:
         f" select {NOW} - n, 0, n, n % 1000, 'tool', 'error', true from range(1_000_000) as numbers(n)"
     )
     scope = {
-        "type": "http", "method": "GET", "path": "/api/v1/streaks/limits", "raw_path": b"/api/v1/streaks/limits",
+        "type": "http", "method": "GET", "path": "/api/v1/retries/storms", "raw_path": b"/api/v1/retries/storms",
         "query_string": urlencode(ALWAYS).encode(), "headers": [], "http_version": "1.1", "scheme": "http",
         "root_path": "", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "extensions": {},
     }  # fmt: skip

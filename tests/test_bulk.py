@@ -10,7 +10,7 @@ import pytest
 from collector.commands.bulk import bulk
 from collector.query.breakdowns import breakdown
 from collector.query.filters import Selection, terms_of
-from collector.query.queries import groups
+from collector.query.groups import groups
 from collector.query.retries import retries
 from collector.query.streaks import Scope, streaks
 from collector.store.batch import COLUMNS

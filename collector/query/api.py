@@ -114,10 +114,9 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     if tag in request.headers.get("if-none-match", ""):
         return Response(b"", status_code=304, headers={"ETag": tag})
     seconds = state.get("query_seconds", QUERY_SECONDS)
-    answer = _answer_to(endpoint, asked, statement, store, tables, arrow, seconds)
+    answer = _answer_to(endpoint, asked, statement, store, tables, arrow, seconds, exact)
     if not exact:
-        answer.headers["Warning"] = '110 - "streaks and retries of the newest events are still being worked out"'
-        return answer
+        return answer  # without a tag: the same question is answered anew
     if answer.status_code in (None, 200):
         answer.headers |= {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     return answer
@@ -140,11 +139,12 @@ def _tag(store: Reads, endpoint: Endpoint, asked: Asked, arrow: bool) -> str:
 def _answer_to(
     endpoint: Endpoint,
     asked: Asked,
-    statement: Statement,
+    statement: Answer,
     store: Reads,
     tables: Sequence[Source],
     arrow: bool,
     seconds: float,
+    exact: bool,
 ) -> Response[bytes]:
     if arrow and not endpoint.one:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
@@ -155,7 +155,7 @@ def _answer_to(
         return Response(statement.arrow(store, seconds), media_type=ARROW)
     if endpoint.one:
         return _json(_present(rows[0], statement, asked))
-    body = _page(endpoint, store, asked, statement, rows)
+    body = _page(endpoint, store, asked, statement, rows, exact)
     if endpoint.path == "/sources":
         remedies = {table.id: _remedies(table.coverage) for table in tables}
         body["rows"] = [row | {"remedies": remedies.get(row["source"], {})} for row in body["rows"]]
@@ -247,14 +247,16 @@ def _gone(endpoint: Endpoint, store: Reads, asked: Asked) -> Response[bytes]:
     raise Rejected(f"there is no {endpoint.one} with {name} {asked.options[name]}: {reason}", 404)
 
 
-def _page(endpoint: Endpoint, store: Reads, asked: Asked, statement: Answer, rows: list[Row]) -> dict[str, Any]:
+def _page(
+    endpoint: Endpoint, store: Reads, asked: Asked, statement: Answer, rows: list[Row], exact: bool
+) -> dict[str, Any]:
     shown, more = rows[: statement.limit], len(rows) > statement.limit
     body: dict[str, Any] = {
         "rows": [_present(row, statement, asked) for row in shown],
         "from": rfc3339(asked.selection.start_ns),
         "to": rfc3339(asked.selection.end_ns),
         "truncated": more,
-        "exact": True,
+        "exact": exact,
     }
     if endpoint.path.startswith("/sessions/{"):
         body["next"] = token(*_place(shown[-1])) if more else None

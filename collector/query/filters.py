@@ -93,6 +93,11 @@ def add_dimensions(names: Iterable[str]) -> None:
         BY_NAME[name] = Dimension(name, "text", "call", "attribute of your own (MISSTEP_DIMENSIONS)")
 
 
+def own_dimensions() -> list[str]:
+    """The names that were added."""
+    return [name for name in BY_NAME if all(name != each.name for each in DIMENSIONS)]
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """One dimension is (or is not) one of `values`; None stands for a missing value."""

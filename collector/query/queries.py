@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from collector.query.filters import HOUR, BadParameter, Selection
-from collector.query.retries import WINDOW, judged, relation
+from collector.query.retries import judged, relation
 from collector.query.statement import Reads, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
+from collector.store.kept import WINDOW_NS as WINDOW
 
 EVENT_TIMES = ("time", "received_time")
 SESSION_COLUMNS = (

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collector.query.filters import SECOND, UNITS, Selection
+from collector.query.filters import SECOND, UNITS, Selection, own_dimensions
 from collector.query.statement import Statement, load, order_by, share, wilson
+from collector.store.kept import PATIENCE
+from collector.store.kept import WINDOW_NS as WINDOW
 
-WINDOW = 1800 * SECOND
 DAY = UNITS["d"]
-PATIENCE = 0.95  # of what was asked: clocks and durations are rounded
 FEW = 20  # retried errors, below which nothing is said about whether retrying works
 SELDOM, OFTEN = 0.2, 0.5  # retrying seldom works, or often, where the whole interval lies beyond
 STORM_STATES = ("ongoing", "ended")
@@ -26,6 +26,10 @@ COLUMNS = (
     "errors", "retried", "rated", "recovered", "lasting", "recovered_identical", "recovered_changed", "recovery_rate",
     "low", "high", "identical_retries", "wasted_retries", "median_attempts", "median_seconds", "told_to_wait",
     "honoured", "declared", "declared_retryable", "taxonomy_retryable", "said_retryable", "verdict", "disagreement",
+)  # fmt: skip
+TOLD = (
+    "next_id", "honoured", "identical_retry", "recovered", "recovered_identical", "recovered_changed", "attempts",
+    "seconds",
 )  # fmt: skip
 STORM_COLUMNS = (
     "error_class", "started", "ended", "state", "sessions", "calls", "most_in_a_minute", "told_to_wait", "honoured",
@@ -53,19 +57,31 @@ def judged(
     )
 
 
-def chains(selection: Selection) -> str:
-    """A relation of the errors with a session alone, with the columns of `judged`: from what the store keeps."""
-    text, message = "", ""
-    if selection.text:
-        text, message = ", message", "join (select event_id, message from events) using (event_id)"
-    return load("chains").format(window=WINDOW, rated=selection.rated(), text=text, message=message)
+def chains(selection: Selection, *names: str) -> str:
+    """A relation of the errors with a session alone, with the columns of `judged` that are dimensions or say what
+    became of the error, and those of `names`: from what the store keeps.
+    """
+    columns = beyond(selection, names)
+    return load("chains").format(
+        window=WINDOW,
+        rated=selection.rated(),
+        more="".join(f", {column}" for column in columns),
+        joined=f"join (select event_id, {', '.join(columns)} from events) using (event_id)" if columns else "",
+    )
+
+
+def beyond(selection: Selection, names: Sequence[str]) -> list[str]:
+    """The columns that the selection or `names` need and only the events themselves have, quoted."""
+    own = [name for name in own_dimensions() if selection.uses(name) or name in names]
+    return [f'"{name}"' for name in (["message"] if selection.text else []) + own]
 
 
 def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
     """`events`, or where the selection or one of the named columns needs it, the same with retry chains judged."""
     if not (selection.uses("recovered") or "recovered" in more):
         return "events"
-    return f"""(select events.*, chains.recovered, coalesce(chains.retried, false) as retried
+    return f"""(select events.*, chains.event_id is not null as begins, coalesce(chains.retried, false) as retried,
+        {", ".join(f"chains.{name}" for name in TOLD)}
       from events left join ({chains(selection)}) as chains on events.event_id = chains.event_id
       where events.time_ns >= {start} and events.time_ns < $until_ns)"""
 
@@ -76,7 +92,7 @@ def retries(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), l
     low, high = wilson("rated_recovered", "rated")
     sql = load("retries").format(
         keys="".join(f"{key}, " for key in keys),
-        judged=chains(selection),
+        judged=chains(selection, *by),
         where=selection.where(),
         rated=selection.rated(),
         rate=share("rated_recovered", "rated"),
@@ -97,7 +113,7 @@ def curve(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), lim
     low, high = wilson("recovered", "retried")
     sql = load("curve").format(
         keys=keys,
-        judged=chains(selection),
+        judged=chains(selection, *by),
         where=selection.where(),
         rated=selection.rated(),
         attempts=list(ATTEMPTS),

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
-from collector.query.streaks import IDLE, KINDS, SAID
+from collector.query.streaks import KINDS, SAID
+from collector.store.kept import IDLE_NS as IDLE
 
 SIGNAL_COLUMNS = (
     "time", "source", "service", "session", "subagent", "model", "tool", "event_id", "reported_streak", "ours",

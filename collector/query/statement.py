@@ -68,6 +68,9 @@ class Answer(Protocol):
     @property
     def times(self) -> tuple[str, ...]: ...
 
+    @property
+    def of_kept(self) -> bool: ...
+
     def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]: ...
 
     def arrow(self, store: Reads, timeout_s: float = 30) -> bytes: ...
@@ -90,6 +93,11 @@ class Derived:
 
     def __post_init__(self) -> None:
         order_by(self.sort, self.types)
+
+    @property
+    def of_kept(self) -> bool:
+        """Whether any of what is asked is."""
+        return any(one.of_kept for one in self.asked)
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]:
         """Up to `limit` + 1 rows: one more than wanted tells that there are more."""

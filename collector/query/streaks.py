@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collector.query.filters import DIMENSIONS, HOUR, Selection
-from collector.query.retries import chains, judged, relation
+from collector.query.filters import DIMENSIONS, Selection
+from collector.query.retries import beyond, chains, judged, relation
 from collector.query.statement import Statement, load, order_by, share, wilson
+from collector.store.kept import IDLE_NS as IDLE
 
-IDLE = HOUR  # without any event of its session for longer than this, a streak has ended
 SCOPES = {"session": (), "tool": ("tool",), "target": ("tool", "target")}
 KINDS = {
     "mistake": "outcome = 'error' and coalesce(mistake, false)",
@@ -55,9 +55,9 @@ def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = ()) -
     Each dimension of `firsts` is added as `first_…`: its value in the streak's first event. Read from what the store
     keeps up (store/kept.py).
     """
-    more, joined = "", ""
-    if selection.text:
-        more, joined = ", message", "join (select event_id, message from events) on event_id = first_event_id"
+    columns = beyond(selection, firsts)
+    more = "".join(f", {column}" for column in columns)
+    joined = f"join (select event_id, {', '.join(columns)} from events) on event_id = first_event_id" if columns else ""
     if selection.uses("recovered") or "recovered" in firsts:
         every = chains(Selection(0, 0, failure_only=selection.failure_only))
         more += ", recovered"

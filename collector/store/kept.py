@@ -16,11 +16,12 @@ from collector.store.batch import TABLES
 HOUR_NS = 3_600_000_000_000
 IDLE_NS = HOUR_NS  # without any event of its session for longer than this, a streak has ended
 WINDOW_NS = HOUR_NS // 2  # for so long an error's retry chain lasts
+PATIENCE = 0.95  # of the wait that was asked for: clocks and durations are rounded
 KEPT = ("kept_streaks", "kept_chains", "kept_newest")
 
 FIRSTS = [name for name in TABLES["kept_streaks"] if name.startswith("first_") and name != "first_event_id"]
-DIMENSIONS = [name for name in TABLES["kept_chains"] if name in TABLES["events"]]
-DIMENSIONS = [name for name in DIMENSIONS if name not in ("event_id", "time_ns", "retryable_declared")]
+NO_DIMENSIONS = ("event_id", "time_ns", "retryable_declared")
+DIMENSIONS = [name for name in TABLES["kept_chains"] if name in TABLES["events"] and name not in NO_DIMENSIONS]
 
 NEWEST_OF_ALL = """
   insert into kept_newest
@@ -44,7 +45,7 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int) -> int:
 
     The cursor is the caller's own: temporary tables are left on it.
     """
-    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "most": most}
+    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "most": most}
     cursor.begin()
     try:
         for statement in _statements("take"):

@@ -27,7 +27,15 @@ from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
 from collector.store.batch import (
-    ALERTS_DDL, COLUMNS, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL, TABLES, ArrowRows, Report,
+    ALERTS_DDL,
+    COLUMNS,
+    EVENTS_DDL,
+    GROUPS_DDL,
+    INGEST_DDL,
+    KEPT_DDL,
+    TABLES,
+    ArrowRows,
+    Report,
 )
 from collector.store.connection import Connection, first_line
 from collector.store.correlate import Changes
@@ -445,6 +453,9 @@ class Store:
                 {"ids": list(ids), "after": after_ns, "until": until_ns},
             )
             _insert(cursor, table, rows)
+            if table == "events":
+                told = ((row.get("service"), row.get("session"), row["time_ns"]) for row in rows)
+                _insert(cursor, "changed", _earliest(told))
 
     def text_columns(self) -> list[tuple[str, str]]:
         """Tables other than `events` and `reports` with their columns of text."""
@@ -507,7 +518,10 @@ class Store:
         did. From one thread at a time, which may be another than that of `write`.
         """
         with self._cursor(KEEP_UP_S) as cursor:
-            return compute(cursor, most)
+            done = compute(cursor, most)
+        if done:
+            self._changed()
+        return done
 
     def rebuild(self) -> Iterator[int]:
         """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""

@@ -9,7 +9,7 @@ where kept_chains.session = b.session and kept_chains.service is not distinct fr
   and kept_chains.time_ns >= b.from_ns - $window and kept_chains.time_ns >= $low_ns;
 
 create or replace temporary table told as
-select e.event_id, e.time_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, {dimensions}, b.from_ns, b.number
+select e.event_id, e.time_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms, {dimensions}, b.from_ns, b.number
 from events e join bounds b on e.session = b.session and e.service is not distinct from b.service
 where e.time_ns >= $low_ns and e.time_ns >= b.begin_ns;
 
@@ -23,7 +23,7 @@ select *,
 from (                  -- `idle` where more than an hour passed since the session's event before
   select event_id, number, from_ns, time_ns, operation = 'tool' as tool_call, outcome = 'ok' as ok, outcome = 'error' as error,
     outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
-    hash(subagent) as helper, case when tool is not null then hash(subagent, tool) end as tool_key,
+    retry_after_ms, duration_ms, hash(subagent) as helper, case when tool is not null then hash(subagent, tool) end as tool_key,
     case when tool is not null and target is not null then hash(subagent, tool, target) end as target_key,
     hash(subagent, operation, tool, target) as chain_key,
     row_number() over session_order as place,
@@ -87,18 +87,24 @@ from runs join (from told where outcome in ('error', 'denied')) as told on told.
 where closed_ns is null or closed_ns >= runs.from_ns;
 
 insert into kept_chains by name
-select told.* exclude (from_ns, sequence, params_hash, reported_streak, number), retried, repaired, identical_retry, same, attempts, seconds
+select told.* exclude (from_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, number),
+  retried, next_id, honoured, repaired, identical_retry, same, attempts, seconds
 from told join (
   select event_id,
     coalesce(next_ns - time_ns <= $window, false) as retried,
+    case when next_ns - time_ns <= $window then next_id end as next_id,
+    case when retry_after_ms > 0 and next_ns - time_ns <= $window
+      then next_start_ns - time_ns >= $patience * retry_after_ms * 1e6 end as honoured,
     coalesce(mended.time_ns - time_ns <= $window, false) as repaired,
     coalesce(next_ns - time_ns <= $window and next_hash = params_hash, false) as identical_retry,
     case when mended.time_ns - time_ns <= $window then mended.hash = params_hash end as same,
     case when mended.time_ns - time_ns <= $window then mended.step - step end as attempts,
     case when mended.time_ns - time_ns <= $window then (mended.time_ns - time_ns) / 1e9 end as seconds
   from (
-    select event_id, error, time_ns, from_ns, params_hash, step,
+    select event_id, error, time_ns, from_ns, params_hash, retry_after_ms, step,
       lead(time_ns) over chain as next_ns,
+      lead(time_ns - coalesce(duration_ms, 0) * 1e6) over chain as next_start_ns,
+      lead(event_id) over chain as next_id,
       lead(params_hash) over chain as next_hash,
       lead(case when ok then struct_pack(time_ns := time_ns, hash := params_hash, step := step) end ignore nulls) over chain as mended
     from (select *, row_number() over (partition by number, chain_key order by place) as step from ordered) as stepped
