@@ -260,11 +260,11 @@ def test_a_merged_event_redirects_to_the_one_that_is_left(client: TestClient[Lit
 def test_a_question_that_takes_too_long_is_a_503() -> None:
     store = Store.open("duckdb://:memory:")
     store.execute(
-        "insert into events (time_ns, received_ns, event_id, session, operation, outcome, mistake)"
-        f" select {NOW} - n, 0, n, n % 1000, 'tool', 'error', true from range(300_000) as numbers(n)"
+        "insert into events (time_ns, received_ns, event_id, session, operation, outcome, reported_streak)"
+        f" select {NOW} - n, 0, n, n % 1000, 'tool', 'error', 1 from range(300_000) as numbers(n)"
     )
     with TestClient(application(store, query_seconds=0.05), raise_server_exceptions=False) as client:
-        answer = client.get("/api/v1/retries/storms", params=ALWAYS)
+        answer = client.get("/api/v1/streaks/signals", params=ALWAYS)
     store.close()
     assert answer.status_code == 503
     assert "narrow the range" in answer.json()["error"]["message"]
@@ -281,11 +281,11 @@ def test_a_question_that_needs_too_much_memory_says_so() -> None:
 def test_a_query_is_interrupted_when_its_client_goes_away() -> None:
     store = Store.open("duckdb://:memory:")
     store.execute(
-        "insert into events (time_ns, received_ns, event_id, session, operation, outcome, mistake)"
-        f" select {NOW} - n, 0, n, n % 1000, 'tool', 'error', true from range(1_000_000) as numbers(n)"
+        "insert into events (time_ns, received_ns, event_id, session, operation, outcome, reported_streak)"
+        f" select {NOW} - n, 0, n, n % 1000, 'tool', 'error', 1 from range(1_000_000) as numbers(n)"
     )
     scope = {
-        "type": "http", "method": "GET", "path": "/api/v1/retries/storms", "raw_path": b"/api/v1/retries/storms",
+        "type": "http", "method": "GET", "path": "/api/v1/streaks/signals", "raw_path": b"/api/v1/streaks/signals",
         "query_string": urlencode(ALWAYS).encode(), "headers": [], "http_version": "1.1", "scheme": "http",
         "root_path": "", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "extensions": {},
     }  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from collector.query.filters import Selection
-from collector.query.retries import judged
+from collector.query.retries import chains
 from collector.query.statement import Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
 
@@ -33,7 +33,7 @@ def costs(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), lim
         group=group,
         errors="".join(f'error."{name}", ' for name in by),
         wasted_group=f"group by {', '.join(str(place + 1) for place in range(len(by)))}" if by else "",
-        judged=judged(selection),
+        judged=chains(selection, *by),
         where=selection.where(),
         sums=", ".join(_sum(name) for name in COLUMNS),
     )

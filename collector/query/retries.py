@@ -146,7 +146,7 @@ def storms(
     keys = [name for name in by if name != "error_class"]
     sql = load("storms").format(
         keys="".join(f'"{name}", ' for name in keys),
-        judged=judged(wide),
+        judged=relation(wide, "recovered"),
         where=wide.where(),
         least=least,
         window=window_ns,
