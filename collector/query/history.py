@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 from collector.alerts.state import Labels, Sample, labels_of
 from collector.query.filters import BadParameter, Selection, terms_of_rule
 from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, label, needs_chains
-from collector.query.retries import WINDOW, judged
+from collector.query.retries import judged
 from collector.query.statement import Reads, load, used
-from collector.query.streaks import IDLE, Scope, key_of, streak_steps
+from collector.query.streaks import Scope, key_of, streak_steps
+from collector.store.kept import IDLE_NS as IDLE
+from collector.store.kept import WINDOW_NS as WINDOW
 
 MOST_ROWS = 300_000
 

@@ -154,7 +154,8 @@ def runs(selection: Selection) -> str:
     firsts = [name for name in BY_NAME if name != "recovered"]
     named = ", ".join(f'"first_{name}" as "{name}"' for name in firsts)
     whole = replace(selection, terms=())
-    return f"select length, state, limit_reached, {named} from ({streaks_from_events(whole, Scope(), firsts, as_of_end=True)})"
+    streaks = streaks_from_events(whole, Scope(), firsts, as_of_end=True)
+    return f"select length, state, limit_reached, {named} from ({streaks})"
 
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
