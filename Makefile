@@ -9,7 +9,7 @@ CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench soak demo lock
+.PHONY: help setup run test check bench benchqueries soak demo lock
 
 help:      ## this list
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -34,6 +34,9 @@ bench: $(LOCKED) ## CPU time per event, events/s, latency, memory and disk, besi
 
 soak: $(LOCKED) ## kills, full disks, duplicates and malformed bodies under load, all counted at the end
 	$(BIN)/python -m benchmarks.soak
+
+benchqueries: $(LOCKED) ## the dashboard's questions over a million made-up events
+	$(BIN)/python -m benchmarks.queries
 
 demo: $(LOCKED) ## lifelike traffic into the collector that `make run` started
 	$(BIN)/misstep demo
