@@ -160,6 +160,7 @@ class Store:
         self.path = path
         self._executing = threading.Lock()
         self._versions = count()
+        self._keeping = threading.Lock()
         self.version = f"{uuid.uuid4()}.{next(self._versions)}"
 
     def _changed(self) -> None:
@@ -501,7 +502,9 @@ class Store:
         if self.path is None or not self.rows("select 1 from meta where name = $name", {"name": OWED}):
             return
         fresh = Path(f"{self.path}.fresh")
-        with self._executing:
+        for _ in self.rebuild():  # what is kept beside the events repeats their texts
+            pass
+        with self._executing, self._keeping:
             for left in (fresh, Path(f"{fresh}.wal")):
                 left.unlink(missing_ok=True)
             with self._connection.use() as connection:
@@ -515,9 +518,9 @@ class Store:
 
     def keep_up(self, most: int = MOST_SESSIONS) -> int:
         """Brings streaks, retry chains and the like up to date for up to `most` sessions that changed; how many it
-        did. From one thread at a time, which may be another than that of `write`.
+        did. From any thread.
         """
-        with self._cursor(KEEP_UP_S) as cursor:
+        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
             done = compute(cursor, most)
         if done:
             self._changed()
@@ -525,7 +528,7 @@ class Store:
 
     def rebuild(self) -> Iterator[int]:
         """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""
-        with self._transaction() as cursor:
+        with self._keeping, self._transaction() as cursor:
             forget(cursor)
         yield (left := self.behind())
         while left:
