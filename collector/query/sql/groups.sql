@@ -28,13 +28,15 @@ uses as (
   from events where {call_where} and session is not null
   group by all
 ),
-ever as (               -- a pause of more than {silence} ns that ended in the range
-  select fingerprint as ever_fingerprint, min(time_ns) as first_seen, max(time_ns) as last_seen,
-    bool_or(coalesce(time_ns >= $fresh_ns and time_ns - before > {silence}, false)) as woke
-  from (
-    select events.fingerprint, time_ns, lag(time_ns) over (partition by events.fingerprint order by time_ns) as before
-    from events semi join matching on events.fingerprint = matching.fingerprint
-  )
+days as (               -- a pause of more than {silence} ns lies between two days: sorting those is enough
+  select events.fingerprint as day_fingerprint, time_ns // 86_400_000_000_000 as day, min(time_ns) as first_ns, max(time_ns) as last_ns
+  from events semi join matching on events.fingerprint = matching.fingerprint
+  group by all
+),
+ever as (               -- `woke`: such a pause ended in the range
+  select day_fingerprint as ever_fingerprint, min(first_ns) as first_seen, max(last_ns) as last_seen,
+    bool_or(coalesce(first_ns >= $fresh_ns and first_ns - before_ns > {silence}, false)) as woke
+  from (select *, lag(last_ns) over (partition by day_fingerprint order by day) as before_ns from days)
   group by all
 ),
 described as (
