@@ -47,7 +47,7 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
         Figure("Commit p99", words.duration(said.get("commit_p99_ms")), "99 of 100 commits were faster than this."),
         Figure("Waiting", words.count(waiting), f"Requests that are not durable yet: {words.size(_bytes(queue))}."),
         Figure("Lag", words.duration(_ms(said.get("lag_seconds"))), "From the newest event's own time to its arrival."),
-        Figure("Store", words.size(store.get("bytes")), "Size of the database file."),
+        Figure("Store", words.size(_size(store)), "Size of the database file and of its log."),
         Figure("Disk free", words.size(store.get("disk_free_bytes") or said.get("disk_free_bytes"))),
     ]
 
@@ -96,3 +96,8 @@ with components.part():
     version, schema = words.plain(str(about.get("version") or "?")), words.count(about.get("schema_version"))
     st.caption(f"Collector {version} at {page.collector.place}, schema {schema}.")
 components.refreshing(body, page)
+
+
+def _size(store: dict[str, Any]) -> float | None:
+    known = [store[name] for name in ("bytes", "log_bytes") if store.get(name) is not None]
+    return sum(known) if known else None

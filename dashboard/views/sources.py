@@ -58,7 +58,8 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     ]
     shown = rows.with_columns(
         pl.Series("seen", seen),
-        pl.Series("tells", [_tells(*row) for row in rows.select("coverage", "sampled", "kept").iter_rows()]),
+        pl.Series("sampling", [_sampling(*row) for row in rows.select("sampled", "kept").iter_rows()], dtype=pl.String),
+        *_marks(rows),
         pl.Series("unclassified", [words.rate_of(*pair) for pair in rows.select("unclassified_rate", "errors").rows()]),
         reports=pl.when(~pl.col("tool_data").fill_null(True))
         .then(pl.lit(NO_TOOL_DATA))
@@ -69,23 +70,31 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     columns = {
         "source": tables.text("source", 105),
         "service": tables.text("service", 140),
-        "events": tables.number("events"),
-        "errors": tables.number("errors"),
-        "seen": tables.text("last seen", 105),
-        "unclassified": tables.text("unclassified", 100, words.HELP["unclassified"]),
+        "events": tables.number("events", width=65),
+        "errors": tables.number("errors", width=65),
+        "seen": tables.text("last seen", 95),
+        "unclassified": tables.text("unclassified", 92, words.HELP["unclassified"]),
         "reports": tables.text(
-            "reports", 130, "A source that reports only failures has no error rate and no recovery."
+            "reports", 115, "A source that reports only failures has no error rate and no recovery."
         ),
-        "tells": tables.text("tells", "large", "✓ nearly always, ~ at times, – never"),
+    }
+    if any(shown["sampling"]):
+        columns["sampling"] = tables.text("sampled", 95, "How much was kept on the way here.")
+    columns |= {
+        f"tells {fact}": tables.text(fact, 18 + 7 * len(fact), f"{fact}: ✓ nearly always, ~ at times, – never")
+        for fact in FACTS
     }
     tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.")
 
 
-def _tells(text: str | None, sampled: bool | None, kept: float | None) -> str:
-    shares = components.as_json(text) or {}
-    marks = [f"{fact} {mark}" for fact in FACTS if (mark := frames.told(shares, fact))]
-    share = f" {words.share_kept(kept)}" if kept else ""
-    return "  ".join([f"sampled{share}", *marks] if sampled else marks)
+def _marks(rows: pl.DataFrame) -> list[pl.Series]:
+    """For each fact a column of marks: how much of it a sender tells."""
+    shares = [components.as_json(text) or {} for text in rows["coverage"]]
+    return [pl.Series(f"tells {fact}", [frames.told(one, fact) for one in shares], dtype=pl.String) for fact in FACTS]
+
+
+def _sampling(sampled: bool | None, kept: float | None) -> str:
+    return (words.share_kept(kept) if kept else "yes") if sampled else ""
 
 
 def _gaps(rows: pl.DataFrame) -> None:
