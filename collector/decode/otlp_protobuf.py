@@ -104,7 +104,8 @@ def _id(value: bytes) -> str:
 
 def _attributes(pairs: Any) -> dict[str, Any]:
     check_count(len(pairs))
-    return {pair.key: value_of(pair.value) for pair in pairs}
+    # Nearly all values are texts; "" is what another kind reads as.
+    return {pair.key: pair.value.string_value or value_of(pair.value) for pair in pairs}
 
 
 def value_of(value: Any, depth: int = 0) -> Any:
