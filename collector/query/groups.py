@@ -51,6 +51,7 @@ def groups(
         else "",
         source=relation(selection, *(["recovered"] if "recovery_rate" in measures else [])),
         where=f"{selection.where()} and {wanted}",
+        wanted=wanted,
         call_where=selection.about_call().where(),
         spread=share("sessions", "sessions_of_tool"),
         state=f"state = '{state}'" if state in STATES else "true",

@@ -29,8 +29,8 @@ uses as (
   group by all
 ),
 days as (               -- a pause of more than {silence} ns lies between two days: sorting those is enough
-  select events.fingerprint as day_fingerprint, time_ns // 86_400_000_000_000 as day, min(time_ns) as first_ns, max(time_ns) as last_ns
-  from events semi join matching on events.fingerprint = matching.fingerprint
+  select fingerprint as day_fingerprint, time_ns // 86_400_000_000_000 as day, min(time_ns) as first_ns, max(time_ns) as last_ns
+  from events where {wanted}  -- of every group: a join with `matching` may be planned with the events in memory
   group by all
 ),
 ever as (               -- `woke`: such a pause ended in the range
