@@ -52,6 +52,11 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
     ]
 
 
+def _size(store: dict[str, Any]) -> float | None:
+    known = [store[name] for name in ("bytes", "log_bytes") if store.get(name) is not None]
+    return sum(known) if known else None
+
+
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else max(0.0, seconds) * 1000
 
@@ -96,8 +101,3 @@ with components.part():
     version, schema = words.plain(str(about.get("version") or "?")), words.count(about.get("schema_version"))
     st.caption(f"Collector {version} at {page.collector.place}, schema {schema}.")
 components.refreshing(body, page)
-
-
-def _size(store: dict[str, Any]) -> float | None:
-    known = [store[name] for name in ("bytes", "log_bytes") if store.get(name) is not None]
-    return sum(known) if known else None
