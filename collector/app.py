@@ -68,7 +68,6 @@ def run(settings: Settings) -> int:
     for place in (settings.http, settings.grpc):
         _check_free(place)
     made = pipeline_of(settings)
-    pipeline = made.pipeline
     scrub = _shared(Sanitiser(made.rules, personal=settings.personal))  # for logs and answers, from many threads
     configure_logging(scrub, json_lines={"auto": None, "json": True, "text": False}[settings.log])
     # The tables stay, in pages that forks share; requests make many dicts and no cycles, at 700 objects a collection
@@ -76,7 +75,7 @@ def run(settings: Settings) -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    readers = Readers(pipeline, chosen(settings.workers))  # forks: before the loop, its threads and the store
+    readers = Readers(made.pipeline, chosen(settings.workers))  # forks: before the loop, its threads and the store
     forward = _forwarder(settings, made) if settings.forward else None
     try:
         uvloop.run(_serve(settings, made, readers, scrub, forward))
@@ -118,16 +117,14 @@ def _another(settings: Settings, made: Made) -> Pipeline:
 
 
 async def _serve(settings: Settings, made: Made, readers: Readers, scrub: Scrub, forward: Forwarder | None) -> None:
-    pipeline = made.pipeline
     store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
     keeper = Keeper(store)
     writer = Writer(store, settings.retention, noted=keeper.noted)
     intake = Intake(readers, writer, settings.queue, forward)
-    failure_only = [source.id for source in pipeline.sources.sources if not source.reports_ok]
     engine = Engine(
         store,
         RuleBook(settings.rules),
-        Measures(store, failure_only),
+        Measures(store, made.pipeline.sources.failure_only),
         send,
         scrub=lambda text: scrub(text)[0],
         dashboard_url=settings.dashboard_url,
@@ -218,7 +215,7 @@ def _application(
         "forward": forward,
         "scrub": engine.scrub,
         "applying": Applying(store, partial(_another, settings, made), writer, engine.read_again),
-        "failure_only": [table.id for table in made.pipeline.sources.sources if not table.reports_ok],
+        "failure_only": made.pipeline.sources.failure_only,
         "sources": made.pipeline.sources,
         "taxonomy": made.pipeline.taxonomy,
     }

@@ -230,10 +230,7 @@ def sane_time(time_ns: Any, received_ns: int) -> int:
 
 def params_hash(params: object, key: bytes) -> int:
     """Keyed blake2b-64 of the arguments as canonical JSON: keys sorted, JSON inside a text parsed first."""
-    if isinstance(params, str):
-        with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-            params = msgspec.json.decode(params)
-    return int.from_bytes(hashlib.blake2b(canonical(params), digest_size=8, key=key).digest(), "big")
+    return int.from_bytes(hashlib.blake2b(canonical(_parsed(params)), digest_size=8, key=key).digest(), "big")
 
 
 def cut(text: str, limit: int) -> str:
@@ -251,9 +248,7 @@ def _parsed(value: object) -> object:
 
 def _json(value: object, limit: int) -> str:
     """JSON text of at most about `limit` bytes; what is longer becomes a JSON string with the mark of `cut`."""
-    if isinstance(value, str):
-        with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-            value = msgspec.json.decode(value)
+    value = _parsed(value)
     try:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError):

@@ -19,6 +19,8 @@ from typing import Any
 import httpx
 import pytest
 
+from collector.store.store import Store
+
 MISSTEP = str(Path(sys.executable).with_name("misstep"))
 EVER = "2000-01-01T00:00:00Z"
 
@@ -166,3 +168,11 @@ def misstep(
         text=True,
         timeout=60,
     )
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    """A store in memory; what a test puts into it the next one finds, unless it begins with `recorded.holding`."""
+    opened = Store.open("duckdb://:memory:")
+    yield opened
+    opened.close()

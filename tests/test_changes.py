@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ from tests.recorded import HOUR, MINUTE, NOW, Event, event, failed, holding
 from tests.test_queries import SILENT, mixed
 
 HALF = Selection(NOW - 5 * HOUR, NOW, failure_only=SILENT)
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
 
 
 def random_events(seed: int, many: int = 900) -> list[Event]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -19,13 +18,6 @@ from tests.recorded import HOUR, MINUTE, NOW, Event, event, failed, holding
 from tests.test_queries import SILENT, mixed
 
 NOW_AND_BEFORE = Selection(NOW - 5 * HOUR, NOW, failure_only=SILENT)
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
 
 
 def alone(part: int, whole: int) -> Gathered:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 from tests.test_streaks import expected_chains, expected_streaks, in_order, session_of
 
 EVER = Selection(0, NOW + DAY)
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
 
 
 def sessions(seed: int) -> list[Event]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,6 @@ from tests.recorded import DAY, HOUR, MINUTE, NOW, event, failed, holding
 
 EVER = Selection(0, NOW)
 ONE = 2**64 - 1
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,13 +20,6 @@ from tests.recorded import event as well
 
 SILENT = ("roo-code",)
 START = NOW - 6 * HOUR
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
 
 
 def lively(seed: int, count: int = 240) -> list[Event]:

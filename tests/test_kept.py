@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,13 +30,6 @@ ALL_SETS = [(scope, kind) for scope in SCOPES for kind in KINDS]
 SHOWN = ", ".join((*COLUMNS, "limit_times", "first_tool", "first_model"))
 LAST = "case when closed_ns is null then last_ns end as last_ns"
 JUDGED = "retried, recovered, identical_retry, recovered_identical, recovered_changed, attempts, seconds"
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
 
 
 def emptied(store: Store) -> Store:

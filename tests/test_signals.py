@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,13 +14,6 @@ from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, Event, event, failed, holding
 
 EVER = Selection(0, NOW + HOUR)
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
 
 
 def state(number: int, name: str = "ConsecutiveMistakeError", **fields: Any) -> Event:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -22,13 +22,6 @@ from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 
 EVER = Selection(0, NOW + DAY)
 SILENT = ("roo-code",)
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
 
 
 # The rules, read as plainly as they are written

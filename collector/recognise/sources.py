@@ -201,6 +201,11 @@ class Sources:
                 return Plan(True, (source,))
         return Plan(False, tuple(source for source in self.sources if source.events or source.markers))
 
+    @property
+    def failure_only(self) -> list[str]:
+        """Ids of the tables whose agents report failures alone: they have no rates."""
+        return [source.id for source in self.sources if not source.reports_ok]
+
     def named(self, source: str) -> Source | None:
         """The table with this id."""
         return next((one for one in self.sources if one.id == source), None)
