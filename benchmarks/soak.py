@@ -1,6 +1,6 @@
 """An hour's worth of trouble in minutes: kills, restarts, full disks, duplicates, damaged records, malformed bodies.
 
-    python -m benchmarks.soak [--troubles 40] [--seconds 120] [--bodies 10000] [--seed 1]
+    python -m benchmarks.soak [--troubles 40] [--only kill] [--seconds 120] [--bodies 10000] [--seed 1]
 
 A real collector in a process of its own. Ends by itself, with 1 where a figure is not what it must be. What must hold:
 every record that was sent is stored once or was rejected with a reason, whatever happened to the collector meanwhile.
@@ -35,6 +35,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from benchmarks.fuzz import Fuzzed, fuzz
 from tests.conftest import RunningCollector
 
+TROUBLES = {"kill": 8, "restart": 1, "full disk": 2}  # and how often each of them comes
 SENDERS = 4
 SPANS = 50  # in a request
 MOST_MIB = 600  # grows until the first checkpoint: DuckDB keeps rows up to its limit of 200 MB, we keep recent keys
@@ -202,21 +203,22 @@ def full_disk(collector: RunningCollector) -> Iterator[None]:
         resource.prlimit(collector.process.pid, resource.RLIMIT_FSIZE, (most, most))
 
 
-def trouble(collector: RunningCollector, random: Random) -> str:
-    """Does one thing to the collector that it must survive, and says what."""
-    kind = random.choices(("kill", "restart", "full disk"), (8, 1, 2))[0]
+def trouble(collector: RunningCollector, kind: str) -> None:
+    """Does one thing to the collector that it must survive."""
     if kind == "full disk":
         with full_disk(collector):
             time.sleep(1.5)
-        return kind
+        return
     if kind == "kill":
         collector.kill()
     collector.restart()
-    return kind
 
 
-def storm(collector: RunningCollector, troubles: int, seed: int, say: Say) -> Ledger:
-    """Traffic of several senders at speed, and trouble upon trouble; ends with the collector stopped, all counted."""
+def storm(collector: RunningCollector, troubles: int, seed: int, say: Say, only: str = "") -> Ledger:
+    """Traffic of several senders at speed, and trouble upon trouble; ends with the collector stopped, all counted.
+
+    `only` is one of TROUBLES, where all are to be of that kind.
+    """
     ledger, stop, random = Ledger(), threading.Event(), Random(seed)
     senders = [Sender(number, collector, stop) for number in range(SENDERS)]
     for sender in senders:
@@ -224,7 +226,8 @@ def storm(collector: RunningCollector, troubles: int, seed: int, say: Say) -> Le
     for number in range(1, troubles + 1):
         time.sleep(0.3 + random.random())
         ledger.peak_mib = max(ledger.peak_mib, memory(collector))
-        kind = trouble(collector, random)
+        kind = only or random.choices(tuple(TROUBLES), tuple(TROUBLES.values()))[0]
+        trouble(collector, kind)
         ledger.troubles[kind] += 1
         say(f"{number}/{troubles} {kind}, {sum(sender.ledger.sent['good'] for sender in senders)} records stored")
     time.sleep(1)
@@ -279,6 +282,7 @@ def main() -> int:
     """Runs all three parts and prints their figures."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--troubles", type=int, default=40)
+    arguments.add_argument("--only", choices=tuple(TROUBLES), default="")
     arguments.add_argument("--seconds", type=float, default=120)
     arguments.add_argument("--bodies", type=int, default=10_000)
     arguments.add_argument("--seed", type=int, default=1)
@@ -292,7 +296,7 @@ def main() -> int:
         collector = RunningCollector(Path(folder)).start()
         try:
             print("kills, restarts and full disks under load", flush=True)
-            ledger = storm(collector, given.troubles, given.seed, say)
+            ledger = storm(collector, given.troubles, given.seed, say, given.only)
             say(f"{dict(ledger.troubles)}, answers {dict(ledger.answers)}, at most {ledger.peak_mib} MiB")
             say(f"sent {dict(ledger.sent)}, accounted {ledger.accounted}, lost {ledger.lost}, doubled {ledger.doubled}")
             wrong += ledger.mistakes()
