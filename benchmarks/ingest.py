@@ -33,6 +33,7 @@ from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.correlate import Batch, Correlator
+from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from collector.tables import schemas
 
@@ -151,7 +152,7 @@ def read(ready: Pipeline, media_type: str, body: bytes) -> Batch:
 
 def commit(ready: Pipeline, store: Store, bodies: Sequence[bytes], media_type: str) -> None:
     """Requests to rows, as the writer does it."""
-    correlator = Correlator(store, fresh=True)
+    correlator = Correlator(StoreLookup(store), fresh=True)
     for start in range(0, len(bodies), GROUP):
         changes = correlator.plan([read(ready, media_type, body) for body in bodies[start : start + GROUP]])
         store.write(changes)

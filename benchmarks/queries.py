@@ -25,7 +25,8 @@ from collector.query.queries import events, newest_ns, sessions, sources
 from collector.query.retries import curve, retries
 from collector.query.statement import Statement
 from collector.query.streaks import Scope, limits, streaks, summary
-from collector.store.store import Store, path_of
+from collector.store.opening import path_of
+from collector.store.store import Store
 
 ALL = ("sessions", "p50_ms", "p95_ms", "recovery_rate")
 SILENT = ("roo-code",)

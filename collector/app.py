@@ -48,7 +48,8 @@ from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
 from collector.settings import LOOPBACK, Address, Settings
 from collector.store import batch
 from collector.store.keeper import Keeper
-from collector.store.store import Store, StoreError, make_folder, path_of
+from collector.store.opening import StoreError, make_folder, path_of
+from collector.store.store import Store
 from collector.store.writer import Writer
 from collector.tables import schemas
 from collector.telemetry import Scrub, configure_logging

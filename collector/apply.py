@@ -20,6 +20,7 @@ from litestar.types import ControllerRouterHandler
 
 from collector.errors import Rejected
 from collector.pipeline import Pipeline
+from collector.store import rewriting
 from collector.store.batch import Report
 from collector.store.store import Store
 from collector.store.writer import Writer
@@ -75,12 +76,13 @@ class Apply:
 
     def _slices(self, table: str) -> Iterator[None]:
         after_ns = -1
-        while (until := self._store.slice_end(table, after_ns, SLICE)) is not None:
-            rows = self._store.slice_rows(table, after_ns, until)
+        while (until := rewriting.slice_end(self._store, table, after_ns, SLICE)) is not None:
+            rows = rewriting.slice_rows(self._store, table, after_ns, until)
             new = [self._row(row) for row in rows]
             ids = {row["event_id"] for row, clean in zip(rows, new, strict=True) if clean is not row}
             if ids:
-                self._store.rewrite(table, sorted(ids), [row for row in new if row["event_id"] in ids], after_ns, until)
+                cut = [row for row in new if row["event_id"] in ids]
+                rewriting.rewrite(self._store, table, sorted(ids), cut, after_ns, until)
             self.changed += sum(clean is not row for row, clean in zip(rows, new, strict=True))
             self.done += len(rows)
             after_ns = until
@@ -95,11 +97,11 @@ class Apply:
 
     def _names(self) -> Iterator[None]:
         """The texts of all other tables, each once."""
-        for table, column in self._store.text_columns():
-            for text in self._store.distinct(table, column):
+        for table, column in rewriting.text_columns(self._store):
+            for text in rewriting.distinct(self._store, table, column):
                 clean = self._text(column, text)
                 if clean != text:
-                    self._store.replace_text(table, column, text, clean)
+                    rewriting.replace_text(self._store, table, column, text, clean)
                     self.changed += 1
             yield
 

@@ -71,7 +71,7 @@ def collector(
     """Receive, store, answer questions and send alerts."""
     settings = _settings(http=http, grpc=grpc, store=store, rules=rules)
     from collector.app import run
-    from collector.store.store import StoreError
+    from collector.store.opening import StoreError
 
     try:
         return run(settings)
@@ -128,7 +128,7 @@ def demo(
     settings = _settings(collector_url=to, store=store)
     if bulk > 0:
         from collector.commands.bulk import bulk as fill
-        from collector.store.store import StoreError
+        from collector.store.opening import StoreError
 
         try:
             print(f"{fill(settings.store, bulk, seed or 0)} events in {settings.store}")
@@ -150,7 +150,7 @@ def rebuild(
     """Compute streaks, retries and whatever else is kept beside the events anew."""
     settings = _settings(store=store)
     from collector.commands.rebuild import rebuild
-    from collector.store.store import StoreError
+    from collector.store.opening import StoreError
 
     try:
         print(f"{rebuild(settings.store)} sessions computed anew in {settings.store}")
@@ -343,7 +343,7 @@ def sanitise_fingerprint() -> int:
 def sanitise_apply() -> int:
     """Go over all that is stored with the rules in force, and write the store anew without what they cut."""
     from collector.commands.apply import apply
-    from collector.store.store import StoreError
+    from collector.store.opening import StoreError
 
     try:
         told = apply(_settings())

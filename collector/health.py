@@ -17,7 +17,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from collector import telemetry
 from collector.errors import Unavailable
-from collector.store.store import SCHEMA_VERSION, Store
+from collector.store.schema import SCHEMA_VERSION
+from collector.store.store import Store
 from collector.store.writer import Writer
 
 STARTED = time.monotonic()

@@ -14,6 +14,7 @@ from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.batch import Report
 from collector.store.correlate import Batch, Correlator
+from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from collector.tables import schemas
 
@@ -138,7 +139,7 @@ def only(batch: Batch) -> Report:
 def stored(*groups: Iterable[Batch]) -> list[Report]:
     """The events that a store holds after these batches, each group in a commit of its own, oldest first."""
     store = Store.open("duckdb://:memory:")
-    correlator = Correlator(store, fresh=True)
+    correlator = Correlator(StoreLookup(store), fresh=True)
     for group in groups:
         changes = correlator.plan(list(group))
         store.write(changes)

@@ -25,7 +25,8 @@ from collector.query.api import ARROW, api_routes, exception_handlers
 from collector.query.endpoints import ENDPOINTS
 from collector.query.filters import DIMENSIONS
 from collector.settings import Settings
-from collector.store.store import QueryTooLarge, Store
+from collector.store.reading import QueryTooLarge
+from collector.store.store import Store
 from tests.recorded import NOW, event, failed, holding
 
 DOCS = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from collector.apply import Apply
 from collector.pipeline import Pipeline
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.correlate import Correlator
+from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep
 from tests.doors import logs, pipeline, spans, taken
@@ -128,7 +129,7 @@ def test_a_collector_with_other_rules_than_the_file_has_says_so(
 def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "misstep.duckdb"
     store = Store.open(f"duckdb:///{path}")
-    correlator = Correlator(store, fresh=True)
+    correlator = Correlator(StoreLookup(store), fresh=True)
     for part in range(4):
         batch = taken(spans(*(_span(part * 50 + number) for number in range(50))), "traces")
         batch.received_ns += part

@@ -20,7 +20,8 @@ from collector.alerts.trials import evaluations, suggest_row
 from collector.query.filters import SECOND, rfc3339
 from collector.query.history import Evaluations
 from collector.query.measures import measure
-from collector.store.store import QueryTimeout, Store
+from collector.store.reading import QueryTimeout
+from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, failed, holding
 from tests.test_history import START, lively
 

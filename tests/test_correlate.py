@@ -16,8 +16,10 @@ from collector.recognise.identify import key64
 from collector.store.batch import Report
 from collector.store.correlate import Batch, Correlator, Recent, keys_of
 from collector.store.fold import fold
+from collector.store.lookup import StoreLookup
+from collector.store.schema import SCHEMA_VERSION
 from collector.store.senders import SENDERS
-from collector.store.store import SCHEMA_VERSION, Store
+from collector.store.store import Store
 
 NOW = 1_800_000_000_000_000_000
 
@@ -54,7 +56,7 @@ def batch(*reports: Report, sessions: dict[str, str] | None = None, identity: by
 
 def store_all(store: Store, groups: Sequence[Sequence[Batch]], correlator: Correlator | None = None) -> list[Report]:
     """Commits the groups one after another and returns the events, without ids and receive times."""
-    correlator = correlator or Correlator(store, fresh=True)
+    correlator = correlator or Correlator(StoreLookup(store), fresh=True)
     for group in groups:
         changes = correlator.plan(group)
         store.write(changes)
@@ -80,7 +82,7 @@ def test_log_and_span_of_one_call_are_one_event(store: Store) -> None:
 def test_a_session_that_comes_later_reaches_what_was_stored_before(store: Store) -> None:
     first = store_all(store, [[batch(span())]])
     assert (first[0]["session"], first[0]["session_source"]) == ("t1", "trace_id")
-    correlator = Correlator(store, fresh=False)
+    correlator = Correlator(StoreLookup(store), fresh=False)
     found = store_all(store, [[batch(sessions={"t1": "S"})]], correlator)
     assert (found[0]["session"], found[0]["session_source"]) == ("S", "trace")
     assert store_all(store, [[batch(report())]], correlator)[0]["outcome"] == "error"
@@ -88,7 +90,7 @@ def test_a_session_that_comes_later_reaches_what_was_stored_before(store: Store)
 
 
 def test_two_events_that_come_to_share_a_key_become_the_older(store: Store) -> None:
-    correlator = Correlator(store, fresh=True)
+    correlator = Correlator(StoreLookup(store), fresh=True)
     store_all(store, [[batch(report(received_ns=NOW - 5))]], correlator)
     store_all(store, [[batch(span(call_id=None))]], correlator)
     ids = [row["event_id"] for row in store.rows("select event_id from events order by received_ns")]
@@ -100,7 +102,7 @@ def test_two_events_that_come_to_share_a_key_become_the_older(store: Store) -> N
 
 def test_a_report_that_tells_no_outcome_waits_for_one(store: Store) -> None:
     decision = report(outcome=None, error_class=None, target="a.py", _strength=0)
-    correlator = Correlator(store, fresh=True)
+    correlator = Correlator(StoreLookup(store), fresh=True)
     assert store_all(store, [[batch(decision)]], correlator) == []
     found = store_all(store, [[batch(report(tool=None))]], correlator)
     assert [(one["outcome"], one["target"], one["tool"]) for one in found] == [("error", "a.py", "read")]
@@ -109,7 +111,7 @@ def test_a_report_that_tells_no_outcome_waits_for_one(store: Store) -> None:
 def test_the_same_request_adds_nothing_even_after_a_restart(store: Store) -> None:
     once = batch(report())
     for group in ([once, once], [once]):
-        store_all(store, [group], Correlator(store, fresh=False))
+        store_all(store, [group], Correlator(StoreLookup(store), fresh=False))
     assert len(events(store)) == 1
     assert store.accounting() == {"stored": 1, "no_event": 1, "duplicate": 4}
 
@@ -120,7 +122,7 @@ def test_calls_without_any_identity_stay_apart(store: Store) -> None:
 
 
 def test_a_failed_commit_leaves_no_trace(store: Store) -> None:
-    correlator = Correlator(store, fresh=True)
+    correlator = Correlator(StoreLookup(store), fresh=True)
     lost = batch(report())
     correlator.plan([lost])  # and the store fails
     assert len(store_all(store, [[lost]], correlator)) == 1
@@ -214,11 +216,11 @@ def test_order_batching_and_repetition_change_nothing(
     for position, piece in enumerate(pieces):  # re-sent in another cut, so with another identity
         piece.identity = position.to_bytes(16, "big")
     cut = Store.open("duckdb://:memory:")
-    correlator = Correlator(cut, fresh=not forgetful)
+    correlator = Correlator(StoreLookup(cut), fresh=not forgetful)
     while pieces:
         size = chance.randint(1, 3)
         if forgetful:
-            correlator = Correlator(cut, fresh=False)
+            correlator = Correlator(StoreLookup(cut), fresh=False)
         store_all(cut, [pieces[:size]], correlator)
         pieces = pieces[size:]
     found = events(cut)
@@ -246,7 +248,7 @@ def senders(number: int, *names: str, after_s: int = 0) -> Batch:
 
 
 def test_who_sends_metrics_is_noted_once_a_minute(store: Store) -> None:
-    correlator = Correlator(store, fresh=True)
+    correlator = Correlator(StoreLookup(store), fresh=True)
     for number, after_s in enumerate((0, 59, 60, 61)):
         store_all(store, [[senders(number, "cn", after_s=after_s)]], correlator)
     assert store.rows("select * from seen") == [
@@ -257,7 +259,7 @@ def test_who_sends_metrics_is_noted_once_a_minute(store: Store) -> None:
 def test_random_service_names_do_not_grow_the_table(store: Store) -> None:
     many = [f"s{number}" for number in range(SENDERS + 5)]
     store_all(store, [[senders(1, *many)]])
-    forgetful = Correlator(store, fresh=False)
+    forgetful = Correlator(StoreLookup(store), fresh=False)
     store_all(store, [[senders(2, "late")], [senders(3, "s0", after_s=60)]], forgetful)
     [(count, newest)] = [tuple(row.values()) for row in store.rows("select count(*), max(metrics) from seen")]
     assert (count, newest) == (SENDERS, "m3")

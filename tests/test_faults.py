@@ -15,7 +15,9 @@ import pytest
 from collector.errors import Unavailable
 from collector.store.complaint import Complaint
 from collector.store.correlate import Changes
-from collector.store.store import SETTINGS, Store, StoreError
+from collector.store.lookup import StoreLookup
+from collector.store.opening import SETTINGS, StoreError
+from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep, wait_until
 from tests.test_ingest import span, traces
 
@@ -130,7 +132,7 @@ def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monk
             write(3)  # not at every request
     monkeypatch.setattr("collector.store.connection.AGAIN_S", 0)
     write(3)
-    assert len(store.known_requests([number.to_bytes(16, "big") for number in (1, 2, 3)])) == 3
+    assert len(StoreLookup(store).known_requests([number.to_bytes(16, "big") for number in (1, 2, 3)])) == 3
     store.execute("checkpoint")
     store.close()
 

@@ -10,6 +10,7 @@ import pytest
 
 from collector.store.batch import Report
 from collector.store.correlate import Batch, Correlator
+from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, spans, taken, through
 
@@ -78,7 +79,7 @@ def restarted(batches: Sequence[Batch], *, fails: bool = False) -> list[Report]:
     store = Store.open("duckdb://:memory:")
     for number, batch in enumerate(batches):
         batch.identity = number.to_bytes(16, "big")
-        correlator = Correlator(store, fresh=number == 0)
+        correlator = Correlator(StoreLookup(store), fresh=number == 0)
         if fails:
             correlator.plan([batch])  # and the store takes nothing
         changes = correlator.plan([batch])

@@ -19,7 +19,8 @@ from collector.errors import Rejected, Unavailable
 from collector.query.filters import Selection, select
 from collector.query.sandbox import needed
 from collector.query.sql_queries import ONE_AT_A_TIME, answer_sql, names
-from collector.store.store import CALL_OFF, CalledOff, CallOff, QueryTimeout, Store
+from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
+from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import HOUR, NOW, holding
 from tests.test_queries import mixed

@@ -11,6 +11,7 @@ import pytest
 from collector.query.queries import redirected
 from collector.store.batch import Report
 from collector.store.correlate import Batch, Correlator
+from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from collector.store.twins import REACH, WINDOW_NS, parts_of
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, missing, stored, taken, through
@@ -122,7 +123,7 @@ def test_two_failed_edits_with_one_reason_stay_two() -> None:
 
 def test_an_event_that_became_part_of_another_leads_to_it() -> None:
     store = Store.open("duckdb://:memory:")
-    correlator = Correlator(store, fresh=True)
+    correlator = Correlator(StoreLookup(store), fresh=True)
     for batch in pair(0):
         changes = correlator.plan([batch])
         store.write(changes)

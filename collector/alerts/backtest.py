@@ -24,7 +24,7 @@ from collector.query.filters import Selection, terms_of, terms_of_rule
 from collector.query.history import Evaluations, History, Point, history
 from collector.query.retries import relation
 from collector.query.statement import Reads, used
-from collector.store.store import QueryTimeout
+from collector.store.reading import QueryTimeout
 
 MOST_FIRINGS = 1_000
 SESSIONS = 20  # of one firing, those with most events first

@@ -24,7 +24,7 @@ from collector.alerts.trials import backtest_row, evaluations, suggest_row
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import BadParameter, duration_ns, rfc3339, time_ns
 from collector.query.history import Evaluations
-from collector.store.store import QueryTimeout
+from collector.store.reading import QueryTimeout
 
 SECONDS = 20.0
 

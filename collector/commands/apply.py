@@ -12,7 +12,8 @@ from collector.app import pipeline_of
 from collector.apply import Apply
 from collector.commands.progress import progress
 from collector.settings import Settings
-from collector.store.store import Store, StoreInUse, path_of
+from collector.store.opening import StoreInUse, path_of
+from collector.store.store import Store
 
 POLL_S = 0.3
 

@@ -15,7 +15,7 @@ import httpx
 
 from collector.commands.up import url
 from collector.settings import Settings, SettingsError, is_secret, load
-from collector.store.store import StoreError, path_of
+from collector.store.opening import StoreError, path_of
 from collector.tables import TableError, load_toml
 
 FREE_BYTES = 1 << 30

@@ -36,7 +36,7 @@ from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
 from collector.receive.access import check_host, check_token
 from collector.recognise.sources import Source
-from collector.store.store import CALL_OFF, CalledOff, CallOff, QueryTimeout
+from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 
 ARROW = "application/vnd.apache.arrow.stream"
 QUERY_SECONDS = 20.0

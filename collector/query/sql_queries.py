@@ -21,7 +21,7 @@ from collector.query.retries import relation
 from collector.query.sandbox import Needs, Outcome, Task
 from collector.query.statement import used
 from collector.store.batch import COLUMNS
-from collector.store.store import CALL_OFF, CalledOff, QueryTimeout
+from collector.store.reading import CALL_OFF, CalledOff, QueryTimeout
 
 MOST_SQL = 20_000
 MOST_BYTES = 64 << 20

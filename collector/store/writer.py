@@ -19,6 +19,7 @@ from collector import telemetry
 from collector.errors import Unavailable, where
 from collector.store.complaint import Complaint
 from collector.store.correlate import Batch, Correlator
+from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 
 GROUP_REPORTS = 20_000  # in one transaction; a larger one only makes those in it wait longer
@@ -47,7 +48,7 @@ class Writer:
         """`noted` is called whenever events have changed."""
         self._store = store
         self._noted = noted
-        self._correlator: Correlator | None = Correlator(store, fresh=store.is_empty())
+        self._correlator: Correlator | None = Correlator(StoreLookup(store), fresh=store.is_empty())
         self._complaint = Complaint(str(store.path))
         self._retention_ns = int(retention_s * 1e9)
         self._clock = clock
@@ -138,7 +139,7 @@ class Writer:
     def _commit(self, group: list[_Waiting]) -> None:
         started = time.perf_counter()
         try:
-            correlator = self._correlator or Correlator(self._store, fresh=False)
+            correlator = self._correlator or Correlator(StoreLookup(self._store), fresh=False)
             changes = correlator.plan([waiting.batch for waiting in group])
             self._correlator = None  # a commit that fails may be there all the same: the store knows, no memory does
             self._store.write(changes)

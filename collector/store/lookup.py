@@ -1,0 +1,110 @@
+"""What the correlator asks of the store: things that it no longer has in memory."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from collector.store.batch import COLUMNS, Report
+from collector.store.reading import Reader
+from collector.store.senders import Sender
+from collector.store.twins import Span
+
+# Whole events, of those with a report near in time the nearest: a row of equal errors must not make each commit slow.
+TWINS_NEAR = """
+  with asked as (
+    select unnest($identities::ubigint[]) as identity, unnest($low::bigint[]) as low, unnest($high::bigint[]) as high
+  ),
+  near as (
+    select t.event_id from twins t join asked using (identity) where t.time_ns between low and high
+    qualify row_number() over (partition by identity order by abs(2 * t.time_ns - low - high), t.unit) <= 256
+    union select event_id from twins where unit in (select unnest($units::ubigint[]))
+  )
+  select distinct unit, event_id from twins semi join near using (event_id)
+"""
+
+
+class StoreLookup:
+    """Answers from what is stored."""
+
+    def __init__(self, store: Reader) -> None:
+        self._store = store
+
+    def known_requests(self, identities: Sequence[bytes]) -> set[bytes]:
+        """Those of these request identities that were stored."""
+        found = self._store.rows(
+            "select identity from requests where identity in (select unnest($ids::uuid[]))",
+            {"ids": [str(uuid.UUID(bytes=identity)) for identity in identities]},
+        )
+        return {row["identity"].bytes for row in found}
+
+    def known_keys(self, keys: Sequence[int]) -> dict[int, int]:
+        """The event of each of these keys that has one; merged events answer with the one that is left."""
+        found = self._store.rows(
+            "select k.key, coalesce(r.event_id, k.event_id) as event_id from keys k left join redirects r"
+            " on r.old_id = k.event_id where k.key in (select unnest($keys::ubigint[]))",
+            {"keys": list(keys)},
+        )
+        return {row["key"]: row["event_id"] for row in found}
+
+    def known_sessions(self, traces: Sequence[str]) -> dict[str, str]:
+        """The session of each of these traces that has one."""
+        found = self._store.rows(
+            "select trace_id, min(session) as session from trace_session"
+            " where trace_id in (select unnest($t::varchar[])) group by trace_id",
+            {"t": list(traces)},
+        )
+        return {row["trace_id"]: row["session"] for row in found}
+
+    def known_senders(self, table: str) -> dict[Sender, int]:
+        """Who sent metrics (`seen`) or was `sampled`, and when each was last noted."""
+        return {(row["source"], row["service"]): row["last_ns"] for row in self._store.rows(f"from {table}")}
+
+    def sessionless(self, traces: Sequence[str]) -> set[int]:
+        """Events and waiting reports of these traces whose session was a guess."""
+        found = self._store.rows(
+            "select event_id from events where trace_id in (select unnest($t::varchar[]))"
+            " and session_source in ('trace', 'trace_id', 'instance') union"
+            " select event_id from reports where report->>'trace_id' in (select unnest($t::varchar[]))"
+            " and report->>'session_source' in ('trace', 'trace_id', 'instance')",
+            {"t": list(traces)},
+        )
+        return {row["event_id"] for row in found}
+
+    def awaiting(self, keys: Sequence[int]) -> set[int]:
+        """Events that refer to a call by one of these keys."""
+        found = self._store.rows(
+            "select coalesce(r.event_id, w.event_id) as event_id from waiting w left join redirects r"
+            " on r.old_id = w.event_id where w.key in (select unnest($keys::ubigint[]))",
+            {"keys": list(keys)},
+        )
+        return {row["event_id"] for row in found}
+
+    def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]:
+        """Units that may be twins of reports with these identities and times, or are one with `units`: the event of
+        each.
+        """
+        low, high = ([span[side] for span in spans.values()] for side in (0, 1))
+        asked = {"identities": list(spans), "low": low, "high": high, "units": list(units)}
+        return {row["unit"]: row["event_id"] for row in self._store.rows(TWINS_NEAR, asked)}
+
+    def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]:
+        """The reports that each of these events is the fold of."""
+        ids = {"ids": list(event_ids)}
+        found: dict[int, list[Report]] = {}
+        for row in self._store.rows("select * from reports where event_id in (select unnest($ids::ubigint[]))", ids):
+            found.setdefault(row["event_id"], []).append(msgspec.json.decode(row["report"]))
+        for row in self._store.rows("select * from events where event_id in (select unnest($ids::ubigint[]))", ids):
+            if row["event_id"] not in found:
+                found[row["event_id"]] = [_report_of(row)]
+        return found
+
+
+def _report_of(row: Report) -> Report:
+    """The one report of an event that has no rows in `reports`."""
+    report = {name: row[name] for name in COLUMNS if row.get(name) is not None and name != "event_id"}
+    report["_rank"] = row["report_rank"] or 0
+    report["_strength"] = row["outcome_strength"] or 0
+    return report

@@ -1,0 +1,89 @@
+"""Opening: which file a store URL names, whether it can be written to, and why it cannot be opened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import duckdb
+
+from collector.store.connection import Connection
+
+# 256 MB of log before a checkpoint: at DuckDB's 16 MB a checkpoint holds up acknowledgements for up to a second.
+SETTINGS = {"memory_limit": "200MB", "checkpoint_threshold": "256MB", "preserve_insertion_order": "false"}
+
+
+class StoreError(Exception):
+    """The store cannot be opened; the message says why and what to do."""
+
+
+class StoreInUse(StoreError):
+    """Another process has the file open."""
+
+
+def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | None]:
+    """Opens or creates the database that a URL names; the connection and its file, None for one in memory.
+
+    Raises StoreError where the file is locked, damaged or not ours.
+    """
+    path = path_of(url)
+    if path is not None:
+        make_folder(path)
+        # DuckDB leaves its temporary files behind after a crash, and they hold rows.
+        shutil.rmtree(f"{path}.tmp", ignore_errors=True)
+        for left in (f"{path}.fresh", f"{path}.fresh.wal"):
+            Path(left).unlink(missing_ok=True)
+    try:
+        return Connection(lambda: duckdb.connect(str(path) if path else ":memory:", config=dict(settings)), path), path
+    except duckdb.Error as error:
+        raise _unopened(path, error) from None
+
+
+def path_of(url: str) -> Path | None:
+    """The file that a store URL names; None for a database in memory. Raises StoreError for any other URL."""
+    parts = urlsplit(url)
+    if parts.scheme != "duckdb":
+        raise StoreError(f"store: {parts.scheme or 'no scheme'} is not known; write duckdb:///data/misstep.duckdb")
+    if parts.netloc == ":memory:":
+        return None
+    name = parts.path.removeprefix("/")  # as in SQLAlchemy: three slashes are a relative path, four an absolute one
+    if not name:
+        raise StoreError("store: the URL names no file; write duckdb:///data/misstep.duckdb")
+    return Path(name)
+
+
+def make_folder(path: Path) -> None:
+    """Makes the folder of a file and tries to write there. Raises StoreError naming it and the remedy."""
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=".misstep-")
+        os.close(descriptor)
+        os.unlink(name)
+    except OSError as error:
+        raise StoreError(
+            f"{folder} cannot be written to ({error.strerror}): make it a folder that this user may write to and that "
+            "has room, or give another --store"
+        ) from None
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder: name a file in it with --store")
+
+
+def _unopened(path: Path | None, error: duckdb.Error) -> StoreError:
+    text = str(error)
+    if "Could not set lock" in text:
+        return StoreInUse(f"{path} is in use by another process: stop that collector, or give this one another --store")
+    if "not a valid DuckDB database" in text:
+        return StoreError(f"{path} is not a DuckDB file: move it away, or give another --store")
+    if any(sign in text for sign in ("Permission denied", "Read-only")):
+        return StoreError(f"{path} cannot be written to: let this user write to it, or give another --store")
+    if any(sign in text for sign in ("No space left", "File too large")):
+        return StoreError(f"{path} cannot be opened, its disk is full: make room, or give another --store")
+    return StoreError(
+        f"{path} cannot be opened, it seems to be damaged: move it and its .wal away, or put a backup in its place "
+        f"({text.splitlines()[0][:300]})"
+    )

@@ -1,0 +1,117 @@
+"""Reading: every question has a cursor of its own, ends when its time is over or nobody waits for it, and sees the last
+commit.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import IO, Any, Protocol
+
+import duckdb
+from nanoarrow.ipc import StreamWriter
+
+from collector.errors import Unavailable
+from collector.store.connection import Connection
+
+
+class QueryTimeout(Unavailable):
+    """A query took longer than it may."""
+
+
+class QueryTooLarge(QueryTimeout):
+    """A query needs more memory than it may."""
+
+
+class CalledOff(Exception):
+    """A query was interrupted because nobody waits for it any more."""
+
+
+class Running(Protocol):
+    """What can be interrupted from another thread."""
+
+    def interrupt(self) -> None: ...
+
+
+class CallOff:
+    """Interrupts the work of whoever set it in `CALL_OFF`: what runs, and what would still begin."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[Running] = set()
+        self.called = False
+
+    def now(self) -> None:
+        """May be called from any thread."""
+        with self._lock:
+            self.called = True
+            for work in self._running:
+                work.interrupt()
+
+    @contextmanager
+    def over(self, work: Running) -> Iterator[None]:
+        """Raises CalledOff where it was called before, or is while the block runs."""
+        with self._lock:
+            if self.called:
+                raise CalledOff
+            self._running.add(work)
+        try:
+            yield
+        except duckdb.InterruptException:
+            if self.called:
+                raise CalledOff from None
+            raise
+        finally:
+            with self._lock:
+                self._running.discard(work)
+
+
+CALL_OFF: ContextVar[CallOff | None] = ContextVar("CALL_OFF", default=None)
+
+
+class Reader:
+    """Questions to one database; may be asked from any thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:
+        """The result as one dict per row. Parameters are `$name`. Raises QueryTimeout."""
+        with self._cursor(timeout_s) as cursor:
+            cursor.execute(sql, dict(params or {}))
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> bytes:
+        """The result as an Arrow IPC stream. Parameters are `$name`. Raises QueryTimeout."""
+        out = io.BytesIO()
+        self.stream(sql, params, out, timeout_s=timeout_s)
+        return out.getvalue()
+
+    def stream(self, sql: str, params: Mapping[str, Any] | None, out: IO[bytes], *, timeout_s: float = 30) -> None:
+        """Writes the result to `out` as an Arrow IPC stream, batch by batch. Raises QueryTimeout."""
+        with self._cursor(timeout_s) as cursor, StreamWriter.from_writable(out) as writer:
+            # A relation hands its stream over as a capsule; a cursor would need pyarrow for it.
+            writer.write_stream(cursor.query(sql, params=dict(params or {})))
+
+    @contextmanager
+    def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+        with self._connection.use() as connection:
+            cursor = connection.cursor()
+            timer = threading.Timer(timeout_s, cursor.interrupt)
+            timer.daemon = True
+            timer.start()
+            call_off = CALL_OFF.get()
+            try:
+                with call_off.over(cursor) if call_off else nullcontext():
+                    yield cursor
+            except duckdb.InterruptException:
+                raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
+            except duckdb.OutOfMemoryException:
+                raise QueryTooLarge("the query needs more memory than it may have") from None
+            finally:
+                timer.cancel()
+                cursor.close()

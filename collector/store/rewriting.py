@@ -1,0 +1,85 @@
+"""Rewriting: rows that are stored already, slice by slice or text by text. What they held is in the file until
+`Store.rewrite_file`, which is owed from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collector.store.batch import Report
+from collector.store.store import Store, owe
+from collector.store.writing import earliest, insert
+
+
+def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
+    """Up to when the next `rows` rows were received after `after_ns`; None where there are none."""
+    found = store.rows(
+        f"select max(received_ns) as n from"
+        f" (select received_ns from {table} where received_ns > $after order by received_ns limit $rows)",
+        {"after": after_ns, "rows": rows},
+    )
+    end: int | None = found[0]["n"]
+    return end
+
+
+def slice_rows(store: Store, table: str, after_ns: int, until_ns: int) -> list[Report]:
+    """The rows received after one time, up to the other."""
+    between = {"after": after_ns, "until": until_ns}
+    return store.rows(f"select * from {table} where received_ns > $after and received_ns <= $until", between)
+
+
+def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report], after_ns: int, until_ns: int) -> None:
+    """Puts `rows` in the place of those that these events have between the two times; durable when it returns.
+
+    What they held is still in the file until `rewrite_file`, which is owed from now on.
+    """
+    with store.transaction() as cursor:
+        owe(cursor)
+        cursor.execute(
+            f"delete from {table} where event_id in (select unnest($ids::ubigint[]))"
+            " and received_ns > $after and received_ns <= $until",
+            {"ids": list(ids), "after": after_ns, "until": until_ns},
+        )
+        insert(cursor, table, rows)
+        if table == "events":
+            told = ((row.get("service"), row.get("session"), row["time_ns"]) for row in rows)
+            insert(cursor, "changed", earliest(told))
+
+
+def text_columns(store: Store) -> list[tuple[str, str]]:
+    """Tables other than `events` and `reports` with their columns of text."""
+    found = store.rows(
+        "select table_name, column_name from duckdb_columns()"
+        " where not internal and data_type in ('VARCHAR', 'JSON')"
+        " and schema_name = 'main' and database_name = current_database()"
+        " and table_name in (select table_name from duckdb_tables())"
+        " and table_name not in ('events', 'reports', 'meta') order by all"
+    )
+    return [(row["table_name"], row["column_name"]) for row in found]
+
+
+def distinct(store: Store, table: str, column: str) -> list[str]:
+    """The texts in a column."""
+    found = store.rows(f"select distinct {column}::varchar as text from {table} where {column} is not null")
+    return [row["text"] for row in found]
+
+
+def replace_text(store: Store, table: str, column: str, old: str, new: str) -> None:
+    """Writes `new` for `old`; where a row of that name is there already, the old one goes."""
+    with store.transaction() as cursor:
+        owe(cursor)
+        cursor.execute(
+            f"create or replace temp table moved as from {table} where {column}::varchar = $old", {"old": old}
+        )
+        cursor.execute(f"delete from {table} where {column}::varchar = $old", {"old": old})
+    with store.transaction() as cursor:  # a key is free for an insertion only after the commit of its deletion
+        keyed = cursor.execute(
+            "select 1 from duckdb_constraints() where table_name = $table and constraint_type in"
+            " ('PRIMARY KEY', 'UNIQUE')",
+            {"table": table},
+        ).fetchone()
+        verb = "insert or ignore" if keyed else "insert"
+        cursor.execute(
+            f"{verb} into {table} by name from (select * replace ($new as {column}) from moved)", {"new": new}
+        )
+        cursor.execute("drop table moved")

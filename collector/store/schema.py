@@ -1,0 +1,62 @@
+"""The tables of a database, brought to the present version when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+
+from collector.store.batch import ALERTS_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
+from collector.store.kept import forget
+from collector.store.opening import StoreError
+
+SCHEMA_VERSION = 5
+
+_META = "create table if not exists meta (name varchar not null, value varchar not null)"
+
+
+def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> None:
+    """Makes or completes all tables, in the caller's transaction. Raises StoreError where their version is later."""
+    cursor.execute(_META)
+    found = cursor.execute("select value from meta where name = 'schema_version'").fetchone()
+    version = int(found[0]) if found else 0
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} was written by a later Misstep (schema {version}, this one knows {SCHEMA_VERSION}): "
+            "use that version or another file"
+        )
+    for step in MIGRATIONS[version:]:
+        step(cursor)
+    cursor.execute("delete from meta where name = 'schema_version'")
+    cursor.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])
+
+
+def add_column(cursor: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Gives `events` a column, filled from the attributes of what is stored already."""
+    path = f"""'$."{name}"'"""
+    cursor.execute(f'alter table events add column "{name}" varchar')
+    cursor.execute(f'alter table events alter column "{name}" set data type varchar using attributes ->> {path}')
+
+
+def _first(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(EVENTS_DDL)
+    cursor.execute(INGEST_DDL)
+    cursor.execute(ALERTS_DDL)
+
+
+def _tables(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(INGEST_DDL)
+
+
+def _marks(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(GROUPS_DDL)
+
+
+def _kept(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(KEPT_DDL)
+    forget(cursor)
+
+
+# Step n brings a database from version n to n + 1.
+MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _tables, _tables, _marks, _kept)

@@ -1,0 +1,107 @@
+"""Writing: what one transaction brings, as rows of the tables in `schemas/`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import msgspec
+
+from collector.store.batch import TABLES, ArrowRows, Report
+from collector.store.correlate import Changes
+from collector.store.senders import Sender
+
+MAX_NS = 2**63 - 1
+
+NOTE_SENDERS = """
+  insert into seen
+  select unnest($sources::varchar[]), unnest($services::varchar[]), $now, $now, unnest($metrics::varchar[])
+  on conflict (source, service) do update set last_ns = excluded.last_ns, metrics = excluded.metrics
+"""
+
+NOTE_SAMPLED = """
+  insert into sampled
+  select unnest($sources::varchar[]), unnest($services::varchar[]), $now, $now, unnest($kept::double[]),
+    unnest($signs::varchar[])
+  on conflict (source, service) do update
+    set last_ns = excluded.last_ns, kept = excluded.kept, signs = excluded.signs
+"""
+
+
+def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
+    """Writes all changes, in the caller's transaction."""
+    now = changes.received_ns
+    changed = [(event.get("service"), event.get("session"), event["time_ns"]) for event in changes.events]
+    if changes.identities:
+        cursor.execute(
+            "insert into requests select unnest($ids::uuid[]), $now",
+            {"ids": [str(uuid.UUID(bytes=identity)) for identity in changes.identities], "now": now},
+        )
+    if changes.replaced:
+        gone = {"ids": changes.replaced}
+        changed += cursor.execute(
+            "delete from events where event_id in (select unnest($ids::ubigint[])) returning service, session, time_ns",
+            gone,
+        ).fetchall()
+        cursor.execute("delete from reports where event_id in (select unnest($ids::ubigint[]))", gone)
+        cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
+    insert(cursor, "events", changes.events)
+    insert(cursor, "changed", earliest(changed))
+    insert(cursor, "reports", _report_rows(changes))
+    insert(cursor, "keys", _pairs(changes.keys, "key", "event_id", now))
+    insert(cursor, "trace_session", _pairs(changes.sessions, "trace_id", "session", now))
+    insert(cursor, "redirects", _pairs(changes.redirects, "old_id", "event_id", now))
+    insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
+    insert(cursor, "twins", changes.twins)
+    insert(cursor, "accounting", _pairs(changes.accounting, "reason", "records", now))
+    if changes.senders:
+        metrics = {"metrics": list(changes.senders.values())}
+        cursor.execute(NOTE_SENDERS, {**_senders(changes.senders), **metrics, "now": now})
+    if changes.sampled:
+        kept, signs = zip(*changes.sampled.values(), strict=True)
+        told = {"kept": list(kept), "signs": list(signs)}
+        cursor.execute(NOTE_SAMPLED, {**_senders(changes.sampled), **told, "now": now})
+    if changes.redirects:
+        cursor.execute(
+            "update redirects set event_id = n.event_id from redirects n where redirects.event_id = n.old_id"
+        )
+
+
+def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report]) -> None:
+    """Adds rows to a table; the columns that they lack are null."""
+    if rows:
+        incoming = ArrowRows(rows, TABLES[table])
+        names = ", ".join(f'"{name}"' for name in incoming.names)
+        cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
+
+
+def _pairs(values: Mapping[Any, Any], key: str, value: str, now: int) -> list[Report]:
+    return [{key: one, value: other, "received_ns": now} for one, other in values.items()]
+
+
+def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Report]:
+    """The earliest time of each session, as rows of `changed`."""
+    earliest: dict[tuple[str | None, str | None], int] = {}
+    for service, session, time_ns in changed:
+        key = (service, session)
+        if time_ns < earliest.get(key, MAX_NS):
+            earliest[key] = time_ns
+    return [{"service": key[0], "session": key[1], "time_ns": time_ns} for key, time_ns in earliest.items()]
+
+
+def _senders(told: Iterable[Sender]) -> dict[str, list[str]]:
+    sources, services = zip(*told, strict=True)
+    return {"sources": list(sources), "services": list(services)}
+
+
+def _report_rows(changes: Changes) -> list[Report]:
+    return [
+        {
+            "event_id": event_id,
+            "received_ns": report["received_ns"],
+            "report": msgspec.json.encode(report).decode(),
+        }
+        for event_id, report in changes.reports
+    ]
