@@ -54,7 +54,7 @@ $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/
 	  $$uv pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.lock && \
 	  $$uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@# Bytecode of what runs, also where starts are told not to write it: each would compile half a second longer.
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import collector.app, streamlit.web.bootstrap, altair, polars'
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import collector.serve, streamlit.web.bootstrap, altair, polars'
 	@touch $@
 
 # The system's Node if there, else PyPI's; with it the JavaScript SDK, without running any package's own scripts.

@@ -54,7 +54,21 @@ def test_collector_loads_nothing_that_only_other_commands_need() -> None:
         "opentelemetry.sdk",
         "rich.progress",
     )
-    assert loaded("import collector.cli, collector.app", *others) == set()
+    assert loaded("import collector.app, collector.serve", *others, "cyclopts") == set()
+
+
+def test_readers_share_no_memory_with_what_only_serves() -> None:
+    serving = (
+        "duckdb",
+        "litestar",
+        "granian",
+        "grpc",
+        "uvloop",
+        "cyclopts",
+        "collector.store.store",
+        "collector.serve",
+    )
+    assert loaded("import collector.app", *serving) == set()
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_an_address_that_is_none_is_named_without_its_password(wrong: str) -> No
 
 
 def test_forwarding_costs_no_memory_where_it_is_off() -> None:
-    loaded = "import sys, collector.app; print([name for name in sys.modules if name.startswith('collector.forward')])"
+    loaded = "import sys, collector.serve; print([one for one in sys.modules if one.startswith('collector.forward')])"
     assert subprocess.check_output([sys.executable, "-c", loaded], text=True) == "[]\n"
 
 

@@ -7,11 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import duckdb
+if TYPE_CHECKING:
+    import duckdb
 
-from collector.store.connection import Connection
+    from collector.store.connection import Connection
 
 # 256 MB of log before a checkpoint: at DuckDB's 16 MB a checkpoint holds up acknowledgements for up to a second.
 SETTINGS = {"memory_limit": "200MB", "checkpoint_threshold": "256MB", "preserve_insertion_order": "false"}
@@ -30,6 +32,10 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
 
     Raises StoreError where the file is locked, damaged or not ours.
     """
+    import duckdb  # late: readers of requests are forked from a process that knows the place and not the engine
+
+    from collector.store.connection import Connection
+
     path = path_of(url)
     if path is not None:
         make_folder(path)

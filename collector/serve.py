@@ -1,0 +1,189 @@
+"""What a collector serves: store, writer, doors, query API and alerts; built, started in order, stopped in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import structlog
+import uvloop
+from granian.constants import HTTPModes, Interfaces
+from granian.server.embed import Server
+from litestar import Litestar, Router
+from litestar.datastructures import State
+from litestar.openapi.config import OpenAPIConfig
+
+from collector import telemetry
+from collector.alerts.engine import Engine
+from collector.alerts.notify import send
+from collector.alerts.routes import alert_routes
+from collector.alerts.rulefile import RuleBook
+from collector.alerts.trial_routes import trial_routes
+from collector.apply import Applying, apply_routes
+from collector.health import health, health_routes
+from collector.pipeline import Pipeline
+from collector.query.api import api_routes, exception_handlers, guard_query
+from collector.query.queries import most_called
+from collector.query.shared import Measures
+from collector.receive.grpc import grpc_server
+from collector.receive.http import door_errors, ingest_routes
+from collector.receive.intake import Intake
+from collector.receive.room import Room
+from collector.receive.workers import Readers
+from collector.settings import LOOPBACK, Address, Settings
+from collector.store.keeper import Keeper
+from collector.store.store import Store
+from collector.store.writer import Writer
+from collector.telemetry import Scrub
+
+if TYPE_CHECKING:
+    from collector.forward.forward import Forwarder
+
+CONNECTIONS = 4_096  # requests at a time; those that send slowly cost little but their number
+FORWARD_DRAIN_S = 3  # after that, how long copies that wait may still be delivered
+DRAIN_S = 5  # after SIGTERM, how long requests that are being taken may finish
+
+log = structlog.get_logger()
+
+
+def serve(
+    settings: Settings,
+    pipeline: Pipeline,
+    readers: Readers,
+    scrub: Scrub,
+    forward: Forwarder | None,
+    another: Callable[[], Pipeline],
+) -> None:
+    """Serves until SIGTERM or SIGINT. `another` makes a pipeline like this one, for another thread.
+
+    Raises StoreError or OSError where it cannot start.
+    """
+    uvloop.run(_serve(settings, pipeline, readers, scrub, forward, another))
+
+
+async def _serve(
+    settings: Settings,
+    pipeline: Pipeline,
+    readers: Readers,
+    scrub: Scrub,
+    forward: Forwarder | None,
+    another: Callable[[], Pipeline],
+) -> None:
+    store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
+    keeper = Keeper(store)
+    writer = Writer(store, settings.retention, noted=keeper.noted)
+    intake = Intake(readers, writer, settings.queue, forward)
+    engine = Engine(
+        store,
+        RuleBook(settings.rules),
+        Measures(store, pipeline.sources.failure_only),
+        send,
+        scrub=lambda text: scrub(text)[0],
+        dashboard_url=settings.dashboard_url,
+    )
+    http = _http_server(
+        _application(settings, store, writer, keeper, intake, engine, pipeline, forward, another), settings.http
+    )
+    grpc = grpc_server(intake, settings, engine.scrub)
+    if not grpc.add_insecure_port(str(settings.grpc)):
+        raise OSError(f"{settings.grpc} cannot be listened on")
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+    names = await asyncio.to_thread(most_called, store, telemetry.MOST_SERVICES, telemetry.MOST_TOOLS)
+    telemetry.know_calls(*names)
+    keeper.start()
+    writer.start()
+    if forward:
+        forward.start()
+    await grpc.start()
+    serving = asyncio.create_task(http.serve())
+    alerting = asyncio.create_task(engine.run())
+    log.info("listening", http=str(settings.http), grpc=str(settings.grpc), store=settings.store)
+    await asyncio.wait((serving, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
+
+    asked = stop.is_set()
+    log.info("stopping")
+    await engine.close()
+    alerting.cancel()
+    http.stop()
+    await asyncio.wait((serving, asyncio.create_task(grpc.stop(DRAIN_S))), timeout=DRAIN_S)
+    await asyncio.to_thread(intake.close)
+    if forward:
+        await forward.close(FORWARD_DRAIN_S)
+    await asyncio.to_thread(writer.close)
+    await asyncio.to_thread(keeper.close)
+    await asyncio.to_thread(store.close)
+    log.info("stopped")
+    if not asked:
+        raise OSError(f"{settings.http} is not listened on: the HTTP server ended; is the port taken?")
+
+
+def _application(
+    settings: Settings,
+    store: Store,
+    writer: Writer,
+    keeper: Keeper,
+    intake: Intake,
+    engine: Engine,
+    pipeline: Pipeline,
+    forward: Forwarder | None,
+    another: Callable[[], Pipeline],
+) -> Litestar:
+    state = {
+        "settings": settings,
+        "allowed_hosts": _allowed_hosts(settings),
+        "store": store,
+        "writer": writer,
+        "keeper": keeper,
+        "intake": intake,
+        "room": Room(settings.queue),
+        "alerts": engine,
+        "forward": forward,
+        "scrub": engine.scrub,
+        "applying": Applying(store, another, writer, engine.read_again),
+        "failure_only": pipeline.sources.failure_only,
+        "sources": pipeline.sources,
+        "taxonomy": pipeline.taxonomy,
+    }
+    return Litestar(
+        route_handlers=[
+            *ingest_routes(),
+            *health_routes(),
+            *api_routes(),
+            Router(
+                "/", route_handlers=[health, *alert_routes(), *trial_routes(), *apply_routes()], guards=[guard_query]
+            ),
+        ],
+        state=State(state),
+        exception_handlers=door_errors(exception_handlers()),
+        openapi_config=OpenAPIConfig(title="Misstep", version=version("misstep"), render_plugins=[]),
+        request_max_body_size=None,  # the doors have their own limit, before and after decompression
+        logging_config=None,
+    )
+
+
+def _http_server(application: Litestar, place: Address) -> Server:
+    return Server(
+        application,
+        address=place.host,
+        port=place.port,
+        interface=Interfaces.ASGI,
+        http=HTTPModes.auto,
+        websockets=False,
+        log_enabled=False,
+        backlog=CONNECTIONS,
+        backpressure=CONNECTIONS,  # the default of 128 requests could all be slow ones
+    )
+
+
+def _allowed_hosts(settings: Settings) -> frozenset[str]:
+    """Names in the Host header that are taken without a token; empty: any."""
+    if settings.http.host not in LOOPBACK or settings.query_tokens:
+        return frozenset()
+    return frozenset((*LOOPBACK, *(name.lower() for name in settings.allowed_hosts)))
