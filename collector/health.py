@@ -62,16 +62,10 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """What became of every record ever accepted, and how the store and the queue are."""
     store: Store = request.app.state.store
     writer: Writer = request.app.state.writer
-    fates = store.accounting()
-    stored, duplicate = fates.pop("stored", 0), fates.pop("duplicate", 0)
-    dropped = dict(sorted(fates.items(), key=lambda item: -item[1]))
     return {
         "version": version("misstep"),
         "schema_version": SCHEMA_VERSION,
-        "accepted": stored + duplicate + sum(dropped.values()),
-        "stored": stored,
-        "duplicate": duplicate,
-        "dropped": dropped,
+        **account(request.app.state.intake.accepted, store),
         "events": store.rows("select count(*) as n from events")[0]["n"],
         "queue": {
             "requests": writer.queued,
@@ -90,6 +84,24 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "redactions": {sample.labels["rule"]: int(sample.value) for sample in _samples(telemetry.REDACTED, "_total")},
         "forward": _forward(request.app.state.forward),
         "store": _store(store.path),
+    }
+
+
+def account(answered: int, store: Store) -> dict[str, Any]:
+    """What became of every record ever accepted; `unaccounted` is how many are missing, below 0 how many are too many.
+
+    `answered` is what the door has answered with success, read before the store is asked. The store's own count has
+    also those whose answer is on its way or was cut off by the end of the process.
+    """
+    fates = store.accounting()
+    accepted = max(answered, fates.pop("accepted", 0))
+    stored, duplicate = fates.pop("stored", 0), fates.pop("duplicate", 0)
+    return {
+        "accepted": accepted,
+        "stored": stored,
+        "duplicate": duplicate,
+        "dropped": dict(sorted(fates.items(), key=lambda item: -item[1])),
+        "unaccounted": accepted - stored - duplicate - sum(fates.values()),
     }
 
 

@@ -86,7 +86,8 @@ class Pipeline:
             batch.senders = self._senders(request.metrics, batch)
             return batch
         found: Recognised = recognise(request.scopes, self.sources, self.seen, self.dimensions)
-        batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, told=found.told)
+        batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, found.kept)
+        batch.told = found.told
         if request.rejected:
             batch.rejected = batch.dropped["malformed"] = request.rejected
         batch.reports = [self._finish(report, batch) for report in found.reports]

@@ -76,7 +76,7 @@ async def _serve(
     store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
     keeper = Keeper(store)
     writer = Writer(store, settings.retention, noted=keeper.noted)
-    intake = Intake(readers, writer, settings.queue, forward)
+    intake = Intake(readers, writer, settings.queue, forward, accepted=store.accounting().get("accepted", 0))
     engine = Engine(
         store,
         RuleBook(settings.rules),

@@ -138,19 +138,22 @@ def finding(said: bool | None, rate: float | None, of: float | None) -> str:
     return f"{'says retry' if said else 'says do not retry'}, {seen}{'' if agrees else ' ✕'} (n = {words.count(of)})"
 
 
-def even(said: Mapping[str, Any], dropped: Mapping[str, float]) -> bool:
+def even(said: Mapping[str, Any]) -> bool:
     """Whether everything that was accepted is accounted for."""
-    return bool(
-        (said.get("accepted") or 0) == (said.get("stored") or 0) + (said.get("duplicate") or 0) + sum(dropped.values())
-    )
+    return not said.get("unaccounted")
 
 
 def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
-    """The account in one line."""
+    """The account in one line, and what it means where it does not come out even."""
     accepted, stored, duplicate = (f"{said.get(name) or 0:,.0f}" for name in ("accepted", "stored", "duplicate"))
-    sign = "=" if even(said, dropped) else "≠"
     gone = f"{sum(dropped.values()):,.0f}"
-    return f"Accepted **{accepted}** {sign} stored {stored} + duplicate {duplicate} + no event {gone}."
+    sign = "=" if even(said) else "≠"
+    line = f"Accepted **{accepted}** {sign} stored {stored} + duplicate {duplicate} + no event {gone}."
+    wrong = said.get("unaccounted") or 0
+    if not wrong:
+        return line
+    what = f"{wrong:,.0f} were lost" if wrong > 0 else f"{-wrong:,.0f} were counted twice"
+    return f"{line} **{what}: a defect of the collector; please report it with its log.**"
 
 
 _SECONDS = {"window_s": "window", "for_s": "for", "keep_firing_for_s": "keep_firing_for"}

@@ -53,7 +53,8 @@ create table if not exists redirects (
   received_ns bigint not null
 );
 
--- What became of every record: stored, duplicate, or dropped by reason. Increments; retention adds them up.
+-- How many records were accepted, and what became of them: stored, duplicate, or dropped by reason. Each is counted where it happens,
+-- so that the sum is a check. Increments; retention adds them up.
 create table if not exists accounting (
   reason      varchar not null,
   records     bigint not null,

@@ -51,7 +51,9 @@ def span(**fields: Any) -> Report:
 
 def batch(*reports: Report, sessions: dict[str, str] | None = None, identity: bytes | None = None) -> Batch:
     name = identity or random.Random(str((reports, sessions))).randbytes(16)
-    return Batch(name, NOW, [dict(one) for one in reports], sessions or {}, Counter({"no_event": 1}), len(reports) + 1)
+    count = len(reports)
+    told = [dict(one) for one in reports]
+    return Batch(name, NOW, told, sessions or {}, Counter({"no_event": 1}), count + 1, kept=count)
 
 
 def store_all(store: Store, groups: Sequence[Sequence[Batch]], correlator: Correlator | None = None) -> list[Report]:
@@ -113,7 +115,7 @@ def test_the_same_request_adds_nothing_even_after_a_restart(store: Store) -> Non
     for group in ([once, once], [once]):
         store_all(store, [group], Correlator(StoreLookup(store), fresh=False))
     assert len(events(store)) == 1
-    assert store.accounting() == {"stored": 1, "no_event": 1, "duplicate": 4}
+    assert store.accounting() == {"accepted": 6, "stored": 1, "no_event": 1, "duplicate": 4}
 
 
 def test_calls_without_any_identity_stay_apart(store: Store) -> None:

@@ -189,12 +189,15 @@ def test_a_rate_over_sampled_senders_names_them(senders: list[tuple[Any, ...]], 
     assert spaced(sentences.sampled(pl.DataFrame(senders, schema=schema, orient="row"))) == said
 
 
-@pytest.mark.parametrize(("accepted", "sign"), [(10, "="), (11, "≠")])
-def test_the_account_says_whether_it_comes_out_even(accepted: int, sign: str) -> None:
-    said = {"accepted": accepted, "stored": 5, "duplicate": 1}
-    assert sentences.account(said, {"no_event": 3, "metric": 1}) == (
-        f"Accepted **{accepted}** {sign} stored 5 + duplicate 1 + no event 4."
-    )
+@pytest.mark.parametrize(
+    ("wrong", "sign", "what"), [(0, "=", ""), (1, "≠", "1 were lost"), (-2, "≠", "2 were counted")]
+)
+def test_the_account_says_whether_it_comes_out_even(wrong: int, sign: str, what: str) -> None:
+    said = {"accepted": 10 + wrong, "stored": 5, "duplicate": 1, "unaccounted": wrong}
+    line = sentences.account(said, {"no_event": 3, "metric": 1})
+    assert line.startswith(f"Accepted **{10 + wrong}** {sign} stored 5 + duplicate 1 + no event 4.")
+    assert what in line
+    assert ("defect" in line) == bool(wrong)
 
 
 @pytest.mark.parametrize(("share", "mark"), [(None, ""), (1.0, "✓"), (0.95, "✓"), (0.5, "~"), (0.049, "–")])

@@ -28,7 +28,9 @@ def value(running: RunningCollector, name: str, **labels: str) -> float:
 
 
 def identity(health: dict[str, Any]) -> bool:
-    return bool(health["accepted"] == health["stored"] + health["duplicate"] + sum(health["dropped"].values()))
+    return not health["unaccounted"] and bool(
+        health["accepted"] == health["stored"] + health["duplicate"] + sum(health["dropped"].values())
+    )
 
 
 def test_every_record_is_accounted_for_over_restarts_and_every_refusal_has_its_reason(

@@ -126,7 +126,9 @@ def _skew(answer: httpx.Response) -> Iterator[Finding]:
 def _health(health: Mapping[str, Any]) -> Iterator[Finding]:
     failures = {part: int(count) for part, count in health.get("failures", {}).items() if count}
     counted = f"collector: {health['accepted']} records accepted, {health['stored']} stored"
-    if failures:
+    if wrong := health.get("unaccounted"):
+        yield Finding("fail", f"{counted}; {wrong} are not accounted for", "report it with the collector's log")
+    elif failures:
         shown = ", ".join(f"{part} {count}" for part, count in failures.items())
         yield Finding("warn", f"{counted}; failures: {shown}", "the collector's log says why")
     else:

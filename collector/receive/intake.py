@@ -29,13 +29,16 @@ class Intake:
         queue_bytes: int,
         forward: Forwarder | None = None,
         clock: Callable[[], int] = time.time_ns,
+        accepted: int = 0,
     ) -> None:
+        """`accepted` is how many records were accepted before this start."""
         self._readers = readers
         self._writer = writer
         self._queue_bytes = queue_bytes
         self._forward = forward
         self._clock = clock
         self._in_flight = 0
+        self.accepted = accepted  # records in requests that were answered with success
 
     async def take(self, body: Body) -> Batch:
         """Reads a body and returns its batch once it is durable.
@@ -58,6 +61,7 @@ class Intake:
             if self._forward and not repeated:
                 self._forward.offer(body.content, body.media, body.signal)
             readers.stored(batch.told)
+            self.accepted += batch.records
             return batch
         finally:
             self._in_flight -= size

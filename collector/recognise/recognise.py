@@ -53,6 +53,7 @@ class Recognised:
     reports: list[Report] = field(default_factory=list)
     links: set[tuple[str, str]] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
+    kept: int = 0  # records of which a report came; every other one must be in `dropped`
     told: set[int] = field(default_factory=set)
     sampled: dict[tuple[str, str], Sampled] = field(default_factory=dict)  # by source ("" if none claims it), service
 
@@ -148,6 +149,7 @@ class _Reading:
             found.dropped["no_event"] += 1
             return
         found.reports.append(report)
+        found.kept += 1
 
     def _start(self, row: Row, record: Record) -> Report:
         """What every report of this row in this scope begins with; the record's own keys win over it."""

@@ -55,9 +55,10 @@ class Batch:
     reports: list[Report]
     sessions: dict[str, str]
     dropped: Counter[str]
-    records: int = 0
+    records: int = 0  # as the door found them in the request
     warning: str = ""
-    failed: int = 0  # of these, those that we failed on
+    kept: int = 0  # of `records`, as counted where they are read, those of which a report came
+    failed: int = 0  # of `records`, those that we failed on
     rejected: int = 0  # of `records`, those that nobody can read; dropped as "malformed"
     redacted: Counter[str] = field(default_factory=Counter)  # secrets cut, by rule
     senders: dict[Sender, str] = field(default_factory=dict)  # of metrics, with the names of these
@@ -80,7 +81,8 @@ class Changes:
     redirects: dict[int, int] = field(default_factory=dict)
     waiting: list[tuple[int, int]] = field(default_factory=list)  # (key of a call not told of yet, event that is of it)
     twins: list[Report] = field(default_factory=list)  # which events (units) are one with others for want of an id
-    accounting: Counter[str] = field(default_factory=Counter)
+    accepted: int = 0  # records in these requests
+    accounting: Counter[str] = field(default_factory=Counter)  # what became of them
     senders: dict[Sender, str] = field(default_factory=dict)
     sampled: dict[Sender, Sampling] = field(default_factory=dict)
 
@@ -150,6 +152,7 @@ class Correlator:
     def plan(self, batches: Sequence[Batch]) -> Changes:
         """What must be written so that the store holds these batches, each request and each call once."""
         changes = Changes(max(batch.received_ns for batch in batches))
+        changes.accepted = sum(batch.records for batch in batches)
         new = self._new_batches(batches, changes)
         self._learn_sessions(new, changes)
         changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
@@ -194,7 +197,7 @@ class Correlator:
             seen.add(identity)
             new.append(batch)
             changes.accounting.update(batch.dropped)
-            changes.accounting["stored"] += batch.records - batch.dropped.total()
+            changes.accounting["stored"] += batch.kept
         changes.identities = list(seen)
         return new
 

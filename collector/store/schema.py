@@ -11,7 +11,7 @@ from collector.store.batch import ALERTS_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL
 from collector.store.kept import forget
 from collector.store.opening import StoreError
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
 
@@ -58,5 +58,18 @@ def _kept(cursor: duckdb.DuckDBPyConnection) -> None:
     forget(cursor)
 
 
+def _accepted(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(
+        "insert into accounting select 'accepted', sum(records), max(received_ns) from accounting having count(*) > 0"
+    )
+
+
 # Step n brings a database from version n to n + 1.
-MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (_first, _tables, _tables, _marks, _kept)
+MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
+    _first,
+    _tables,
+    _tables,
+    _marks,
+    _kept,
+    _accepted,
+)

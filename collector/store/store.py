@@ -189,7 +189,7 @@ class Store(Reader):
         return not self.rows("select 1 from requests limit 1") and not self.rows("select 1 from events limit 1")
 
     def accounting(self) -> dict[str, int]:
-        """How many records were stored, duplicate, or dropped by reason, ever."""
+        """How many records were accepted, and how many of them stored, duplicate, or dropped by reason, ever."""
         return {
             row["reason"]: int(row["records"])
             for row in self.rows("select reason, sum(records) as records from accounting group by reason")

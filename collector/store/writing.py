@@ -55,7 +55,7 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
     insert(cursor, "redirects", _pairs(changes.redirects, "old_id", "event_id", now))
     insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
     insert(cursor, "twins", changes.twins)
-    insert(cursor, "accounting", _pairs(changes.accounting, "reason", "records", now))
+    insert(cursor, "accounting", _pairs({"accepted": changes.accepted, **changes.accounting}, "reason", "records", now))
     if changes.senders:
         metrics = {"metrics": list(changes.senders.values())}
         cursor.execute(NOTE_SENDERS, {**_senders(changes.senders), **metrics, "now": now})

@@ -17,7 +17,7 @@ def body(page: Page) -> None:
     with components.part():
         said = page.collector.ask("health", max_age=2.0).first()
         dropped = components.as_json(said.get("dropped")) or {}
-        (st.markdown if sentences.even(said, dropped) else st.error)(sentences.account(said, dropped))
+        (st.markdown if sentences.even(said) else st.error)(sentences.account(said, dropped))
         components.figures(page, _figures(said))
     left, right = components.pair("health-1")
     with left, components.part("Records that were no event, by reason"):

@@ -1,0 +1,94 @@
+"""The account of records comes out even, and says where a defect loses one, doubles one, or answers too early."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import pytest
+
+from collector.health import account
+from collector.receive.intake import Intake
+from collector.receive.workers import Body, Readers
+from collector.recognise import recognise
+from collector.store.store import Store
+from collector.store.writer import Writer
+from tests.conftest import RunningCollector
+from tests.doors import pipeline
+from tests.test_ingest import span, traces
+
+REQUEST = traces(span(0), span(1), {"name": "unknown"})
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+def taken(*bodies: bytes) -> dict[str, Any]:
+    """The account after these requests were answered with success."""
+    store = Store.open("duckdb://:memory:")
+    readers, writer = Readers(pipeline(), 0), Writer(store, 3600)
+    intake = Intake(readers, writer, 1 << 20)
+    writer.start()
+
+    async def send() -> None:
+        for body in bodies:
+            await intake.take(Body(body, "application/json", "traces"))
+
+    try:
+        asyncio.run(send())
+        return account(intake.accepted, store)
+    finally:
+        intake.close()
+        writer.close()
+        store.close()
+
+
+def none(_: pytest.MonkeyPatch) -> None:
+    """The collector as it is."""
+
+
+def a_call_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recognise._Reading, "_report", lambda *_: None)
+
+
+def a_call_counts_as_dropped_too(patch: pytest.MonkeyPatch) -> None:
+    report = recognise._Reading._report
+
+    def twice(reading: Any, row: Any, record: Any) -> None:
+        report(reading, row, record)
+        reading._found.dropped["no_event"] += 1
+
+    patch.setattr(recognise._Reading, "_report", twice)
+
+
+def nothing_is_written(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Store, "write", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "unaccounted"),
+    [(none, 0), (a_call_is_forgotten, 2), (a_call_counts_as_dropped_too, -2), (nothing_is_written, 6)],
+)
+def test_a_record_too_few_or_too_many_is_seen(fault: Fault, unaccounted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault(monkeypatch)
+    found = taken(REQUEST, REQUEST)  # the second is a duplicate where the first was written
+    assert (found["accepted"], found["unaccounted"]) == (6, unaccounted)
+    if not unaccounted:
+        assert (found["stored"], found["duplicate"], found["dropped"]) == (2, 3, {"no_event": 1})
+
+
+def test_health_says_so_over_restarts_and_an_older_store_begins_even(collector: RunningCollector) -> None:
+    assert collector.post("/v1/traces", REQUEST).status_code == 200
+    collector.kill()  # what was committed is known, whether the door could still count it or not
+    for statement, unaccounted in (
+        ("update accounting set records = 1 where reason = 'stored'", 1),
+        (
+            "delete from accounting where reason = 'accepted'; update meta set value = 5 where name = 'schema_version'",
+            0,
+        ),
+    ):
+        with duckdb.connect(str(collector.store)) as connection:
+            connection.execute(statement)
+        collector.start()
+        assert collector.get("/api/v1/health")["unaccounted"] == unaccounted
+        collector.stop()
