@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 import altair as alt
 import polars as pl
 
-from dashboard.colours import ATTRIBUTIONS, OUTCOMES, Palette, slot
+from dashboard.colours import ATTRIBUTIONS, OTHER, OUTCOMES, Palette, slot
 
 HEIGHT = 220
 Picture = alt.Chart | alt.LayerChart | alt.FacetChart
 PERCENT = "~%"
+ALL = "all errors"
 # Vega's own default is a 12-hour clock without am or pm.
 _CLOCK = "timeFormat(datum.value, hours(datum.value) + minutes(datum.value) ? '%H:%M' : '%d %b')"
 
@@ -136,6 +138,32 @@ def rate_over_time(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture
     return alt.layer(band, line, points)
 
 
+def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
+    """Median and 95th percentile over time on a logarithmic axis. `frame`: time, p50_ms, p95_ms."""
+    colours = {"p50": palette.outcome["ok"], "p95": palette.category["timeout"]}
+    rows = frame.select("time", p50="p50_ms", p95="p95_ms").unpivot(
+        ["p50", "p95"], index="time", variable_name="quantile", value_name="ms"
+    )
+    axis = alt.Axis(
+        title=None, tickCount=4, gridColor=palette.line, domain=False, ticks=False,
+        labelExpr="datum.value < 1000 ? datum.value + ' ms' : datum.value / 1000 + ' s'",
+    )  # fmt: skip
+    picture: Picture = (
+        alt.Chart(rows.filter(pl.col("ms") > 0), height=HEIGHT)
+        .mark_line(strokeWidth=1.6, point={"size": 28})
+        .encode(
+            x=_time(span),
+            y=alt.Y("ms:Q", axis=axis, scale=alt.Scale(type="log")),
+            color=_colour("quantile", colours),
+            tooltip=[
+                alt.Tooltip("time:T", format="%d %b %H:%M"), "quantile:N",
+                alt.Tooltip("ms:Q", format=",.0f", title="milliseconds"),
+            ],
+        )
+    )  # fmt: skip
+    return picture
+
+
 def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
     """A bar for each attribution, always in the same order; parts of one bar would be too small for their words.
 
@@ -233,10 +261,10 @@ def streak_lengths(frame: pl.DataFrame, palette: Palette) -> Picture:
     return picture
 
 
-def hazard(frame: pl.DataFrame, palette: Palette, limit: int = 3) -> Picture:
+def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Picture:
     """Hazard by length with its interval; hollow where fewer than 20 streaks reached it.
 
-    `frame`: length, hazard, low, high, streaks.
+    `frame`: length, hazard, low, high, streaks; `stops`: length, label, where agents stop by themselves.
     """
     rows = frame.with_columns(certain=pl.col("streaks") >= 20)
     colour = palette.outcome["error"]
@@ -254,12 +282,14 @@ def hazard(frame: pl.DataFrame, palette: Palette, limit: int = 3) -> Picture:
             alt.Tooltip("streaks:Q", format=",d", title="reached n"),
         ],
     )
-    mark = (
-        alt.Chart(pl.DataFrame({"length": [limit]}))
-        .mark_rule(color=palette.quiet, strokeDash=[4, 3])
-        .encode(x="length:O")
+    if stops.is_empty():
+        return alt.layer(whiskers, points)
+    marks = alt.Chart(stops).encode(x="length:O")
+    rule = marks.mark_rule(color=palette.quiet, strokeDash=[4, 3])
+    said = marks.mark_text(align="left", baseline="top", dx=4, color=palette.quiet).encode(
+        y=alt.value(0), text="label:N"
     )
-    return alt.layer(mark, whiskers, points)
+    return alt.layer(rule, whiskers, points, said)
 
 
 def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
@@ -279,39 +309,45 @@ def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
     return alt.layer(bars)
 
 
+def _by_class(frame: pl.DataFrame, palette: Palette) -> alt.Color:
+    """A colour for each class in the order of the frame; what is of all errors is as dark as text."""
+    classes = [name for name in frame["error_class"].unique(maintain_order=True) if name != ALL]
+    slots = [colour for name, colour in palette.category.items() if name != OTHER]
+    return _colour("error_class", {ALL: palette.ink, **dict(zip(classes, slots, strict=False))})
+
+
+def _recovery(frame: pl.DataFrame, palette: Palette, x: alt.X, how: Literal["linear", "step-after"]) -> Picture:
+    y = alt.Y("recovery_rate:Q", scale=alt.Scale(domain=[0, 1]), axis=_value_axis(palette, PERCENT))
+    base = alt.Chart(frame, height=HEIGHT).encode(x=x)
+    tooltip = [
+        alt.Tooltip("error_class:N", title="of"),
+        alt.Tooltip("at:Q", title="within"),
+        alt.Tooltip("recovery_rate:Q", format=".1%", title="recovered"),
+        alt.Tooltip("retried:Q", format=",d", title="of errors tried again"),
+    ]
+    band = base.transform_filter(f"datum.error_class == '{ALL}'").mark_area(
+        opacity=0.12, color=palette.ink, interpolate=how
+    )
+    lines = base.mark_line(point={"size": 28}, strokeWidth=1.6, interpolate=how)
+    return alt.layer(
+        band.encode(y=alt.Y("low:Q", scale=alt.Scale(domain=[0, 1])), y2="high:Q"),
+        lines.encode(y=y, color=_by_class(frame, palette), tooltip=tooltip),
+    )
+
+
 def recovery_curve(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """Share recovered within so many attempts. `frame`: at, recovery_rate, low, high."""
-    base = alt.Chart(frame, height=HEIGHT).encode(x=alt.X("at:O", axis=alt.Axis(title="attempts", labelAngle=0)))
-    scale = alt.Scale(domain=[0, 1])
-    band = base.mark_area(opacity=0.15, color=palette.outcome["ok"]).encode(
-        y=alt.Y("low:Q", scale=scale, axis=_value_axis(palette, PERCENT)), y2="high:Q"
-    )
-    line = base.mark_line(point=True, color=palette.outcome["ok"]).encode(
-        y=alt.Y("recovery_rate:Q", scale=scale),
-        tooltip=["at:O", alt.Tooltip("recovery_rate:Q", format=".1%", title="recovered")],
-    )
-    return alt.layer(band, line)
+    """Share recovered within so many attempts. `frame`: at, error_class, recovery_rate, low, high, retried."""
+    x = alt.X("at:O", axis=alt.Axis(title="attempts", labelAngle=0))
+    return _recovery(frame, palette, x, "linear")
 
 
 def time_to_recovery(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """Share recovered within so many seconds, as steps on a logarithmic axis. `frame`: at, recovery_rate."""
-    picture: Picture = (
-        alt.Chart(frame, height=HEIGHT)
-        .mark_line(interpolate="step-after", point=True, color=palette.outcome["ok"])
-        .encode(
-            x=alt.X(
-                "at:Q",
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(title="seconds", values=[1, 10, 60, 600, 1800], grid=True, gridColor=palette.line),
-            ),
-            y=alt.Y("recovery_rate:Q", scale=alt.Scale(domain=[0, 1]), axis=_value_axis(palette, PERCENT)),
-            tooltip=[
-                alt.Tooltip("at:Q", title="seconds"),
-                alt.Tooltip("recovery_rate:Q", format=".1%", title="recovered"),
-            ],
-        )
-    )
-    return picture
+    """The same within so many seconds, as steps on a logarithmic axis."""
+    axis = alt.Axis(
+        title=None, values=[1, 10, 60, 600, 1800], grid=True, gridColor=palette.line,
+        labelExpr="datum.value < 60 ? datum.value + ' s' : datum.value / 60 + ' min'",
+    )  # fmt: skip
+    return _recovery(frame, palette, alt.X("at:Q", scale=alt.Scale(type="log"), axis=axis), "step-after")
 
 
 # Bar, cross, circle, crossed circle: outcomes differ in shape, not only in colour.

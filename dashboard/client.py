@@ -1,9 +1,11 @@
 """The only I/O of the dashboard: questions to the collector's query API, answered as polars frames.
 
-Answers are kept for a few seconds, so that viewers of one page share them, and the last one for when the collector does
-not answer. What can go wrong becomes one `Problem` with a sentence for people. No Streamlit here.
+Answers are kept twenty times as long as they took, so that viewers of one page share them and no question keeps the
+collector busy for more than a twentieth of the time; the last one also for when the collector does not answer. What can
+go wrong becomes one `Problem` with a sentence for people. No Streamlit here.
 """
 
+import math
 import os
 import threading
 import time
@@ -21,6 +23,8 @@ import polars as pl
 TIMEOUT_S = 5.0
 TRY_S = 25.0  # rules over days of history; the collector gives up after 20 s
 KEPT_ANSWERS = 512
+PATIENCE = 20  # times as long as it took, an answer is kept
+FRESH_S, STALE_S = 2.0, 60.0  # at least, at most
 
 _TIME = pl.Datetime("ns", "UTC")
 _COUNTS = """
@@ -85,6 +89,17 @@ class Answer:
 
 
 @dataclass(slots=True)
+class _Kept:
+    """What is known of one question; whoever holds the lock is asking it."""
+
+    asked: float = -math.inf  # on the monotonic clock
+    took: float = 0.0
+    answer: Answer | None = None
+    problem: Problem | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(slots=True)
 class Collector:
     """A query API at `url`. Safe to share between threads."""
 
@@ -92,7 +107,7 @@ class Collector:
     token: str = field(default="", repr=False)
     away_since: datetime | None = None
     _http: httpx.Client = field(init=False, repr=False)
-    _kept: OrderedDict[str, tuple[float, Answer]] = field(init=False, repr=False, default_factory=OrderedDict)
+    _kept: OrderedDict[str, _Kept] = field(init=False, repr=False, default_factory=OrderedDict)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -104,29 +119,41 @@ class Collector:
         """Host and port, for sentences."""
         return httpx.URL(self.url).netloc.decode()
 
-    def ask(self, path: str, params: Mapping[str, str] | None = None, *, max_age: float = 2.0) -> Answer:
-        """The answer to `GET /api/v1/{path}`, at most `max_age` seconds old; an older one while the collector is away.
+    def ask(self, path: str, params: Mapping[str, str] | None = None, *, max_age: float | None = None) -> Answer:
+        """The answer to `GET /api/v1/{path}`; an older one while the collector is away.
+
+        Args:
+            max_age: seconds for which it is good; else that depends on how long it took.
 
         Raises:
-            Problem: there is no answer.
+            Problem: there is no answer, or there was none a moment ago and asking again would take as long.
         """
         key = str(httpx.URL(path, params=dict(sorted((params or {}).items()))))
         with self._lock:
-            fetched, kept = self._kept.get(key, (0.0, None))
-        if kept and time.monotonic() - fetched < max_age:
-            return kept
-        try:
-            answer = self._fetch(path, params or {}, kept)
-        except Problem as problem:
-            if kept and problem.state == "away":
-                return kept
-            raise
-        with self._lock:
-            self._kept[key] = (time.monotonic(), answer)
+            kept = self._kept.setdefault(key, _Kept())
             self._kept.move_to_end(key)
             while len(self._kept) > KEPT_ANSWERS:
                 self._kept.popitem(last=False)
-        return answer
+        with kept.lock:  # several parts of a page may ask the same
+            good = min(max(PATIENCE * kept.took, FRESH_S), STALE_S) if max_age is None else max_age
+            if time.monotonic() - kept.asked >= good:
+                self._renew(kept, path, params or {})
+            if kept.problem:
+                raise kept.problem
+            assert kept.answer is not None
+            return kept.answer
+
+    def _renew(self, kept: _Kept, path: str, params: Mapping[str, str]) -> None:
+        began = time.monotonic()
+        try:
+            kept.answer, kept.problem = self._fetch(path, params, kept.answer), None
+        except Problem as problem:
+            away = problem.state == "away"
+            kept.problem = None if away and kept.answer else problem
+            if problem.state != "slow":
+                return
+        kept.asked = time.monotonic()
+        kept.took = kept.asked - began
 
     def _fetch(self, path: str, params: Mapping[str, str], kept: Answer | None) -> Answer:
         known = {"If-None-Match": kept.tag} if kept and kept.tag else {}

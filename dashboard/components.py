@@ -166,6 +166,17 @@ def part(title: str = "", help: str | None = None) -> Iterator[None]:
         st.caption(f"This part failed (id {mark}). The rest of the page works.")
 
 
+def beside(title: str, body: Callable[..., None], *about: object, help: str | None = None) -> None:
+    """A part that is asked for while the others are, and that runs alone when something in it is clicked."""
+
+    def shown() -> None:
+        with part(title, help):
+            body(*about)
+
+    with st.container():  # its own place: fragments are told apart by where they stand
+        st.fragment(shown, parallel=True)()
+
+
 def say(problem: Problem) -> None:
     """A problem in its words, with the way out as a link where there is one."""
     st.caption(words.plain(problem.sentence, 400))
@@ -339,10 +350,15 @@ def total(rows: pl.DataFrame, column: str) -> float:
 
 
 def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
-    """Errors and calls by category and bucket, `of` being all calls of the bucket; and a bucket's length in seconds."""
+    """Errors and calls by category and bucket, `of` being all calls of the bucket; and a bucket's length in seconds.
+
+    With `previous="true"` also `previous_errors`, those of the period before.
+    """
     step = page.bucket(BARS)
     answer = page.ask("timeseries", by="category", bucket=f"{step}s", **params)
-    rows = answer.pick("time", "category", "errors", "calls")
+    rows = answer.pick("time", "category", "errors", "calls", "previous_errors").with_columns(
+        pl.col("errors", "calls", "previous_errors").fill_null(0)
+    )
     return page.drawn(rows).with_columns(of=pl.col("calls").sum().over("time")), step
 
 

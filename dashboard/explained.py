@@ -1,5 +1,6 @@
 """Which values of which dimensions explain a rise or fall in errors: rows, and how they are listed."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -21,9 +22,10 @@ WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environme
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
 
 
-def rows(page: Page, measure: str = "errors") -> pl.DataFrame:
-    """Values that explain the change, clear ones first, those known to pages as filters."""
-    answer = page.ask("changes", measure=measure, limit="200").pick(*NAMES)
+def rows(page: Page, by: Sequence[str] = ()) -> pl.DataFrame:
+    """Values that explain the change in errors, of all dimensions or some; clear ones first, those that are filters."""
+    some = {"by": ",".join(by)} if by else {}
+    answer = page.ask("changes", measure="errors", limit="200", **some).pick(*NAMES)
     known = pl.col("dimension").is_in([name for name in DIMENSIONS if name not in DULL])
     return answer.filter(known & pl.col("value").is_not_null())
 

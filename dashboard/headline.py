@@ -19,24 +19,24 @@ def totals(page: Page) -> dict[str, Any]:
     return found
 
 
-def verdict(page: Page, now: dict[str, Any]) -> str:
-    """Better or worse, and what most of it is."""
-    most = ""
-    if sentences.clear(now):
-        worse = now["error_rate"] > now["previous_error_rate"]
-        same = pl.col("verdict") == ("worse" if worse else "better")
-        rows = explained.rows(page).filter(same, pl.col("dimension").is_in(explained.ACTS))
-        most = explained.most(rows)
+def verdict(page: Page, now: dict[str, Any], most: str = "") -> str:
+    """Better or worse than before, in a sentence."""
     return sentences.verdict(now, words.span(page.filters.seconds or 0), most)
+
+
+def most(page: Page, now: dict[str, Any]) -> str:
+    """What most of a clear change is; empty where there is none."""
+    if not sentences.clear(now):
+        return ""
+    worse = now["error_rate"] > now["previous_error_rate"]
+    rows = explained.rows(page, explained.ACTS)
+    return explained.most(rows.filter(pl.col("verdict") == ("worse" if worse else "better")))
 
 
 def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
     """The five figures; `now` is what `totals` says."""
     clear = sentences.clear(now)
-    step = page.bucket(TREND_BARS)
-    every = page.ask("timeseries", bucket=f"{step}s").pick("time", "errors", "error_rate")
-    failed = page.ask("timeseries", bucket=f"{step}s", outcome="error", measures="sessions").pick("time", "sessions")
-    trend, hits = (frames.filled(rows, step, page.span) for rows in (every, failed))
+    trend = frames.coarser(components.over_time(page, previous="true")[0], page.bucket(TREND_BARS), page.axis)
     hit = page.ask("breakdown", measures="sessions", outcome="error", previous="true").first()
     retries = page.ask("retries").first()
     past = page.before
@@ -59,17 +59,23 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
         Figure(
             "Sessions hit", words.count(many), "Sessions with at least one error.", to="sessions",
             delta=sentences.change(many, hit.get("previous_sessions") if now.get("previous_calls") else None),
-            trend=hits["sessions"].to_list(), more=f"of {words.count(of)}{share}",
+            more=f"of {words.count(of)}{share}",
         ),
         _worst_streak(page),
         _alerts(page),
     ]  # fmt: skip
 
 
+def open_streaks(page: Page) -> pl.DataFrame:
+    """The longest streaks that are open."""
+    return page.ask("streaks", state="open", sort="-length", limit="6").rows
+
+
 def _worst_streak(page: Page) -> Figure:
-    worst = page.ask("streaks", state="open", sort="-length", limit="1").first()
-    if not worst:
+    rows = open_streaks(page)
+    if rows.is_empty():
         return Figure("Worst open streak", "none", words.HELP["streak"], to="streaks", more="all streaks")
+    worst = rows.row(0, named=True)
     since = words.duration((page.now - worst["started"]).total_seconds() * 1000)
     about = {"session": worst["session"], "service": worst.get("service")}
     note = f"{words.plain(worst.get('tool'), 24)} · {since}" if worst.get("tool") else f"for {since}"

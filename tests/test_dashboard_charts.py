@@ -47,7 +47,11 @@ RATES = pl.DataFrame(
         "label": ["50.0 % of 40"],
     }
 )
-STEPS = pl.DataFrame({"at": [1, 2], "recovery_rate": [0.3, 0.5], "low": [0.2, 0.4], "high": [0.4, 0.6]})
+STEPS = pl.DataFrame(
+    {"at": [1, 2, 1], "recovery_rate": [0.3, 0.5, 0.1], "low": [0.2, 0.4, 0.0], "high": [0.4, 0.6, 0.2],
+     "retried": [40.0, 40.0, 20.0], "error_class": [charts.ALL, charts.ALL, "TimeoutError"]}
+)  # fmt: skip
+STOPS = pl.DataFrame({"length": [2.0], "label": ["roo-code stops at 2"]})
 LENGTHS = pl.DataFrame(
     {"length": [1.0, 2.0], "hazard": [0.5, 0.6], "low": [0.4, 0.2], "high": [0.6, 0.9], "streaks": [40.0, 10.0]}
 )
@@ -97,7 +101,11 @@ CASES = {
     ),
     "dots": lambda p: charts.dots(RATES, p, "tool", "error_rate"),
     "lengths": lambda p: charts.streak_lengths(pl.DataFrame({"length": ["1"], "state": ["open"], "number": [2.0]}), p),
-    "hazard": lambda p: charts.hazard(LENGTHS, p),
+    "hazard": lambda p: charts.hazard(LENGTHS, p, STOPS),
+    "hazard without a limit": lambda p: charts.hazard(LENGTHS, p, STOPS.clear()),
+    "durations": lambda p: charts.durations(
+        pl.DataFrame({"time": [START], "p50_ms": [20.0], "p95_ms": [900.0]}), p, SPAN
+    ),
     "limits": lambda p: charts.limits(
         pl.DataFrame({"mistake_limit": [3], "fate": ["did not recover"], "sessions": [2.0]}), p, 3
     ),

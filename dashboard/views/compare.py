@@ -48,10 +48,8 @@ def body(page: Page) -> None:
         answer = page.ask("compare", measure=",".join(MEASURES), **asked)
         _verdicts(answer.pick(*COLUMNS), sides)
         components.sampled(page)
-    with components.part("Error rate by tool", words.HELP["error rate"]):
-        _tools(page, asked, sides)
-    with components.part("Errors by class"):
-        _classes(page, asked, sides)
+    components.beside("Error rate by tool", _tools, page, asked, sides, help=words.HELP["error rate"])
+    components.beside("Errors by class", _classes, page, asked, sides)
 
 
 def _sides(page: Page, dimension: str, newest: tuple[str, str] | None) -> tuple[dict[str, str] | None, tuple[str, str]]:

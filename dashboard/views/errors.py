@@ -25,10 +25,8 @@ def body(page: Page) -> None:
         text = f"{words.plural(components.total(rows, 'errors'), 'error')} over time by category."
         components.brushed(page, picture, "errors", text)
         components.sampled(page)
-    with components.part("Groups", words.HELP["spread"]):
-        _groups(page)
-    with components.part("By domain, category and class"):
-        _tree(page)
+    components.beside("Groups", _groups, page, help=words.HELP["spread"])
+    components.beside("By domain, category and class", _tree, page)
 
 
 def _tree(page: Page) -> None:

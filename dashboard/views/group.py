@@ -8,6 +8,7 @@ import streamlit as st
 from dashboard import charts, components, frames, sentences, tables, taxonomy, words
 from dashboard.client import Problem, path
 from dashboard.components import Page
+from dashboard.filters import escaped
 
 DIMENSIONS = {"tool": "Tools", "model": "Models", "service_version": "Versions", "agent": "Agents"}
 MOST, SESSIONS, MESSAGES = 5, 8, 60
@@ -28,25 +29,25 @@ def body(page: Page) -> None:
         _header(page, group)
     if not group:
         return
-    newest: dict[str, Any] = {}
     left, right = components.pair("group-1")
     with left, components.part("Advice"):
         newest = page.ask("events", limit="1", **{"from": EVER, "to": None}).first()
         _advice(page, newest)
         _marks(page, fingerprint, group, newest)
-    with right, components.part("Where"):
-        _where(page)
-    with components.part("When"):
-        rows, step = components.over_time(page)
-        if rows.is_empty():
-            components.quiet(f"Not seen in {components.period(page.filters)}.")
-        else:
-            picture = charts.errors_over_time(rows, page.palette, page.axis, step, brush=True)
-            components.brushed(page, picture, "when", "Errors of this group over time.")
-    with components.part("Samples"):
-        _samples(page)
-    with components.part("Sessions"):
-        _sessions(page)
+    with right:
+        components.beside("Where", _where, page)
+    components.beside("When", _when, page)
+    components.beside("Samples", _samples, page)
+    components.beside("Sessions", _sessions, page)
+
+
+def _when(page: Page) -> None:
+    rows, step = components.over_time(page)
+    if rows.is_empty():
+        components.quiet(f"Not seen in {components.period(page.filters)}.")
+        return
+    picture = charts.errors_over_time(rows, page.palette, page.axis, step, brush=True)
+    components.brushed(page, picture, "when", "Errors of this group over time.")
 
 
 def _header(page: Page, group: dict[str, Any]) -> None:
@@ -171,11 +172,11 @@ def _sessions(page: Page) -> None:
     if mine.is_empty():
         components.quiet("Its events name no session.")
         return
-    strips = []
-    for session, service in mine.select("session", "service").iter_rows():
-        about = {"session": session, "service": service, "fingerprint": None}
-        strips.append(frames.strip(page.ask("sessions", limit="1", **about).first().get("strip")))
-    shown = mine.with_columns(pl.Series("strip", strips, dtype=pl.List(pl.Int64)))
+    named = ",".join(map(escaped, mine["session"]))
+    whole = page.ask("sessions", session=named, fingerprint=None).pick("session", "service", "strip")
+    shown = mine.join(whole, on=["session", "service"], how="left", nulls_equal=True, maintain_order="left")
+    strips = [frames.strip(text) for text in shown["strip"]]
+    shown = shown.with_columns(pl.Series("strip", strips, dtype=pl.List(pl.Int64)))
     columns = {
         "session": tables.text("session", 220),
         "service": tables.text("service", 150),

@@ -12,6 +12,7 @@ from dashboard.components import Page
 
 ROWS = 6
 SILENT = timedelta(hours=1)
+LONG = 3  # mistakes in a row
 FIRST_EVENT_S = 2.0  # how often an empty page looks for the first event
 VERSIONS = 12  # more marks would hide the bars
 
@@ -24,28 +25,34 @@ def body(page: Page) -> None:
         if not now.get("calls"):
             _empty(page, now)
             return
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(headline.verdict(page, now), width="content")
-            components.link(page, "changes", "What changed →")
+        components.beside("", _verdict, page, now)
         components.figures(page, headline.figures(page, now))
-    with components.part("Errors over time"):
-        _over_time(page, now)
+    components.beside("Errors over time", _over_time, page, now)
     left, right = components.pair("overview-1")
-    with left, components.part("Fix first", words.HELP["lasting errors"]):
-        _fix_first(page)
-    with right, components.part("What changed"):
-        _changes(page, now)
+    with left:
+        components.beside("Fix first", _fix_first, page, help=words.HELP["lasting errors"])
+    with right:
+        components.beside("What changed", _changes, page, now)
     left, right = components.pair("overview-2")
-    with left, components.part("New and regressed groups", words.HELP["spread"]):
-        _groups(page)
-    with right, components.part("Whose turn is it", words.HELP["attribution"]):
-        _turns(page)
-    with components.part("Right now"):
-        _now(page)
+    with left:
+        components.beside("New and regressed groups", _groups, page, help=words.HELP["spread"])
+    with right:
+        components.beside("Whose turn is it", _turns, page, help=words.HELP["attribution"])
+    components.beside("Right now", _now, page)
+
+
+def _verdict(page: Page, now: dict[str, Any]) -> None:
+    """The sentence at once; what most of a change is takes longer to find."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        said = st.empty()
+        said.markdown(headline.verdict(page, now))
+        components.link(page, "changes", "What changed →")
+    if most := headline.most(page, now):
+        said.markdown(headline.verdict(page, now, most))
 
 
 def _over_time(page: Page, now: dict[str, Any]) -> None:
-    rows, step = components.over_time(page)
+    rows, step = components.over_time(page, previous="true")
     if not now.get("errors"):
         components.quiet(f"No errors in {words.plural(now.get('calls'), 'call')}.")
         picture = charts.calls_over_time(rows, page.palette, page.axis, step)
@@ -53,8 +60,7 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
         return
     before = None
     if now.get("previous_errors"):
-        asked = page.ask("timeseries", bucket=f"{step}s", previous="true").pick("time", "previous_errors")
-        before = page.drawn(frames.filled(asked, step, page.span))
+        before = frames.filled(rows.group_by("time").agg(pl.col("previous_errors").sum()), step, page.axis)
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True, before=before,
         deploys=page.drawn(_deploys(page)),
@@ -95,7 +101,7 @@ def _changes(page: Page, now: dict[str, Any]) -> None:
     if not now.get("previous_calls"):
         components.quiet(f"Nothing to compare with in the {words.span(page.filters.seconds or 0)} before.")
         return
-    rows = explained.rows(page).head(ROWS)
+    rows = explained.rows(page, explained.ACTS).head(ROWS)
     explained.listed(page, rows, rise=(now["errors"] or 0) > (now["previous_errors"] or 0))
     if rows.is_empty():
         components.quiet("No single value stands out.")
@@ -132,7 +138,9 @@ def _turns(page: Page) -> None:
 
 
 def _now(page: Page) -> None:
-    open_streaks = page.ask("streaks", state="open", min_length="3", sort="-length", limit=str(ROWS)).rows
+    open_streaks = headline.open_streaks(page)
+    if not open_streaks.is_empty():
+        open_streaks = open_streaks.filter(pl.col("length") >= LONG)
     for row in open_streaks.iter_rows(named=True):
         facts = f"open streak of {words.count(row['length'])} · since {words.age(row['started'], page.now, page.zone)}"
         about = {"session": row["session"], "service": row.get("service")}
@@ -144,7 +152,7 @@ def _now(page: Page) -> None:
         facts = f"{words.plural(calls, 'call')} in {words.plural(sessions, 'session')}"
         said = sentences.storm(None, state, *times).partition(" · ")[2]
         components.row(page, "retries", f"Storm of {name}", f"{said} · {facts}")
-    senders = page.ask("sources", **{"from": None}).pick("source", "service", "last_seen")
+    senders = page.ask("sources", **{"from": "-7d", "to": None}).pick("source", "service", "last_seen")
     names_of = pl.coalesce("service", "source").alias("who")
     last = senders.group_by(names_of, maintain_order=True).agg(pl.col("last_seen").max()).drop_nulls()
     silent = last.filter(page.now - pl.col("last_seen") > SILENT).head(ROWS // 2)

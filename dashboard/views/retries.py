@@ -1,12 +1,13 @@
 """Retries: does trying again help, and does the agent know?"""
 
 import polars as pl
-import streamlit as st
 
 from dashboard import charts, components, frames, tables, words
-from dashboard.client import Problem
 from dashboard.components import Figure, Page
 
+STORM = "At least ten errors of one class within a minute of each other."
+COSTS = "Streaks from their first mistake to the success that ended them, and retries in vain; a retry can be in both."
+CURVES = 5  # classes drawn beside the whole
 CERTAIN = words.UNCERTAIN_BELOW
 STRIP = 240  # bars in the strip of storms
 NAMES = (
@@ -23,20 +24,16 @@ def body(page: Page) -> None:
             components.nothing(page, "errors with a session")
             return
         components.figures(page, _figures(page, total))
-    rows = pl.DataFrame()
-    with components.part("Said against seen", words.HELP["retryable, observed"]):
-        rows = frames.disagreement(page.ask("retries", by="error_class", limit="200").pick(*NAMES))
-        _said_and_seen(page, rows)
-    with components.part():
-        _curves(page)
-    with components.part("Storms", "At least ten errors of one class within a minute of each other."):
-        _storms(page)
-    with components.part("What failing cost", "Streaks from their first mistake to the success; retries in vain."):
-        _costs(page)
-    with components.part("By class", words.HELP["recovery"]):
-        _table(page, rows)
-    with components.part("By tool"):
-        _tools(page)
+    components.beside("Said against seen", _said_and_seen, page, help=words.HELP["retryable, observed"])
+    left, right = components.pair("curves")
+    with left:
+        components.beside("Recovered within so many attempts", _attempts, page, help=words.HELP["recovery"])
+    with right:
+        components.beside("Recovered within so much time", _seconds, page, help=words.HELP["recovery"])
+    components.beside("Storms", _storms, page, help=STORM)
+    components.beside("By class", _table, page, help=words.HELP["recovery"])
+    components.beside("By tool", _tools, page)
+    components.beside("What failing cost", _costs, page, help=COSTS)
 
 
 def _figures(page: Page, total: dict[str, float | None]) -> list[Figure]:
@@ -62,8 +59,14 @@ def _figures(page: Page, total: dict[str, float | None]) -> list[Figure]:
     ]
 
 
-def _said_and_seen(page: Page, rows: pl.DataFrame) -> None:
-    tried = rows.drop_nulls("recovery_rate").sort(pl.col("rated") < CERTAIN, maintain_order=True).head(12)
+def _classes(page: Page) -> pl.DataFrame:
+    """What was said and seen of each class, the strongest disagreement first."""
+    return frames.disagreement(page.ask("retries", by="error_class", limit="200").pick(*NAMES))
+
+
+def _said_and_seen(page: Page) -> None:
+    tried = _classes(page).drop_nulls("recovery_rate")
+    tried = tried.sort(pl.col("rated") < CERTAIN, maintain_order=True).head(12)
     if tried.is_empty():
         components.quiet("No error was tried again in this range.")
         return
@@ -78,30 +81,31 @@ def _said_and_seen(page: Page, rows: pl.DataFrame) -> None:
     )
 
 
-def _curves(page: Page) -> None:
-    try:
-        rows = page.ask("retries/curve").pick("axis", "at", "recovery_rate", "low", "high")
-    except Problem as problem:
-        if problem.state != "missing":
-            raise
-        return
+def _curve(page: Page, axis: str) -> pl.DataFrame:
+    """Recovery by attempts or seconds: of all errors, and of the classes that were tried again most often."""
+    names = ("axis", "at", "retried", "recovery_rate", "low", "high")
+    whole = page.ask("retries/curve").pick(*names).with_columns(error_class=pl.lit(charts.ALL))
+    each = page.ask("retries/curve", by="error_class").pick(*names, "error_class").drop_nulls("error_class")
+    most = each.group_by("error_class").agg(pl.col("retried").max()).filter(pl.col("retried") >= CERTAIN)
+    most = most.sort("retried", "error_class", descending=[True, False]).head(CURVES)
+    shown = each.filter(pl.col("error_class").is_in(most["error_class"].to_list()))
+    return pl.concat([whole, shown.select(whole.columns)]).filter(pl.col("axis") == axis)
+
+
+def _attempts(page: Page) -> None:
+    rows = _curve(page, "attempts")
     if rows.is_empty():
+        components.quiet("No error was tried again in this range.")
         return
-    left, right = components.pair("curves")
-    with left:
-        st.subheader("Recovered within so many attempts", anchor=False)
-        components.chart(
-            charts.recovery_curve(rows.filter(pl.col("axis") == "attempts"), page.palette),
-            "attempts",
-            "Recovery by attempt.",
-        )
-    with right:
-        st.subheader("Recovered within so many seconds", anchor=False)
-        components.chart(
-            charts.time_to_recovery(rows.filter(pl.col("axis") == "seconds"), page.palette),
-            "seconds",
-            "Recovery by time.",
-        )
+    components.chart(charts.recovery_curve(rows, page.palette), "attempts", "Recovery by attempt and class.")
+
+
+def _seconds(page: Page) -> None:
+    rows = _curve(page, "seconds")
+    if rows.is_empty():
+        components.quiet("No error was tried again in this range.")
+        return
+    components.chart(charts.time_to_recovery(rows, page.palette), "seconds", "Recovery by time and class.")
 
 
 def _storms(page: Page) -> None:
@@ -166,7 +170,8 @@ def _costs(page: Page) -> None:
     components.figures(page, items)
 
 
-def _table(page: Page, rows: pl.DataFrame) -> None:
+def _table(page: Page) -> None:
+    rows = _classes(page)
     shown = rows.with_columns(
         pl.Series("again", [words.duration(None if s is None else s * 1000) for s in rows["median_seconds"]]),
         pl.Series("observed", [words.rate_of(*pair) for pair in rows.select("recovery_rate", "rated").rows()]),

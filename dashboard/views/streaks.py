@@ -34,26 +34,40 @@ def body(page: Page) -> None:
             components.chart(charts.streak_lengths(frames.lengths(rows), page.palette), "lengths", text)
         with right:
             st.subheader("Hazard", anchor=False, help=words.HELP["hazard"])
-            components.chart(
-                charts.hazard(rows.filter(pl.col("length") <= 10), page.palette), "hazard", "Hazard by length."
-            )
+            stops = _stops(page, asked["kind"])
+            picture = charts.hazard(rows.filter(pl.col("length") <= 10), page.palette, stops)
+            told = "".join(f" {label}." for label in stops["label"])
+            components.chart(picture, "hazard", f"Hazard by length.{told}")
             components.sampled(page)
-    with components.part("Limit simulator", words.HELP["limit simulator"]):
-        names = ("mistake_limit", "sessions", "interrupted", "recovered", "mistakes_saved")
-        by = components.switch(page, "by", "By", ("model", "tool"))
-        each = page.ask("streaks/limits", by=by, **asked).pick(by, *names)
-        st.fragment(_simulator)(page, page.ask("streaks/limits", **asked).pick(*names), each, by)
-    with components.part("What the agent counted, what we count", words.HELP["agents' own counts"]):
-        _agents(page, asked["kind"])
+    components.beside("Limit simulator", _limits, page, asked, help=words.HELP["limit simulator"])
     left, right = components.pair("streaks-2")
-    with left, components.part("Open now"):
-        _list(page, asked | {"state": "open"}, "No streak is open.")
-    with right, components.part("Longest"):
-        _list(page, asked, "No streak.")
+    with left:
+        components.beside("Open now", _list, page, asked | {"state": "open"}, "No streak is open.")
+    with right:
+        components.beside("Longest", _list, page, asked, "No streak.")
+    title, help = "What the agent counted, what we count", words.HELP["agents' own counts"]
+    components.beside(title, _agents, page, asked["kind"], help=help)
+
+
+def _stops(page: Page, kind: str) -> pl.DataFrame:
+    """The limits at which agents said that they stop, as far as they tell a number."""
+    said = page.ask("streaks/signals", kind=kind, limit="200").pick("source", "signal", "reported_streak")
+    told = said.filter(pl.col("signal") == "limit").drop_nulls("reported_streak")
+    most = told.group_by("source").agg(length=pl.col("reported_streak").mode().min()).sort("source")
+    return most.group_by("length").agg(
+        label=pl.format("{} stops at {}", pl.col("source").str.join(", "), pl.col("length").first().cast(pl.Int64))
+    )
+
+
+def _limits(page: Page, asked: dict[str, str]) -> None:
+    """Asks once for every limit, so that the slider never waits."""
+    names = ("mistake_limit", "sessions", "interrupted", "recovered", "mistakes_saved")
+    by = components.switch(page, "by", "By", ("model", "tool"))
+    each = page.ask("streaks/limits", by=by, **asked).pick(by, *names)
+    st.fragment(_simulator)(page, page.ask("streaks/limits", **asked).pick(*names), each, by)
 
 
 def _simulator(page: Page, rows: pl.DataFrame, each: pl.DataFrame, by: str) -> None:
-    """Its own fragment over an answer that holds every limit: the slider never waits."""
     limit = st.slider("Stop after n in a row", 2, 10, 3, key="limit", width=420)
     chosen = rows.filter(pl.col("mistake_limit") == limit)
     sessions = rows["sessions"].max() if rows.height else 0

@@ -7,6 +7,7 @@ from dashboard import charts, components, tables, words
 from dashboard.components import Figure, Page
 
 RATES = 24  # buckets: enough calls in each for a rate
+DURATIONS = "p50: half of the calls were faster; p95: all but one in twenty were."
 
 
 def body(page: Page) -> None:
@@ -23,24 +24,21 @@ def body(page: Page) -> None:
             return
         components.figures(page, _figures(page, totals))
     left, right = components.pair("tool-1")
-    with left, components.part("Error rate over time", words.HELP["error rate"]):
-        answer = page.ask("timeseries", bucket=f"{page.bucket(RATES)}s")
-        rows = page.drawn(answer.pick("time", "error_rate", "low", "high", "rated"))
-        picture = charts.rate_over_time(rows, page.palette, page.axis)
-        components.chart(picture, "rate", "Error rate over time with its interval.")
-        components.sampled(page)
-    with right, components.part("By model"):
-        _models(page)
+    with left:
+        components.beside("Error rate over time", _rate, page, help=words.HELP["error rate"])
+    with right:
+        components.beside("Duration over time", _durations, page, help=DURATIONS)
     left, right = components.pair("tool-2")
-    with left, components.part("By class"):
-        _classes(page)
-    with right, components.part("Groups", words.HELP["spread"]):
-        _groups(page)
+    with left:
+        components.beside("By class", _classes, page)
+    with right:
+        components.beside("By model", _models, page)
     left, right = components.pair("tool-3")
-    with left, components.part("Targets that fail most"):
-        _targets(page)
-    with right, components.part("Streaks of this tool", words.HELP["streak"]):
-        _streaks(page)
+    with left:
+        components.beside("Groups", _groups, page, help=words.HELP["spread"])
+    with right:
+        components.beside("Streaks of this tool", _streaks, page, help=words.HELP["streak"])
+    components.beside("Targets that fail most", _targets, page)
 
 
 def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
@@ -55,6 +53,28 @@ def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
         Figure("Duration, p50", words.duration(totals.get("p50_ms")), "Half of the calls were faster than this.",
                note=f"p95 {words.duration(totals.get('p95_ms'))}"),
     ]  # fmt: skip
+
+
+def _rate(page: Page) -> None:
+    answer = page.ask("timeseries", bucket=f"{page.bucket(RATES)}s")
+    rows = page.drawn(answer.pick("time", "error_rate", "low", "high", "rated"))
+    if rows["error_rate"].is_null().all():
+        components.quiet("Only its failures are reported: it has no rate.")
+        return
+    picture = charts.rate_over_time(rows, page.palette, page.axis)
+    components.chart(picture, "rate", "Error rate over time with its interval.")
+    components.sampled(page)
+
+
+def _durations(page: Page) -> None:
+    answer = page.ask("timeseries", bucket=f"{page.bucket(RATES)}s", measures="p50_ms,p95_ms")
+    rows = answer.pick("time", "p50_ms", "p95_ms").drop_nulls()
+    if rows.is_empty():
+        components.quiet("The agents that call it do not tell how long it took.")
+        return
+    picture = charts.durations(page.drawn(rows), page.palette, page.axis)
+    slowest = words.duration(rows["p95_ms"].max())  # type: ignore[arg-type]
+    components.chart(picture, "durations", f"Median and 95th percentile of durations over time, at most {slowest}.")
 
 
 def _models(page: Page) -> None:

@@ -19,14 +19,12 @@ def body(page: Page) -> None:
         _table(page, rows)
         components.sampled(page)
     left, right = components.pair("tools-1")
-    with left, components.part("Calls and error rate", words.HELP["error rate"]):
-        _scatter(page, rows)
-    with right, components.part("Error rate", words.HELP["error rate"]):
-        _rates(page, rows)
-    with components.part("Tool × class"):
-        _heat(page, rows)
-    with components.part("MCP servers"):
-        _servers(page)
+    with left:
+        components.beside("Calls and error rate", _scatter, page, rows, help=words.HELP["error rate"])
+    with right:
+        components.beside("Error rate", _rates, page, rows, help=words.HELP["error rate"])
+    components.beside("Tool × class", _heat, page, rows)
+    components.beside("MCP servers", _servers, page)
 
 
 def tools(page: Page) -> pl.DataFrame:

@@ -1,0 +1,204 @@
+"""The dashboard's pages over a store of many events, in a real Chromium: first paint, interactions, CPU time.
+
+    python -m benchmarks.pages [--events 1000000] [--store duckdb:////tmp/bench.duckdb] [--range 24h] [--only Tools]
+
+Makes the store where there is none (`misstep demo --bulk`) and starts a collector and a dashboard over it. First: from
+the request of the page to the first figure, chart or table of its answer; whole: until nothing on it changes any
+longer. Then from a click on `7d` in the filter bar, and from one inside the page, until it stands still. Medians of
+three in milliseconds; each asks about a range of its own, so that no answer is known beforehand. CPU time is that of
+collector and dashboard together for opening the page; `others` is what other processes took of the cores meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from statistics import median
+from urllib.parse import urlencode
+
+import httpx
+from playwright.sync_api import Locator, Page, sync_playwright
+
+from benchmarks.load import TICK, cpu, free_port, wait_ready
+from collector.commands.bulk import bulk
+from collector.store.opening import path_of
+from dashboard import launch, menu
+
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+TIMES = 3
+STILL_MS = 700
+UNITS = {"h": 3600, "d": 86_400}
+# When the page's answer began to stand in it, and when anything in it changed last.
+WATCH = """
+const answers = ['stMetric', 'stVegaLiteChart', 'stDataFrame', 'stAlert', 'stText', 'stCode', 'stJson']
+  .map(name => `[data-testid=${name}]`).concat('[data-testid=stMain] [data-testid=stPageLink]').join(',');
+window.seen = {first: 0, last: 0};
+new MutationObserver(() => {
+  const main = document.querySelector('[data-testid=stMain]');
+  if (!main) return;
+  seen.last = performance.now();
+  const waits = main.querySelector('[data-testid=stSkeleton]');
+  if (!seen.first && !waits && main.querySelector(answers)) seen.first = seen.last;
+}).observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+"""
+STANDS = f"""() => document.querySelector('[data-test-script-state=notRunning]') && seen.first
+  && !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')
+  && performance.now() - seen.last > {STILL_MS}"""
+
+# What a reader does inside a page; None where there is nothing to do but read.
+INSIDE: dict[str, Callable[[Page], Locator]] = {
+    "overview": lambda page: page.get_by_role("button", name="Mistakes only"),
+    "live": lambda page: page.get_by_text("Errors only"),
+    "errors": lambda page: page.get_by_role("radio", name="Ongoing"),
+    "tools": lambda page: page.get_by_role("button", name="Mistakes only"),
+    "retries": lambda page: page.get_by_test_id("stMain").get_by_role("button", name="⋯"),
+    "sessions": lambda page: page.get_by_role("button", name="Share"),
+    "streaks": lambda page: page.get_by_role("radio", name="tool").first,
+    "compare": lambda page: page.get_by_role("radio", name="model"),
+    "alerts": lambda page: page.get_by_text("Try a rule on the last 7 days"),
+    "session": lambda page: page.get_by_role("button", name="error →"),
+    "streak": lambda page: page.get_by_role("button", name="error →"),
+    "tool": lambda page: page.get_by_role("button", name="Share"),
+    "group": lambda page: page.get_by_role("button", name="Note"),
+}
+
+
+def main() -> None:
+    """Prints one line per page."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--events", type=int, default=1_000_000)
+    arguments.add_argument("--store", default="")
+    arguments.add_argument("--range", default="24h")
+    arguments.add_argument("--only", default="")
+    given = arguments.parse_args()
+    seconds = int(given.range[:-1]) * UNITS[given.range[-1]]
+    with tempfile.TemporaryDirectory() as folder:
+        url = given.store or f"duckdb:///{folder}/pages.duckdb"
+        path = path_of(url)
+        assert path is not None
+        if not path.exists():
+            bulk(url, given.events, 0)
+        with running(url, folder) as (asked, shown, processes), sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+            page = chromium.new_context(viewport={"width": 1440, "height": 900}).new_page()
+            page.add_init_script(WATCH)
+            subjects = about(asked)
+            _opened(page, shown)  # fills the browser's cache, as for anybody who has been here before
+            print("| page | first | whole | `7d` | inside | CPU, s | others |")
+            print("| --- | --- | --- | --- | --- | --- | --- |")
+            for place, (name, title) in enumerate(menu.TITLES.items()):
+                if given.only in title:
+                    start = seconds + 120 * TIMES * place
+                    runs = []
+                    for turn in range(TIMES):
+                        query = {"from": f"-{start + 120 * turn}s", "refresh": "0", **subjects.get(name, {})}
+                        address = f"{shown}/{name if name != 'overview' else ''}?{urlencode(query)}"
+                        runs.append(_measured(page, address, name, processes))
+                    print(_line(title, runs), flush=True)
+            chromium.close()
+
+
+@contextmanager
+def running(store: str, folder: str) -> Iterator[tuple[str, str, list[subprocess.Popen[bytes]]]]:
+    """A collector and a dashboard over the store: their addresses and processes."""
+    http, grpc, port = free_port(), free_port(), free_port()
+    asked, shown = f"http://127.0.0.1:{http}", f"http://127.0.0.1:{port}"
+    settings = {"STORE": store, "HTTP": f"127.0.0.1:{http}", "GRPC": f"127.0.0.1:{grpc}", "RETENTION": "3650d"}
+    environment = {**os.environ, **{f"MISSTEP_{name}": value for name, value in settings.items()}}
+    command = (sys.executable, "-m", "collector", "collector")
+    processes = [subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)]
+    try:
+        wait_ready(http, processes[0])
+        environment = launch.environment(environment, asked)
+        processes.append(subprocess.Popen(launch.command(port), env=environment, stdout=subprocess.DEVNULL))
+        for _ in range(600):
+            with suppress(httpx.TransportError):
+                if httpx.get(f"{shown}/_stcore/health").is_success:
+                    break
+            time.sleep(0.1)
+        yield asked, shown, processes
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait(30)
+
+
+def about(asked: str) -> dict[str, dict[str, str]]:
+    """What the pages of one tool, group, session and streak are opened with."""
+    with httpx.Client(base_url=f"{asked}/api/v1/", timeout=30) as api:
+        tool, group, streak = (
+            api.get(place, params={"limit": "1", **params}).raise_for_status().json()["rows"][0]
+            for place, params in (
+                ("breakdown", {"by": "tool", "operation": "tool"}),
+                ("groups", {"sort": "-events"}),
+                ("streaks", {"sort": "-length"}),
+            )
+        )
+    session = {"session": streak["session"], "service": streak["service"]}
+    return {
+        "tool": {"tool": tool["tool"]},
+        "group": {"fingerprint": group["fingerprint"]},
+        "session": session,
+        "streak": session | {"started": streak["started"]},
+    }
+
+
+def _measured(page: Page, url: str, name: str, processes: Sequence[subprocess.Popen[bytes]]) -> list[float]:
+    """First, whole, range and inside in ms, then CPU and others in s; NaN where there is nothing to click."""
+    busy, used, began = _busy(), sum(map(cpu, processes)), time.monotonic()
+    first, whole = _opened(page, url)
+    taken = sum(map(cpu, processes)) - used
+    ours = _busy() - busy
+    wider = _clicked(page, page.get_by_role("radio", name="7d"))
+    page.goto(url)
+    _still(page)
+    inside = _clicked(page, INSIDE[name](page)) if name in INSIDE else float("nan")
+    return [first, whole, wider, inside, taken, ours / (time.monotonic() - began)]
+
+
+def _opened(page: Page, url: str) -> tuple[float, float]:
+    page.goto(url, wait_until="commit")
+    _still(page)
+    return page.evaluate("seen.first"), page.evaluate("seen.last")
+
+
+def _clicked(page: Page, target: Locator) -> float:
+    """Milliseconds from a click until the page stands still; NaN where the target is not there."""
+    if not target.count():
+        return float("nan")
+    page.evaluate("seen.clicked = performance.now()")
+    target.click()
+    page.wait_for_timeout(100)
+    _still(page)
+    return float(page.evaluate("seen.last - seen.clicked"))
+
+
+def _still(page: Page) -> None:
+    page.wait_for_function(STANDS, timeout=60_000, polling=50)
+
+
+def _busy() -> float:
+    """Seconds of CPU that the whole machine has used."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:8]]
+    return (sum(fields) - fields[3] - fields[4]) / TICK
+
+
+def _line(title: str, runs: Sequence[Sequence[float]]) -> str:
+    first, whole, wider, inside, taken, others = (median(column) for column in zip(*runs, strict=True))
+    times = " | ".join("" if ms != ms else f"{ms:,.0f}" for ms in (first, whole, wider, inside))
+    return f"| {title} | {times} | {taken:.1f} | {others:.1f} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""How the dashboard asks: once for many readers, dear questions seldom, an older answer while nobody answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+
+from dashboard import client
+from dashboard.client import Collector, Problem
+
+
+@dataclass
+class Api:
+    """An API that counts what it is asked, and may be busy; `now` is its clock, on which an answer `takes` time."""
+
+    now: float = 100.0
+    takes: float = 0.0
+    status: int = 200
+    asked: list[str] = field(default_factory=list)
+    url: str = ""
+
+    def serve(self) -> ThreadingHTTPServer:
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                api.asked.append(self.path)
+                api.now += api.takes
+                body = json.dumps({"rows": [{"calls": len(api.asked)}], "error": {"message": "too much"}}).encode()
+                self.send_response(api.status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Nothing."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    one = Api()
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: one.now))
+    server = one.serve()
+    yield one
+    server.shutdown()
+    server.server_close()
+
+
+def calls(collector: Collector, max_age: float | None = None) -> float:
+    return float(collector.ask("breakdown", {"by": "tool"}, max_age=max_age).first()["calls"])
+
+
+def test_readers_of_one_page_ask_once(api: Api) -> None:
+    collector = Collector(api.url)
+    with ThreadPoolExecutor(5) as readers:
+        assert list(readers.map(lambda _: calls(collector), range(5))) == [1] * 5
+    assert api.asked == ["/api/v1/breakdown?by=tool"]
+
+
+@pytest.mark.parametrize(("takes", "kept"), [(0.01, 2.0), (0.5, 10.0), (9.0, 60.0)])
+def test_an_answer_is_kept_for_as_long_as_it_was_dear(api: Api, takes: float, kept: float) -> None:
+    api.takes = takes
+    collector = Collector(api.url)
+    assert calls(collector) == 1
+    api.now += kept - 0.001
+    assert calls(collector) == 1
+    assert calls(collector, max_age=kept) == 1
+    api.now += 0.002
+    assert calls(collector) == 2
+
+
+def test_what_took_too_long_is_not_asked_again_at_once(api: Api) -> None:
+    api.takes, api.status = 0.5, 503
+    collector = Collector(api.url)
+    for _ in range(3):
+        with pytest.raises(Problem, match="too much"):
+            calls(collector)
+    assert len(api.asked) == 1
+    api.now, api.status = api.now + 10, 200
+    assert calls(collector) == 2
+
+
+def test_the_last_answer_is_good_while_nobody_answers(api: Api) -> None:
+    collector = Collector(api.url)
+    assert calls(collector) == 1
+    away = Collector("http://127.0.0.1:9")
+    collector._http = away._http
+    assert calls(collector, max_age=0.0) == 1
+    assert collector.away_since is not None
+    with pytest.raises(Problem, match="does not answer"):
+        collector.ask("retries")
