@@ -246,6 +246,9 @@ def test_redacted_error_with_broken_arguments_is_a_validation_error() -> None:
     [
         ("patch rejected by user", "denied"),
         ("The user has declined to run this tool", "denied"),
+        ("User chose not to run this tool", "denied"),
+        ("The user did not approve the call", "denied"),
+        ("The user chose the wrong file", ""),
         ("Command blocked by PreToolUse hook", "denied"),
         ("Command was cancelled by user before it could complete", "cancelled"),
         ("Permission denied: /etc/shadow", ""),

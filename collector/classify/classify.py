@@ -33,10 +33,12 @@ from collector.tables import TableError, load_toml, schemas
 HEAD, TAIL = 4096, 2048  # characters of a text that are looked at: the error stands first, or last after output
 REMEMBERED = 2048  # distinct questions kept: at most 12 MiB, where every text is as long as HEAD and TAIL together
 
-# A class name that a text starts with, after what frameworks put before it: "Error: ConnectionError - refused".
+# A class name that a text starts with, after what frameworks put before it: "Error: ConnectionError - refused",
+# "An error occurred (ThrottlingException) when calling the Converse operation".
 LEADING_NAME = re.compile(
     r"(?:(?:uncaught|error|exception|error (?:calling|executing|running) tool [^:\n]{1,80})[: ]{1,3}){0,3}"
-    r"([a-z_][\w.]{2,80}(?:Error|Exception|Timeout|Expired|Exceeded|Interrupt))(?=\s?[:(\[-])",
+    r"(?:an error occurred \()?"
+    r"([a-z_][\w.]{2,80}(?:Error|Exception|Timeout|Expired|Exceeded|Interrupt))(?=\s?[:()\[-]|\s*\Z)",
     re.IGNORECASE,
 )
 

@@ -16,7 +16,9 @@ DENIED_TEXT = re.compile(
     r"|permission (to use|for) .{1,80}(denied|rejected|has been denied)"
     r"|specified a rule which prevents you from using this specific tool|requires approval.{0,80}(denied|rejected)"
     r"|tool execution (was )?denied|not approved by (the )?user|denied execution"
-    r"|tool call (is|was|has been) (rejected|denied|declined)",
+    r"|tool call (is|was|has been) (rejected|denied|declined)"
+    r"|\buser (has )?(skipped (this|the)|(chose|chosen|decided|opted) (not to|to skip))"
+    r"|\buser (did not|didn't) (approve|allow|accept|permit)\b",
     re.IGNORECASE,
 )
 CANCELLED_TEXT = re.compile(
