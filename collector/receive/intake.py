@@ -52,8 +52,9 @@ class Intake:
         self._in_flight += size
         telemetry.QUEUE_BYTES.set(self._in_flight)
         try:
-            readers = self._readers
-            batch = await asyncio.get_running_loop().run_in_executor(readers.pool, readers.read, body, self._clock())
+            readers, loop = self._readers, asyncio.get_running_loop()
+            with self._writer.coming():
+                batch = await loop.run_in_executor(readers.pool, readers.read, body, self._clock())
             telemetry.RECEIVED.labels(body.signal).inc(batch.records)
             if batch.failed:
                 telemetry.FAILED.labels("pipeline").inc(batch.failed)

@@ -110,6 +110,14 @@ class Recent(Generic[V]):
 
     def put(self, key: object, value: V) -> None:
         self._young[key] = value
+        self._age()
+
+    def update(self, entries: Mapping[K, V]) -> None:
+        """Puts all of them."""
+        self._young.update(entries)
+        self._age()
+
+    def _age(self) -> None:
         if len(self._young) > self._size:
             self.whole = self.whole and not self._old
             self._old, self._young = self._young, {}
@@ -169,16 +177,12 @@ class Correlator:
         """Remembers what was written. To be called after the commit, so that a failed one leaves no trace."""
         self._senders.learn(changes.senders, changes.received_ns)
         self._sampled.learn(changes.sampled, changes.received_ns)
-        for identity in changes.identities:
-            self._requests.put(identity, True)
-        for key, event_id in changes.keys.items():
-            self._keys.put(key, event_id)
-        for trace, session in changes.sessions.items():
-            self._sessions.put(trace, session)
+        self._requests.update(dict.fromkeys(changes.identities, True))
+        self._keys.update(changes.keys)
+        self._sessions.update(changes.sessions)
         for ref, event_id in changes.waiting:
             self._waiting.put(ref, (*(self._waiting.get(ref) or ()), event_id))
-        for old, event_id in changes.redirects.items():
-            self._merged.put(old, event_id)
+        self._merged.update(changes.redirects)
         for told in (*changes.events, *(report for _, report in changes.reports)):
             if told.get("session_source") == "trace_id":
                 self._orphans.put(told["trace_id"], True)

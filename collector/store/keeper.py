@@ -15,7 +15,7 @@ from collector import telemetry
 from collector.store.store import MOST_SESSIONS, Store
 
 EVERY_S = 1.0
-REST = 3  # times as long as the last turn took: at most a quarter of one core, however much changes
+REST = 9  # times as long as the last turn took: at most a tenth of the time. Who asks (`settle`) ends the rest
 
 log = structlog.get_logger()
 

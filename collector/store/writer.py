@@ -10,7 +10,8 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -23,6 +24,8 @@ from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 
 GROUP_REPORTS = 20_000  # in one transaction; a larger one only makes those in it wait longer
+WORTH_REPORTS = 2_000  # a transaction costs as much as 300 of them: with fewer it waits for requests being read,
+WAIT_S = 0.05  # but no longer than this
 PRUNE_EVERY_S = 600
 
 log = structlog.get_logger()
@@ -54,6 +57,7 @@ class Writer:
         self._clock = clock
         self._queue: deque[_Waiting] = deque()
         self.reports = 0  # that wait
+        self._coming = 0  # requests that are being read
         self._wake = threading.Condition()
         self._closing = False
         self._pruned = 0.0
@@ -75,6 +79,15 @@ class Writer:
     def queued(self) -> int:
         """Requests that wait."""
         return len(self._queue)
+
+    @contextmanager
+    def coming(self) -> Iterator[None]:
+        """While a request is being read: a transaction that is hardly worth its cost waits a moment for it."""
+        self._coming += 1
+        try:
+            yield
+        finally:
+            self._coming -= 1
 
     async def commit(self, batch: Batch) -> bool:
         """Returns when the batch is durable; True where the same request was stored before. Raises Unavailable."""
@@ -104,6 +117,8 @@ class Writer:
                     self._wake.wait(timeout=PRUNE_EVERY_S)
                     if not self._queue:
                         break
+                if self._queue:
+                    self._wake.wait_for(self._worth_it, WAIT_S)
                 group = self._take()
                 if not group and self._closing:
                     return
@@ -118,6 +133,9 @@ class Writer:
                 for waiting in group:
                     _settle(waiting, Unavailable("the collector failed on this request; its log says where", 30))
             self._prune()
+
+    def _worth_it(self) -> bool:
+        return self._closing or self._coming == 0 or self.reports >= WORTH_REPORTS
 
     def _do(self, job: Callable[[], bool]) -> None:
         if job():
