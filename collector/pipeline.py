@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from xxhash import xxh3_128_digest, xxh32_intdigest
@@ -26,7 +26,7 @@ from collector.recognise.identify import canonical, key64
 from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
-from collector.sanitise.sanitise import Sanitiser
+from collector.sanitise.sanitise import Sanitiser, written
 from collector.store.batch import INTEGERS, TEXTS, Report
 from collector.store.correlate import Batch, Recent
 from collector.store.senders import SENDERS, Sender
@@ -37,6 +37,7 @@ SMALLEST, LARGEST, TOO_LARGE = -(1 << 63), (1 << 63) - 1, 1 << 64
 
 JSON_BYTES = {"params": 16 << 10, "attributes": 8 << 10}
 MESSAGE_CHARS, STACK_CHARS = 4 << 10, 16 << 10
+NAMES_REMEMBERED = 1_000  # sets of names that reports have; random ones must not grow the process
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
 NAME_CHARS = 512  # names, ids and targets
 
@@ -53,6 +54,14 @@ SCRUBBED = frozenset((*TEXTS, "params", "attributes")).difference(
 )
 
 
+class Held(NamedTuple):
+    """What is looked after in reports with one set of names: texts, JSON values, integers."""
+
+    texts: tuple[str, ...]
+    values: tuple[str, ...]
+    integers: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Pipeline:
     """The tables and keys that a request is read with. One per thread: a sanitiser cannot be shared."""
@@ -63,6 +72,7 @@ class Pipeline:
     hash_key: bytes
     dimensions: tuple[str, ...] = ()  # attributes of the user's own that become columns
     seen: Recent[bool] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
+    _names: dict[tuple[str, ...], Held] = field(default_factory=dict)
 
     def process(self, body: bytes, media_type: str, signal: str, received_ns: int) -> Batch:
         """One OTLP request body as a batch, without the records in it that can never be read.
@@ -90,7 +100,10 @@ class Pipeline:
         batch.told = found.told
         if request.rejected:
             batch.rejected = batch.dropped["malformed"] = request.rejected
-        batch.reports = [self._finish(report, batch) for report in found.reports]
+        batch.reports = found.reports
+        for report in batch.reports:
+            self._finish(report, received_ns)
+        self._sanitise(batch.reports, batch)
         for (source, service), sampled in found.sampled.items():
             service = cut(str(self._scrub({"service": service}, batch)["service"]), NAME_CHARS)
             batch.sampled[source, service] = sampled.kept, ", ".join(sorted(sampled.signs))
@@ -106,11 +119,9 @@ class Pipeline:
 
         A report may be any of its fields alone.
         """
-        texts = {
-            name: _parsed(report[name]) if name in JSON_BYTES else report[name] for name in SCRUBBED & report.keys()
-        }
         batch = Batch(b"", 0, [], {}, Counter())
-        clean = self._sanitise({**report, **texts}, batch)
+        clean = {name: value for name, value in report.items() if value is not None}
+        self._sanitise([clean], batch)
         if not batch.redacted:
             return report
         redacted.update(batch.redacted)
@@ -136,9 +147,10 @@ class Pipeline:
             senders[source, cut(clean["service"], NAME_CHARS)] = cut(clean["metrics"], NAME_CHARS)
         return senders
 
-    def _finish(self, report: Report, batch: Batch) -> Report:
-        report["received_ns"] = batch.received_ns
-        report["time_ns"] = sane_time(report.get("time_ns"), batch.received_ns)
+    def _finish(self, report: Report, received_ns: int) -> None:
+        """All that needs the raw texts."""
+        report["received_ns"] = received_ns
+        report["time_ns"] = sane_time(report.get("time_ns"), received_ns)
         params = report.get("params")
         if not report.get("target"):
             target = target_from_params(params) if isinstance(params, Mapping) else None
@@ -152,7 +164,6 @@ class Pipeline:
             report[name] = [key64(*map(str, key)) for key in report[name]]
         for name in RAW:
             report.pop(name, None)
-        return self._sanitise(report, batch)
 
     def _classify(self, report: Report) -> None:
         """Class and what follows from it; for cancelled and denied calls only where something names a class."""
@@ -196,25 +207,61 @@ class Pipeline:
                 clean[name] = f"{clean[name]} {params_hash(texts[name], self.hash_key):016x}"
         return {**clean, "redactions": len(rules)}
 
-    def _sanitise(self, report: Report, batch: Batch) -> Report:
-        texts = {name: value for name, value in report.items() if name in SCRUBBED and value is not None}
-        texts.update((name, report[name]) for name in self.dimensions if name in report)
-        clean = self._scrub(texts, batch)
-        if clean is not texts:
-            report.update(clean)
-        for name in texts:
-            value = report[name]
+    def _sanitise(self, reports: Iterable[Report], batch: Batch) -> None:
+        """Cuts secrets, and what is beyond bounds, out of all texts of the reports; equal texts are looked at once."""
+        held = [(report, self._held(report)) for report in reports]
+        texts: set[str] = set()
+        for report, names in held:
+            texts.update(map(report.__getitem__, names.texts))
+        looked_at = [*texts, *(_parsed(report[name]) for report, names in held for name in names.values)]
+        documents = written(looked_at)
+        suspects = self.sanitiser.suspects(documents)
+        place = len(texts)
+        touched = {text for one, text in enumerate(texts) if one in suspects or len(text) > NAME_CHARS}
+        for report, names in held:
+            doubtful: dict[str, Any] = {}
+            if not touched.isdisjoint(map(report.__getitem__, names.texts)):
+                doubtful = {name: report[name] for name in names.texts if report[name] in touched}
+            for name in names.values:
+                document = documents[place]
+                if document is None or place in suspects:
+                    doubtful[name] = looked_at[place]
+                else:
+                    report[name] = _bounded(document.decode(), JSON_BYTES[name])
+                place += 1
+            if doubtful:
+                self._redact(report, doubtful, batch)
+            for name in names.integers:
+                if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
+                    report[name] = _integer(value)
+            if report.get("error_class"):
+                report["template"] = template(report.get("message") or "")
+                report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
+
+    def _redact(self, report: Report, doubtful: dict[str, Any], batch: Batch) -> None:
+        """The slow way for fields of one report in which there may be something to cut."""
+        report.update(self._scrub(doubtful, batch))
+        for name in doubtful:
             if name in JSON_BYTES:
-                report[name] = _json(value, JSON_BYTES[name])
-            elif type(value) is not str or len(value) > NAME_CHARS:
-                report[name] = cut(str(value), BOUNDS.get(name, NAME_CHARS))
-        for name in INTEGERS.intersection(report):
-            if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
-                report[name] = _integer(value)
-        if report.get("error_class"):
-            report["template"] = template(report.get("message") or "")
-            report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
-        return report
+                report[name] = _json(report[name], JSON_BYTES[name])
+            else:
+                report[name] = cut(report[name], BOUNDS.get(name, NAME_CHARS))
+
+    def _held(self, report: Report) -> Held:
+        """Remembered, because reports with the same names come again and again."""
+        names = tuple(report)
+        found = self._names.get(names)
+        if found is None:
+            scrubbed = [name for name in names if name in SCRUBBED or name in self.dimensions]
+            found = Held(
+                tuple(name for name in scrubbed if name not in JSON_BYTES),
+                tuple(name for name in scrubbed if name in JSON_BYTES),
+                tuple(INTEGERS.intersection(names)),
+            )
+            if len(self._names) >= NAMES_REMEMBERED:
+                self._names.clear()
+            self._names[names] = found
+        return found
 
 
 def identity(signal: str, body: bytes) -> bytes:
@@ -249,11 +296,13 @@ def _parsed(value: object) -> object:
 
 def _json(value: object, limit: int) -> str:
     """JSON text of at most about `limit` bytes; what is longer becomes a JSON string with the mark of `cut`."""
-    value = _parsed(value)
-    try:
-        text = msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError):
-        text = msgspec.json.encode(repr(value).encode("utf-8", "replace").decode()).decode()
+    [document] = written([value])
+    if document is None:
+        document = msgspec.json.encode(repr(value).encode("utf-8", "replace").decode())
+    return _bounded(document.decode(), limit)
+
+
+def _bounded(text: str, limit: int) -> str:
     return text if len(text) <= limit else msgspec.json.encode(cut(text, limit)).decode()
 
 

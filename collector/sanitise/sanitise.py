@@ -11,6 +11,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -23,7 +24,7 @@ from collector.sanitise.personal import KINDS, Personal
 from collector.sanitise.redactions import Rule, load_rules
 from collector.sanitise.walk import Walk
 
-__all__ = ["Cut", "Rule", "Sanitiser", "check_lines", "filter_lines", "load_rules"]
+__all__ = ["Cut", "Rule", "Sanitiser", "check_lines", "filter_lines", "load_rules", "written"]
 
 LIMIT = 64 * 1024
 FAILED = "[redacted:failed]"
@@ -31,7 +32,9 @@ _ROUNDS = 6
 _TEXTUAL = (str, dict, list, tuple, set, frozenset, bytes)
 _SEARCH_ALL = Verdict(True, True, [])
 _Value = TypeVar("_Value", bound=object)
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode = _encoder.encode
+_UNWRITABLE = (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError)
 
 
 class Cut(NamedTuple):
@@ -96,6 +99,12 @@ class Sanitiser:
             hits += found
         return (clean if hits else fields), tuple(hits)
 
+    def suspects(self, documents: Sequence[bytes | None]) -> set[int]:
+        """The places of those documents, as `written` makes them, in which there may be something to cut."""
+        found = {place for place, one in enumerate(documents) if one is None or len(one) > LIMIT}
+        short = (b"" if one is None or place in found else one for place, one in enumerate(documents))
+        return found.union(self._gate.stopped(list(short)))
+
     def spans(self, text: str) -> list[Span]:
         """Where `scrub` would cut `text`, in characters."""
         raw = text.encode("utf-8", "surrogatepass")
@@ -113,7 +122,7 @@ class Sanitiser:
         """The gate's verdict on a JSON-like value; what cannot be serialised is searched."""
         try:
             encoded = _encode(value)
-        except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
+        except _UNWRITABLE:
             return _SEARCH_ALL
         return _SEARCH_ALL if len(encoded) > LIMIT else self._gate.look(encoded)
 
@@ -187,6 +196,19 @@ class Sanitiser:
         if self._key is None:
             return b"[redacted:%s]" % rule.id.encode()
         return b"[redacted:%s:%s]" % (rule.id.encode(), fingerprint(self._key, secret).encode())
+
+
+def written(values: Sequence[object]) -> list[bytes | None]:
+    """The JSON of each value, without line breaks; None where it has none."""
+    with suppress(*_UNWRITABLE):
+        return list(_encoder.encode_lines(values).splitlines())
+    return [_written(value) for value in values]
+
+
+def _written(value: object) -> bytes | None:
+    with suppress(*_UNWRITABLE):
+        return _encode(value)
+    return None
 
 
 def personal_kinds(text: str) -> tuple[str, ...]:
