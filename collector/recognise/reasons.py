@@ -27,11 +27,15 @@ CANCELLED_TEXT = re.compile(
     r"|^request was aborted|^aborted$|^cancell?ed$",
     re.IGNORECASE,
 )
+# Words without which the patterns above match nothing: most texts have none, and to search one costs far more.
+DENIED_WORDS = ("denied", "reject", "declin", "refus", "block", "want to", "prevents", "approved")
+CANCELLED_WORDS = ("abort", "interrupt", "cancel")
 GENERIC_TEXT = re.compile(
-    r"^\W*(error|failed|failure|exception|unknown( error)?|tool execution (failed|error)|tool error|an error occurred"
-    r"|an error occurred while running the tool\. please try again)\W*$|details are redacted",
+    r"\W*(error|failed|failure|exception|unknown( error)?|tool execution (failed|error)|tool error|an error occurred"
+    r"|an error occurred while running the tool\. please try again)\W*$",
     re.IGNORECASE,
 )
+REDACTED = "details are redacted"
 TELLING_LINE = re.compile(
     r"error|exception|not found|no such|denied|fail|fatal|cannot|can't|could not|unable|timed? ?out|invalid|usage:"
     r"|panic|refused|abort",
@@ -48,6 +52,8 @@ DELAY = re.compile(
     r"\s*(ms|milliseconds|s|sec|seconds|m|min|minutes)?\b",
     re.IGNORECASE,
 )
+A_STATUS = re.compile(r"[45]\d\d")
+DELAY_WORDS = ("retry", "again in")
 TO_MS = {"ms": 1, "milliseconds": 1, "m": 60_000, "min": 60_000, "minutes": 60_000}
 
 CHAINED = re.compile(
@@ -62,12 +68,15 @@ OTHER_CAUSE = re.compile(r"^\s*(?:\[cause\]:|Caused by:)\s*(?P<name>[A-Za-z_][\w
 def refusal_in(text: str) -> str:
     """ "denied" or "cancelled" where the beginning of an error text says so, else ""."""
     head = text[:HEAD]
-    return "denied" if DENIED_TEXT.search(head) else "cancelled" if CANCELLED_TEXT.search(head) else ""
+    words = head.lower()
+    if any(map(words.__contains__, DENIED_WORDS)) and DENIED_TEXT.search(head):
+        return "denied"
+    return "cancelled" if any(map(words.__contains__, CANCELLED_WORDS)) and CANCELLED_TEXT.search(head) else ""
 
 
 def is_generic(text: str) -> bool:
     """Whether an error text says nothing ("Tool execution failed")."""
-    return not text or (len(text) < 2000 and GENERIC_TEXT.search(text) is not None)
+    return not text or (len(text) < 2000 and (GENERIC_TEXT.match(text) is not None or REDACTED in text.lower()))
 
 
 def decisive(text: str) -> str:
@@ -81,13 +90,15 @@ def decisive(text: str) -> str:
 
 def status_in(text: str) -> int | None:
     """The HTTP status that an error text names ("Error code: 429 - …", "status_code: 500, …")."""
-    found = STATUS.search(text[:2000])
+    head = text[:2000]
+    found = STATUS.search(head) if A_STATUS.search(head) else None
     return int(next(one for one in found.groups() if one)) if found else None
 
 
 def retry_after_in(text: str) -> int | None:
     """The delay in ms that an error text asks for ("retryDelay":"1s", "try again in 20ms")."""
-    found = DELAY.search(text[:4000])
+    head = text[:4000]
+    found = DELAY.search(head) if any(map(head.lower().__contains__, DELAY_WORDS)) else None
     return int(float(found[1]) * TO_MS.get((found[2] or "s").lower(), 1000)) if found else None
 
 
