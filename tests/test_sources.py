@@ -173,7 +173,7 @@ def unread(raw: Any) -> Any:
     ],
 )
 def test_noise_is_dropped_by_name(service: str, scope: str, name: str) -> None:
-    span = Record("span", name, parent_span_id="01", convert=Convert(unread, unread, unread, unread))
+    span = Record("span", name, parent_span_id="01", convert=Convert(unread, unread, unread))
     found = recognise([Scope({"service.name": service}, scope, "", [span])], TABLES)
     assert not found.reports
     assert found.dropped == {"no_event": 1}

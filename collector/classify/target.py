@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
-from operator import itemgetter
 
 TARGET_CHARS = 200  # enough to recognise a command or a query again
 
@@ -16,7 +14,10 @@ TARGET_KEYS = (
     *("script", "pattern", "query", "regex", "branch", "repo", "repository", "sessionid", "processid", "id", "name"),
 )
 
+RANKS = {key: rank for rank, key in enumerate(TARGET_KEYS)}
 LONGEST_KEY = 40
+MOST_NAMES, REMEMBERED = 16, 2_000  # random names must not grow the process
+_remembered: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {}
 
 # Most particular first: a URL that is not there for reading up, quoted and bare paths, file names, what is "not found".
 EXTENSION = r"\.[A-Za-z]\w{0,9}"
@@ -35,12 +36,10 @@ TRAILING = ".,;:!?)]}'\"`"
 
 def target_from_params(params: Mapping[str, object]) -> str | None:
     """The argument that names what the call acted on, at most TARGET_CHARS long; None where none does."""
-    found = [(rank, value) for name, value in params.items() if (rank := _rank(name)) is not None]
-    if len(found) > 1:
-        found.sort(key=itemgetter(0))
-    for rank, value in found:
+    for key, name in _telling(tuple(params)):
+        value = params[name]
         if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
-            value = " ".join(value) if TARGET_KEYS[rank] in ("command", "cmd") else value[0]
+            value = " ".join(value) if key in ("command", "cmd") else value[0]
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if isinstance(value, str) and value.strip():
@@ -48,15 +47,20 @@ def target_from_params(params: Mapping[str, object]) -> str | None:
     return None
 
 
-def _rank(name: object) -> int | None:
-    """The place of an argument's name in TARGET_KEYS."""
-    return _rank_of(name) if isinstance(name, str) and len(name) <= LONGEST_KEY else None
-
-
-@lru_cache(maxsize=4096)
-def _rank_of(name: str) -> int | None:
-    bare = name.replace("_", "").replace("-", "").lower()
-    return TARGET_KEYS.index(bare) if bare in TARGET_KEYS else None
+def _telling(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Those of the names that say what a call was about, the most telling first, each with its key in TARGET_KEYS;
+    remembered, because a tool has the same arguments again and again.
+    """
+    found = _remembered.get(names)
+    if found is None:
+        short = [name for name in names if isinstance(name, str) and len(name) <= LONGEST_KEY]
+        bare = ((name.replace("_", "").replace("-", "").lower(), name) for name in short)
+        found = tuple(sorted((one for one in bare if one[0] in RANKS), key=lambda one: RANKS[one[0]]))
+        if len(names) == len(short) <= MOST_NAMES:
+            if len(_remembered) >= REMEMBERED:
+                _remembered.clear()
+            _remembered[names] = found
+    return found
 
 
 def extract_target(message: str) -> str | None:

@@ -206,6 +206,8 @@ def _span(raw: _Span) -> Record:
         kind=_integer(raw.kind),
         status=_integer(status.code) if status else 0,
         status_message=(status.message or "") if status else "",
+        trace_state=raw.traceState or "",
+        events=None if raw.events else [],
         raw=raw,
         convert=_CONVERT,
     )
@@ -324,9 +326,7 @@ def _events(raw: _Span) -> list[SpanEvent]:
     ]
 
 
-_CONVERT = Convert(
-    lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body), lambda raw: raw.traceState or ""
-)
+_CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body))
 
 
 def _metrics_request(message: _Metrics, warning: str) -> Request:

@@ -72,6 +72,8 @@ def _span(raw: Any) -> Record:
         kind=raw.kind,
         status=raw.status.code,
         status_message=raw.status.message,
+        trace_state=raw.trace_state,
+        events=None if raw.events else [],
         raw=raw,
         convert=_CONVERT,
     )
@@ -125,9 +127,7 @@ def _events(raw: Any) -> list[SpanEvent]:
     return [SpanEvent(event.name, _small(event.time_unix_nano), _attributes(event.attributes)) for event in raw.events]
 
 
-_CONVERT = Convert(
-    lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body), lambda raw: str(raw.trace_state)
-)
+_CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body))
 
 
 def _metrics(message: Any, warning: str) -> Request:

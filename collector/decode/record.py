@@ -42,13 +42,14 @@ class Record:
     """One log record, span or plain JSON object, whatever the encoding it came in.
 
     Times are nanoseconds, 0 where absent; `time_ns` of a span is its end. Ids are lower-case hex, "" where absent.
-    `status` is 0 unset, 1 ok, 2 error; `kind` is the span kind (2 server, 3 client); `signal` is log, span or event.
+    `status` is 0 unset, 1 ok, 2 error; `trace_state` is W3C's, of a span; `kind` is the span kind (2 server, 3 client);
+    `signal` is log, span or event.
     """
 
     __slots__ = (
         "_convert", "_raw", "attributes", "body", "events",
         "kind", "name", "observed_ns", "parent_span_id", "severity", "signal", "span_id",
-        "start_ns", "status", "status_message", "time_ns", "trace_id",
+        "start_ns", "status", "status_message", "time_ns", "trace_id", "trace_state",
     )  # fmt: skip
     attributes: dict[str, Any]  # str, bool, int, float, bytes, list, dict or None
     body: Any  # of a log, converted like an attribute's value; None for a span
@@ -70,6 +71,7 @@ class Record:
         kind: int = 0,
         status: int = 0,
         status_message: str = "",
+        trace_state: str = "",
         severity: int = 0,
         events: list[SpanEvent] | None = None,
         raw: Any = None,
@@ -86,13 +88,15 @@ class Record:
         self.kind = kind
         self.status = status
         self.status_message = status_message
+        self.trace_state = trace_state
         self.severity = severity
         self._raw = raw
         self._convert = convert
         if convert is None:
             self.attributes = {} if attributes is None else attributes
             self.body = body
-            self.events = [] if events is None else events
+        if convert is None or events is not None:
+            self.events = events or []
 
     def __getattr__(self, name: str) -> Any:
         """Attributes, body and events are converted when they are first asked for: only then is the slot empty."""
@@ -109,11 +113,6 @@ class Record:
         setattr(self, name, value)
         return value
 
-    @property
-    def trace_state(self) -> str:
-        """The span's W3C trace state; empty for anything else."""
-        return "" if self._convert is None or self.signal != "span" else self._convert.trace_state(self._raw)
-
 
 @dataclass(slots=True)
 class Scope:
@@ -128,12 +127,11 @@ class Scope:
 
 @dataclass(slots=True, frozen=True)
 class Convert:
-    """How one encoding's raw record gives up its attributes, events, body and trace state."""
+    """How one encoding's raw record gives up its attributes, events and body."""
 
     attributes: Callable[[Any], dict[str, Any]]
     events: Callable[[Any], list[SpanEvent]]
     body: Callable[[Any], Any]
-    trace_state: Callable[[Any], str]
 
 
 Metrics = tuple[dict[str, Any], str, list[str]]  # resource, scope name, metric names

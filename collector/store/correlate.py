@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, Generic, Protocol, TypeVar
 
 from collector.recognise.identify import bare_tool, key64
 from collector.store.batch import Report
@@ -29,6 +30,8 @@ REQUESTS_REMEMBERED = 50_000
 
 # What an event's row cannot say of its report: such a report is kept beside it.
 ONLY_OF_REPORTS = frozenset(("_keys", "_refs", "_lends", "_twin", SITE))
+
+_bare = lru_cache(maxsize=1_000)(bare_tool)
 
 GUESSED = frozenset(("trace", "trace_id", "instance"))
 
@@ -92,8 +95,8 @@ class Recent(Generic[V]):
 
     def __init__(self, size: int, *, whole: bool = True) -> None:
         self._size = size
-        self._young: dict[object, V] = {}
-        self._old: dict[object, V] = {}
+        self._young: dict[Any, V] = {}
+        self._old: dict[Any, V] = {}
         self.whole = whole
 
     def get(self, key: object) -> V | None:
@@ -136,7 +139,7 @@ def keys_of(report: Report) -> list[int]:
     if trace and (span := get("span_id")) and get("source_signal") == "span":
         found.append(key64("span", trace, span))
         if operation == "tool" and (tool := get("tool")):  # what a child below it refers to
-            found.append(key64("call of", trace, span, bare_tool(tool)))
+            found.append(key64("call of", trace, span, _bare(tool)))
     if more := get("_keys"):
         found.extend(more)
     return found
