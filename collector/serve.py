@@ -75,7 +75,7 @@ async def _serve(
 ) -> None:
     store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
     keeper = Keeper(store)
-    writer = Writer(store, settings.retention, noted=keeper.noted)
+    writer = Writer(store, settings.retention, settings.retention_size, noted=keeper.noted)
     intake = Intake(readers, writer, settings.queue, forward, accepted=store.accounting().get("accepted", 0))
     engine = Engine(
         store,

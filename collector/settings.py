@@ -13,6 +13,10 @@ from collector.tables import TableError, load_toml
 
 DURATION = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)\Z")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_BYTES = {
+    "": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+}  # fmt: skip
 
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 
@@ -45,11 +49,11 @@ def duration(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Bytes of `64MiB`, `512KiB`, `1048576`."""
-    found = re.fullmatch(r"(\d+)\s*(B|KiB|MiB|GiB)?", text.strip())
-    if not found:
-        raise ValueError("write a number and B, KiB, MiB or GiB, such as 64MiB")
-    return int(found[1]) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found[2] or "B"]
+    """Bytes of `64MiB`, `512KiB`, `20GB`, `1048576`."""
+    found = re.fullmatch(r"(\d+)\s*(\w*)", text.strip())
+    if not found or found[2] not in _BYTES:
+        raise ValueError("write a number and B, KiB, MiB, GiB or TiB (or KB, MB, GB, TB), such as 64MiB")
+    return int(found[1]) * _BYTES[found[2]]
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -121,6 +125,7 @@ class Settings:
     rules: Path = _setting(Path("alerts.yaml"), Path, "alert rules; the default set where the file is missing")
     tables: Path | None = _setting(None, Path, "folder with a taxonomy.toml, redactions.toml and sources/ of your own")
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
+    retention_size: int = _setting(0, size, "how large the store's file may become; 0: as large as it likes")
     dimensions: tuple[str, ...] = _setting(
         (), dimensions, "attributes of your own, up to eight, to filter and break down by"
     )

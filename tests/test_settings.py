@@ -53,7 +53,7 @@ def test_durations(text: str, seconds: float) -> None:
     assert duration(text) == seconds
 
 
-@pytest.mark.parametrize(("text", "count"), [("64MiB", 64 << 20), ("10", 10), ("2 KiB", 2048)])
+@pytest.mark.parametrize(("text", "count"), [("64MiB", 64 << 20), ("10", 10), ("2 KiB", 2048), ("20GB", 20 * 10**9)])
 def test_sizes(text: str, count: int) -> None:
     assert size(text) == count
 

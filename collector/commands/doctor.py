@@ -80,7 +80,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
     used = sum(each.stat().st_size for each in (path, path.with_name(f"{path.name}.wal")) if each.exists())
     size = f"store: {path}, {used / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
     if free < FREE_BYTES:
-        yield Finding("warn", size, "make room, or keep events for less time with MISSTEP_RETENTION")
+        yield Finding("warn", size, "make room, or keep less with MISSTEP_RETENTION or MISSTEP_RETENTION_SIZE")
     else:
         yield Finding("ok", size)
 

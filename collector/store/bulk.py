@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import resources
 
 from collector.store.batch import Report
-from collector.store.store import DAY_NS, Store
+from collector.store.retention import DAY_NS
+from collector.store.store import Store
 
 DAYS = 30
 CHUNK = 250_000  # in a transaction; below `memory_limit` and one line of progress a second

@@ -37,14 +37,14 @@ class Connection:
         self._log = 0
         self._change = threading.Condition()
         self._broken = False
-        self._swapping = False
+        self._alone = False
         self._tried = 0.0
 
     @contextmanager
     def use(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """The connection, for as long as the block lasts."""
         with self._change:
-            self._change.wait_for(lambda: not self._swapping)
+            self._change.wait_for(lambda: not self._alone)
             if self._broken:
                 self._repair()
             connection = self._connection
@@ -77,24 +77,33 @@ class Connection:
         before, self._log = self._log, size
         return size < before
 
+    @contextmanager
+    def alone(self, patience_s: float = IDLE_S) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The connection while nobody else uses it; others wait. Raises Unavailable where queries run on."""
+        with self._change:
+            self._alone = True
+            try:
+                if not self._change.wait_for(lambda: self._users == 0, patience_s):
+                    raise Unavailable("the store cannot be written anew while queries run", 5)
+                yield self._connection
+            except duckdb.FatalException as error:
+                self._give_up(str(error))
+                raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
+            finally:
+                self._alone = False
+                self._change.notify_all()
+
     def swap(self, fresh: Path) -> None:
         """Puts another file in the place of the database and opens that. Raises Unavailable where queries run on."""
         assert self._path
-        with self._change:
-            self._swapping = True
+        with self.alone():
+            self._connection.close()
             try:
-                if not self._change.wait_for(lambda: self._users == 0, IDLE_S):
-                    raise Unavailable("the store cannot be written anew while queries run", 5)
-                self._connection.close()
-                try:
-                    fresh.replace(self._path)
-                    Path(f"{self._path}.wal").unlink(missing_ok=True)
-                finally:
-                    self._connection = self._open()
-                    self._file = _file(self._path)
+                fresh.replace(self._path)
+                Path(f"{self._path}.wal").unlink(missing_ok=True)
             finally:
-                self._swapping = False
-                self._change.notify_all()
+                self._connection = self._open()
+                self._file = _file(self._path)
 
     def close(self) -> None:
         """Closes it for good."""

@@ -6,6 +6,7 @@ sees the last commit. A commit is durable when `write` returns: DuckDB has writt
 
 from __future__ import annotations
 
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,20 +24,17 @@ from collector.store.correlate import Changes
 from collector.store.kept import compute, forget
 from collector.store.opening import SETTINGS, connect
 from collector.store.reading import Reader
+from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.store.schema import add_column, migrate
 from collector.store.writing import put
 
-DAY_NS = 86_400_000_000_000
-
 OWED = "rewrite_file"  # in `meta` while the file holds what was cut from its rows
 
+LEAST_REWRITTEN = 256 << 20  # a file that is smaller may have holes
 KEEP_UP_S = 600  # far more than it ever takes
 MOST_SESSIONS = 2_000  # in one transaction of `keep_up`: about half a second
+PATIENCE_S = 2.0  # for queries that run, where there is another time
 REBUILD_SESSIONS = 2_500  # more of them need more memory than `memory_limit`
-
-NOTE_PRUNED = """
-  insert into changed select service, session, min(time_ns) from events where received_ns < ? group by all
-"""
 
 
 class Store(Reader):
@@ -145,20 +143,36 @@ class Store(Reader):
         """
         if self.path is None or not self.rows("select 1 from meta where name = $name", {"name": OWED}):
             return
-        fresh = Path(f"{self.path}.fresh")
         for _ in self.rebuild():  # what is kept beside the events repeats their texts
             pass
+        self._copy_file(without=OWED)
+
+    def give_back(self, most_bytes: int = 0) -> bool:
+        """Writes the file anew where most of it is empty, or where only so it fits into `most_bytes`; whether it did.
+
+        To be called from the thread that writes, which waits for it. Reading goes on.
+        """
+        if self.path is None:
+            return False
+        space = self.space()
+        empty = space.file > max(LEAST_REWRITTEN, 2 * space.used)
+        if not (empty or (space.used <= FULL * most_bytes and space.file > most_bytes)):
+            return False
+        if shutil.disk_usage(self.path.parent).free < space.used:
+            return False
+        self._copy_file()
+        return True
+
+    def _copy_file(self, without: str = "") -> None:
+        fresh = Path(f"{self.path}.fresh")
         with self._executing, self._keeping:
-            for left in (fresh, Path(f"{fresh}.wal")):
-                left.unlink(missing_ok=True)
-            with self._connection.use() as connection:
-                connection.execute("delete from meta where name = ?", [OWED])
-                try:
-                    _copy(connection, fresh)
-                except BaseException:
-                    owe(connection)
-                    raise
-            self._connection.swap(fresh)
+            try:
+                with self._connection.use() as connection:
+                    _copy(connection, fresh, without)
+                self._connection.swap(fresh)
+            finally:
+                for left in (fresh, Path(f"{fresh}.wal")):
+                    left.unlink(missing_ok=True)
 
     def keep_up(self, most: int = MOST_SESSIONS) -> int:
         """Brings streaks, retry chains and the like up to date for up to `most` sessions that changed; how many it
@@ -197,20 +211,40 @@ class Store(Reader):
 
     def prune(self, now_ns: int, retention_ns: int) -> int:
         """Removes what is older than the retention, and identities older than a day. Returns how many events went."""
-        day = now_ns - DAY_NS
         with self.transaction() as cursor:
-            cursor.execute(NOTE_PRUNED, [now_ns - retention_ns])
-            gone = cursor.execute("delete from events where received_ns < ?", [now_ns - retention_ns]).fetchone()
-            for table in ("requests", "keys", "reports", "waiting", "twins", "trace_session"):
-                cursor.execute(f"delete from {table} where received_ns < ?", [day])
-            cursor.execute("delete from redirects where received_ns < ?", [now_ns - retention_ns])
-            for table in ("seen", "sampled"):
-                cursor.execute(f"delete from {table} where last_ns < ?", [now_ns - retention_ns])
-            sums = cursor.execute("select reason, sum(records)::bigint from accounting group by reason").fetchall()
-            cursor.execute("delete from accounting")
-            if sums:
-                cursor.executemany("insert into accounting values (?, ?, ?)", [(*row, now_ns) for row in sums])
-        return int(gone[0]) if gone else 0
+            return drop(cursor, now_ns, now_ns - retention_ns)
+
+    def fit(self, now_ns: int, most_bytes: int) -> int:
+        """Removes the oldest whole hours where the database fills nearly `most_bytes`, and gives the space back.
+
+        Returns how many events went. To be called from the thread that writes. Raises Unavailable while queries run on.
+        """
+        if self.path is None or (space := self.space()).used <= FULL * most_bytes:
+            return 0
+        with self._executing, self._keeping, self._connection.alone(PATIENCE_S) as connection:
+            # A query that began before would keep what is removed in the file, and the next turn would remove more.
+            before_ns = oldest_hours(connection, 1 - ROOM * most_bytes / space.used, now_ns)
+            connection.begin()
+            try:
+                gone = drop(connection, now_ns, before_ns)
+                connection.commit()
+            except BaseException:
+                with suppress(duckdb.Error):
+                    connection.rollback()
+                raise
+            connection.execute("checkpoint")
+        self._changed()
+        if self.space().used > FULL * most_bytes:  # a few rows left of each row group keep a small file full
+            self._copy_file()
+        return gone
+
+    def space(self) -> Space:
+        """How large the file is, and how much of it holds something."""
+        [row] = self.rows(
+            "select block_size * total_blocks as file, block_size * used_blocks as used"
+            " from pragma_database_size() where database_name = current_database()"
+        )
+        return Space(row["file"], row["used"])
 
 
 def owe(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -218,14 +252,15 @@ def owe(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute("insert into meta select $name, '' where $name not in (select name from meta)", {"name": OWED})
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, into: Path) -> None:
-    """The whole database into a new file, rows in their order."""
+def _copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -> None:
+    """The whole database into a new file, rows in their order, but for one entry of `meta`."""
     name = connection.execute("select current_database()").fetchall()[0][0]
     connection.execute("set preserve_insertion_order = true")
     try:
         connection.execute(f"attach '{str(into).replace(chr(39), chr(39) * 2)}' as fresh")
         try:
             connection.execute(f'copy from database "{name}" to fresh')
+            connection.execute("delete from fresh.meta where name = ?", [without])
         finally:
             connection.execute("detach fresh")
     finally:

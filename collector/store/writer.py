@@ -27,6 +27,7 @@ GROUP_REPORTS = 20_000  # in one transaction; a larger one only makes those in i
 WORTH_REPORTS = 2_000  # a transaction costs as much as 300 of them: with fewer it waits for requests being read,
 WAIT_S = 0.05  # but no longer than this
 PRUNE_EVERY_S = 600
+FIT_EVERY_S = 60  # in a minute no agent fills a tenth of what the store may have
 
 log = structlog.get_logger()
 
@@ -45,22 +46,24 @@ class Writer:
         self,
         store: Store,
         retention_s: float,
+        retention_bytes: int = 0,
         clock: Callable[[], int] = time.time_ns,
         noted: Callable[[], None] = lambda: None,
     ) -> None:
-        """`noted` is called whenever events have changed."""
+        """`noted` is called whenever events have changed; 0 bytes are no limit."""
         self._store = store
         self._noted = noted
         self._correlator: Correlator | None = Correlator(StoreLookup(store), fresh=store.is_empty())
         self._complaint = Complaint(str(store.path))
         self._retention_ns = int(retention_s * 1e9)
+        self._retention_bytes = retention_bytes
         self._clock = clock
         self._queue: deque[_Waiting] = deque()
         self.reports = 0  # that wait
         self._coming = 0  # requests that are being read
         self._wake = threading.Condition()
         self._closing = False
-        self._pruned = 0.0
+        self._pruned = self._fitted = 0.0
         self._jobs: deque[Callable[[], bool]] = deque()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -114,7 +117,7 @@ class Writer:
         while True:
             with self._wake:
                 while not self._queue and not self._jobs and not self._closing:
-                    self._wake.wait(timeout=PRUNE_EVERY_S)
+                    self._wake.wait(timeout=FIT_EVERY_S)
                     if not self._queue:
                         break
                 if self._queue:
@@ -198,12 +201,23 @@ class Writer:
             self._noted()
 
     def _prune(self) -> None:
-        if time.monotonic() - self._pruned < PRUNE_EVERY_S:
+        now = time.monotonic()
+        if now - self._fitted < FIT_EVERY_S:
             return
-        self._pruned = time.monotonic()
+        self._fitted = now
         try:
-            if self._store.prune(self._clock(), self._retention_ns):
+            gone = 0
+            if old := now - self._pruned >= PRUNE_EVERY_S:
+                self._pruned = now
+                gone = self._store.prune(self._clock(), self._retention_ns)
+            if self._retention_bytes:
+                gone += self._store.fit(self._clock(), self._retention_bytes)
+            if gone:
                 self._noted()
+            if old and self._store.give_back(self._retention_bytes):
+                log.info("the store was written anew to give space back")
+        except Unavailable as error:
+            log.warning("old events could not be removed", error=str(error), again_in_s=FIT_EVERY_S)
         except Exception as error:  # old rows may stay; new ones must not be refused for it
             telemetry.FAILED.labels("retention").inc()
             log.error("old events could not be removed", error=str(error))

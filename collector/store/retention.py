@@ -1,0 +1,64 @@
+"""Retention: what goes when events are too old or the file is too large, with all that belongs to it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import duckdb
+
+HOUR_NS = 3_600_000_000_000
+DAY_NS = 24 * HOUR_NS
+
+FULL = 0.9  # of the size that is allowed: from there on the oldest hours go
+ROOM = 0.8  # of it, that they leave
+
+IDENTITIES = ("keys", "reports", "waiting", "twins", "trace_session")
+
+NOTE_DROPPED = """
+  insert into changed select service, session, min(time_ns) from events where received_ns < ? group by all
+"""
+
+
+class Space(NamedTuple):
+    """Bytes of the file, and those of them that hold something."""
+
+    file: int
+    used: int
+
+
+def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
+    """Removes events received before a time and identities older than a day; how many events went.
+
+    In the caller's transaction. Of what is kept beside the events goes what is of these alone; the rest is computed
+    anew, as their sessions are noted as changed.
+    """
+    day = now_ns - DAY_NS
+    cursor.execute(NOTE_DROPPED, [before_ns])
+    for table, event_id in (("kept_chains", "event_id"), ("kept_streaks", "last_event_id")):
+        cursor.execute(
+            f"delete from {table} where {event_id} in (select event_id from events where received_ns < ?)", [before_ns]
+        )
+    gone = cursor.execute("delete from events where received_ns < ?", [before_ns]).fetchone()
+    cursor.execute("delete from requests where received_ns < ?", [day])
+    for table in IDENTITIES:
+        cursor.execute(f"delete from {table} where received_ns < ?", [max(day, before_ns)])
+    cursor.execute("delete from redirects where received_ns < ?", [before_ns])
+    for table in ("seen", "sampled"):
+        cursor.execute(f"delete from {table} where last_ns < ?", [before_ns])
+    sums = cursor.execute("select reason, sum(records)::bigint from accounting group by reason").fetchall()
+    cursor.execute("delete from accounting")
+    if sums:
+        cursor.executemany("insert into accounting values (?, ?, ?)", [(*row, now_ns) for row in sums])
+    return int(gone[0]) if gone else 0
+
+
+def oldest_hours(cursor: duckdb.DuckDBPyConnection, share: float, now_ns: int) -> int:
+    """The end of the oldest whole hours that hold at least this share of the events; never the present hour's."""
+    found = cursor.execute(
+        "select min(hour) from (select hour, sum(n) over (order by hour) as so_far, sum(n) over () as every"
+        " from (select received_ns // $width as hour, count(*) as n from events group by all))"
+        " where so_far >= $share * every",
+        {"width": HOUR_NS, "share": share},
+    ).fetchone()
+    hour = found[0] + 1 if found and found[0] is not None else 0
+    return int(min(hour, now_ns // HOUR_NS)) * HOUR_NS

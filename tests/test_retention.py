@@ -1,0 +1,111 @@
+"""Old events go, by age and by the size of the file; the file really becomes smaller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from collector.commands.bulk import bulk
+from collector.errors import Unavailable
+from collector.store.retention import DAY_NS, FULL, HOUR_NS
+from collector.store.store import Store
+from tests.conftest import RunningCollector
+
+NOW = time.time_ns()  # a collector has no other clock
+
+
+@pytest.fixture(scope="module")
+def month(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A store of a month, in small row groups: the engine gives the space of a whole one back."""
+    folder = tmp_path_factory.mktemp("month")
+    bulk(f"duckdb:///{folder}/made.duckdb", 30_000, 1, NOW)
+    with duckdb.connect() as engine:
+        engine.execute(f"attach '{folder}/made.duckdb' as made (read_only)")
+        engine.execute(f"attach '{folder}/small.duckdb' as small (row_group_size 2048)")
+        engine.execute("copy from database made to small")
+    return Path(folder, "small.duckdb").read_bytes()
+
+
+@pytest.fixture
+def store(month: bytes, tmp_path: Path) -> Store:
+    path = tmp_path / "m.duckdb"
+    path.write_bytes(month)
+    return Store.open(f"duckdb:///{path}")
+
+
+def received(store: Store) -> tuple[int, int, int]:
+    [row] = store.rows("select count(*) as n, min(received_ns) as low, max(received_ns) as high from events")
+    return row["n"], row["low"], row["high"]
+
+
+def test_the_oldest_hours_go_until_the_rest_fits(store: Store) -> None:
+    assert store.path
+    before, low, high = received(store)
+    used = store.space().used
+    assert store.fit(NOW, 2 * used) == 0
+    with store._connection.use(), pytest.raises(Unavailable, match="while queries run"):
+        store.fit(NOW, used)
+    most = used * 2 // 3
+    gone = store.fit(NOW, most)
+    left, oldest, newest = received(store)
+    assert gone == before - left
+    assert left > before / 3
+    assert oldest // HOUR_NS > low // HOUR_NS
+    assert newest == high
+    assert store.rows(
+        "select count(*) as n from events where received_ns < $edge", {"edge": oldest // HOUR_NS * HOUR_NS}
+    ) == [{"n": 0}]
+    while store.keep_up():
+        pass
+    gone_streaks = "select count(*) as n from kept_streaks where ended < $oldest - $day"
+    assert store.rows(gone_streaks, {"oldest": oldest, "day": DAY_NS}) == [{"n": 0}]
+    store.close()
+    again = Store.open(f"duckdb:///{store.path}")
+    assert again.space().used <= FULL * most
+    size = store.path.stat().st_size
+    assert again.give_back(most)
+    assert store.path.stat().st_size <= most < size
+    assert received(again) == (left, oldest, newest)
+    assert not again.give_back(most)
+    again.close()
+
+
+def test_the_present_hour_stays_however_large(store: Store) -> None:
+    _, _, newest = received(store)
+    store.fit(newest, 1)
+    assert received(store)[1] // HOUR_NS == newest // HOUR_NS
+    store.close()
+
+
+def test_a_file_that_is_mostly_empty_is_written_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store.path
+    before = store.path.stat().st_size
+    store.prune(NOW, 3 * DAY_NS)
+    while store.keep_up():
+        pass
+    store.execute("checkpoint")
+    assert not store.give_back()
+    monkeypatch.setattr("collector.store.store.LEAST_REWRITTEN", 0)
+    left = received(store)
+    assert store.give_back()
+    assert received(store) == left
+    assert store.path.stat().st_size < before / 2
+    assert {path.name for path in store.path.parent.iterdir()} <= {store.path.name, f"{store.path.name}.wal"}
+    store.close()
+
+
+def test_a_running_collector_keeps_to_its_size(
+    start_collector: Callable[..., RunningCollector], month: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.duckdb"
+    path.write_bytes(month)
+    collector = start_collector(STORE=f"duckdb:///{path}", RETENTION="3650d", RETENTION_SIZE=str(len(month) // 2))
+    collector.post("/v1/events", "{}")  # it looks after each commit, and once a minute
+    collector.stop()
+    kept = Store.open(f"duckdb:///{path}")
+    assert 0 < kept.count("events") < 30_000
+    kept.close()
