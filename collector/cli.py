@@ -157,6 +157,24 @@ def rebuild(
 
 
 @app.command
+def backup(
+    place: Annotated[Path, Parameter(help="The file, which is not there yet, or a folder.")],
+    *,
+    store: Annotated[str | None, Parameter(help="The store to copy.")] = None,
+) -> int:
+    """Copy the whole store, also while a collector writes to it; a store is such a file."""
+    from collector.commands.backup import backup
+    from collector.store.opening import StoreError
+
+    try:
+        print(f"the store is in {backup(_settings(store=store), place)}")
+    except StoreError as error:
+        print(f"misstep: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+@app.command
 def doctor(
     *,
     agent: Annotated[str | None, Parameter(help="Only what arrived from this agent: its source or service.")] = None,

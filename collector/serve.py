@@ -24,6 +24,7 @@ from collector.alerts.routes import alert_routes
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.trial_routes import trial_routes
 from collector.apply import Applying, apply_routes
+from collector.backup import Backups, backup_routes
 from collector.health import health, health_routes
 from collector.pipeline import Pipeline
 from collector.query.api import api_routes, exception_handlers, guard_query
@@ -146,6 +147,7 @@ def _application(
         "alerts": engine,
         "forward": forward,
         "scrub": engine.scrub,
+        "backups": Backups(store),
         "applying": Applying(store, another, writer, engine.read_again),
         "failure_only": pipeline.sources.failure_only,
         "sources": pipeline.sources,
@@ -157,7 +159,9 @@ def _application(
             *health_routes(),
             *api_routes(),
             Router(
-                "/", route_handlers=[health, *alert_routes(), *trial_routes(), *apply_routes()], guards=[guard_query]
+                "/",
+                route_handlers=[health, *alert_routes(), *trial_routes(), *apply_routes(), *backup_routes()],
+                guards=[guard_query],
             ),
         ],
         state=State(state),

@@ -41,7 +41,7 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
         make_folder(path)
         # DuckDB leaves its temporary files behind after a crash, and they hold rows.
         shutil.rmtree(f"{path}.tmp", ignore_errors=True)
-        for left in (f"{path}.fresh", f"{path}.fresh.wal"):
+        for left in (f"{path}.fresh", f"{path}.fresh.wal", f"{path}.backup", f"{path}.backup.wal"):
             Path(left).unlink(missing_ok=True)
     try:
         return Connection(lambda: duckdb.connect(str(path) if path else ":memory:", config=dict(settings)), path), path

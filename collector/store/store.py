@@ -174,6 +174,18 @@ class Store(Reader):
                 for left in (fresh, Path(f"{fresh}.wal")):
                     left.unlink(missing_ok=True)
 
+    def copy_to(self, place: Path) -> None:
+        """Writes all that is committed at this moment into a new file, while reading and writing go on.
+
+        From any thread; raises Unavailable where the disk takes no more.
+        """
+        place.unlink(missing_ok=True)
+        with self._connection.use() as connection, closing(connection.cursor()) as cursor:
+            try:
+                _copy(cursor, place)
+            except duckdb.IOException as error:
+                raise Unavailable(first_line(error), 5) from None
+
     def keep_up(self, most: int = MOST_SESSIONS) -> int:
         """Brings streaks, retry chains and the like up to date for up to `most` sessions that changed; how many it
         did. From any thread.
@@ -255,13 +267,14 @@ def owe(cursor: duckdb.DuckDBPyConnection) -> None:
 def _copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -> None:
     """The whole database into a new file, rows in their order, but for one entry of `meta`."""
     name = connection.execute("select current_database()").fetchall()[0][0]
+    fresh = f'"{into.name}"'
     connection.execute("set preserve_insertion_order = true")
     try:
-        connection.execute(f"attach '{str(into).replace(chr(39), chr(39) * 2)}' as fresh")
+        connection.execute(f"attach '{str(into).replace(chr(39), chr(39) * 2)}' as {fresh}")
         try:
-            connection.execute(f'copy from database "{name}" to fresh')
-            connection.execute("delete from fresh.meta where name = ?", [without])
+            connection.execute(f'copy from database "{name}" to {fresh}')
+            connection.execute(f"delete from {fresh}.meta where name = ?", [without])
         finally:
-            connection.execute("detach fresh")
+            connection.execute(f"detach {fresh}")
     finally:
         connection.execute("set preserve_insertion_order = false")

@@ -1,0 +1,103 @@
+"""A copy of the store of a running collector: made beside it while events are taken, then handed over.
+
+`POST` begins, `GET` tells how far it is, `GET …/file` gives the copy, once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import structlog
+from litestar import Request, Response, get, post
+from litestar.response import Stream
+from litestar.types import ControllerRouterHandler
+
+from collector.errors import Rejected
+from collector.store.store import Store
+
+CHUNK = 1 << 20
+
+log = structlog.get_logger()
+
+
+class Backups:
+    """One copy at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._state = "idle"  # running, done, failed
+        self._of = 0
+
+    def begin(self) -> dict[str, Any]:
+        """Begins a copy, unless one is under way. Raises Rejected where there is no file to copy."""
+        if self._store.path is None:
+            raise Rejected("a store in memory has no file to copy", 409)
+        with self._lock:
+            if self._state != "running":
+                self._state, self._of = "running", self._store.space().used
+                threading.Thread(target=self._make, name="backup", daemon=True).start()
+        return self.told()
+
+    def told(self) -> dict[str, Any]:
+        """The state, and how many bytes of about how many there are."""
+        done = self._place.stat().st_size if self._store.path and self._place.exists() else 0
+        return {"state": self._state, "bytes": done, "of": max(self._of, done)}
+
+    def take(self) -> IO[bytes]:
+        """The finished copy, open and no longer in any folder. Raises Rejected where there is none."""
+        with self._lock:
+            if self._state != "done":
+                raise Rejected("there is no finished copy: POST /api/v1/backup makes one", 409)
+            self._state = "idle"
+            file = self._place.open("rb")
+            self._place.unlink()
+            return file
+
+    @property
+    def _place(self) -> Path:
+        return Path(f"{self._store.path}.backup")
+
+    def _make(self) -> None:
+        try:
+            self._store.copy_to(self._place)
+        except Exception as error:  # whoever asked is told; the collector goes on
+            log.error("the store could not be copied", kind=type(error).__name__, error=str(error)[:300])
+            self._state = "failed"
+        else:
+            self._state = "done"
+
+
+@post("/api/v1/backup", status_code=202, sync_to_thread=True, summary="Begin a copy of the store")
+def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
+    """Begins, or tells of the one that is under way."""
+    if request.content_type[0] != "application/json":  # what a foreign web page may send without asking is not JSON
+        raise Rejected("send Content-Type: application/json", 415)
+    return Response(request.app.state.backups.begin(), status_code=202)
+
+
+@get("/api/v1/backup", sync_to_thread=True, summary="How far the copy of the store is")
+def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    """State (idle, running, done, failed), bytes so far, and about how many there will be."""
+    found: dict[str, Any] = request.app.state.backups.told()
+    return found
+
+
+@get("/api/v1/backup/file", sync_to_thread=True, summary="The finished copy of the store, once")
+def file(request: Request[Any, Any, Any]) -> Stream:
+    """A DuckDB file."""
+    return Stream(_chunks(request.app.state.backups.take()), media_type="application/octet-stream")
+
+
+def _chunks(copy: IO[bytes]) -> Iterator[bytes]:
+    with copy:
+        while chunk := copy.read(CHUNK):
+            yield chunk
+
+
+def backup_routes() -> list[ControllerRouterHandler]:
+    """The handlers of this module."""
+    return [begin, told, file]

@@ -1,0 +1,96 @@
+"""`misstep backup`: a whole copy of the store, through the collector where one has it open, else of the file itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from collector.commands.progress import progress
+from collector.settings import Settings
+from collector.store.opening import StoreInUse, path_of
+from collector.store.store import Store
+
+POLL_S = 0.3
+
+
+def backup(settings: Settings, place: Path) -> Path:
+    """Writes the copy to a file that is not there yet, or into a folder under the present time; its path.
+
+    Raises OSError where that cannot be done, StoreError where the store cannot be opened.
+    """
+    if place.is_dir():
+        place /= f"misstep-{datetime.now():%Y%m%d-%H%M%S}.duckdb"
+    if place.exists():
+        raise OSError(f"{place} is there already: name another file, or a folder")
+    part = place.with_name(f"{place.name}.part")
+    try:
+        _write(settings, part)
+        part.rename(place)
+    finally:
+        part.unlink(missing_ok=True)
+    return place
+
+
+def _write(settings: Settings, part: Path) -> None:
+    path = path_of(settings.store)
+    if path is not None and path.exists():
+        try:
+            store = Store.open(settings.store)
+        except StoreInUse:
+            pass
+        else:
+            try:
+                store.copy_to(part)
+            finally:
+                store.close()
+            return
+    headers = {"authorization": f"Bearer {settings.query_token}"} if settings.query_token else {}
+    try:
+        with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=60) as client:
+            _await(client)
+            _fetch(client, part)
+    except httpx.TransportError as error:
+        raise ConnectionError(f"the collector at {settings.collector_url} does not answer: {error}") from None
+
+
+def _await(client: httpx.Client) -> None:
+    told = _answered(client.post("/api/v1/backup", json={}))
+    with progress("copy, MB", told["of"] // 1_000_000) as advance:
+        shown = 0
+        while told["state"] == "running":
+            time.sleep(POLL_S)
+            told = _answered(client.get("/api/v1/backup"))
+            advance(told["bytes"] // 1_000_000 - shown)
+            shown = told["bytes"] // 1_000_000
+    if told["state"] != "done":
+        raise OSError(f"the collector at {client.base_url} could not copy its store; its log says why")
+
+
+def _fetch(client: httpx.Client, part: Path) -> None:
+    with (
+        client.stream("GET", "/api/v1/backup/file") as answer,
+        part.open("xb") as out,
+        progress("fetch, MB", None) as advance,
+    ):
+        if not answer.is_success:
+            answer.read()
+            _answered(answer)
+        written = 0
+        for chunk in answer.iter_bytes():
+            out.write(chunk)
+            advance((written + len(chunk)) // 1_000_000 - written // 1_000_000)
+            written += len(chunk)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _answered(answer: httpx.Response) -> dict[str, Any]:
+    if not answer.is_success:
+        raise OSError(f"the collector at {answer.url.host} answered {answer.status_code}: {answer.text[:300]}")
+    found: dict[str, Any] = answer.json()
+    return found
