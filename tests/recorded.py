@@ -40,8 +40,9 @@ def failed(number: int, **fields: Any) -> Event:
 
 
 def holding(store: Store, events: Iterable[Event]) -> Store:
-    """The store with these events and no others."""
+    """The store with these events and no others, and nothing said of their groups."""
     store.execute("delete from events")
+    store.execute("delete from group_marks")
     store.write(Changes(NOW, events=list(events)))
     for _ in store.rebuild():
         pass

@@ -20,6 +20,7 @@ from collector.alerts.trials import evaluations, suggest_row
 from collector.query.filters import SECOND, rfc3339
 from collector.query.history import Evaluations
 from collector.query.measures import measure
+from collector.store.correlate import Changes
 from collector.store.reading import QueryTimeout
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, failed, holding
@@ -37,6 +38,7 @@ rules:
   - {name: new, measure: new_groups, window: 30m, condition: "> 0"}
   - {name: twice, measure: errors, by: [service], window: 30m, condition: "> 1.5x previous 2h", keep_firing_for: 10m}
   - {name: twice-slow, measure: p95_ms, by: [tool], window: 30m, condition: ">= 1.1x previous 1h", lateness: 4m}
+  - {name: back, measure: regressed_groups, by: [service], window: 30m, condition: "> 0"}
   - {name: unknown, measure: unclassified_rate, window: 1h, condition: "> 0.3", for: 10m}
   - {name: quiet, measure: silent, by: [session], window: 1h, condition: "> 25m"}
 receivers:
@@ -71,12 +73,12 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]
 
     live = partial(measure, failure_only=["roo-code"])
     engine = Engine(store, RuleBook(path), live, told.append, scrub=str, clock=lambda: now[0])
-    holding(store, [])
     for number in range(STEPS.count):
         now[0] = STEPS.at(number)
-        known = [one for one in events if one["time_ns"] < now[0]]
-        if len(known) > store.rows("select count(*) as n from events")[0]["n"]:
-            holding(store, known)
+        known = sum(one["time_ns"] < now[0] for one in events)
+        if known:
+            store.write(Changes(now[0], events=events[:known]))
+        del events[:known]
         for batch in in_batches(engine.evaluate(now[0])).values():
             engine.deliver(batch)
     firings = history_rows(engine, 0, 10_000)

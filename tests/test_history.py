@@ -11,11 +11,12 @@ from collector.alerts.rules import MEASURES
 from collector.alerts.state import Labels, Sample, labels_of
 from collector.query import history as module
 from collector.query.filters import BadParameter
+from collector.query.groups import mark
 from collector.query.history import Evaluations, History, history
 from collector.query.measures import measure
 from collector.query.shared import Measures
 from collector.store.store import Store
-from tests.recorded import HOUR, MINUTE, NOW, Event, failed, holding
+from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, failed, holding
 from tests.recorded import event as well
 
 SILENT = ("roo-code",)
@@ -23,9 +24,13 @@ START = NOW - 6 * HOUR
 
 
 def lively(seed: int, count: int = 240) -> list[Event]:
-    """A day of a few sessions with pauses, equal times, retries, denials, unknown classes and missing columns."""
+    """A day of a few sessions with pauses, equal times, retries, denials, unknown classes and missing columns.
+
+    A third of the groups was there nine days before, and their services three days before.
+    """
     chance = random.Random(seed)
-    events = []
+    events = [failed(count + one, time_ns=START - 9 * DAY, fingerprint=one) for one in range(0, 20, 3)]
+    events += [well(count + 20 + one, time_ns=START - 3 * DAY, service=name) for one, name in enumerate(("api", "web"))]
     clocks = {session: START - 3 * HOUR + chance.randrange(HOUR) for session in ("a", "b", "c", None)}
     for number in range(count):
         session = chance.choice(list(clocks))
@@ -36,7 +41,7 @@ def lively(seed: int, count: int = 240) -> list[Event]:
             "service": chance.choice(("api", "api", "web")) if session != "c" else None,
             "source": chance.choice(("codex", "codex", "roo-code")),
             "tool": chance.choice(("read", "write")),
-            "duration_ms": chance.choice((None, 5.0, 7.5, 100.0)),
+            "duration_ms": chance.choice((None, 5.0, 7.5, 100.0 + number)),
         }
         if chance.random() < 0.5:
             fields["outcome"] = chance.choice(("ok", "ok", "ok", "denied"))
@@ -44,10 +49,17 @@ def lively(seed: int, count: int = 240) -> list[Event]:
         else:
             unknown = chance.random() < 0.3
             fields["error_class"] = "UnknownError" if unknown else "FileNotFoundError"
-            fields["fingerprint"] = chance.randrange(12)
+            fields["fingerprint"] = chance.randrange(12) + number // 30
             fields["mistake"] = not unknown
             events.append(failed(number, **fields))
     return events
+
+
+def marked(store: Store) -> Store:
+    """The store in which somebody resolved four groups."""
+    for fingerprint in range(6, 10):
+        mark(store, fingerprint, b'{"state": "resolved"}', str, lambda: START + 2 * HOUR)
+    return store
 
 
 def plain(
@@ -80,6 +92,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("sessions", {"recovered": False}, ["service"]),
     ("calls", {}, ["recovered", "outcome"]),
     ("new_groups", {"tool": "read"}, ["service"]),
+    ("regressed_groups", {"recovered": False}, []),
     ("streak", {"tool": ["!read"]}, ["service"]),
     ("silent", {"outcome": "error"}, ["tool"]),
     ("error_rate", {"service": ""}, ["mistake"]),
@@ -89,12 +102,13 @@ CASES: list[tuple[str, Any, list[str]]] = [
 @pytest.mark.parametrize(("name", "where", "by"), CASES, ids=[f"{n} {w} {b}" for n, w, b in CASES])
 def test_history_is_what_was_measured_then(store: Store, name: str, where: Any, by: list[str]) -> None:
     seed = CASES.index((name, where, by))
-    holding(store, lively(seed))
+    marked(holding(store, lively(seed)))
     window_ns = (47 * MINUTE + 13, 2 * HOUR)[seed % 2]
     grid = Evaluations(START, 13 * MINUTE + 7, 27)
     expected = plain(store, name, where, by, grid, window_ns)
     found = unfolded(history(store, name, where, by, grid, window_ns, failure_only=SILENT))
-    assert len({str(samples) for samples in expected}) > 3, "traffic in which nothing happens shows nothing"
+    values = {(labels, sample.value) for samples in expected for labels, sample in samples.items()}
+    assert len(values) > len({labels for labels, _ in values}), "traffic in which nothing happens shows nothing"
     for ours, theirs in zip(found, expected, strict=True):
         assert {labels: (one.value, one.calls) for labels, one in ours.items()} == {
             labels: (one.value and pytest.approx(one.value), one.calls) for labels, one in theirs.items()
@@ -112,7 +126,12 @@ def test_what_rules_share_does_not_change_what_they_measure(store: Store, window
                 found = shared(store, name, where, by, now_ns - window_ns, now_ns)
                 assert sorted(map(str, found)) == sorted(map(str, alone)), (name, where, by)
         kept = store.rows("select table_name from duckdb_tables() where database_name = 'kept' order by 1")
-        assert [row["table_name"].split("_")[0] for row in kept] == ["chains", "news", "runs"]
+        assert [row["table_name"].rsplit("_", 1)[0] for row in kept] == [
+            "chains",
+            "new_groups",
+            "regressed_groups",
+            "runs",
+        ]
 
 
 def test_evaluations_are_counted_from_a_time_that_need_not_be_round(store: Store) -> None:

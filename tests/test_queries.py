@@ -314,6 +314,33 @@ def test_measures_of_a_window(store: Store) -> None:
     assert sampled(store, "calls", ["mistake"], {"tool": ["!other"]}) == {("",): (3, 3), ("true",): (2, 2)}
 
 
+BACK = {
+    "after a week of silence": ([8, 0.1], 0, 1),
+    "once, however often it comes": ([8, 0.5, 0.4], 0, 1),
+    "after six days": ([6, 0.1], 0, 0),
+    "before the window": ([9, 1.2, 0.1], 0, 0),
+    "for the first time": ([0.1], 0, 0),
+    "after it was resolved": ([3, 0.1], 2, 1),
+    "after it was resolved, and its past was deleted": ([0.1], 90, 1),
+    "not since it was resolved": ([3, 0.5], 0.4, 0),
+    "a while after it was resolved": ([3, 1.5, 0.1], 2, 0),
+    "of a service that paused too": ([60, 0.1], 0, 0),
+}
+
+
+@pytest.mark.parametrize(("errors", "resolved", "expected"), BACK.values(), ids=BACK)
+def test_groups_that_came_back_are_counted(store: Store, errors: list[float], resolved: float, expected: int) -> None:
+    """Errors and resolution in days ago; the window is the last day."""
+    events = [failed(number, time_ns=NOW - int(days * DAY), fingerprint=7) for number, days in enumerate(errors)]
+    days = (40, 30, 0.2) if errors[0] == 60 else (40, 4, 0.2)
+    holding(store, events + [event(100 + number, time_ns=NOW - int(ago * DAY)) for number, ago in enumerate(days)])
+    if resolved:
+        at_ns = NOW - int(resolved * DAY)
+        store.execute("insert into group_marks values (7, $at, '', $at)", {"at": at_ns})
+    found = measure(store, "regressed_groups", {}, ["service"], NOW - DAY, NOW)
+    assert [(one.labels, one.value) for one in found] == [({"service": "api"}, expected)]
+
+
 @pytest.mark.parametrize("name", [name for name in MEASURES if name != "silent"])
 def test_a_rule_without_labels_always_has_one_sample(store: Store, name: str) -> None:
     rates = ("error_rate", "failing_sessions", "recovery_rate", "unclassified_rate", "p95_ms")

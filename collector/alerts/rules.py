@@ -46,6 +46,7 @@ MEASURES: Mapping[str, Measure] = {
     "failing_sessions": Measure("share"),
     "recovery_rate": Measure("share"),
     "new_groups": Measure("count", baseline=False),
+    "regressed_groups": Measure("count", baseline=False),
     "unclassified_rate": Measure("share"),
     "p95_ms": Measure("ms"),
     "silent": Measure("s", baseline=False),

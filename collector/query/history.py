@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from collector.alerts.state import Labels, Sample, labels_of
 from collector.query.filters import BadParameter, Selection, terms_of_rule
-from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, label, needs_chains
+from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, label, needs_chains, returned
 from collector.query.retries import judged
 from collector.query.statement import Reads, load, used
 from collector.query.streaks import Scope, key_of, streak_steps
@@ -211,40 +211,45 @@ def _totals(asked: _Asked, changes: str, value: str) -> str:
 
 def _things(asked: _Asked, spans: str) -> str:
     """Different things among the events: each counts while at least one event that names it does."""
-    after = asked.evaluations.after
-    thing, come, gone, source = DISTINCT[asked.measure], "enter_ns", "leave_ns", f"({spans})"
-    if (
-        asked.measure == "new_groups"
-    ):  # from the time its service is known until its first event of all leaves the window
-        ever = "select fingerprint as known, min(time_ns) as born_ns from events group by all"
-        services = "select coalesce(service, '') as whose, min(time_ns) as whose_ns from events group by all"
-        source = f"""(from ({spans}) left join ({ever}) on fingerprint = known
-          left join ({services}) on coalesce(service, '') = whose)"""
-        come = f"greatest(enter_ns, whose_ns + {asked.window_ns})"
-        gone = f"least(leave_ns, born_ns + {asked.window_ns})"
-    keys = asked.keys
+    after, keys = asked.evaluations.after, asked.keys
+    begins, ends, counted = "enter_ns", "leave_ns", "spans"
+    if asked.measure == "new_groups":  # from when its service is known until its first event of all leaves the window
+        begins, ends = (
+            f"greatest(enter_ns, whose_ns + {asked.window_ns})",
+            f"least(leave_ns, born_ns + {asked.window_ns})",
+        )
+        counted = """spans
+          join (select fingerprint as thing, min(time_ns) as born_ns from events group by all) using (thing)
+          join (select coalesce(service, '') as whose, min(time_ns) as whose_ns from events group by all)
+            using (whose)"""
+    if asked.measure == "regressed_groups":  # from when it came back until the event with which it did leaves
+        begins, ends = "greatest(enter_ns, returned_ns)", f"least(leave_ns, returned_ns + {asked.window_ns})"
+        counted = f"spans join (select fingerprint as thing, returned_ns from ({returned()})) using (thing)"
     return _totals(
         asked,
         f"""
       with spans as (
-        select {keys}{thing} as thing, {after("enter_ns")} as enters, {after("leave_ns")} as leaves,
-          {after(come)} as begins, {after(gone)} as ends
-        from {source} where {asked.selection.condition()}
+        select {keys}{DISTINCT[asked.measure]} as thing, coalesce(service, '') as whose, enter_ns, leave_ns
+        from ({spans}) where {asked.selection.condition()}
+      ),
+      lives as (
+        select {keys}thing, {after(begins)} as begins, {after(ends)} as ends from {counted}
+        where thing is not null and {begins} < {ends}
       ),
       held as (
         select {keys}thing, number, (sum(held) over {asked.over("number", "thing")} > 0)::int as held
         from (
           select {keys}thing, number, sum(held) as held from (
-            select {keys}thing, begins as number, 1 as held from spans where begins < ends and thing is not null
+            select {keys}thing, begins as number, 1 as held from lives where begins < ends
             union all
-            select {keys}thing, ends, -1 from spans where begins < ends and thing is not null)
+            select {keys}thing, ends, -1 from lives where begins < ends)
           group by all)
       )
       select {keys}number, 0 as events, held - coalesce(lag(held) over {asked.over("number", "thing")}, 0) as part,
         0 as calls
       from held
-      union all select {keys}enters, count(*), 0, count(*) from spans group by all
-      union all select {keys}leaves, -count(*), 0, -count(*) from spans group by all""",
+      union all select {keys}{after("enter_ns")}, count(*), 0, count(*) from spans group by all
+      union all select {keys}{after("leave_ns")}, -count(*), 0, -count(*) from spans group by all""",
         "part",
     )
 

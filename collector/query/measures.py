@@ -8,6 +8,7 @@ from dataclasses import replace
 from collector.alerts.state import Sample
 from collector.query.breakdowns import SESSION
 from collector.query.filters import BY_NAME, UNITS, Selection, terms_of_rule
+from collector.query.groups import SILENCE
 from collector.query.retries import judged, relation
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streaks_from_events
@@ -21,15 +22,19 @@ SHARES = {
     "unclassified_rate": ("outcome = 'error' and error_class = 'UnknownError'", "outcome = 'error'"),
 }
 COUNTED = {"errors": "outcome = 'error'", "calls": "true", "retries": "retried"}
-DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint"}
+DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint", "regressed_groups": "fingerprint"}
 
 # Whose session an event is, of those that count for the share of sessions in which more than half of the calls fail:
 # what is broken for everybody, rather than badly used by one.
 FAILING = "case when session is not null and outcome in ('ok', 'error') and {rated} then hash(service, session) end"
 
-# Of a service that was not there before everything is new, and no news.
-NEW = """fingerprint not in (select fingerprint from earlier_groups)
-  and coalesce(service, '') in (select service from earlier_services)"""
+# Of which groups the measures of groups count the events of the window. Of a service that was not there before
+# everything is new, and no news.
+GROUPS = {
+    "new_groups": """fingerprint not in (select fingerprint from earlier_groups)
+      and coalesce(service, '') in (select service from earlier_services)""",
+    "regressed_groups": "fingerprint in (select fingerprint from returned)",
+}
 
 STREAKS = {
     "streak": "coalesce(max(length) filter (state = 'open'), 0)",
@@ -55,8 +60,9 @@ def measure(
 
     `errors`, `calls`, `sessions` count what `where` selects, `retries` the errors of it that were tried again. `streak`
     is the longest mistake streak that is open, 0 where all have ended; `streaks` counts those that reached the limit.
-    `new_groups` counts groups never seen before, of services that were. `silent` is seconds since the last event of
-    whoever sent within a week. Rates leave sources of `failure_only` out and are None over nothing.
+    `new_groups` counts groups never seen before, of services that were, `regressed_groups` those that came back.
+    `silent` is seconds since the last event of whoever sent within a week. Rates leave sources of `failure_only` out
+    and are None over nothing.
     """
     selection = Selection(start_ns, end_ns, terms_of_rule(where), failure_only=tuple(failure_only))
     if measure in ("streak", "streaks"):
@@ -95,26 +101,22 @@ def _keys(by: Sequence[str]) -> tuple[str, str]:
 
 def _over_events(measure: str, selection: Selection, by: Sequence[str], prepared: Prepared) -> str:
     keys, group = _keys(by)
-    fresh = (
-        prepared("news", selection) if measure == "new_groups" and not needs_chains(measure, selection, by) else None
-    )
-    if fresh:
-        return _over_news(selection, by, fresh)
+    if measure in GROUPS and not needs_chains(measure, selection, by) and (known := prepared(measure, selection)):
+        return _over_groups(selection, by, known)
     value, calls = _aggregates(measure, selection)
     source = _source(measure, selection, by, prepared)
-    earlier = load("earlier")
-    return f"""{earlier if measure == "new_groups" else ""} select {keys}{value} as value, {calls} as calls
+    return f"""{_known_before(measure)} select {keys}{value} as value, {calls} as calls
       from {source} where {selection.where()} {group}"""
 
 
-def _over_news(selection: Selection, by: Sequence[str], news: str) -> str:
+def _over_groups(selection: Selection, by: Sequence[str], counted: str) -> str:
     keys, group = _keys(by)
     where = selection.where()
     same = " and ".join(["true", *(f'every."{name}" is not distinct from fresh."{name}"' for name in by)])
     listed = "".join(f'every."{name}", ' for name in by)
     return f"""select {listed}coalesce(groups, 0) as value, calls
       from (select {keys}count(*) as calls from events where {where} {group}) as every
-      left join (select {keys}count(distinct fingerprint) as groups from {news} where {where} {group}) as fresh
+      left join (select {keys}count(distinct fingerprint) as groups from {counted} where {where} {group}) as fresh
         on {same}"""
 
 
@@ -142,11 +144,23 @@ def chains(selection: Selection) -> str:
     return judged(selection, known, as_of_end=True)
 
 
-def news(selection: Selection) -> str:
-    """The events of groups that were never seen before the window."""
+def returned() -> str:
+    """With which events groups came back in the range: `fingerprint, returned_ns`."""
+    return load("returned").format(silence=SILENCE, day=UNITS["d"])
+
+
+def _known_before(measure: str) -> str:
+    """The relations that GROUPS names, as WITH."""
+    if measure == "regressed_groups":
+        return f"with returned as ({returned()})"
+    return load("earlier") if measure == "new_groups" else ""
+
+
+def of_groups(measure: str) -> str:
+    """The events of the groups that a measure counts."""
     names = ", ".join(f'"{name}"' for name in BY_NAME if name != "recovered")
-    return f"""{load("earlier")} select time_ns, {names} from events
-      where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null and {NEW}"""
+    return f"""{_known_before(measure)} select time_ns, {names} from events
+      where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null and {GROUPS[measure]}"""
 
 
 def runs(selection: Selection) -> str:
@@ -171,7 +185,7 @@ def _aggregates(measure: str, selection: Selection) -> tuple[str, str]:
     if measure == "p95_ms":
         return "quantile_cont(duration_ms, 0.95)", "count(duration_ms)"
     if measure in DISTINCT:
-        only = f" filter ({NEW})" if measure == "new_groups" else ""
+        only = f" filter ({GROUPS[measure]})" if measure in GROUPS else ""
         return f"count(distinct {DISTINCT[measure]}){only}", "count(*)"
     return f"count(*) filter ({COUNTED[measure]})", "count(*)"
 

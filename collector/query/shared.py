@@ -12,11 +12,16 @@ from typing import Protocol
 
 from collector.alerts.state import Sample
 from collector.query.filters import Selection
-from collector.query.measures import chains, news, runs
+from collector.query.measures import chains, of_groups, runs
 from collector.query.measures import measure as measured
 from collector.query.statement import Reads, used
 
-RELATIONS: Mapping[str, Callable[[Selection], str]] = {"chains": chains, "news": news, "runs": runs}
+RELATIONS: Mapping[str, Callable[[Selection], str]] = {
+    "chains": chains,
+    "runs": runs,
+    "new_groups": lambda _: of_groups("new_groups"),
+    "regressed_groups": lambda _: of_groups("regressed_groups"),
+}
 MOST_ASKS = 10_000
 
 Where = Mapping[str, list[str] | str | bool]
