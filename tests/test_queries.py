@@ -310,8 +310,10 @@ def test_measures_of_a_window(store: Store) -> None:
     assert sampled(store, "recovery_rate") == {(): (1, 1)}
     assert sampled(store, "unclassified_rate") == {(): (0.5, 2)}
     assert sampled(store, "p95_ms") == {(): (19.5, 2)}
-    assert sampled(store, "new_groups") == {(): (1, 6)}
+    assert sampled(store, "new_groups") == {(): (0, 6)}, "everything is new on a service's first day"
     assert sampled(store, "calls", ["mistake"], {"tool": ["!other"]}) == {("",): (3, 3), ("true",): (2, 2)}
+    holding(store, [event(1600), failed(70), failed(9), failed(8, fingerprint=5), failed(7, fingerprint=5)])
+    assert sampled(store, "new_groups") == {(): (1, 3)}
 
 
 BACK = {

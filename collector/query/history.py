@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from collector.alerts.state import Labels, Sample, labels_of
-from collector.query.filters import BadParameter, Selection, terms_of_rule
+from collector.query.filters import UNITS, BadParameter, Selection, terms_of_rule
 from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, label, needs_chains, returned
 from collector.query.retries import judged
 from collector.query.statement import Reads, load, used
@@ -213,9 +213,11 @@ def _things(asked: _Asked, spans: str) -> str:
     """Different things among the events: each counts while at least one event that names it does."""
     after, keys = asked.evaluations.after, asked.keys
     begins, ends, counted = "enter_ns", "leave_ns", "spans"
-    if asked.measure == "new_groups":  # from when its service is known until its first event of all leaves the window
+    if (
+        asked.measure == "new_groups"
+    ):  # from a day after its service came until its first event of all leaves the window
         begins, ends = (
-            f"greatest(enter_ns, whose_ns + {asked.window_ns})",
+            f"greatest(enter_ns, whose_ns + {asked.window_ns + UNITS['d']})",
             f"least(leave_ns, born_ns + {asked.window_ns})",
         )
         counted = """spans

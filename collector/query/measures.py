@@ -28,8 +28,8 @@ DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint", "regressed_groups"
 # what is broken for everybody, rather than badly used by one.
 FAILING = "case when session is not null and outcome in ('ok', 'error') and {rated} then hash(service, session) end"
 
-# Of which groups the measures of groups count the events of the window. Of a service that was not there before
-# everything is new, and no news.
+# Of which groups the measures of groups count the events of the window. On a service's first day everything is new, and
+# no news.
 GROUPS = {
     "new_groups": """fingerprint not in (select fingerprint from earlier_groups)
       and coalesce(service, '') in (select service from earlier_services)""",
@@ -60,9 +60,9 @@ def measure(
 
     `errors`, `calls`, `sessions` count what `where` selects, `retries` the errors of it that were tried again. `streak`
     is the longest mistake streak that is open, 0 where all have ended; `streaks` counts those that reached the limit.
-    `new_groups` counts groups never seen before, of services that were, `regressed_groups` those that came back.
-    `silent` is seconds since the last event of whoever sent within a week. Rates leave sources of `failure_only` out
-    and are None over nothing.
+    `new_groups` counts groups never seen before, of services that were a day before, `regressed_groups` those that came
+    back. `silent` is seconds since the last event of whoever sent within a week. Rates leave sources of `failure_only`
+    out and are None over nothing.
     """
     selection = Selection(start_ns, end_ns, terms_of_rule(where), failure_only=tuple(failure_only))
     if measure in ("streak", "streaks"):
@@ -153,7 +153,7 @@ def _known_before(measure: str) -> str:
     """The relations that GROUPS names, as WITH."""
     if measure == "regressed_groups":
         return f"with returned as ({returned()})"
-    return load("earlier") if measure == "new_groups" else ""
+    return load("earlier").format(day=UNITS["d"]) if measure == "new_groups" else ""
 
 
 def of_groups(measure: str) -> str:
