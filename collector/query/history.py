@@ -22,6 +22,11 @@ from collector.store.kept import IDLE_NS as IDLE
 from collector.store.kept import WINDOW_NS as WINDOW
 
 MOST_ROWS = 300_000
+EVER = 2**61
+
+EVENTS = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
+QUANTILE = "quantile_cont(duration_ms, 0.95) as value, count(duration_ms) as calls"
+NEWEST = """any_value({at} - newest_ns) / 1e9 as value, count(*) filter (time_ns > newest_ns - {window}) as calls"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +104,7 @@ def history(
 ) -> History:
     """The samples of `measures.measure` at every evaluation, where they change.
 
-    Raises BadParameter where the history is too large, or needs what became of retry chains for a measure that cannot
-    be asked about them.
+    Raises BadParameter where the history is too large.
     """
     until_ns = evaluations.at(evaluations.count - 1)
     reach_ns = GONE if measure == "silent" else window_ns
@@ -153,15 +157,13 @@ def _rows(store: Reads, asked: _Asked, timeout_s: float) -> list[dict[str, Any]]
 def _statement(asked: _Asked) -> str:
     """`number, there, value, calls` where one of them changed, for each label set; of streaks, what changed."""
     chains = needs_chains(asked.measure, asked.selection, asked.by)
-    if chains and asked.measure in ("streak", "streaks", "silent", "p95_ms"):
-        raise BadParameter("recovered", "", f"{asked.measure} cannot be looked up by what recovered only later")
     if asked.measure == "silent":
-        return _silences(asked)
+        return _looks(asked, GONE, NEWEST) if chains else _silences(asked)
     if asked.measure == "p95_ms":
-        return _quantiles(asked)
+        return _looks(asked, asked.window_ns, QUANTILE) if chains else _quantiles(asked)
     if asked.measure in ("streak", "streaks"):
-        return _runs(asked)
-    spans = _chains(asked) if chains else _events(asked)
+        return _runs(asked, _known_of_first(asked) if chains else "")
+    spans = _chains(asked, asked.window_ns) if chains else _events(asked)
     if asked.measure in DISTINCT:
         return _things(asked, spans)
     if asked.measure == "failing_sessions":
@@ -181,11 +183,10 @@ def _events(asked: _Asked) -> str:
       where time_ns >= $start_ns and time_ns < $until_ns"""
 
 
-def _chains(asked: _Asked) -> str:
-    """The same once for each thing that became known of its retry chain meanwhile."""
-    known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
-    chains = judged(asked.selection, known, kept=", next_ns, ok.time_ns as ok_ns", as_of_end=True)
-    return load("versions").format(judged=chains, kept=asked.window_ns, chain=WINDOW)
+def _chains(asked: _Asked, kept_ns: int, events: str = EVENTS, since: str = "$start_ns") -> str:
+    """The same once for each thing that became known of its retry chain meanwhile; what is known counts `since`."""
+    chains = judged(asked.selection, events, kept=", next_ns, ok.time_ns as ok_ns", as_of_end=True)
+    return load("versions").format(judged=chains, kept=kept_ns, chain=WINDOW, since=since)
 
 
 def _changes(asked: _Asked, spans: str) -> str:
@@ -304,6 +305,25 @@ def _quantiles(asked: _Asked) -> str:
       qualify number is not null"""
 
 
+def _looks(asked: _Asked, kept_ns: int, answer: str) -> str:
+    """What is said of all events that count, looked at wherever something became known of one or it left the window."""
+    after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
+    same = "".join(f'and spans."{name}" is not distinct from looks."{name}" ' for name in asked.by)
+    listed = "".join(f'looks."{name}", ' for name in asked.by)
+    at = f"({grid.first_ns} + number * {grid.step_ns})"
+    return f"""with spans as (
+        select {keys}time_ns, duration_ms, {after("enter_ns")} as enters, {after("leave_ns")} as leaves
+        from ({_chains(asked, kept_ns)}) where {asked.selection.condition()}
+      ),
+      looks as (select {keys}enters as number from spans union select {keys}leaves from spans),
+      seen as (
+        select {listed}number, time_ns, duration_ms, max(time_ns) over (partition by {listed}number) as newest_ns
+        from looks left join spans on enters <= number and number < leaves {same}
+      )
+      select {keys}number, count(time_ns) > 0 as there, {answer.format(at=at, window=asked.window_ns)}
+      from seen group by all"""
+
+
 def _silences(asked: _Asked) -> str:
     """The newest event that each evaluation knows, until its sender has left."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
@@ -323,26 +343,45 @@ def _silences(asked: _Asked) -> str:
       select {keys}gone, false, null, 0 from spans where enters < gone and (followed is null or gone < followed)"""
 
 
-def _runs(asked: _Asked) -> str:
-    """Streaks: of the longest what changed with each length, of those that reached the limit the totals."""
+def _known_of_first(asked: _Asked) -> str:
+    """When the mistake that begins a streak is one that the rule is about, from what was known of its retry chain."""
+    sessions = "select session from events where time_ns >= $start_ns and time_ns < $until_ns"
+    events = f"select * from events where session in ({sessions}) and time_ns < $until_ns"  # streaks begin earlier
+    names = "".join(f', "{name}" as "first_{name}"' for name in asked.by)
+    return f"""select event_id as known_id, enter_ns as known_ns, leave_ns as forgotten_ns{names}
+      from ({_chains(asked, EVER, events, since="0")}) where {asked.selection.condition()}"""
+
+
+def _runs(asked: _Asked, known: str) -> str:
+    """Streaks: of the longest what changed with each length, of those that reached the limit the totals.
+
+    `known` says when their first mistake is of interest, where that is not settled at once.
+    """
     after, scope = asked.evaluations.after, Scope()
+    named = ["event_id"] if known else asked.by
     names = [f'"first_{name}"' for name in asked.by]
+    selection = replace(asked.selection, terms=()) if known else asked.selection
     versions = load("streak_versions").format(
-        steps=streak_steps(asked.selection, scope, as_of_end=True),
+        steps=streak_steps(selection, scope, as_of_end=True),
         idle=IDLE,
         key=key_of(scope),
         limit=scope.limit,
         kept=asked.window_ns,
-        firsts="".join(f', first_value("{name}") over run as "first_{name}"' for name in asked.by),
-        answered="".join(f", {name}" for name in names),
+        firsts="".join(f', first_value("{name}") over run as "first_{name}"' for name in named),
+        answered="".join(f', "first_{name}"' for name in named),
     )
+    if known:
+        versions = f"""select length, limit_reached, closed_ns, greatest(enter_ns, known_ns) as enter_ns,
+            least(leave_ns, forgotten_ns) as leave_ns{"".join(f", {name}" for name in names)}
+          from ({versions}) join ({known}) on first_event_id = known_id
+          where greatest(enter_ns, known_ns) < least(leave_ns, forgotten_ns)"""
     keys = "".join(f'{first} as "{name}", ' for first, name in zip(names, asked.by, strict=True))
     if asked.measure == "streaks":
         spans = f"select {keys}enter_ns, leave_ns, limit_reached::int as part, length as calls from ({versions})"
         return _totals(asked, _changes(asked, spans), "part")
     return f"""with spans as (
         select {keys}length, {after("enter_ns")} as enters, {after("leave_ns")} as leaves,
-          {after("least(leave_ns, closed_ns)")} as closes
+          {after("greatest(enter_ns, least(leave_ns, closed_ns))")} as closes
         from ({versions})
       )
       select {asked.keys}number, length, sum(open)::bigint as open, sum(known)::bigint as known from (

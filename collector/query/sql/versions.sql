@@ -12,7 +12,7 @@ from (
       case when event.retried then event.next_ns end as retried_ns,
       case when event.recovered then event.ok_ns when not event.recovered then later.time_ns end as settled_ns
     from (select *, coalesce(service, '') as whose from ({judged})) as event
-      asof left join (select coalesce(service, '') as whose, time_ns from events where time_ns >= $start_ns and time_ns < $until_ns) as later
+      asof left join (select coalesce(service, '') as whose, time_ns from events where time_ns >= {since} and time_ns < $until_ns) as later
         on event.whose = later.whose and event.time_ns + {chain} < later.time_ns
   )
 )
