@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.classify.fingerprint import TEMPLATE_CHARS, fingerprint, template
+from collector.tables import load_toml, schemas
 
 TEMPLATES = [
     ("", ""),
     ("File not found: /srv/app/a.py", "File not found: <path>"),
     ("File not found: src/lib/a.py", "File not found: <path>"),
-    ("File missing.py not found", "File <path> not found"),
+    ("File missing.py not found", "File <name> not found"),
     ("open 'C:\\x\\y.txt' failed", "open <str> failed"),
     ("cannot open C:\\x\\y.txt", "cannot open <path>"),
     ("[Errno 2] No such file or directory: '/srv/x'", "[Errno 2] No such file or directory: <str>"),
@@ -30,10 +34,10 @@ TEMPLATES = [
     ("timed out after 30 seconds", "timed out after <time>"),
     ("timed out after 3000ms before it", "timed out after <time> before it"),
     ("at 2026-11-21T21:41:51.123Z by ann@example.org", "at <time> by <email>"),
-    ("session 123e4567-e89b-12d3-a456-426614174000 gone", "session <uuid> gone"),
-    ("connect ECONNREFUSED 127.0.0.1:8080", "connect ECONNREFUSED <ip>"),
-    ("commit 1a2b3c4d5e6f not found", "commit <hex> not found"),
-    ("at 0x7ffe12ab", "at <hex>"),
+    ("session 123e4567-e89b-12d3-a456-426614174000 gone", "session <id> gone"),
+    ("connect ECONNREFUSED 127.0.0.1:8080", "connect ECONNREFUSED <host>"),
+    ("commit 1a2b3c4d5e6f not found", "commit <id> not found"),
+    ("at 0x7ffe12ab", "at <id>"),
     ("Unknown process id 99999", "Unknown process id <num>"),
     ("Tool call run_command with id call_s1_02 failed", "Tool call run_command with id <id> failed"),
     ("error in main.rs:10:5: x", "error in <path>: x"),
@@ -43,6 +47,22 @@ TEMPLATES = [
     ("doesn't match", "doesn't match"),
     ("Input/output error", "Input/output error"),
     ("{\"error\": \"File not found: /srv/a\"}", "File not found: <path>"),
+    ("529 {'type': 'error', 'error': {'message': 'Overloaded', 'code': 529}}", "529 Overloaded"),
+    ("{\"error\":{\"code\":503,\"message\":\"busy, \\\"x\\\" waits\"}}", "code 503 busy, <str> waits"),
+    ("(1146, \"Table 'shop.users' doesn't exist\")", "(1146, \"Table <str> doesn't exist\")"),
+    ("Client error '404 Not Found' for url 'https://a.test/b'", "Client error '404 Not Found' for url <str>"),
+    ("Sat, 21 Nov 2026 21:41:51 GMT: gone", "<time>: gone"),
+    ("Traceback (most recent call last):\n  File \"/srv/a.py\", line 3\n    g()\nKeyError: 'x'", "KeyError: <str>"),
+    ("Error: gone\n    at run (/srv/a.js:3:7)\n    at main (/srv/b.js:1:2)", "Error: gone"),
+    ("boom happened\n\nError: boom happened\n    at f (x.js:1:1)", "boom happened"),
+    ("API Error: <html><head><title>502 Bad Gateway</title></head>nginx/1.25</html>", "API Error: 502 Bad Gateway"),
+    ("relation 'u' is gone\nLINE 1: SELECT * FROM u\n                      ^", "relation <str> is gone"),
+    ("String to replace not found.\nString: def f():\n  pass", "String to replace not found. String: <str>"),
+    ("last status: 500, request id: req_9", "last status: 500"),
+    ("connect ECONNREFUSED ::1:3000", "connect ECONNREFUSED <host>"),
+    ("No access to gpt-4.1-mini", "No access to <name>"),
+    ("File too large: 12.4 MB", "File too large: <size>"),
+    ("one of 'a', 'b', or 'c'", "one of <str>"),
     ("got {\"a\": {\"b\": [\"c\", \"d\"]}} here", "got <json> here"),
 ]  # fmt: skip
 
@@ -51,6 +71,15 @@ TEMPLATES = [
 def test_template(message: str, expected: str) -> None:
     assert template(message) == expected
     assert template(expected) == expected
+
+
+@pytest.mark.parametrize("row", load_toml(schemas() / "names.toml")["name"], ids=lambda row: row["words"])
+def test_names_in_bare_words(row: dict[str, Any]) -> None:
+    for message, expected in row["examples"].items():
+        assert template(message) == expected
+        assert f"<{row['is']}>" in expected
+    for message in row.get("stays", ()):
+        assert "<" not in template(message).replace("<str>", "")
 
 
 def test_one_error_in_a_thousand_places_is_one_group() -> None:
@@ -111,7 +140,26 @@ pieces = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=3000), st.lists(pieces, max_size=400).map("".join)))
-def test_a_template_of_anything_is_its_own_template(message: str) -> None:
-    once = template(message)
-    assert len(once) <= TEMPLATE_CHARS
-    assert template(once) == once
+def test_a_template_of_anything_is_bounded(message: str) -> None:
+    assert len(template(message)) <= TEMPLATE_CHARS
+
+
+def test_no_message_takes_long() -> None:
+    hard = (
+        "a-",
+        "1.1 d",
+        "{1",
+        "a@",
+        "<html ",
+        "not found: a, ",
+        "one of a, ",
+        '{"error":"',
+        "1.'",
+        "Command: {'",
+        "\n at ",
+    )
+    for piece in hard:
+        message = (piece * 4096)[:4096]
+        began = time.process_time()
+        template(message)
+        assert time.process_time() - began < 0.25, piece

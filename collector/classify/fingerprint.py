@@ -1,7 +1,7 @@
 """The group of an event: one fingerprint per class, tool and message template.
 
-A template is the message with what differs from call to call replaced: paths, quoted text, numbers, ids, times. Words
-stay, and so do exit codes, errno and HTTP status codes: `exit code 1` and `exit code 127` are different errors.
+A template is the message with what differs from call to call replaced: paths, quoted text, names, numbers, ids, times.
+Words stay, and so do exit codes, errno and HTTP status codes: `exit code 1` and `exit code 127` are different errors.
 """
 
 from __future__ import annotations
@@ -10,58 +10,112 @@ import re
 from functools import lru_cache
 from hashlib import blake2b
 
+from collector.classify.essence import essence
+
 TEMPLATE_CHARS = 300
 LOOKED_AT = 1024  # characters of a message: what follows the first lines of an error is mostly output
 REMEMBERED = 2048  # distinct messages; each is at most a few KiB by the bounds of the event
 
 EXTENSIONS = (
-    "py|pyi|js|jsx|mjs|ts|tsx|json|jsonl|md|rs|go|java|kt|swift|c|cc|cpp|h|hpp|cs|rb|php|sh|sql|html|css|xml|csv|"
-    "toml|yaml|yml|ini|cfg|env|lock|log|txt|pdf|png|jpg|ipynb"
+    "py|pyi|ipynb|js|jsx|mjs|cjs|ts|tsx|vue|svelte|json|jsonl|md|rst|rs|go|java|kt|scala|swift|c|cc|cpp|h|hpp|cs|rb|php|"
+    "lua|ex|exs|sh|ps1|bat|mk|gradle|tf|proto|graphql|sql|html|css|scss|xml|csv|tsv|xlsx|docx|parquet|toml|yaml|yml|ini|"
+    "cfg|conf|env|lock|log|txt|pdf|png|jpg|svg|db|sqlite|zip|tar|gz|tgz|deb|rpm|whl|jar|exe|dll|o|bak|tmp"
 )
+DOMAINS = "com|org|net|io|dev|ai|co|app|cloud|edu|gov|local|internal|lan|test|example|invalid"
+MODELS = "gpt|claude|gemini|gemma|llama|mistral|mixtral|codestral|qwen|deepseek|grok|command|kimi|glm|phi|nova"
+MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+UNITS = "ns|us|µs|ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?"
+CLOCK = r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
+LENGTH = rf"\d{{1,12}}(?:\.\d{{1,9}})? ?(?:{UNITS})"
+LINE_COLUMN = r"(?::\d{1,7}){0,2}"
 
-# Tried from left to right; the name of the group that matches is the placeholder, `keep` stays. The first alternative
-# takes plain words and what is between them: without it a message costs three times as much.
-TOKENS = re.compile(
-    r"(?P<keep>[\s,;:!?()=]+|(?<!\w)(?:[^\W\d]+(?:'[a-z]+)?[ ,]+)*[^\W\d]+(?:'[a-z]+)?(?=[\s,;!?)]|[.:](?:\s|$)|$)"
-    r"|<(?:num|path|str|url|uuid|hex|time|email|ip|json|id)>|\[redacted:[\w.:-]{1,64}\]|\"exit_?code\"\s?:\s?-?\d{1,5})"
-    r"|(?P<url>\b[a-z][a-z0-9+.-]{1,15}://[^\s'\"`<>]{1,500})"
-    r"|(?P<email>\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}\b)"
-    r"|(?P<uuid>\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b)"
-    r"|(?P<time>\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)?\b"
-    r"|\b\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?\b"
-    r"|\b\d{1,12}(?:\.\d{1,9})? ?(?:ns|us|µs|ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?|days?)\b)"
-    r"|(?P<ip>\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b|\[[0-9a-f]{0,4}:[0-9a-f:]{1,36}\](?::\d{1,5})?)"
-    r"|(?P<json>\{(?![^{}]{0,400}exit_?code)\s?(?:\"|<str>)[^{}]{0,400}\}|\{\}|\[(?:[\"'{\[]|<(?:str|json)>)[^\[\]]{0,400}\])"
-    r"|(?P<str>\"[^\"\n]{0,400}\"|(?<!\w)'[^'\n]{0,400}'(?!\w)|`[^`\n]{0,400}`)"
-    r"|(?P<path>(?<![\w<.~/\\])(?:[a-z]:[\\/]|~?/|\.{1,2}/)[\w.@%+=~\\/-]{1,400}(?<!\.)(?::\d{1,7}){0,2}"
-    r"|(?<![\w<./\\])[\w.@-]{1,80}(?:[/\\][\w.@-]{1,80}){2,30}(?::\d{1,7}){0,2}"
-    r"|(?<![\w<./\\])(?:[\w@-][\w.@-]{0,80}[/\\])?[\w-]{1,80}(?:\.[\w-]{1,20}){0,3}"
-    rf"\.(?:{EXTENSIONS})\b(?::\d{{1,7}}){{0,2}})"
-    r"|(?P<hex>\b0x[0-9a-f]{1,32}\b|\b(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]{6,64}\b)"
-    r"|(?P<id>\b[a-z][a-z0-9]{0,20}(?:[_-][a-z0-9]{1,40}){0,6}[_-](?=[a-z]{0,40}\d)[a-z0-9]{2,64}\b"
-    r"|\b(?=[a-z]{0,40}\d)(?=\d{0,40}[a-z])[a-z0-9]{12,80}\b)"
-    r"|(?P<num>[+-]?\b\d{1,40}(?:[.,]\d{1,40}){0,8}\b)",
-    re.IGNORECASE,
-)
-# What stands before a number that names an error instead of counting something.
+# What stands for a token, and its patterns, tried from left to right; what is to `keep` stands for itself.
+KINDS = {
+    "keep": (
+        # Plain words and what is between them: without these two a message costs three times as much.
+        r"(?<!\w)(?:[^\W\d]+(?:'[a-z]+)?[,;:.!?)]{0,2}\s+\(?(?!\d))+",
+        r"\(\d{1,6}, [\"'](?=\w)",  # (1146, "Table 'x' …": the text of a pair is the error, not a name
+        r":?[\s,;!?()=]+|:(?!:)",
+        r"(?<!\w)[^\W\d]+(?:'[a-z]+)?(?=[\s,;!?)]|[.:](?:\s|$)|$)",
+        r"<(?:num|size|path|str|url|host|email|id|name|time|json|sql)>|\[redacted:[\w.:-]{1,64}\]",
+        r"\"exit_?code\"\s?:\s?-?\d{1,5}|[\"'][45]\d\d [\w ]{3,30}[\"']",
+    ),
+    "url": (r"\b[a-z][a-z0-9+.-]{1,15}://[^\s'\"`<>]{1,500}", r"\barn:[^\s'\"`<>]{1,300}"),
+    "email": (r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}\b",),
+    "time": (
+        r"(?=\[?\d)(?:"
+        rf"\[?\b\d{{4}}-\d\d-\d\d(?:[T ]{CLOCK})?\b\]?",
+        r"\b\d{8}T\d{6}Z?\b",
+        rf"\b\d{{1,2}}/(?:\d{{1,2}}|{MONTHS})/\d{{2,4}}(?:[ :]{CLOCK})?\b",
+        rf"\b\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?: {CLOCK})?\b",
+        r"\b\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?\b",
+        r"\b1[4-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b",  # seconds or milliseconds since 1970
+        rf"\b(?:{LENGTH}(?![a-z]) ?){{0,3}}{LENGTH}\b)",
+    ),
+    "size": (r"(?=\d)\b\d{1,20}(?:\.\d{0,9})? ?(?:[kmgtp]i?b|bytes?)\b",),
+    "json": (
+        r"\{(?![^{}]{0,400}exit_?code)\s?(?:[\"']|<str>|\w+: )[^{}]{0,400}\}|\{\}",
+        r"\[(?:[\"'{\[]|<(?:str|json)>)[^\[\]]{0,400}\]",
+    ),
+    "str": (
+        r"'\[[^\]\n]{0,400}\]'",
+        r"\"(?:[^\"\\\n]|\\.){0,400}\"|\"[^\"\n]{0,400}\"",
+        r"(?<!\w)'(?:[^'\n]|'(?=\w)){0,400}'(?!\w)",
+        r"`[^`'\s]{0,100}'(?!\w)|`[^`\n]{0,400}`",
+        "«[^»\n]{0,400}»|“[^”\n]{0,400}”|„[^“”\n]{0,400}[“”]|「[^」\n]{0,400}」",
+    ),
+    "path": (
+        r"(?<![\w<.~/\\])(?:[a-z]:[\\/]|\\\\|~?/|\.{1,2}/|\*{1,2}/)[\w.@%+=*~\\/-]{1,400}(?<!\.)"
+        r"(?:\[redacted:[\w.:-]{1,64}\][\w.@%+=*~\\/-]{0,200}|\?[^\s'\"`<>)]{1,300}|" + LINE_COLUMN + ")",
+        rf"(?<![\w<./\\])[\w.@-]{{1,80}}(?:[/\\][\w.@-]{{1,80}}){{2,30}}{LINE_COLUMN}",
+        r"(?<![\w<./\\])(?:[\w@-][\w.@-]{0,80}[/\\])?[\w-]{1,80}(?:\.[\w-]{1,20}){0,3}"
+        rf"\.(?:{EXTENSIONS})\b{LINE_COLUMN}",
+        r"(?<![\w.)\]])\.(?:env|[a-z]{2,20}(?:rc|ignore))\b",
+    ),
+    "host": (
+        r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b",
+        r"\[(?=[0-9a-f]{0,4}:[0-9a-f]{0,4}:)[0-9a-f:]{2,39}\](?::\d{1,5})?",
+        r"\b(?:[0-9a-f]{1,4}:){7,8}[0-9a-f]{1,5}\b",
+        r"(?<![\w:])(?=[0-9a-f:]{0,30}::)(?:[0-9a-f]{0,4}:){2,8}[0-9a-f]{1,5}\b",
+        rf"\blocalhost:\d{{1,5}}\b|\b(?:[a-z0-9-]{{1,63}}\.){{1,5}}(?:{DOMAINS})\b(?!\.\w)(?::\d{{1,5}})?",
+    ),
+    "name": (
+        r"\$[a-z_]\w{0,80}",
+        rf"\b(?:{MODELS})-?(?=[\w.:-]{{0,60}}\d)[\w.:-]{{0,60}}\w\b|\bo[134](?:-[\w.-]{{1,60}}\w)?\b",
+    ),
+    "id": (
+        r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
+        r"\b0x[0-9a-f]{1,32}\b|\b[0-9a-f]{32}(?:[0-9a-f]{8}|[0-9a-f]{32})?\b",
+        r"\b(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])(?!e\d+\b)[0-9a-f]{6,64}\b",  # E11000 is an error, not an id
+        r"\b(?!utf|sha|iso|base)[a-z][a-z0-9]{0,20}(?:[_-][a-z0-9]{1,40}){0,6}[_-](?=[a-z]{0,40}\d)[a-z0-9]{1,64}\b",
+        r"\b(?=[a-z]{0,40}\d)(?=\d{0,40}[a-z])[a-z0-9]{12,80}\b",
+    ),
+    "num": (r"(?:(?<!\w)[+-])?\bv?\d{1,40}(?:[.,]\d{1,40}){0,8}(?:e[+-]?\d{1,4}|[-+][a-z]{2,8}(?:\.\d{1,9})?)?\b",),
+}
+TOKENS = re.compile("|".join(f"(?P<{kind}>{'|'.join(patterns)})" for kind, patterns in KINDS.items()), re.IGNORECASE)
+# Numbers that name an error instead of counting something, by what stands before or after them.
 CODE_BEFORE = re.compile(
     r"(?:\b(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|status(?:[ _]code)?|https?|returned|errno|code|error"
-    r"|signal)[\"']?\W{0,3}|failed: |\()$",
+    r"|signal)[\"']?\W{0,3}|failed: |curl: \()$",
     re.IGNORECASE,
 )
 CODE = re.compile(r"\d{1,3}|-32\d{3}")
-# An error inside a JSON object: without it all such messages would be one `<json>`.
-JSON_ERROR = re.compile(
-    r"\{.{0,200}?\"(?:error|message|error_message|detail|reason)\"\s?:\s?\"((?:[^\"\\]|\\.){1,2000})", re.DOTALL
-)
+STATUS = re.compile(r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()[45]\d\d(?=\))")
 SPLIT_PLACEHOLDER = re.compile(r"\s?<[a-z]{0,5}$")
+LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 
 
 @lru_cache(maxsize=REMEMBERED)
 def template(message: str) -> str:
-    """The message without what differs from call to call, at most TEMPLATE_CHARS long; its own template is itself."""
-    inside = JSON_ERROR.match(message[:LOOKED_AT])
-    return _settled(_once(inside[1] if inside else message[:LOOKED_AT]))
+    """The message without what differs from call to call, at most TEMPLATE_CHARS long."""
+    text, before = essence(message)[:LOOKED_AT], ""
+    while text != before:
+        text, before = " ".join(TOKENS.sub(_placeholder, text).split()), text
+        if text.count("<") > 1:
+            text = LIST.sub(r"\1", text)
+        if "{" not in text and "[<" not in text:  # objects go from the innermost outwards
+            break
+    return text if len(text) <= TEMPLATE_CHARS else SPLIT_PLACEHOLDER.sub("", text[:TEMPLATE_CHARS])
 
 
 def fingerprint(error_class: str, tool: str, template: str) -> int:
@@ -70,29 +124,15 @@ def fingerprint(error_class: str, tool: str, template: str) -> int:
     return int.from_bytes(blake2b(words, digest_size=8).digest(), "big")
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _settled(text: str) -> str:
-    """The text cut, and passed again until nothing changes: each change leaves less outside placeholders."""
-    while True:
-        cut = SPLIT_PLACEHOLDER.sub("", text[:TEMPLATE_CHARS]) if len(text) > TEMPLATE_CHARS else text
-        again = _once(cut)
-        if again == text:
-            return text
-        text = again
-
-
-def _once(text: str) -> str:
-    """One pass of replacements, white space collapsed."""
-    return " ".join(TOKENS.sub(_placeholder, text).split())
-
-
 def _placeholder(found: re.Match[str]) -> str:
     """What stands for a token: itself where it is to be kept."""
     kind, token = found.lastgroup, found[0]
     if kind == "keep":
         return token
-    if kind == "num" and CODE.fullmatch(token):
+    if kind == "num":
         start = found.start()
-        if CODE_BEFORE.search(found.string, max(0, start - 24), start):
+        if CODE.fullmatch(token) and (
+            CODE_BEFORE.search(found.string, max(0, start - 24), start) or STATUS.match(found.string, start)
+        ):
             return token
     return f"<{kind}>"

@@ -1,0 +1,50 @@
+"""Groups as a person would make them, of messages that were written for it and of those in the recordings.
+
+Every pair of messages is judged: precision is the share of pairs with one fingerprint that a person puts together,
+recall the share of the person's pairs that have one fingerprint.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from collector.classify.fingerprint import fingerprint, template
+
+DATA = Path(__file__).parent / "data"
+WRITTEN = tomllib.loads((DATA / "error-groups.toml").read_text())
+RECORDED = [json.loads(line) for line in (DATA / "recorded-errors.jsonl").read_text().splitlines()]
+
+
+def pairs(groups: Iterable[object]) -> int:
+    return sum(size * (size - 1) // 2 for size in Counter(groups).values())
+
+
+def f1(found: list[tuple[object, int]]) -> tuple[float, float, float]:
+    """Precision, recall and their harmonic mean, of (person's group, fingerprint) of each message."""
+    both, ours, theirs = pairs(found), pairs(one for _, one in found), pairs(one for one, _ in found)
+    return both / ours, both / theirs, 2 * both / (ours + theirs)
+
+
+def test_written_messages_are_grouped_as_a_person_would() -> None:
+    precision, recall, both = f1(
+        [(name, fingerprint("E", "t", template(text))) for name, texts in WRITTEN.items() for text in texts]
+    )
+    assert both >= 0.95, (precision, recall)
+    assert precision >= 0.98, "different errors have one template"
+
+
+def test_recorded_messages_are_grouped_as_a_person_would() -> None:
+    precision, recall, both = f1(
+        [(row["group"], fingerprint(row["class"], "t", template(row["text"]))) for row in RECORDED]
+    )
+    assert both >= 0.95, (precision, recall)
+
+
+def test_the_measure_itself_tells_lumps_and_splits() -> None:
+    assert f1([("a", 1), ("a", 1), ("b", 2)]) == (1.0, 1.0, 1.0)
+    assert f1([("a", 1), ("a", 1), ("b", 1)]) == (1 / 3, 1.0, 0.5)
+    assert f1([("a", 1), ("a", 1), ("a", 2)]) == (1.0, 1 / 3, 0.5)
