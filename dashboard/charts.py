@@ -92,27 +92,29 @@ def errors_over_time(
         layers.append(
             alt.Chart(before)
             .mark_line(interpolate="step-after", color=palette.quiet, strokeWidth=1.2, opacity=0.8)
-            .encode(x=_time(span), y="previous_errors:Q")
+            .encode(x="time:T", y="previous_errors:Q")
         )
     if deploys is not None and deploys.height:
-        marks = alt.Chart(deploys).encode(x=_time(span), tooltip=[alt.Tooltip("label:N", title="first call of")])
-        layers.append(marks.mark_rule(color=palette.ink, strokeDash=[2, 3], opacity=0.7))
-        layers.append(
-            marks.mark_text(align="left", dx=3, dy=6, baseline="top", color=palette.quiet).encode(
-                y=alt.value(0), text="label:N"
-            )
-        )
+        middle = span[0] + (span[1] - span[0]) / 2
+        marks = alt.Chart(deploys.with_columns(late=pl.col("time") > middle))
+        place = marks.encode(x="time:T", tooltip=[alt.Tooltip("label:N", title="first call of")])
+        layers.append(place.mark_rule(color=palette.ink, strokeDash=[2, 3], opacity=0.7))
+        said = place.encode(y=alt.value(0), text="label:N")
+        early, late = said.transform_filter("!datum.late"), said.transform_filter("datum.late")
+        layers.append(early.mark_text(align="left", dx=3, dy=6, baseline="top", color=palette.quiet))
+        layers.append(late.mark_text(align="right", dx=-3, dy=6, baseline="top", color=palette.quiet))
     return bars if len(layers) == 1 else alt.layer(*layers)
 
 
 def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
     """Calls as bars. `frame`: time, calls."""
-    rows = frame.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
+    rows = frame.group_by("time").agg(pl.col("calls").sum())
+    rows = rows.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
     picture: Picture = (
         alt.Chart(rows, height=HEIGHT)
         .mark_bar(binSpacing=1, color=palette.outcome["ok"])
         .encode(
-            x=_time(span), x2="end:T", y=alt.Y("calls:Q", axis=_value_axis(palette), stack="zero"),
+            x=_time(span), x2="end:T", y=alt.Y("calls:Q", axis=_value_axis(palette)), y2=alt.datum(0),
             tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("calls:Q", format=",d")],
         )
     )  # fmt: skip
@@ -506,7 +508,7 @@ def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: flo
         alt.Chart(rows, height=90)
         .mark_bar(color=palette.category["rate_limit"], binSpacing=0)
         .encode(
-            x=_time(span), x2="end:T", y=alt.Y("errors:Q", axis=_value_axis(palette), stack="zero"),
+            x=_time(span), x2="end:T", y=alt.Y("errors:Q", axis=_value_axis(palette)), y2=alt.datum(0),
             tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("errors:Q", format=",d")],
         )
     )  # fmt: skip

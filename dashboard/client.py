@@ -5,6 +5,7 @@ collector busy for more than a twentieth of the time; the last one also for when
 go wrong becomes one `Problem` with a sentence for people. No Streamlit here.
 """
 
+import http
 import math
 import os
 import threading
@@ -19,6 +20,8 @@ from urllib.parse import quote
 import httpx
 import msgspec
 import polars as pl
+
+from dashboard.filters import DIMENSIONS
 
 TIMEOUT_S = 5.0
 TRY_S = 25.0  # rules over days of history; the collector gives up after 20 s
@@ -61,7 +64,7 @@ TYPES: Mapping[str, Any] = {
 
 
 class Problem(Exception):
-    """Why there is no answer. `state` is one of away, token, refused, slow, missing; the text is for people."""
+    """Why there is no answer. `state` is one of away, token, refused, slow, missing, older; the text is for people."""
 
     def __init__(self, state: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -267,20 +270,32 @@ def _text(value: Any) -> str | None:
 
 
 def _problem(response: httpx.Response) -> Problem:
-    if response.status_code in {401, 403}:
-        return Problem("token", "The collector wants a query token. Set MISSTEP_QUERY_TOKEN where the dashboard runs.")
-    if response.status_code == 404:
-        return Problem("missing", _detail(response) or "The collector does not know this.")
-    if response.status_code in {503, 504}:
-        return Problem("slow", _detail(response) or "The collector is busy. Narrow the range.")
-    return Problem("refused", _detail(response) or f"The collector answered {response.status_code}.")
+    error = _error(response)
+    said = str(error.get("message") or "")
+    match response.status_code:
+        case 401 | 403:
+            said = "The collector wants a query token. Set MISSTEP_QUERY_TOKEN where the dashboard runs."
+            return Problem("token", said)
+        case 404 if said == http.HTTPStatus.NOT_FOUND.phrase:  # of what is not there, it tells what that is
+            return _older(response.url.path.partition("/api/v1/")[2])
+        case 404:
+            return Problem("missing", said or "The collector does not know this.")
+        case 400 if error.get("parameter") not in {None, "from", "to", "q", *DIMENSIONS}:  # nobody chose it: a page did
+            return _older(f"{error['parameter']}={error.get('value')}")
+        case 503 | 504:
+            return Problem("slow", said or "The collector is busy. Narrow the range.")
+    return Problem("refused", said or f"The collector answered {response.status_code}.")
 
 
-def _detail(response: httpx.Response) -> str:
-    """The API's own sentence: `{"error": {"message": …}}`."""
+def _older(what: str) -> Problem:
+    return Problem("older", f"The collector is older than this page: it does not know {what}. A newer one does.")
+
+
+def _error(response: httpx.Response) -> Mapping[str, Any]:
+    """The API's own words: `{"error": {"message": …}}`."""
     try:
         said = msgspec.json.decode(response.content)
     except msgspec.DecodeError:
-        return ""
+        return {}
     error = said.get("error") if isinstance(said, dict) else None
-    return str(error.get("message") or "") if isinstance(error, dict) else ""
+    return error if isinstance(error, dict) else {}

@@ -23,6 +23,8 @@ from dashboard.menu import MENU, SUBJECTS
 
 BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)  # seconds
 FIRST_PX = 420  # what the first answers of most pages fill
+WIDTH = "misstep-width"  # the cookie in which a browser tells the width of its window
+NARROW_PX = 1200  # below it, tables leave out what is dispensable
 BARS = 96  # in a chart over the whole width
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ class Page:
     collector: Collector
     palette: colours.Palette
     zone: ZoneInfo
+    narrow: bool = False
 
     def ask(self, place: str, **params: str | None) -> Answer:
         """The API's answer for this page's filters; `params` win over them, None takes a filter away."""
@@ -108,7 +111,9 @@ def collector() -> Collector:
 def open_page(name: str, title: str, question: str, *, bar: Bar = "filters") -> Page:
     """Title, question and filter bar of a page, with what has to be said before anything else."""
     filters = filterbar.from_link()
-    page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters))
+    width = st.context.cookies.get(WIDTH, "")
+    narrow = width.isdecimal() and int(width[:6]) < NARROW_PX
+    page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow)
     share.forget(name, filters)
     st.session_state["page"] = name
     st.title(title, anchor=False)

@@ -43,7 +43,7 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
     lasted = page.ask("retries", **{"from": past.start, "to": past.end}).first() if now.get("previous_calls") else {}
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
     many, of = hit.get("sessions"), now.get("sessions")
-    share = f" · {words.rate(many / of)}" if many is not None and of and not words.uncertain(of) else ""
+    share = f", {words.rate(many / of)}" if many is not None and of and not words.uncertain(of) else ""
     return [
         Figure(
             "Error rate", words.rate(rate), words.HELP["error rate"], to="errors",
@@ -59,7 +59,7 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
         Figure(
             "Sessions hit", words.count(many), "Sessions with at least one error.", to="sessions",
             delta=sentences.change(many, hit.get("previous_sessions") if now.get("previous_calls") else None),
-            more=f"of {words.count(of)}{share}",
+            more=f"of {words.plural(of, 'session')}{share}",
         ),
         _worst_streak(page),
         _alerts(page),

@@ -71,12 +71,12 @@ def _marks(rows: pl.DataFrame) -> pl.DataFrame:
 def _steps(page: Page, rows: pl.DataFrame) -> dict[str, Any] | None:
     shown = rows.with_columns(
         tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)),
+        result=pl.coalesce("error_class", "outcome"),
         duration_ms=pl.Series([words.duration(ms) for ms in rows["duration_ms"]], dtype=pl.String),
     )
     columns = {
-        "order": tables.number("call", width=45), "time": tables.when("time", page),
-        "outcome": tables.text("outcome", 75), "tool": tables.text("tool", 110),
-        "error_class": tables.text("class", 160), "target": tables.text("target", 120),
-        "duration_ms": tables.text("took", 70), "message": tables.text("message", "large"),
+        "order": tables.number("call", width=45), "time": tables.when("time", page, day=False),
+        "tool": tables.text("tool", 125), "result": tables.text("outcome", 170),
+        "duration_ms": tables.text("took", 65),
     }  # fmt: skip
     return tables.table(page, shown, columns, key="steps", alt_text="The events in order.", select=True, rows_shown=14)

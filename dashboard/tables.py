@@ -1,6 +1,6 @@
 """Tables: the kinds of columns, and a table that keeps its selection while the page refreshes itself."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +16,9 @@ ROWS_SHOWN = 12
 
 def table(
     page: Page, rows: pl.DataFrame, columns: Mapping[str, Any], *, key: str, alt_text: str, select: bool = False,
-    rows_shown: int = ROWS_SHOWN,
+    wide: Collection[str] = (), rows_shown: int = ROWS_SHOWN,
 ) -> dict[str, Any] | None:  # fmt: skip
-    """A table of the named columns; returns the selected row whole.
+    """A table of the named columns, those of `wide` only where there is room; returns the selected row whole.
 
     While a row is selected the table stands still, because Streamlit remembers row numbers, not rows.
     """
@@ -30,6 +30,8 @@ def table(
     elif select:
         st.session_state[held] = rows
     selecting: dict[str, Any] = {"on_select": "rerun", "selection_mode": "single-row"} if select else {}
+    if page.narrow:
+        columns = {name: column for name, column in columns.items() if name not in wide}
     shown, configs = _with_share_words(rows, columns)
     st.dataframe(
         shown,
@@ -112,6 +114,7 @@ def trend(label: str) -> Any:
     return st.column_config.BarChartColumn(label, help="The range in 24 equal parts.", y_min=0, width=90)
 
 
-def when(label: str, page: Page) -> Any:
-    """A column of times in the reader's zone."""
-    return st.column_config.DatetimeColumn(label, format="D MMM HH:mm:ss", timezone=str(page.zone), width=125)
+def when(label: str, page: Page, *, day: bool = True) -> Any:
+    """A column of times in the reader's zone, with or without their day."""
+    form, width = ("D MMM HH:mm:ss", 125) if day else ("HH:mm:ss", 75)
+    return st.column_config.DatetimeColumn(label, format=form, timezone=str(page.zone), width=width)

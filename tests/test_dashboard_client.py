@@ -23,6 +23,7 @@ class Api:
     now: float = 100.0
     takes: float = 0.0
     status: int = 200
+    error: dict[str, str] = field(default_factory=lambda: {"message": "too much"})
     asked: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -33,7 +34,7 @@ class Api:
             def do_GET(self) -> None:
                 api.asked.append(self.path)
                 api.now += api.takes
-                body = json.dumps({"rows": [{"calls": len(api.asked)}], "error": {"message": "too much"}}).encode()
+                body = json.dumps({"rows": [{"calls": len(api.asked)}], "error": api.error}).encode()
                 self.send_response(api.status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -90,6 +91,25 @@ def test_what_took_too_long_is_not_asked_again_at_once(api: Api) -> None:
     assert len(api.asked) == 1
     api.now, api.status = api.now + 10, 200
     assert calls(collector) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "state"),
+    [
+        (404, {"message": "Not Found"}, "older"),
+        (404, {"message": "there is no group with fingerprint 7"}, "missing"),
+        (400, {"message": "there is no parameter 'previous' here", "parameter": "previous", "value": "true"}, "older"),
+        (400, {"message": "measures takes calls", "parameter": "measures", "value": "p99_ms"}, "older"),
+        (400, {"message": "outcome is one of …", "parameter": "outcome", "value": "bad"}, "refused"),
+    ],
+)
+def test_what_only_a_newer_collector_knows_is_told_from_what_the_reader_asked(
+    api: Api, status: int, error: dict[str, str], state: str
+) -> None:
+    api.status, api.error = status, error
+    with pytest.raises(Problem) as caught:
+        calls(Collector(api.url))
+    assert caught.value.state == state
 
 
 def test_the_last_answer_is_good_while_nobody_answers(api: Api) -> None:

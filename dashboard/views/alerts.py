@@ -143,7 +143,8 @@ def _history(page: Page, rows: pl.DataFrame) -> None:
             "severity": tables.text("severity", "small"),
             "summary": tables.text("summary", "large"),
         }
-        tables.table(page, listed, columns, key="history", alt_text=f"{rows.height} firings in 7 days.")
+        tables.table(page, listed, columns, key="history", alt_text=f"{rows.height} firings in 7 days.",
+                     wide=("resolved", "severity", "summary"))  # fmt: skip
 
 
 def _receivers(page: Page, rows: pl.DataFrame) -> None:
@@ -223,7 +224,7 @@ def about_of(labels: Mapping[str, Any]) -> str:
 def _rules(page: Page, rules: pl.DataFrame) -> None:
     rows = rules.with_columns(pl.Series("window", [words.span(seconds) for seconds in rules["window_s"]]))
     columns = {
-        "name": tables.text("rule"),
+        "name": tables.text("rule", 190),
         "state": tables.text("state", "small"),
         "measure": tables.text("measure", "small"),
         "value_text": tables.text("value now", "small"),
@@ -232,7 +233,8 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         "severity": tables.text("severity", "small"),
         "evaluated": tables.when("evaluated", page),
     }
-    picked = tables.table(page, rows, columns, key="rules", alt_text=f"{rows.height} rules.", select=True)
+    picked = tables.table(page, rows, columns, key="rules", alt_text=f"{rows.height} rules.", select=True,
+                          wide=("measure", "severity", "evaluated"))  # fmt: skip
     rule = picked or rows.row(0, named=True)
     st.markdown(f"**{words.plain(rule['name'])}** over time")
     span = {"from": page.filters.start, **({"to": page.filters.end} if page.filters.end else {})}

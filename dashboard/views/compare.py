@@ -113,14 +113,15 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     only = pl.when(pl.col("a").fill_null(0) == 0).then(pl.lit("only in B")).when(pl.col("b").fill_null(0) == 0)
     shown = rows.with_columns(only=only.then(pl.lit("only in A")).otherwise(pl.lit("")))
     columns = {
-        "error_class": tables.text("class", 200),
+        "error_class": tables.text("class", 180),
         "a": tables.number(f"A: {words.clip(sides[0], 24)}"),
         "b": tables.number(f"B: {words.clip(sides[1], 24)}"),
         "only": tables.text("", 90),
-        "sentence": tables.text("difference", "large"),
+        "sentence": tables.text("difference", 200 if page.narrow else "large"),
     }
     text = f"Errors by class; first: {shown['error_class'][0]}."
-    picked = tables.table(page, shown, columns, key="compare-classes", alt_text=text, select=True)
+    picked = tables.table(page, shown, columns, key="compare-classes", alt_text=text, select=True,
+                          wide=("only",))  # fmt: skip
     if picked:
         components.link(page, "errors", f"{words.plain(picked['error_class'])} in Errors →",
                         error_class=picked["error_class"])  # fmt: skip

@@ -184,7 +184,8 @@ def _sessions(page: Page) -> None:
         "started": tables.when("first of them", page),
         "strip": tables.bars("last 60 calls", "ok is low, cancelled or denied half, error full height"),
     }
-    picked = tables.table(page, shown, columns, key="group-sessions", alt_text="Sessions.", select=True)
+    picked = tables.table(page, shown, columns, key="group-sessions", alt_text="Sessions.", select=True,
+                          wide=("service", "started"))  # fmt: skip
     first = picked or mine.row(0, named=True)
     about = {"session": first["session"], "service": first["service"]}
     components.link(page, "session", f"Open {words.plain(first['session'], 60)} →", **about)

@@ -33,14 +33,21 @@ def body(page: Page) -> None:
             "time": tables.when("time", page),
             "outcome": tables.text("outcome", 80),
             "shown_tool": tables.text("tool", 130),
-            "error_class": tables.text("class", 180),
+            "error_class": tables.text("class", 165),
             "service": tables.text("service", 120),
-            "session": tables.text("session", 120),
-            "message": tables.text("message", "large"),
+            "session": tables.text("session", 105),
+            "message": tables.text("message", 160 if page.narrow else 300),
         }
         shown = rows.with_columns(shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)))
         picked = tables.table(
-            page, shown, columns, key=_table(page), alt_text="The newest events.", select=True, rows_shown=20
+            page,
+            shown,
+            columns,
+            key=_table(page),
+            alt_text="The newest events.",
+            select=True,
+            rows_shown=20,
+            wide=("outcome", "service", "session"),
         )
         if picked:
             components.event_card(page, picked)

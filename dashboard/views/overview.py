@@ -46,7 +46,8 @@ def _verdict(page: Page, now: dict[str, Any]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         said = st.empty()
         said.markdown(headline.verdict(page, now))
-        components.link(page, "changes", "What changed →")
+        if now.get("previous_calls"):
+            components.link(page, "changes", "What changed →")
     if most := headline.most(page, now):
         said.markdown(headline.verdict(page, now, most))
 
@@ -110,7 +111,7 @@ def _changes(page: Page, now: dict[str, Any]) -> None:
 def _groups(page: Page) -> None:
     columns = ("fingerprint", "state", "error_class", "tool", "events", "spread", "last_seen")
     rows = page.ask("groups", sort="-last_seen", limit="500").pick(*columns)
-    fresh = rows.filter(pl.col("state").is_in(["new", "regressed"]))
+    fresh = rows.filter(pl.col("state").is_in(["new", "regressed"])).sort("events", descending=True)
     for fingerprint, state, name, tool, events, spread, seen in fresh.head(ROWS).iter_rows():
         where = [words.plain(tool, 24)] if tool else []
         wide = [f"spread {words.rate(spread)}"] if spread is not None and tool else []

@@ -144,7 +144,8 @@ def _storms(page: Page) -> None:
         "waits": tables.text("Retry-After honoured", 140),
     }
     text = f"Latest storm: {rows['error_class'][0]}, {said[0]}."
-    picked = tables.table(page, shown, columns, key="storms", alt_text=text, select=True, rows_shown=8)
+    picked = tables.table(page, shown, columns, key="storms", alt_text=text, select=True, rows_shown=8,
+                          wide=("started", "most_in_a_minute", "waits"))  # fmt: skip
     chosen = picked or rows.row(0, named=True)
     label = f"{words.plain(chosen['error_class'])} in Errors →"
     components.link(page, "errors", label, error_class=chosen["error_class"])
@@ -187,7 +188,9 @@ def _table(page: Page) -> None:
         "identical_retries": tables.number("identical"),
         "again": tables.text("median time", "small"),
     }
-    picked = tables.table(page, shown, columns, key="retries", alt_text="Recovery by class.", select=True)
+    picked = tables.table(page, shown, columns, key="retries", alt_text="Recovery by class.", select=True,
+                          wide=("said_words", "errors", "retried", "lasting", "identical_retries", "again")
+                          )  # fmt: skip
     if picked:
         components.link(
             page, "errors", f"{words.plain(picked['error_class'])} in Errors →", error_class=picked["error_class"]

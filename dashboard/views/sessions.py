@@ -43,7 +43,8 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     }
     worst = rows.row(0, named=True)
     text = f"Worst streak: {words.count(worst['worst_streak'])} in session {worst['session']}."
-    picked = tables.table(page, shown, columns, key="sessions", alt_text=text, select=True, rows_shown=20)
+    picked = tables.table(page, shown, columns, key="sessions", alt_text=text, select=True, rows_shown=20,
+                          wide=("service", "agent", "model", "started"))  # fmt: skip
     chosen = picked or worst
     label = "Open" if picked else "Worst:"
     label = f"{label} {words.plain(chosen['session'], 60)} →"

@@ -69,7 +69,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     )
     columns = {
         "source": tables.text("source", 105),
-        "service": tables.text("service", 140),
+        "service": tables.text("service", 130),
         "events": tables.number("events", width=65),
         "errors": tables.number("errors", width=65),
         "seen": tables.text("last seen", 95),
@@ -84,7 +84,8 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         f"tells {fact}": tables.text(fact, 18 + 7 * len(fact), f"{fact}: ✓ nearly always, ~ at times, – never")
         for fact in FACTS
     }
-    tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.")
+    tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.",
+                 wide=("source", "errors", "unclassified", "reports", "sampling", "tells order"))  # fmt: skip
 
 
 def _marks(rows: pl.DataFrame) -> list[pl.Series]:

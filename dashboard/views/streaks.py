@@ -42,9 +42,9 @@ def body(page: Page) -> None:
     components.beside("Limit simulator", _limits, page, asked, help=words.HELP["limit simulator"])
     left, right = components.pair("streaks-2")
     with left:
-        components.beside("Open now", _list, page, asked | {"state": "open"}, "No streak is open.")
+        components.beside("Open now", _list, page, asked | {"state": "open"}, "No streak of 2 or more is open.")
     with right:
-        components.beside("Longest", _list, page, asked, "No streak.")
+        components.beside("Longest", _list, page, asked, "No streak of 2 or more.")
     title, help = "What the agent counted, what we count", words.HELP["agents' own counts"]
     components.beside(title, _agents, page, asked["kind"], help=help)
 
@@ -88,14 +88,15 @@ def _simulator(page: Page, rows: pl.DataFrame, each: pl.DataFrame, by: str) -> N
         return
     again = [words.rate_of(good / of, of) for good, of in mine.select("recovered", "interrupted").iter_rows()]
     columns = {
-        by: tables.text(by, 200),
+        by: tables.text(by, 160),
         "sessions": tables.number("sessions"),
         "interrupted": tables.number("stopped"),
         "again": tables.text("recovered by themselves", 170),
         "mistakes_saved": tables.number("failed calls saved", width=130),
     }
     shown = mine.with_columns(pl.Series("again", again), pl.col(by).fill_null("not told"))
-    tables.table(page, shown, columns, key=f"limits-{by}", alt_text=f"A limit of {limit} by {by}.", rows_shown=6)
+    tables.table(page, shown, columns, key=f"limits-{by}", alt_text=f"A limit of {limit} by {by}.", rows_shown=6,
+                 wide=("sessions",))  # fmt: skip
 
 
 def _agents(page: Page, kind: str) -> None:
@@ -119,7 +120,8 @@ def _agents(page: Page, kind: str) -> None:
         "higher": tables.number("it counts more"),
         "lower": tables.number("it counts less"),
     }
-    tables.table(page, shown, columns, key="agreement", alt_text=f"{rows.height} kinds of signals of agents.")
+    tables.table(page, shown, columns, key="agreement", alt_text=f"{rows.height} kinds of signals of agents.",
+                 wide=("higher", "lower"))  # fmt: skip
     for source, signal, whys in rows.select("source", "signal", "whys").iter_rows():
         for why in whys if isinstance(whys, list) else ():
             if why in words.WHY:
@@ -144,7 +146,7 @@ def _signals(page: Page, kind: str) -> None:
 
 
 def _list(page: Page, asked: dict[str, str], none: str) -> None:
-    rows = page.ask("streaks", sort="-length", limit=str(LONGEST), **asked).rows
+    rows = page.ask("streaks", sort="-length", min_length="2", limit=str(LONGEST), **asked).rows
     for row in rows.iter_rows(named=True):
         where = f" · {words.plain(row['tool'], 24)}" if row.get("tool") and asked["scope"] != "session" else ""
         since = words.age(row["started"], page.now, page.zone)

@@ -58,7 +58,8 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     times = [pl.Series(name[:3], [words.duration(ms) for ms in rows[name]]) for name in ("p50_ms", "p95_ms")]
     worst = rows.row(0, named=True)
     text = f"Most lasting errors: {worst['tool']}, {words.rate_of(worst['error_rate'], worst['rated'])} calls."
-    picked = tables.table(page, rows.with_columns(times), columns, key="tools", alt_text=text, select=True)
+    picked = tables.table(page, rows.with_columns(times), columns, key="tools", alt_text=text, select=True,
+                          wide=("error_rate", "cancelled", "denied", "p50", "p95"))  # fmt: skip
     if picked:
         components.link(page, "tool", f"Open {words.plain(picked['tool'], 60)} →", tool=picked["tool"])
     else:
@@ -155,7 +156,8 @@ def _servers(page: Page) -> None:
         label = f"{words.plain(server, 60)} \u2002 {words.plural(calls, 'call')} · {words.rate_of(rate, rated)} failed"
         with st.expander(label, expanded=place == 0, key=f"server-{place}"):
             mine = rows.filter(pl.col("mcp_server") == server)
-            tables.table(page, mine, columns, key=f"server-{place}-tools", alt_text=f"{mine.height} tools.")
+            tables.table(page, mine, columns, key=f"server-{place}-tools", alt_text=f"{mine.height} tools.",
+                         wide=("error_rate",))  # fmt: skip
             components.link(page, "errors", f"Errors of {words.plain(server, 60)} →", mcp_server=server)
 
 
