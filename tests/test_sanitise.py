@@ -74,6 +74,8 @@ def test_harmless_look_alikes_come_back_as_the_same_object() -> None:
         ("use ghp_{alnum:18}\n  {alnum:17}7\n\nnext", "use [redacted:github-token]\n\nnext"),
         ("<password>{human}</password><host>db</host>", "<password>[redacted:password]</password><host>db</host>"),
         ("-----BEGIN RSA PRIVATE KEY-----\n{b64:64}\n{b64:20}... (cut)", "[redacted:private-key]... (cut)"),
+        ("   1\t-----BEGIN RSA PRIVATE KEY-----\n   2\t{b64:64}\n   3\t{b64:64}", "   1\t[redacted:private-key]"),
+        ("1→-----BEGIN PRIVATE KEY-----\n2→{b64:64}\n3→{b64:64}\n", "1→[redacted:private-key]\n"),
     ],
 )  # fmt: skip
 def test_only_the_secret_is_cut(text: str, clean: str) -> None:

@@ -29,7 +29,8 @@ _PAIR_SIGN = re.compile(rb"[:%,]")
 _WINDOWS_FLAG = re.compile(rb"/[a-z]+")
 _SHELL_WORD = re.compile(rb"(?:[^\s\"'`\\;|&<>()]|\\(?=[^\s\"'nrtu\\/])){1,4096}+")
 _CALL_QUOTE = re.compile(rb"\s{0,8}(?:pass(?:word|wd)?\s{0,2}=\s{0,2})?(?:Some\(|\$)?(?P<quote>\\{0,15}[\"'])")
-_BREAK = r"(?:\s|\\{1,15}[nrt]|[>|+#*\"',-]){0,24}"
+_GUTTER = r"[0-9]{1,6}(?:\t|\\{1,15}t|: |→| ?[|] )"  # the line number that a reading tool puts before each line
+_BREAK = rf"(?:\s|\\{{1,15}}[nrt]|[>|+#*\"',-]|{_GUTTER}){{0,24}}"
 _KEY_LINES = re.compile(
     rf"(?:{_BREAK}[A-Za-z0-9+/=]{{16,}}+)*+(?:{_BREAK}=?[A-Za-z0-9+/]{{1,80}}+={{0,2}}(?![\w:]))?".encode()
 )
