@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import polars as pl
 import pytest
 
+from collector.commands.export import export
 from collector.settings import SettingsError, load
 from collector.store.store import Store
 from tests.conftest import RunningCollector
@@ -98,6 +100,10 @@ def test_own_dimensions_are_asked_for_like_any_other(start_collector: Callable[.
     question = {"sql": 'select distinct "prompt.version" v from events'}
     told = httpx.post(f"{collector.url}/api/v1/sql", json=question, timeout=30)
     assert {"v": "v1"} in told.json()["rows"]
+    for form, read in (("parquet", pl.read_parquet), ("csv", pl.read_csv), ("jsonl", pl.read_ndjson)):
+        path = collector.folder / f"events.{form}"
+        assert export(collector.url, path, form, []) == 5
+        assert sorted(read(path)["team"]) == ["ops", "platform", "web", "web", "web"]
     collector.settings["DIMENSIONS"] = "prompt.version,cost.centre"
     collector.restart()
     assert "team" not in httpx.get(f"{collector.url}/api/v1/breakdown?by=x", timeout=30).json()["error"]["allowed"]

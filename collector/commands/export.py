@@ -85,6 +85,8 @@ def frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
         _TIMES.get(name, name): pl.Datetime("ns", "UTC") if name in _TIMES else _KINDS.get(kind, pl.String)
         for name, kind in COLUMNS.items()
     } | {"recovered": pl.Boolean}
+    own = [name for name in (rows[0] if rows else ()) if name not in schema]  # MISSTEP_DIMENSIONS of the collector
+    schema |= dict.fromkeys(own, pl.String)
     return pl.DataFrame([_column(name, kind, [row.get(name) for row in rows]) for name, kind in schema.items()])
 
 
