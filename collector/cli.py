@@ -52,6 +52,15 @@ def _settings(**flags: str | None) -> Settings:
     return load(flags, os.environ)
 
 
+def _settings_for_rules(**flags: str | None) -> Settings:
+    """The same; rules may then name the dimensions of the user's own."""
+    from collector.query.filters import add_dimensions
+
+    settings = _settings(**flags)
+    add_dimensions(settings.dimensions)
+    return settings
+
+
 @app.command
 def up() -> int:
     """Start the collector and the dashboard; end both with Ctrl-C."""
@@ -233,6 +242,7 @@ def rules_check(file: Path) -> int:
     """Name every mistake in a file of alert rules."""
     from collector.alerts.rulefile import RuleError, load_rules
 
+    _settings_for_rules()
     try:
         found = load_rules(file)
     except RuleError as error:
@@ -274,7 +284,7 @@ def _try_rules(
     from collector.alerts.rulefile import RuleError
     from collector.commands.rules import try_rules
 
-    settings = _settings()
+    settings = _settings_for_rules()
     try:
         asked = {"from": f"-{since.removeprefix('-')}", "step": step, **params}
         rows = list(try_rules(file, what, settings.collector_url, settings.query_token, **asked))
@@ -291,6 +301,7 @@ def rules_test(file: Path) -> int:
     from collector.alerts.rulefile import RuleError, load_rules
     from collector.alerts.ruletest import failures
 
+    _settings_for_rules()
     try:
         found = load_rules(file)
     except RuleError as error:
@@ -312,7 +323,7 @@ def rules_notify_test(
     from collector.commands.rules import notify_test
 
     try:
-        return notify_test(_settings(rules=rules).rules, receiver)
+        return notify_test(_settings_for_rules(rules=rules).rules, receiver)
     except RuleError as error:
         print(error)
         return 1

@@ -58,5 +58,5 @@ create table if not exists alert_silences (
   author     varchar not null,
   reason     varchar not null,
   starts_ns  bigint not null,
-  ends_ns    bigint not null
+  ends_ns    bigint not null        -- the largest number: until the alerts are resolved
 );

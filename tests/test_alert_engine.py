@@ -12,7 +12,7 @@ import stamina
 
 from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine
-from collector.alerts.ledger import Silence
+from collector.alerts.ledger import UNTIL_RESOLVED, Silence
 from collector.alerts.notify import send
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.state import Sample
@@ -371,6 +371,28 @@ def test_a_silence_mutes_what_fires_but_not_the_end_of_what_was_told(world: Worl
     assert hook.told[3:] == [("firing", ["resolved a", "firing b", "firing c"])]
 
 
+def test_a_silence_until_resolved_ends_with_the_last_alert_that_it_is_about(world: World, hook: Webhook) -> None:
+    def silenced() -> list[bool]:
+        return [row["silenced"] for row in alert_rows(world.engine, world.now_ns)]
+
+    world.rules(RULES.format(url=hook.url).replace('"> 3"', '"> 3", for: 30s, keep_firing_for: 30s'))
+    world.tick(a=4, b=4)
+    world.engine.ledger.add_silence(Silence("1", "broken", (), "ann", "known", world.now_ns, UNTIL_RESOLVED))
+    for _ in range(3):
+        world.restart()
+        world.tick(a=4, b=4)
+        assert silenced() == [True, True], "while they wait and while they fire"
+    world.tick(30 * 10**9, a=1, b=4)
+    assert silenced() == [True], "one goes on"
+    world.tick(a=4, b=4)
+    assert silenced() == [True, True], "what came again meanwhile is one of them"
+    world.tick(30 * 10**9, a=1, b=1)
+    assert (world.states(), world.engine.silences, hook.told) == ({}, [], [])
+    for _ in range(3):
+        world.tick(a=4)
+    assert hook.told == [("firing", ["firing a"])]
+
+
 CAUSE = """
 rules:
   - {{name: outage, measure: p95_ms, by: [tool], condition: "> 3", inhibits: [broken]}}
@@ -577,7 +599,7 @@ def test_three_mistakes_in_a_row_fire_at_once_and_the_next_success_resolves_them
     assert hook.told[1:] == [("resolved", ["resolved api s1"])]
 
 
-HEALTHY = [event(i, session=f"s{i % 7}") for i in range(300)]
+HEALTHY = [event(i, session=f"s{i % 7}") for i in range(300)] + [event(1600)]
 
 
 def spread(number: int, within: int, **fields: Any) -> list[dict[str, Any]]:
@@ -670,4 +692,4 @@ def test_default_rules_fire_for_their_fault_alone(
     world.engine.evaluate(NOW)
     found = {rule for rule, _ in world.engine.alerts}
     assert found == fires
-    assert [row["error"] for row in rule_rows(world.engine)] == [None] * 9
+    assert [row["error"] for row in rule_rows(world.engine)] == [None] * 10

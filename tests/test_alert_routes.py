@@ -100,7 +100,7 @@ def test_a_broken_file_is_told_with_its_mistakes(engine: Engine, client: TestCli
     engine.evaluate(NOW)
     (mistake,) = get(client, "/api/v1/rules")["mistakes"]
     assert (mistake["line"], mistake["field"]) == (2, "measure")
-    assert len(get(client, "/api/v1/rules")["rows"]) == 9
+    assert len(get(client, "/api/v1/rules")["rows"]) == 10
 
 
 def test_a_rule_file_is_checked_without_being_taken(client: TestClient[Litestar]) -> None:
@@ -124,6 +124,17 @@ def test_a_silence_holds_until_it_is_ended(engine: Engine, client: TestClient[Li
     assert get(client, "/api/v1/silences")["rows"] == []
     assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is False
     assert client.delete(f"/api/v1/silences/{made.json()['id']}").status_code == 404
+
+
+def test_a_silence_until_resolved_needs_an_alert(engine: Engine, client: TestClient[Litestar]) -> None:
+    until = SILENCE | {"duration": "until resolved"}
+    refused = client.post("/api/v1/silences", json=until)
+    assert (refused.status_code, "say for how long" in refused.text) == (400, True)
+    engine.evaluate(NOW)
+    made = client.post("/api/v1/silences", json=until).json()
+    assert made["ends"] is None
+    assert get(client, "/api/v1/silences")["rows"] == [made]
+    assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is True
 
 
 @pytest.mark.parametrize(

@@ -251,13 +251,6 @@ def test_anchors_and_merge_keys_may_be_used() -> None:
     assert [rule.name for rule in parse_rules(text).rules] == ["a", "b"]
 
 
-def test_dimensions_of_the_user_are_allowed() -> None:
-    text = RULE + "    by: [team]\n    where: {team: [a, b]}\n"
-    assert parse_rules(text, dimensions=["team"]).rules[0].by == ("team",)
-    with pytest.raises(RuleError, match="is no dimension"):
-        parse_rules(text)
-
-
 def test_a_file_of_receivers_alone_sends_them_the_default_rules() -> None:
     found = parse_rules("receivers:\n  pager: {webhook: 'http://127.0.0.1:1/'}\n")
     assert [rule.name for rule in found.rules] == [rule.name for rule in default_rules().rules]

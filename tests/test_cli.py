@@ -129,6 +129,17 @@ def test_rules_check_names_every_mistake(tmp_path: Path) -> None:
     assert "window" in done.stdout
 
 
+def test_rules_may_name_the_dimensions_of_the_user(tmp_path: Path) -> None:
+    file = tmp_path / "alerts.yaml"
+    rule = "{name: a, measure: errors, by: [team], where: {team: [a, b]}, condition: '> 3'}"
+    file.write_text(f"rules: [{rule}]\ntests: [{{name: t, rule: a, values: '4', states: F}}]\n")
+    for command in ("check", "test"):
+        done = misstep("rules", command, file, cwd=tmp_path, settings={"DIMENSIONS": "team"})
+        assert (done.returncode, done.stdout.count("\n")) == (0, 1), done.stdout + done.stderr
+    done = misstep("rules", "check", file, cwd=tmp_path)
+    assert (done.returncode, done.stdout.count("is no dimension")) == (1, 2)
+
+
 def test_sanitise_filter_keeps_order_and_everything_but_the_secret(tmp_path: Path) -> None:
     values = [{"path": "src/app.py", "note": f"key {AWS}"}, "plain", 17, [1.5, None, True], {"a": {"b": [GITHUB]}}]
     stdin = "".join(json.dumps(value) + "\n" for value in values)

@@ -108,6 +108,13 @@ def test_rules_can_be_tried_before_they_page(remembering: RunningCollector, webh
     sent = remembering.post("/api/v1/receivers/team/test", "{}")
     assert sent.json() == {"rows": [{"receiver": "team", "sent": True, "error": None}]}
     assert webhook.taken[0]["alerts"][0]["labels"]["alertname"] == "misstep-test"
+    (health,) = remembering.get("/api/v1/alerts")["receivers"]
+    assert (health["success"] is None, health["failure"]) == (False, None)
+    webhook.status = 403
+    refused = remembering.post("/api/v1/receivers/team/test", "{}").json()["rows"]
+    assert refused == [{"receiver": "team", "sent": False, "error": "answered 403"}]
+    (health,) = remembering.get("/api/v1/alerts")["receivers"]
+    assert (health["failure"] is None, health["error"]) == (False, "answered 403")
     assert remembering.post("/api/v1/receivers/nobody/test", "{}").status_code == 404
     assert remembering.post("/api/v1/receivers/team/test", "", {"content-type": "text/plain"}).status_code == 415
 

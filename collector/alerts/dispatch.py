@@ -138,6 +138,17 @@ class Dispatch:
             self._group_sent = recent | {(key, notification.group): now_ns}
             self._health[key] = replace(self._health.get(key, Health()), success_ns=now_ns, failures=0, retry_ns=0)
 
+    def tried(self, key: str, error: str | None) -> None:
+        """Notes how a test message went. After one that was taken the receiver is left alone no longer."""
+        now_ns = self._clock()
+        with self._lock:
+            last = self._health.get(key, Health())
+            self._health[key] = (
+                replace(last, failure_ns=now_ns, error=self._scrub(error))
+                if error
+                else replace(last, success_ns=now_ns, failures=0, retry_ns=0)
+            )
+
     def _reason(self, alert: Alert, receiver: Receiver, now_ns: int) -> Reason | None:
         return due(alert, self._sent.get((receiver.key, (alert.rule, alert.labels))), receiver, now_ns)
 

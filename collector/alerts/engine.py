@@ -114,6 +114,9 @@ class Engine:
         items = {key: self._describe(alert) for key, alert in alerts.items()}
         current = {key: alert for key, alert in alerts.items() if not self._settled(alert, now_ns)}
         self._save(items, current, evaluations, now_ns)
+        for silence in self.ledger.silences(now_ns):
+            if silence.over(current.values()):
+                self.ledger.end_silence(silence.id, now_ns)
         self.silences = self.ledger.silences(now_ns)
         self.items = {key: items[key] for key in current}
         self._causes = _causes(current, self._rules)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Key = tuple[str, Labels]  # of an alert: rule and label set
 
 DAY_NS = 86_400 * 10**9
+UNTIL_RESOLVED = 2**63 - 1  # as the end of a silence: it ends once no alert that it mutes is pending or firing
 KEEP_SAMPLES_NS = 7 * DAY_NS
 KEEP_HISTORY_NS = 90 * DAY_NS
 
@@ -44,9 +45,16 @@ class Silence:
 
     def mutes(self, alert: Alert, now_ns: int) -> bool:
         """Whether receivers are spared this alert now."""
-        if not self.starts_ns <= now_ns < self.ends_ns:
-            return False
+        return self.starts_ns <= now_ns < self.ends_ns and self.about(alert)
+
+    def about(self, alert: Alert) -> bool:
+        """Whether it names this alert."""
         return self.rule in ("", alert.rule) and set(self.labels) <= set(alert.labels)
+
+    def over(self, alerts: Iterable[Alert]) -> bool:
+        """Whether it was to last until these alerts are resolved, and they are."""
+        active = (alert for alert in alerts if alert.state is not State.INACTIVE)
+        return self.ends_ns == UNTIL_RESOLVED and not any(map(self.about, active))
 
 
 class Ledger:

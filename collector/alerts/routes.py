@@ -12,7 +12,7 @@ from litestar.types import ControllerRouterHandler
 
 from collector.alerts import status
 from collector.alerts.engine import Engine
-from collector.alerts.ledger import Silence, new_id
+from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.errors import Rejected
 from collector.query.filters import BadParameter, duration_ns, time_ns, whole_number
@@ -23,7 +23,10 @@ Asked = Request[Any, Any, Any]
 
 
 class NewSilence(msgspec.Struct, forbid_unknown_fields=True):
-    """What not to be told about: alerts of `rule` (empty: of all) that have `labels`, for `duration` from now."""
+    """What not to be told about: alerts of `rule` (empty: of all) that have `labels`, for `duration` from now.
+
+    The duration `until resolved` ends once all alerts that it is about have resolved.
+    """
 
     duration: str
     author: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -96,7 +99,7 @@ async def check(request: Asked) -> dict[str, Any]:
     scrub = _engine(request).scrub
     try:
         text = body.decode(errors="replace")
-        found = await asyncio.to_thread(parse_rules, text, dimensions=_engine(request).book.dimensions)
+        found = await asyncio.to_thread(parse_rules, text)
     except RuleError as error:
         return {"ok": False, "rows": [status.mistake_row(mistake, scrub) for mistake in error.mistakes]}
     return {"ok": True, "rows": [], "rules": [scrub(rule.name) for rule in found.rules]}
@@ -130,6 +133,7 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
     if wanted.rule and wanted.rule not in _names(engine):
         raise BadParameter("rule", wanted.rule, f"there is no rule {wanted.rule!r}", _names(engine))
     scrub = engine.scrub
+    until_resolved = wanted.duration == "until resolved"
     silence = Silence(
         id=new_id(),
         rule=wanted.rule,
@@ -137,8 +141,10 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
         author=scrub(wanted.author),
         reason=scrub(wanted.reason),
         starts_ns=now_ns,
-        ends_ns=now_ns + duration_ns("duration", wanted.duration),
+        ends_ns=UNTIL_RESOLVED if until_resolved else now_ns + duration_ns("duration", wanted.duration),
     )
+    if silence.over(engine.alerts.values()):
+        raise Rejected("no alert that this is about is pending or firing: say for how long, such as 2h")
     engine.ledger.add_silence(silence)
     engine.silences = engine.ledger.silences(now_ns)
     return status.silence_row(silence)

@@ -58,13 +58,13 @@ class RuleError(ValueError):
         super().__init__("\n".join(f"{path}:{mistake}" for mistake in self.mistakes))
 
 
-def load_rules(path: Path, dimensions: Collection[str] = ()) -> RuleFile:
-    """The rules of a file. `dimensions` (MISSTEP_DIMENSIONS) are allowed beside the built-in ones. Raises RuleError."""
+def load_rules(path: Path) -> RuleFile:
+    """The rules of a file. Raises RuleError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RuleError(str(path), [Mistake(1, "", "", "", f"cannot be read: {error}")]) from None
-    return parse_rules(text, str(path), dimensions)
+    return parse_rules(text, str(path))
 
 
 def default_rules() -> RuleFile:
@@ -75,7 +75,6 @@ def default_rules() -> RuleFile:
 def parse_rules(
     text: str,
     path: str = "alerts.yaml",
-    dimensions: Collection[str] = (),
     *,
     elsewhere: Sequence[Receiver] = (),
 ) -> RuleFile:
@@ -85,9 +84,8 @@ def parse_rules(
     if document.mistakes:
         raise RuleError(path, document.mistakes)
     document.check_schema(data)
-    known = (*BY_NAME, *dimensions)
     if isinstance(data, dict):
-        for at, message in _meaning(data, document.bad, known, {each.name for each in elsewhere}):
+        for at, message in _meaning(data, document.bad, {each.name for each in elsewhere}):
             document.add(at, message)
     if document.mistakes:
         raise RuleError(path, document.mistakes)
@@ -115,9 +113,8 @@ def _defaults() -> list[dict[str, Any]]:
 class RuleBook:
     """The rules in force: the user's file, else the default ones. A broken file changes nothing and is remembered."""
 
-    def __init__(self, path: Path | None, dimensions: Collection[str] = ()) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.dimensions = tuple(dimensions)
         self.file = default_rules()
         self.error: RuleError | None = None
         self._read: tuple[int, int] | None = None
@@ -130,7 +127,7 @@ class RuleBook:
             return False
         self._read = version
         try:
-            self.file = load_rules(self.path, self.dimensions) if self.path and version else default_rules()
+            self.file = load_rules(self.path) if self.path and version else default_rules()
         except RuleError as error:
             self.error = error
             return False
@@ -269,16 +266,14 @@ def _remedy(error: Any) -> str:
     return words.get(error.validator, f"does not fit {error.validator} {{}}").format(error.validator_value)
 
 
-def _meaning(
-    data: dict[str, Any], bad: set[Place], known: Collection[str], elsewhere: Collection[str]
-) -> Iterator[tuple[Place, str]]:
+def _meaning(data: dict[str, Any], bad: set[Place], elsewhere: Collection[str]) -> Iterator[tuple[Place, str]]:
     """What the schema cannot say, for every rule and receiver that the schema accepts."""
     if not isinstance(data.get("rules", []), list):
         return
     found = data.get("receivers")
     receivers: dict[str, Any] = found if isinstance(found, dict) else {}
     names: set[str] = set()
-    labels = {"name", "severity", *known}
+    labels = {"name", "severity", *BY_NAME}
     graph = {
         raw["name"]: raw.get("inhibits", ()) for i, raw in enumerate(data.get("rules", [])) if ("rules", i) not in bad
     }
@@ -291,7 +286,7 @@ def _meaning(
             labels |= set(raw["labels"]) if isinstance(raw.get("labels"), dict) else set()
         if at not in bad:
             yield from ((at + field, message) for field, message in _inhibits_meaning(raw, graph))
-            yield from ((at + field, message) for field, message in _rule_meaning(raw, (*receivers, *elsewhere), known))
+            yield from ((at + field, message) for field, message in _rule_meaning(raw, (*receivers, *elsewhere)))
     yield from _tests_meaning(data, bad)
     for name, raw in receivers.items():
         if ("receivers", name) not in bad:
@@ -321,14 +316,12 @@ def _tests_meaning(data: dict[str, Any], bad: set[Place]) -> Iterator[tuple[Plac
             yield from ((("tests", i, field), message) for field, message in ruletest.mistakes(raw, names))
 
 
-def _rule_meaning(
-    raw: dict[str, Any], receivers: Collection[str], known: Collection[str]
-) -> Iterator[tuple[Place, str]]:
+def _rule_meaning(raw: dict[str, Any], receivers: Collection[str]) -> Iterator[tuple[Place, str]]:
     for i, name in enumerate(raw.get("by", ())):
-        if name not in known:
-            yield ("by", i), f"is no dimension{_suggestion(name, known)}"
+        if name not in BY_NAME:
+            yield ("by", i), f"is no dimension{_suggestion(name, BY_NAME)}"
     for name, value in raw.get("where", {}).items():
-        if reason := _bad_filter(name, value, known):
+        if reason := _bad_filter(name, value):
             yield ("where", name), reason
     if not duration_ns("window", raw.get("window", "1h")):
         yield ("window",), "must be longer than nothing"
@@ -352,12 +345,10 @@ def _rule_meaning(
             yield (field,), message
 
 
-def _bad_filter(name: str, value: Any, known: Collection[str]) -> str:
+def _bad_filter(name: str, value: Any) -> str:
     """Why the query API would refuse this filter; empty where it would not."""
-    if name not in known:
-        return f"is no dimension{_suggestion(name, known)}"
     if name not in BY_NAME:
-        return ""
+        return f"is no dimension{_suggestion(name, BY_NAME)}"
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, bool) and BY_NAME[name].type != "flag":
             return "is text that YAML reads as true or false; put it in quotes"

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from collector.alerts.engine import Engine
-from collector.alerts.ledger import Silence
+from collector.alerts.ledger import UNTIL_RESOLVED, Silence
 from collector.alerts.notify import Item, Scrub, format_value
 from collector.alerts.recorder import Evaluation
 from collector.alerts.rulefile import Mistake
@@ -127,7 +127,7 @@ def sample_rows(engine: Engine, rule: str, start_ns: int, end_ns: int, limit: in
 
 
 def silence_row(silence: Silence) -> dict[str, Any]:
-    """Who silenced what, until when, and why."""
+    """Who silenced what, until when (`ends` is None: until resolved), and why."""
     return {
         "id": silence.id,
         "rule": silence.rule,
@@ -135,7 +135,7 @@ def silence_row(silence: Silence) -> dict[str, Any]:
         "author": silence.author,
         "reason": silence.reason,
         "starts": at(silence.starts_ns),
-        "ends": at(silence.ends_ns),
+        "ends": at(silence.ends_ns) if silence.ends_ns != UNTIL_RESOLVED else None,
     }
 
 

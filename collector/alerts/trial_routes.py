@@ -103,7 +103,11 @@ async def test_receiver(request: Asked, name: FromPath[str]) -> dict[str, Any]:
     if not asked:
         names = ", ".join(dict.fromkeys(receiver.name for receiver in engine.book.file.receivers)) or "none"
         raise Rejected(f"there is no receiver {name[:40]!r}; there are: {names}", 404)
-    return {"rows": [await asyncio.to_thread(tell, receiver, engine.clock()) for receiver in asked]}
+    rows = []
+    for receiver in asked:
+        rows.append(row := await asyncio.to_thread(tell, receiver, engine.clock()))
+        engine.dispatch.tried(receiver.key, row["error"])
+    return {"rows": rows}
 
 
 def tell(receiver: Receiver, now_ns: int) -> dict[str, Any]:
@@ -129,7 +133,7 @@ async def _file(request: Asked) -> RuleFile | dict[str, Any]:
     book = engine.book
     try:
         text = body.decode(errors="replace")
-        found = await asyncio.to_thread(parse_rules, text, dimensions=book.dimensions, elsewhere=book.file.receivers)
+        found = await asyncio.to_thread(parse_rules, text, elsewhere=book.file.receivers)
     except RuleError as error:
         return {
             "ok": False,

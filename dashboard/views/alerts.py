@@ -13,7 +13,7 @@ from dashboard.components import Page
 from dashboard.filters import DIMENSIONS, escaped
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
-SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d"}
+SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
 LINES = 16  # alerts in the picture of the week
 SILENT_S = 60  # an engine that has not evaluated for so long says nothing by its silence
 
@@ -170,7 +170,7 @@ def _silences(page: Page) -> None:
         return
     for row in rows.iter_rows(named=True):
         labels = f" · {words.plain(about(row.get('labels')), 80)}" if about(row.get("labels")) else ""
-        until = words.clock(row.get("ends"), page.zone, now=page.now)
+        until = words.clock(row["ends"], page.zone, now=page.now) if row.get("ends") else "resolved"
         with st.container(horizontal=True, vertical_alignment="center"):
             said = f"{words.plain(row.get('reason'), 120)}, {words.plain(row.get('author'), 40)}"
             st.markdown(
