@@ -53,7 +53,7 @@ def test_an_object_an_array_and_json_lines_are_taken(body: bytes, count: int) ->
         (b"one\ntwo\n", "line 1 is not JSON"),
         (b"\x00\x01", "line 1 is not JSON"),
         (DEEP, "line 1 is nested deeper than 64 levels"),
-        (DEEPEST, "nested"),
+        (DEEPEST, "item 1 is an array, not a JSON object"),
     ],
 )
 def test_what_holds_no_object_is_refused_with_its_line(body: bytes, reason: str) -> None:
@@ -79,6 +79,8 @@ def test_a_refusal_never_repeats_the_data() -> None:
         (b"{oops\n" + LINE, 1, "1 of 2 were not taken; the first: line 1 is not JSON"),
         (b"[3, " + LINE + b"]", 1, "1 of 2 were not taken; the first: item 1 is a number"),
         (LINE + b"\n" + DEEP, 1, "the first: line 2 is nested deeper than 64 levels"),
+        (b"[" + LINE + b', {"tool": ' + DEEPEST + b"}]", 1, "the first: item 2 is nested deeper than 64 levels"),
+        (b"\xef\xbb\xbf" + LINE, 1, ""),
     ],
 )
 def test_good_lines_are_taken_and_the_bad_ones_named(body: bytes, accepted: int, warning: str) -> None:

@@ -163,6 +163,32 @@ def test_a_bad_span_does_not_cost_the_others(case: str, shared: RunningCollector
     assert after["accepted"] - health["accepted"] == 11
 
 
+def test_a_bottomless_value_costs_its_own_span_alone(shared: RunningCollector, numbers: Callable[[], int]) -> None:
+    before = len(shared.events())
+    value = b'{"arrayValue":{"values":[' * 2000 + b"{}" + b"]}}" * 2000
+    spans = [span(numbers()), {**span(numbers()), "attributes": [{"key": "deep", "value": "HERE"}]}]
+    answer = shared.post("/v1/traces", b"\xef\xbb\xbf" + traces(*spans).replace(b'"HERE"', value))
+    assert answer.status_code == 200
+    assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
+    assert "number 2: an attribute value is nested too deeply" in answer.json()["partialSuccess"]["errorMessage"]
+    assert len(shared.events()) == before + 1
+
+
+def test_a_bottomless_value_in_protobuf_is_left_out(shared: RunningCollector, numbers: Callable[[], int]) -> None:
+    before = len(shared.events())
+    message = protobuf(numbers() + 4 * 10**6)
+    value = message.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="deep").value
+    for _ in range(200):
+        value = value.array_value.values.add()
+    answer = shared.post("/v1/traces", message.SerializeToString(), PROTOBUF)
+    said = ExportTraceServiceResponse.FromString(answer.content).partial_success
+    assert (said.rejected_spans, said.error_message) == (
+        0,
+        "bad characters were replaced, or values nested too deeply left out",
+    )
+    assert len(shared.events()) == before + 1
+
+
 def broken(number: int) -> ExportTraceServiceRequest:
     message = protobuf(number)
     message.resource_spans[0].scope_spans[0].spans.add(name="execute_tool x", trace_id=b"short")

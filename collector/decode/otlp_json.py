@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth
+from collector.decode.shallow import shallow
 from collector.errors import Rejected
 
 
@@ -147,7 +148,7 @@ def decode(body: bytes, signal: str) -> Request:
     except (msgspec.DecodeError, UnicodeDecodeError) as first:
         message, warning = _mended(body, decoder.type, str(first))
     except RecursionError:
-        raise Rejected("JSON is nested too deeply") from None
+        message, warning = _mended(shallow(body), decoder.type, "")[0], "values nested too deeply were left out"
     if signal == "metrics":
         return _metrics_request(message, warning)
     scopes = list(_scopes(message, signal))
@@ -155,9 +156,9 @@ def decode(body: bytes, signal: str) -> Request:
 
 
 def _mended(body: bytes, kind: Any, reason: str) -> tuple[Any, str]:
-    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, integral floats become integers."""
+    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, integral floats integers; a byte order mark goes."""
     try:
-        loose = json.loads(body.decode("utf-8", "replace"))
+        loose = json.loads(body.decode("utf-8-sig", "replace"))
         return msgspec.convert(_tidy(loose), kind, strict=False), "bad characters or numbers were replaced"
     except RecursionError:
         raise Rejected("JSON is nested too deeply") from None

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth
-from collector.decode.wire import mend_utf8
+from collector.decode.wire import mended
 from collector.errors import Rejected
 
 MESSAGES = {
@@ -28,15 +28,15 @@ def decode(body: bytes, signal: str) -> Request:
     try:
         message.ParseFromString(body)
     except (DecodeError, RecursionError):
-        # protobuf refuses a whole body for one bad UTF-8 byte in a string field.
+        # protobuf refuses a whole body for one bad UTF-8 byte in a string field, or one value nested too deeply.
         try:
-            mended = mend_utf8(body, message.DESCRIPTOR)
-            message.ParseFromString(mended)
+            better = mended(body, message.DESCRIPTOR)
+            message.ParseFromString(better)
         except (DecodeError, RecursionError, ValueError):
             raise Rejected("body is not an OTLP protobuf message") from None
-        if mended == body:
+        if better == body:
             raise Rejected("body is not an OTLP protobuf message") from None
-        warning = "bad characters were replaced"
+        warning = "bad characters were replaced, or values nested too deeply left out"
     return request_of(message, signal, warning)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from collector.decode.record import MAX_DEPTH, Record, Request, Scope
+from collector.decode.shallow import shallow
 from collector.errors import Rejected
 from collector.pipeline import Pipeline, identity
 from collector.recognise.readers import unwrapped
@@ -80,26 +81,25 @@ def _object(item: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         kind = {list: "an array", str: "a text", type(None): "null"}.get(type(value), "a number or a boolean")
         raise ValueError(f"is {kind}, not a JSON object")
+    if _deeper(value, MAX_DEPTH):
+        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
     return unwrapped(value)
 
 
 def _parse(text: bytes) -> Any:
     """The value of a JSON text. Raises ValueError that says why not, without a word of the data."""
     try:
-        value = msgspec.json.decode(text)
+        return msgspec.json.decode(text)
     except RecursionError:
-        raise ValueError("is nested too deeply") from None
+        return _mended(shallow(text), "")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        value = _mended(text, str(error))
-    if _deeper(value, MAX_DEPTH):
-        raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
-    return value
+        return _mended(text, str(error))
 
 
 def _mended(text: bytes, reason: str) -> Any:
-    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, NaN and Infinity null."""
+    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, NaN and Infinity null; a byte order mark goes."""
     try:
-        value = json.loads(text.decode("utf-8", "replace"), parse_constant=lambda _: None)
+        value = json.loads(text.decode("utf-8-sig", "replace"), parse_constant=lambda _: None)
         loose = json.dumps(value, ensure_ascii=False)
         return msgspec.json.decode(loose.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except RecursionError:

@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 
 from collector.decode.otlp import JSON
 from collector.decode.otlp_protobuf import MESSAGES
+from collector.decode.shallow import shallow
 from collector.errors import Rejected, where
 from collector.store.correlate import Batch
 
@@ -99,7 +100,7 @@ def _said(bad: dict[int, Exception], count: int) -> str:
 class _JsonParts:
     def __init__(self, body: bytes, levels: tuple[str, str, str]) -> None:
         self._levels = levels
-        self._tree = json.loads(body.decode("utf-8", "replace"))
+        self._tree = json.loads(shallow(body).decode("utf-8-sig", "replace"))
         self.count = self._filtered(frozenset())[1]
 
     def only(self, wanted: Container[int]) -> bytes:

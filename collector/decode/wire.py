@@ -1,7 +1,7 @@
-"""Mends bad UTF-8 in protobuf bytes, field by field, following the message's descriptor.
+"""Mends bad UTF-8 and too deep nesting in protobuf bytes, field by field, following the message's descriptor.
 
-protobuf refuses a whole message for one bad byte in a string field; JavaScript and Rust agents cut previews in the
-middle of a character. Only the slow path after such a refusal comes here.
+protobuf refuses a whole message for one bad byte in a string field, or for one value nested beyond its limit of 100.
+JavaScript and Rust agents cut previews in the middle of a character. Only the slow path after a refusal comes here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-MAX_DEPTH = 100  # protobuf's own limit
+MAX_DEPTH = 90  # of messages in each other; protobuf itself refuses 100
 
 
-def mend_utf8(body: bytes, descriptor: Any, depth: int = 0) -> bytes:
-    """The same message with bad UTF-8 replaced by U+FFFD. Raises ValueError for bytes that are no protobuf message."""
-    if depth > MAX_DEPTH:
-        raise ValueError("nested too deeply")
+def mended(body: bytes, descriptor: Any, depth: int = 0) -> bytes:
+    """The same message with bad UTF-8 replaced by U+FFFD and messages below MAX_DEPTH emptied.
+
+    Raises ValueError for bytes that are no protobuf message.
+    """
     fields = {field.number: field for field in descriptor.fields}
     out = bytearray()
     at = 0
@@ -30,7 +31,7 @@ def mend_utf8(body: bytes, descriptor: Any, depth: int = 0) -> bytes:
             if len(chunk) != size:
                 raise ValueError("truncated")
             at += size
-            chunk = _mended(chunk, fields.get(tag >> 3), depth)
+            chunk = _field(chunk, fields.get(tag >> 3), depth)
             out += _encode(tag) + _encode(len(chunk)) + chunk
             continue
         at = _skip(body, at, wire)
@@ -38,13 +39,13 @@ def mend_utf8(body: bytes, descriptor: Any, depth: int = 0) -> bytes:
     return bytes(out)
 
 
-def _mended(chunk: bytes, field: Any, depth: int) -> bytes:
+def _field(chunk: bytes, field: Any, depth: int) -> bytes:
     if field is None:
         return chunk
     if field.type == FieldDescriptor.TYPE_STRING:
         return chunk.decode("utf-8", "replace").encode()
     if field.type == FieldDescriptor.TYPE_MESSAGE:
-        return mend_utf8(chunk, field.message_type, depth + 1)
+        return mended(chunk, field.message_type, depth + 1) if depth < MAX_DEPTH else b""
     return chunk
 
 
