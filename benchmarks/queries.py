@@ -19,11 +19,14 @@ from statistics import median
 
 from collector.commands.bulk import bulk
 from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
-from collector.query.filters import UNITS, Selection, terms_of
+from collector.query.changes import changes
+from collector.query.compare import compare
+from collector.query.costs import costs
+from collector.query.filters import SECOND, UNITS, Selection, terms_of
 from collector.query.groups import groups
 from collector.query.queries import events, newest_ns, sessions, sources
-from collector.query.retries import curve, retries
-from collector.query.statement import Statement
+from collector.query.retries import curve, retries, storms
+from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
 from collector.store.opening import path_of
 from collector.store.store import Store
@@ -31,7 +34,7 @@ from collector.store.store import Store
 ALL = ("sessions", "p50_ms", "p95_ms", "recovery_rate")
 SILENT = ("roo-code",)
 
-Ask = Callable[[Selection], Statement]
+Ask = Callable[[Selection], Answer]
 
 # Name, budget in milliseconds, range, question.
 QUESTIONS: tuple[tuple[str, int, str, Ask], ...] = (
@@ -58,6 +61,15 @@ QUESTIONS: tuple[tuple[str, int, str, Ask], ...] = (
     ("groups", 1500, "30d", lambda s: groups(s)),
     ("sessions", 200, "1d", lambda s: sessions(s)),
     ("sessions", 1500, "30d", lambda s: sessions(s)),
+    ("costs by class", 200, "1d", lambda s: costs(s, ["error_class"])),
+    ("costs by class", 1500, "30d", lambda s: costs(s, ["error_class"])),
+    ("storms", 200, "1d", lambda s: storms(s, 60 * SECOND, 10)),
+    ("storms", 1500, "30d", lambda s: storms(s, 60 * SECOND, 10)),
+    ("compare error rate", 200, "1d", lambda s: compare(s, ["error_rate"])),
+    ("compare error rate", 1500, "15d", lambda s: compare(s, ["error_rate"])),
+    ("compare p95 by tool", 1500, "15d", lambda s: compare(s, ["p95_ms"], ["tool"])),
+    ("changes", 1500, "1d", lambda s: changes(s, "errors")),
+    ("changes", 5000, "15d", lambda s: changes(s, "errors")),
     ("events, newest errors", 200, "30d", lambda s: events(_of(s, "outcome", "error"), 100)),
     ("sources", 200, "30d", lambda s: sources(s)),
 )
@@ -99,7 +111,7 @@ def _of(selection: Selection, name: str, value: str) -> Selection:
     return Selection(selection.start_ns, selection.end_ns, terms, "", selection.failure_only)
 
 
-def _measure(url: str, path: Path, name: str, budget: int, statement: Statement) -> None:
+def _measure(url: str, path: Path, name: str, budget: int, statement: Answer) -> None:
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     store = Store.open(url)
@@ -114,7 +126,7 @@ def _measure(url: str, path: Path, name: str, budget: int, statement: Statement)
         store.close()
 
 
-def _timed(store: Store, statement: Statement) -> tuple[float, float]:
+def _timed(store: Store, statement: Answer) -> tuple[float, float]:
     began, cpu = time.perf_counter(), time.process_time()
     statement.rows(store, 120)
     return (time.perf_counter() - began) * 1e3, (time.process_time() - cpu) * 1e3

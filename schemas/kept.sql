@@ -1,8 +1,8 @@
 -- What follows from the events and is kept beside them, so that a question about a month does not read it all: computed anew about once a
 -- second for the sessions that changed (collector/store/sql/keep.sql), and from nothing by `misstep rebuild`.
 
--- Sessions with events that came, changed or went since they were last computed, and the earliest such time. Written in the transaction that
--- changes the events, so nothing is forgotten by a crash. A null session: events outside of sessions.
+-- Sessions with events that came, changed or went since they were last computed, and the earliest such time in each hour. Written in the
+-- transaction that changes the events, so nothing is forgotten by a crash. A null session: events outside of sessions.
 create table if not exists changed (
   service               varchar,
   session               varchar,
@@ -35,6 +35,12 @@ create table if not exists kept_streaks (
   tools                 varchar[],
   first_event_id        ubigint not null,
   last_event_id         ubigint not null,
+  calls                 bigint,            -- this and the next five, in scope session alone: what its session (and sub-agent) did from its
+  busy_ms               double,            -- first event to the success that ended it, else to its last
+  told                  bigint,            -- calls that tell tokens
+  input_tokens          bigint,
+  output_tokens         bigint,
+  cost_usd              double,
   first_operation       varchar,
   first_outcome         varchar,
   first_domain          varchar,
@@ -98,11 +104,57 @@ create table if not exists kept_chains (
   status_code           integer,
   retryable_declared    boolean,
   retried               boolean not null,  -- another attempt within 30 minutes
-  next_id               ubigint,           -- that attempt
+  next_id               ubigint,           -- that attempt; this and the next four
+  next_duration_ms      double,
+  next_input_tokens     bigint,
+  next_output_tokens    bigint,
+  next_cost_usd         double,
   honoured              boolean,           -- that waited as it was told; null: not told, or no attempt
   repaired              boolean not null,  -- an ok among them
   identical_retry       boolean not null,  -- the next attempt had the same parameters
   same                  boolean,           -- the attempt that repaired it had; null: not repaired, or not known
   attempts              integer,           -- until it was repaired
   seconds               double
+);
+
+-- Events of each hour by every dimension that has few values in an hour: who counts over days reads some rows for each hour instead of its
+-- events. Always exact: an hour that `changed` or `stale_hours` names is counted from the events (collector/query/sql/hours.sql).
+create table if not exists hourly (
+  time_ns               bigint not null,   -- start of the hour
+  operation             varchar,
+  outcome               varchar,
+  domain                varchar,
+  category              varchar,
+  error_class           varchar,
+  reported_class        varchar,
+  classified_by         varchar,
+  severity              varchar,
+  attribution           varchar,
+  recovery              varchar,
+  mistake               boolean,
+  retryable             boolean,
+  fatal                 boolean,
+  tool                  varchar,
+  tool_kind             varchar,
+  mcp_server            varchar,
+  source                varchar,
+  service               varchar,
+  service_version       varchar,
+  environment           varchar,
+  agent                 varchar,
+  model                 varchar,
+  provider              varchar,
+  status_code           integer,
+  events                bigint not null,
+  first_ns              bigint not null,   -- time of the first of them, and of the last
+  last_ns               bigint not null,
+  with_session          bigint not null,   -- how many of them tell each of these
+  with_params           bigint not null,
+  with_sequence         bigint not null,
+  with_declared         bigint not null    -- errors alone: `retryable_declared`
+);
+
+-- Hours in which events came, changed or went since they were last counted; the newest one always.
+create table if not exists stale_hours (
+  time_ns               bigint not null
 );

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collector.query.filters import BadParameter, Selection, duration_ns
+from collector.query.filters import HOUR, BadParameter, Selection, duration_ns
+from collector.query.hours import Counted, counted
 from collector.query.retries import relation
 from collector.query.statement import Statement, order_by, share, wilson
 
@@ -64,7 +65,7 @@ def timeseries(
     at = "(case when time_ns < $start_ns then time_ns + $start_ns - $previous_ns else time_ns end)"
     at = at if previous else "time_ns"
     keys = {"time": f"{at} - {at} % {int(bucket_ns)}", **{name: f'"{name}"' for name in by}}
-    sql, columns = _grouped(selection, keys, measures, previous)
+    sql, columns = _grouped(selection, keys, measures, previous, bucket_ns)
     params = selection.params() | {"previous_ns": selection.previous_ns}
     return Statement(sql, params, order_by(sort, columns, keys), limit, ("time", *SEEN))
 
@@ -85,54 +86,58 @@ def bucket_of(selection: Selection, asked_ns: int | None) -> int:
 def values(selection: Selection, dimension: str, contains: str, sort: Sequence[str], limit: int) -> Statement:
     """The values seen of one dimension, commonest first."""
     found = f'contains(lower("{dimension}"::varchar), lower($contains))' if contains else "true"
-    sql = f"""select "{dimension}" as value, count(*) as calls, count(*) filter (outcome = 'error') as errors
-      from {relation(selection, dimension)} where {selection.where()} and {found} group by all"""
+    rows = counted(selection, [dimension])
+    sql = f"""select "{dimension}" as value, {rows.count()} as calls, {rows.count("outcome = 'error'")} as errors
+      from {rows.source} where {selection.where()} and {found} group by all"""
     order = order_by(sort or ["-calls"], ("value", "calls", "errors"), ["value"])
     return Statement(sql, selection.params() | {"contains": contains}, order, limit)
 
 
 def _grouped(
-    selection: Selection, keys: Mapping[str, str], measures: Sequence[str], previous: bool
+    selection: Selection, keys: Mapping[str, str], measures: Sequence[str], previous: bool, bucket_ns: int = HOUR
 ) -> tuple[str, list[str]]:
     """One pass over the events by `keys` (name → expression), and the names of the columns that it answers with."""
     start = "$previous_ns" if previous else "$start_ns"
-    inner = _aggregates(selection, measures, "time_ns >= $start_ns" if previous else "")
+    names = [name for name in keys if name != "time"]
+    if measures:
+        recovered = ["recovered"] if "recovery_rate" in measures else []
+        rows = Counted(relation(selection, *names, *recovered, start=start), hourly=False)
+    else:
+        rows = counted(selection, names, previous=previous, bucket_ns=bucket_ns)
+    inner = _aggregates(rows, selection, measures, "time_ns >= $start_ns" if previous else "")
     outer = _answers(measures)
     if previous:
-        inner += _aggregates(selection, measures, "time_ns < $start_ns", "previous_")
+        inner += _aggregates(rows, selection, measures, "time_ns < $start_ns", "previous_")
         outer |= _answers(measures, "previous_")
-    source = relation(selection, *keys, *(["recovered"] if "recovery_rate" in measures else []), start=start)
     gathered = [*(f'{expression} as "{name}"' for name, expression in keys.items()), *inner]
     answered = [*(f'"{name}"' for name in keys), *(f"{expression} as {name}" for name, expression in outer.items())]
     group = f"group by {', '.join(str(place + 1) for place in range(len(keys)))}" if keys else ""
     sql = f"""select {", ".join(answered)} from (
-      select {", ".join(gathered)} from {source} where {selection.where(start)} {group})"""
+      select {", ".join(gathered)} from {rows.source} where {selection.where(start)} {group})"""
     return sql, [*keys, *outer]
 
 
-def _aggregates(selection: Selection, measures: Sequence[str], period: str, prefix: str = "") -> list[str]:
-    """The columns that one pass over the events gathers; `period` restricts them to a part of it."""
-
-    def count(condition: str) -> str:
-        both = " and ".join(part for part in (period, condition) if part)
-        return f"count(*) filter ({both})" if both else "count(*)"
-
+def _aggregates(
+    rows: Counted, selection: Selection, measures: Sequence[str], period: str, prefix: str = ""
+) -> list[str]:
+    """The columns that one pass gathers; `period` restricts them to a part of it."""
+    rated = selection.rated()
     only = f" filter ({period})" if period else ""
     columns = {
-        "calls": count(""),
-        **{name: count(f"outcome = '{outcome}'") for name, outcome in OUTCOMES.items()},
-        "rated_errors": count(f"outcome = 'error' and {selection.rated()}"),
-        "rated_ok": count(f"outcome = 'ok' and {selection.rated()}"),
+        "calls": rows.count(period),
+        **{name: rows.count(period, f"outcome = '{outcome}'") for name, outcome in OUTCOMES.items()},
+        "rated_errors": rows.count(period, "outcome = 'error'", rated),
+        "rated_ok": rows.count(period, "outcome = 'ok'", rated),
     }
     if not prefix:
-        columns |= {"first_seen": f"min(time_ns){only}", "last_seen": f"max(time_ns){only}"}
+        columns |= {"first_seen": rows.first(period), "last_seen": rows.last(period)}
     offered = {
         "sessions": {"sessions": SESSIONS + only},
         "p50_ms": {"p50_ms": f"quantile_cont(duration_ms, 0.5){only}"},
         "p95_ms": {"p95_ms": f"quantile_cont(duration_ms, 0.95){only}"},
         "recovery_rate": {
-            "errors_retried": count(f"retried and {selection.rated()}"),
-            "errors_recovered": count("retried and recovered"),
+            "errors_retried": rows.count(period, "retried", rated),
+            "errors_recovered": rows.count(period, "retried and recovered"),
         },
     }
     for name in measures:

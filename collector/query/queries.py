@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 
 from collector.query.filters import HOUR, BadParameter, Selection
+from collector.query.hours import counted
 from collector.query.retries import judged, relation
 from collector.query.statement import Reads, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
+from collector.store.kept import FACTS
 from collector.store.kept import WINDOW_NS as WINDOW
 
 EVENT_TIMES = ("time", "received_time")
@@ -126,6 +128,19 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -
 
 def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
     """Who sends, how much of it has no class, and which facts it leaves out (share of its events that have them)."""
-    sql = load("sources").format(source=relation(selection), where=selection.where(), rated=selection.rated())
+    rows = counted(selection, ["source", "service", "model"])
+    error = "outcome = 'error'"
+    told = {
+        "events": rows.count(), "errors": rows.count(error), "last_seen": rows.last(),
+        "unclassified": rows.count(error, "error_class = 'UnknownError'"),
+        "with_model": rows.count("model is not null"), **{name: rows.fact(name) for name in FACTS},
+    }  # fmt: skip
+    sql = load("sources").format(
+        told=", ".join(f"{expression} as {name}" for name, expression in told.items()),
+        source=rows.source,
+        events=relation(selection),
+        where=selection.where(),
+        rated=selection.rated(),
+    )
     order = order_by(sort or ["-last_seen"], SOURCE_COLUMNS, ("source", "service"))
     return Statement(sql, selection.params(), order, limit, ("last_seen",))

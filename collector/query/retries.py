@@ -146,8 +146,9 @@ def storms(
     keys = [name for name in by if name != "error_class"]
     sql = load("storms").format(
         keys="".join(f'"{name}", ' for name in keys),
-        judged=relation(wide, "recovered"),
+        source=relation(wide, *keys),
         where=wide.where(),
+        errors="outcome = 'error' and error_class is not null",
         least=least,
         window=window_ns,
         minute=60 * SECOND,

@@ -80,8 +80,12 @@ class Keeper:
             while self._store.keep_up() == MOST_SESSIONS:
                 if self._closing:
                     return False
+            while self._store.count_hours() and not self._closing:
+                pass
         except Exception as error:  # events go on being stored; the next turn finds the same notes again
             telemetry.FAILED.labels("keeper").inc()
-            log.error("streaks and retries could not be kept up", error=str(error)[:300], kind=type(error).__name__)
+            log.error(
+                "what is kept beside the events could not be kept up", error=str(error)[:300], kind=type(error).__name__
+            )
             return False
         return True

@@ -1,7 +1,9 @@
-"""What follows from events and is kept beside them: streaks, retry chains, the newest event of each service.
+"""What follows from events and is kept beside them: streaks, retry chains, the newest event of each service, and counts
+of each hour.
 
 `compute` does so anew for sessions that changed, however late or often their events came, with the same result as
 from nothing: whatever an event can no longer change is left alone, the rest is read again (sql/take.sql says why).
+`count_hours` counts whole hours anew.
 """
 
 from __future__ import annotations
@@ -17,11 +19,19 @@ HOUR_NS = 3_600_000_000_000
 IDLE_NS = HOUR_NS  # without any event of its session for longer than this, a streak has ended
 WINDOW_NS = HOUR_NS // 2  # for so long an error's retry chain lasts
 PATIENCE = 0.95  # of the wait that was asked for: clocks and durations are rounded
-KEPT = ("kept_streaks", "kept_chains", "kept_newest")
+KEPT = ("kept_streaks", "kept_chains", "kept_newest", "hourly", "stale_hours")
+MOST_HOURS = 48  # in one transaction
 
 FIRSTS = [name for name in TABLES["kept_streaks"] if name.startswith("first_") and name != "first_event_id"]
 NO_DIMENSIONS = ("event_id", "time_ns", "retryable_declared")
 DIMENSIONS = [name for name in TABLES["kept_chains"] if name in TABLES["events"] and name not in NO_DIMENSIONS]
+FACTS = {  # column of `hourly`: which events it counts
+    "with_session": "session is not null",
+    "with_params": "params_hash is not null",
+    "with_sequence": "sequence is not null",
+    "with_declared": "outcome = 'error' and retryable_declared is not null",
+}
+HOURLY = [name for name in TABLES["hourly"] if name in TABLES["events"] and name != "time_ns"]  # dimensions
 
 NEWEST_OF_ALL = """
   insert into kept_newest
@@ -37,6 +47,9 @@ def _statements(name: str) -> list[str]:
     return text.format(
         dimensions=", ".join(f"e.{name}" for name in DIMENSIONS),
         firsts=", ".join(f"told.{name.removeprefix('first_')} as {name}" for name in FIRSTS),
+        names=", ".join(HOURLY),
+        facts=", ".join(f"count(*) filter ({condition}) as {name}" for name, condition in FACTS.items()),
+        most=MOST_HOURS,
     ).split(";\n")
 
 
@@ -45,7 +58,7 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int) -> int:
 
     The cursor is the caller's own: temporary tables are left on it.
     """
-    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "most": most}
+    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "most": most, "hour": HOUR_NS}
     cursor.begin()
     try:
         for statement in _statements("take"):
@@ -67,6 +80,20 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int) -> int:
     return int(taken)
 
 
+def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:
+    """Counts hours that are over and in which something changed, in one transaction; returns how many."""
+    cursor.begin()
+    try:
+        for statement in _statements("count"):
+            _run(cursor, statement, {"hour": HOUR_NS})
+        counted = cursor.execute("select count(*) from counted_hours").fetchone()
+        cursor.commit()
+    except BaseException:
+        cursor.rollback()
+        raise
+    return int(counted[0]) if counted else 0
+
+
 def _run(cursor: duckdb.DuckDBPyConnection, statement: str, given: dict[str, Any]) -> None:
     cursor.execute(statement, {name: value for name, value in given.items() if f"${name}" in statement})
 
@@ -78,7 +105,8 @@ def _missing(cursor: duckdb.DuckDBPyConnection) -> bool:
 
 
 def forget(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Removes all that is kept and notes every session as changed, so that it is computed from nothing."""
+    """Removes all that is kept and notes every session and hour as changed, so that it is computed from nothing."""
     for table in (*KEPT, "changed"):
         cursor.execute(f"delete from {table}")
     cursor.execute("insert into changed select service, session, min(time_ns) from events group by all")
+    cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR_NS])

@@ -14,8 +14,9 @@ ROOM = 0.8  # of it, that they leave
 
 IDENTITIES = ("keys", "reports", "waiting", "twins", "trace_session")
 
-NOTE_DROPPED = """
-  insert into changed select service, session, min(time_ns) from events where received_ns < ? group by all
+NOTE_DROPPED = f"""
+  insert into changed select service, session, min(time_ns) from events where received_ns < ?
+  group by service, session, time_ns // {HOUR_NS}
 """
 
 

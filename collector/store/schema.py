@@ -8,10 +8,10 @@ from pathlib import Path
 import duckdb
 
 from collector.store.batch import ALERTS_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
-from collector.store.kept import forget
+from collector.store.kept import KEPT, forget
 from collector.store.opening import StoreError
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
 
@@ -54,6 +54,8 @@ def _marks(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 def _kept(cursor: duckdb.DuckDBPyConnection) -> None:
+    for table in KEPT:  # computed from the events: nothing is lost
+        cursor.execute(f"drop table if exists {table}")
     cursor.execute(KEPT_DDL)
     forget(cursor)
 
@@ -72,4 +74,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _marks,
     _kept,
     _accepted,
+    _kept,
 )

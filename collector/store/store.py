@@ -21,7 +21,7 @@ from collector.errors import Unavailable
 from collector.store.batch import ArrowRows, Report
 from collector.store.connection import Connection, first_line
 from collector.store.correlate import Changes
-from collector.store.kept import compute, forget
+from collector.store.kept import compute, count_hours, forget
 from collector.store.opening import SETTINGS, connect
 from collector.store.reading import Reader
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
@@ -196,6 +196,11 @@ class Store(Reader):
             self._changed()
         return done
 
+    def count_hours(self) -> int:
+        """Counts up to two days of hours in which something changed; how many hours. From any thread."""
+        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
+            return count_hours(cursor)
+
     def rebuild(self) -> Iterator[int]:
         """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""
         with self._keeping, self.transaction() as cursor:
@@ -204,6 +209,8 @@ class Store(Reader):
         while left:
             self.keep_up(REBUILD_SESSIONS)
             yield (left := self.behind())
+        while self.count_hours():
+            yield 0
 
     def behind(self) -> int:
         """How many sessions changed since `keep_up` last did them."""

@@ -11,6 +11,7 @@ import msgspec
 
 from collector.store.batch import TABLES, ArrowRows, Report
 from collector.store.correlate import Changes
+from collector.store.kept import HOUR_NS
 from collector.store.senders import Sender
 
 MAX_NS = 2**63 - 1
@@ -82,10 +83,10 @@ def _pairs(values: Mapping[Any, Any], key: str, value: str, now: int) -> list[Re
 
 
 def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Report]:
-    """The earliest time of each session, as rows of `changed`."""
-    earliest: dict[tuple[str | None, str | None], int] = {}
+    """The earliest time of each session in each hour, as rows of `changed`."""
+    earliest: dict[tuple[str | None, str | None, int], int] = {}
     for service, session, time_ns in changed:
-        key = (service, session)
+        key = (service, session, time_ns // HOUR_NS)
         if time_ns < earliest.get(key, MAX_NS):
             earliest[key] = time_ns
     return [{"service": key[0], "session": key[1], "time_ns": time_ns} for key, time_ns in earliest.items()]

@@ -5,11 +5,7 @@ with noted as (
   select source, service, kept, signs from sampled where last_ns >= $start_ns
 ),
 told as (
-  select source, service, count(*) as events, count(*) filter (outcome = 'error') as errors, max(time_ns) as last_seen,
-    count(*) filter (outcome = 'error' and error_class = 'UnknownError') as unclassified,
-    bool_and({rated}) as reports_ok, count(session) as sessioned, count(params_hash) as with_params,
-    count(sequence) as ordered, count(model) as with_model,
-    count(*) filter (outcome = 'error' and retryable_declared is not null) as with_declared
+  select source, service, bool_and({rated}) as reports_ok, {told}
   from {source} where {where}
   group by source, service
 ),
@@ -21,7 +17,7 @@ senders as (
 )
 select source, service, events, errors, last_seen, unclassified, unclassified / nullif(errors, 0)::double as unclassified_rate,
   reports_ok, struct_pack(
-    session := sessioned / events, parameters := with_params / events, "order" := ordered / events, model := with_model / events,
+    session := with_session / events, parameters := with_params / events, "order" := with_sequence / events, model := with_model / events,
     class := (errors - unclassified) / nullif(errors, 0), retryable := with_declared / nullif(errors, 0)) as coverage,
   true as tool_data, null::varchar as metrics,
   n.signs is not null as sampled, n.kept, n.signs as sampled_by
@@ -31,4 +27,4 @@ from told left join lateral (
 ) n on true
 union all by name
 select source, service, 0 as events, time_ns as last_seen, false as reports_ok, false as tool_data, metrics, false as sampled
-from (select *, null::varchar as metrics from {source} where false union all by name select * from senders) where {where}
+from (select *, null::varchar as metrics from {events} where false union all by name select * from senders) where {where}

@@ -1,31 +1,42 @@
 -- Bursts of errors of one class: stretches in which every error is one of at least {least} within {window} ns. A stretch without one
--- for longer than that ends it.
-with errors as (
-  select {keys}error_class, event_id, time_ns, service, session, honoured
-  from ({judged}) where {where} and outcome = 'error' and error_class is not null
+-- for longer than that ends it. What is sorted are narrow rows of numbers: `kind` is the class (and keys), `whose` the session, as 64-bit hashes. Errors
+-- of one time need no order among them: either all or none are hot.
+with kinds as (
+  select distinct {keys}error_class, hash({keys}error_class) as kind from {source} where {where} and {errors}
+),
+errors as (
+  select hash({keys}error_class) as kind, time_ns, case when session is not null then hash(service, session) end as whose,
+    waited as honoured
+  from {source} left join (
+    select event_id as waited_id, honoured as waited from kept_chains where honoured is not null and time_ns >= $start_ns
+  ) on event_id = waited_id
+  where {where} and {errors}
 ),
 dense as (
   select *, coalesce(lead(time_ns, {least} - 1) over storm - time_ns <= {window}, false) as dense
-  from errors window storm as (partition by {keys}error_class order by time_ns, event_id)
+  from errors window storm as (partition by kind order by time_ns)
 ),
 hot as (
   select *, bool_or(dense) over (
-      partition by {keys}error_class order by time_ns, event_id rows between {least} - 1 preceding and current row) as hot,
-    count(*) over (partition by {keys}error_class order by time_ns range between {minute} preceding and current row) as within
+      partition by kind order by time_ns rows between {least} - 1 preceding and current row) as hot,
+    count(*) over (partition by kind order by time_ns range between {minute} preceding and current row) as within
   from dense
 ),
 numbered as (
-  select *, count(*) filter (begins) over (partition by {keys}error_class order by time_ns, event_id) as storm
+  select *, count(*) filter (begins) over (partition by kind order by time_ns) as storm
   from (
-    select *, coalesce(time_ns - lag(time_ns) over (partition by {keys}error_class order by time_ns, event_id) > {window}, true)
-      as begins
+    select *, coalesce(time_ns - lag(time_ns) over (partition by kind order by time_ns) > {window}, true) as begins
     from hot where hot
   )
+),
+storms as (
+  select kind, min(time_ns) as started, max(time_ns) as ended, count(distinct whose) as sessions, count(*) as calls,
+    max(within) as most_in_a_minute, count(honoured) as told_to_wait, count(*) filter (honoured) as honoured
+  from numbered
+  group by kind, storm
+  having max(time_ns) >= $from_ns
 )
-select {keys}error_class, min(time_ns) as started, max(time_ns) as ended,
-  case when (select max(time_ns) from events) - max(time_ns) <= {window} then 'ongoing' else 'ended' end as state,
-  count(distinct case when session is not null then hash(service, session) end) as sessions,
-  count(*) as calls, max(within) as most_in_a_minute, count(honoured) as told_to_wait, count(*) filter (honoured) as honoured
-from numbered
-group by {keys}error_class, storm
-having max(time_ns) >= $from_ns
+select {keys}error_class, started, ended,
+  case when (select max(time_ns) from events) - ended <= {window} then 'ongoing' else 'ended' end as state,
+  sessions, calls, most_in_a_minute, told_to_wait, honoured
+from storms join kinds using (kind)

@@ -9,7 +9,8 @@ where kept_chains.session = b.session and kept_chains.service is not distinct fr
   and kept_chains.time_ns >= b.from_ns - $window and kept_chains.time_ns >= $low_ns;
 
 create or replace temporary table told as
-select e.event_id, e.time_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms, {dimensions}, b.from_ns, b.number
+select e.event_id, e.time_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms,
+  e.input_tokens, e.output_tokens, e.cost_usd, {dimensions}, b.from_ns, b.number
 from events e join bounds b on e.session = b.session and e.service is not distinct from b.service
 where e.time_ns >= $low_ns and e.time_ns >= b.begin_ns;
 
@@ -71,7 +72,7 @@ pieces as (             -- streaks, cut where the agent began to count anew
   group by number, part, scope, kind, key, successes, counted.from_ns, last_ns, ok_ns, resumed_ns, asked, falls
 ),
 runs as (
-  select scope, kind,
+  select scope, kind, number, key,
     case when sum(tooled) = sum(length) and min(low_tool) = max(high_tool) then min(low_tool) end as only_tool,
     case when sum(targeted) = sum(length) and min(low_target) = max(high_target) then min(low_target) end as only_target,
     min(started) as started, max(ended) as ended, coalesce(ok_ns, resumed_ns) as closed_ns, ok_ns is not null as succeeded, last_ns,
@@ -82,13 +83,25 @@ runs as (
   from pieces
   group by number, part, scope, kind, key, successes, from_ns, last_ns, ok_ns, resumed_ns
 )
-select runs.* exclude (from_ns), told.service, told.session, told.subagent, {firsts}
+select runs.* exclude (from_ns, number, key), told.service, told.session, told.subagent, {firsts},
+  calls, busy_ms, spent.told, spent.input_tokens, spent.output_tokens, spent.cost_usd
 from runs join (from told where outcome in ('error', 'denied')) as told on told.event_id = runs.first_event_id
+  left join (
+    select first_event_id, kind, count(*) as calls, sum(told.duration_ms) as busy_ms,
+      count(coalesce(told.input_tokens, told.output_tokens)) as told, sum(told.input_tokens) as input_tokens,
+      sum(told.output_tokens) as output_tokens, sum(told.cost_usd) as cost_usd
+    from runs join told on told.number = runs.number and hash(told.subagent) = runs.key
+      and told.time_ns between started and case when succeeded then closed_ns else ended end
+    where scope = 'session'
+    group by first_event_id, kind
+  ) as spent on scope = 'session' and spent.first_event_id = runs.first_event_id and spent.kind = runs.kind
 where closed_ns is null or closed_ns >= runs.from_ns;
 
 insert into kept_chains by name
-select told.* exclude (from_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, number),
-  retried, next_id, honoured, repaired, identical_retry, same, attempts, seconds
+select told.* exclude (
+    from_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, input_tokens, output_tokens, cost_usd, number),
+  retried, chain.next_id, again.duration_ms as next_duration_ms, again.input_tokens as next_input_tokens,
+  again.output_tokens as next_output_tokens, again.cost_usd as next_cost_usd, honoured, repaired, identical_retry, same, attempts, seconds
 from told join (
   select event_id,
     coalesce(next_ns - time_ns <= $window, false) as retried,
@@ -111,7 +124,7 @@ from told join (
     window chain as (partition by number, chain_key order by step)
   )
   where error and time_ns >= from_ns - $window
-) using (event_id);
+) as chain using (event_id) left join told as again on again.event_id = chain.next_id;
 
 create or replace temporary table found as
 select e.service, max(e.time_ns) as time_ns

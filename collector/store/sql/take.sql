@@ -3,6 +3,11 @@
 create or replace temporary table taken as
 select service, session, min(time_ns) as from_ns from changed group by all order by from_ns limit $most;
 
+insert into stale_hours
+select distinct c.time_ns - c.time_ns % $hour
+from changed c join taken t on c.session is not distinct from t.session and c.service is not distinct from t.service
+where c.time_ns - c.time_ns % $hour not in (select time_ns from stale_hours);
+
 delete from changed using taken
 where changed.session is not distinct from taken.session and changed.service is not distinct from taken.service;
 

@@ -1,0 +1,18 @@
+-- Counts the stale hours anew, up to {most} of them beginning with the newest. The hour of the newest event is left out: most events are still
+-- to come in it, and it is counted once it is over.
+create or replace temporary table counted_hours as
+select time_ns from stale_hours
+where time_ns < (select max(time_ns) - max(time_ns) % $hour from events)
+qualify time_ns > max(time_ns) over () - {most} * $hour;
+
+delete from hourly using counted_hours c where hourly.time_ns = c.time_ns;
+
+insert into hourly by name
+select e.time_ns - e.time_ns % $hour as time_ns, {names}, count(*) as events, min(e.time_ns) as first_ns, max(e.time_ns) as last_ns,
+  {facts}
+from events e
+where e.time_ns >= (select min(time_ns) from counted_hours) and e.time_ns < (select max(time_ns) + $hour from counted_hours)
+  and e.time_ns - e.time_ns % $hour in (select time_ns from counted_hours)
+group by e.time_ns - e.time_ns % $hour, {names};
+
+delete from stale_hours using counted_hours c where stale_hours.time_ns = c.time_ns

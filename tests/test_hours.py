@@ -1,0 +1,165 @@
+"""Counts read from hours that the store has counted, against the same counted event by event, come what may."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from collector.query.breakdowns import breakdown, timeseries, values
+from collector.query.filters import Selection, terms_of
+from collector.query.queries import sources
+from collector.store.correlate import Changes
+from collector.store.kept import KEPT
+from collector.store.store import Store
+from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
+from tests.test_queries import SILENT, counted
+
+RANGES = [
+    (NOW - 30 * HOUR, NOW),
+    (NOW - 2 * DAY - 7, NOW - HOUR + 1),
+    (NOW // HOUR * HOUR - 5 * HOUR, NOW),
+    (0, NOW + DAY),
+]
+
+
+def made(dice: random.Random, number: int) -> Event:
+    """An event of the last 40 hours, half of them in few of these."""
+    hour = dice.choice([0, 1, 2, 17, 18, dice.randrange(40)])
+    fields: dict[str, Any] = {
+        "event_id": number, "time_ns": NOW - hour * HOUR - dice.randrange(HOUR), "tool": dice.choice(["a", "b", None]),
+        "service": dice.choice(["api", "web"]), "session": dice.choice(["p", "q", None]),
+        "source": dice.choice(["codex", "roo-code"]), "model": dice.choice(["m", None]),
+        "params_hash": dice.choice([1, None]),
+    }  # fmt: skip
+    fields["received_ns"] = fields["time_ns"] + MINUTE
+    if dice.random() < 0.4:
+        return failed(number, **fields, retryable_declared=dice.choice([True, None]))
+    return event(number, outcome=dice.choice(["ok", "ok", "cancelled", "denied"]), **fields)
+
+
+def by_key(events: Sequence[Event], *names: str) -> dict[tuple[Any, ...], list[Event]]:
+    found = defaultdict(list)
+    for one in events:
+        found[tuple(one.get(name) for name in names)].append(one)
+    return found
+
+
+def compared(store: Store, events: Sequence[Event], start: int, end: int) -> None:
+    selection = Selection(start, end, failure_only=SILENT)
+    inside = [one for one in events if start <= one["time_ns"] < end]
+    for by in (["tool", "error_class"], ["service"]):
+        asked = breakdown(selection, by, limit=1000)
+        assert "hourly" in asked.sql
+        found = {tuple(row[name] for name in by): row for row in asked.rows(store)}
+        _equal(found, {key: counted(mine) for key, mine in by_key(inside, *by).items()})
+    only = Selection(start, end, tuple(terms_of("tool", "!a")), failure_only=SILENT)
+    [whole] = breakdown(only, []).rows(store)
+    _equal({(): whole}, {(): counted([one for one in inside if one.get("tool") != "a"])})
+    kinds = {row["value"]: (row["calls"], row["errors"]) for row in values(selection, "source", "", [], 10).rows(store)}
+    assert kinds == {
+        key: (len(mine), sum(one["outcome"] == "error" for one in mine))
+        for (key,), mine in by_key(inside, "source").items()
+    }
+    told = {(row["source"], row["service"]): row for row in sources(selection).rows(store) if row["tool_data"]}
+    for key, mine in by_key(inside, "source", "service").items():
+        errors = [one for one in mine if one["outcome"] == "error"]
+        assert (told[key]["events"], told[key]["errors"]) == (len(mine), len(errors))
+        for fact, name in (("session", "session"), ("parameters", "params_hash"), ("model", "model")):
+            share = sum(one.get(name) is not None for one in mine) / len(mine)
+            assert told[key]["coverage"][fact] == pytest.approx(share)
+        declared = sum(one.get("retryable_declared") is not None for one in errors) / len(errors) if errors else None
+        assert told[key]["coverage"]["retryable"] == (None if declared is None else pytest.approx(declared))
+
+
+def over_time(store: Store, events: Sequence[Event]) -> None:
+    """Three hours a bucket, and the equally long period before beside it."""
+    start, bucket = NOW - 15 * HOUR, 3 * HOUR
+    asked = timeseries(Selection(start, NOW, failure_only=SILENT), bucket, ["tool"], previous=True)
+    assert "hourly" in asked.sql
+    found = {(row["time"], row["tool"]): row for row in asked.rows(store)}
+    now, before = defaultdict(list), defaultdict(list)
+    for one in events:
+        if start <= one["time_ns"] < NOW:
+            now[one["time_ns"] // bucket * bucket, one.get("tool")].append(one)
+        elif start - 15 * HOUR <= one["time_ns"] < start:
+            at = one["time_ns"] + 15 * HOUR
+            before[at // bucket * bucket, one.get("tool")].append(one)
+    assert found.keys() == now.keys() | before.keys()
+    for key, row in found.items():
+        assert {name: row[name] for name in counted(now[key])} == counted(now[key])
+        assert (row["previous_calls"], row["previous_errors"]) == (
+            len(before[key]), sum(one["outcome"] == "error" for one in before[key])
+        )  # fmt: skip
+
+
+def _equal(found: Mapping[Any, Mapping[str, Any]], expected: Mapping[Any, Mapping[str, Any]]) -> None:
+    assert found.keys() == expected.keys()
+    for key, counts in expected.items():
+        assert {name: found[key][name] for name in counts} == counts
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: int) -> None:
+    dice = random.Random(seed)
+    for table in ("events", "changed", *KEPT):
+        store.execute(f"delete from {table}")
+    stored: dict[int, Event] = {}
+    for step in range(7):
+        coming = [made(dice, 1000 * step + number) for number in range(dice.choice([3, 60]))]
+        gone = dice.sample(sorted(stored), min(len(stored), 5))
+        for number in gone:
+            one = stored.pop(number)
+            if dice.random() < 0.7:  # merged: the same event, at another time
+                coming.append(one | {"time_ns": one["time_ns"] - dice.randrange(2 * HOUR), "outcome": "denied"})
+        store.write(Changes(NOW, events=coming, replaced=gone))
+        stored |= {one["event_id"]: one for one in coming}
+        if step == 5:
+            oldest = NOW - 26 * HOUR
+            store.prune(NOW, NOW - oldest)
+            stored = {number: one for number, one in stored.items() if one["received_ns"] >= oldest}
+        for _ in range(dice.randrange(3)):
+            store.keep_up(dice.choice([1, 1000]))
+            if dice.random() < 0.7:
+                store.count_hours()
+        compared(store, list(stored.values()), *dice.choice(RANGES))
+        over_time(store, list(stored.values()))
+    while store.keep_up() or store.count_hours():
+        pass
+    assert len(store.rows("from stale_hours")) == 1, "only the newest hour is read from the events"
+    for start, end in RANGES:
+        compared(store, list(stored.values()), start, end)
+    assert store.rows("select sum(events) as n from hourly")[0]["n"] > len(stored) / 2
+
+
+@pytest.mark.parametrize(
+    ("by", "filters", "measures", "length", "bucket", "read"),
+    [
+        (["tool"], {}, [], DAY, HOUR, True),
+        (["tool"], {"model": "m", "outcome": "!ok"}, [], DAY, HOUR, True),
+        (["session"], {}, [], DAY, HOUR, False),
+        (["tool"], {"target": "x"}, [], DAY, HOUR, False),
+        (["tool"], {"recovered": "true"}, [], DAY, HOUR, False),
+        (["tool"], {}, ["sessions"], DAY, HOUR, False),
+        (["tool"], {}, [], 2 * HOUR, HOUR, False),
+        (["tool"], {}, [], DAY, 90 * MINUTE, False),
+    ],
+)
+def test_only_what_hours_can_tell_is_read_from_them(
+    store: Store, by: list[str], filters: dict[str, str], measures: list[str], length: int, bucket: int, read: bool
+) -> None:
+    holding(store, [failed(n, tool="a", model="m", session="p", target="x") for n in range(1, 300, 7)])
+    terms = tuple(term for name, text in filters.items() for term in terms_of(name, text))
+    asked = timeseries(Selection(NOW - length, NOW, terms), bucket, by, measures)
+    assert ("hourly" in asked.sql) == read
+    assert sum(row["calls"] for row in asked.rows(store)) == sum(
+        NOW - length <= NOW - n * MINUTE for n in range(1, 300, 7) if filters.get("recovered") is None
+    )
+
+
+def test_words_in_messages_are_looked_up_in_events(store: Store) -> None:
+    holding(store, [failed(n, message="odd" if n < 9 else "other") for n in range(1, 300, 7)])
+    assert breakdown(Selection(NOW - DAY, NOW, text="odd"), []).rows(store)[0]["calls"] == 2
