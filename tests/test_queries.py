@@ -85,6 +85,34 @@ def test_named_measures_count_sessions_quantiles_and_recovery(store: Store) -> N
     assert not {"sessions", "p50_ms", "p95_ms", "recovery_rate"} & set(plain)
 
 
+def quantile(durations: Sequence[float], fraction: float) -> Any:
+    """Between the two nearest in order, as far as its place lies between theirs; None where there are none."""
+    ordered = sorted(durations)
+    if not ordered:
+        return None
+    place = fraction * (len(ordered) - 1)
+    low, high = ordered[int(place)], ordered[min(int(place) + 1, len(ordered) - 1)]
+    return pytest.approx(low + (high - low) * (place % 1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_quantiles_are_those_of_all_values_in_order(store: Store, seed: int) -> None:
+    dice = random.Random(seed)
+    lengths: list[Any] = [None, 0, 1, 1, 2, -5, 1e-9, 1e15, *(10 ** dice.uniform(-4, 7) for _ in range(40))]
+    events = [one | {"duration_ms": dice.choice(lengths)} for one in mixed(400, seed)]
+    holding(store, events)
+    start = NOW - 5 * HOUR
+    for by in ([], ["tool", "outcome"], ["session"]):
+        rows = breakdown(Selection(start, NOW), by, ["p50_ms", "p95_ms"], previous=True, limit=1000).rows(store)
+        assert rows
+        for row in rows:
+            mine = [one for one in events if one["duration_ms"] is not None]
+            mine = [one for one in mine if all(one.get(name) == row[name] for name in by)]
+            now, before = ([one["duration_ms"] for one in mine if (one["time_ns"] < start) == side] for side in (0, 1))
+            assert (row["p50_ms"], row["p95_ms"]) == (quantile(now, 0.5), quantile(now, 0.95))
+            assert row["previous_p95_ms"] == quantile(before, 0.95)
+
+
 def test_previous_is_the_same_over_the_period_before(store: Store) -> None:
     events = mixed()
     holding(store, events)

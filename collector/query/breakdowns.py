@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from collector.query.filters import HOUR, BadParameter, Selection, duration_ns
 from collector.query.hours import Counted, counted
 from collector.query.retries import relation
-from collector.query.statement import Statement, order_by, share, wilson
+from collector.query.statement import Statement, load, order_by, share, wilson
 
 OUTCOMES = {"ok": "ok", "errors": "error", "cancelled": "cancelled", "denied": "denied"}
 COUNTS = ("calls", *OUTCOMES)
@@ -22,6 +22,7 @@ MEASURES = {
     "p95_ms": ("p95_ms",),
     "recovery_rate": ("errors_retried", "errors_recovered", "recovery_rate"),
 }
+QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95}
 # Counted through a 64-bit hash: a pair of services and sessions costs 8 bytes, and 10 million of them collide with p
 # = 3e-6.
 SESSION = "case when session is not null then hash(service, session) end"
@@ -112,9 +113,34 @@ def _grouped(
     gathered = [*(f'{expression} as "{name}"' for name, expression in keys.items()), *inner]
     answered = [*(f'"{name}"' for name in keys), *(f"{expression} as {name}" for name, expression in outer.items())]
     group = f"group by {', '.join(str(place + 1) for place in range(len(keys)))}" if keys else ""
-    sql = f"""select {", ".join(answered)} from (
-      select {", ".join(gathered)} from {rows.source} where {selection.where(start)} {group})"""
-    return sql, [*keys, *outer]
+    where = selection.where(start)
+    counts = f"(select {', '.join(gathered)} from {rows.source} where {where} {group})"
+    if quantiles := [name for name in measures if name in QUANTILES]:
+        counts += _ranked(rows.source, where, keys, quantiles, previous)
+    return f"select {', '.join(answered)} from {counts}", [*keys, *outer]
+
+
+def _ranked(source: str, where: str, keys: Mapping[str, str], names: Sequence[str], previous: bool) -> str:
+    """Quantiles of the same events, joined to the counts by the keys."""
+    own = {f"key_{place}": expression for place, expression in enumerate(keys.values())} or {"key_0": "true"}
+    values = [
+        f"min(low + (high - low) * beyond) filter (fraction = {QUANTILES[name]} and earlier = {side}) as {prefix}{name}"
+        for name in names
+        for side, prefix in ((False, ""), *([(True, "previous_")] if previous else []))
+    ]
+    sql = load("ranked").format(
+        named=", ".join(f"{expression} as {key}" for key, expression in own.items()),
+        keys=", ".join(own),
+        earlier="time_ns < $start_ns" if previous else "false",
+        source=source,
+        where=where,
+        fractions=[QUANTILES[name] for name in names],
+        of_durations=", ".join(f"durations.{key}" for key in own),
+        same=" and ".join(f"durations.{key} is not distinct from wanted.{key}" for key in own),
+        values=", ".join(values),
+    )
+    same = [f'"{name}" is not distinct from {key}' for name, key in zip(keys, own, strict=False)]
+    return f" left join ({sql}) on {' and '.join(same) or 'true'}"
 
 
 def _aggregates(
@@ -133,15 +159,13 @@ def _aggregates(
         columns |= {"first_seen": rows.first(period), "last_seen": rows.last(period)}
     offered = {
         "sessions": {"sessions": SESSIONS + only},
-        "p50_ms": {"p50_ms": f"quantile_cont(duration_ms, 0.5){only}"},
-        "p95_ms": {"p95_ms": f"quantile_cont(duration_ms, 0.95){only}"},
         "recovery_rate": {
             "errors_retried": rows.count(period, "retried", rated),
             "errors_recovered": rows.count(period, "retried and recovered"),
         },
     }
     for name in measures:
-        columns |= offered[name]
+        columns |= offered.get(name, {})
     return [f"{expression} as {prefix}{name}" for name, expression in columns.items()]
 
 
