@@ -101,9 +101,9 @@ def test_own_dimensions_are_asked_for_like_any_other(start_collector: Callable[.
     told = httpx.post(f"{collector.url}/api/v1/sql", json=question, timeout=30)
     assert {"v": "v1"} in told.json()["rows"]
     for form, read in (("parquet", pl.read_parquet), ("csv", pl.read_csv), ("jsonl", pl.read_ndjson)):
-        path = collector.folder / f"events.{form}"
-        assert export(collector.url, path, form, []) == 5
-        assert sorted(read(path)["team"]) == ["ops", "platform", "web", "web", "web"]
+        file = collector.folder / f"events.{form}"
+        assert export(collector.url, file, form, []) == 5
+        assert sorted(read(file)["team"]) == ["ops", "platform", "web", "web", "web"]
     collector.settings["DIMENSIONS"] = "prompt.version,cost.centre"
     collector.restart()
     assert "team" not in httpx.get(f"{collector.url}/api/v1/breakdown?by=x", timeout=30).json()["error"]["allowed"]
