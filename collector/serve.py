@@ -18,6 +18,7 @@ from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
 
 from collector import telemetry
+from collector.alerts.backtest import LookedBack
 from collector.alerts.engine import Engine
 from collector.alerts.notify import send
 from collector.alerts.routes import alert_routes
@@ -145,6 +146,7 @@ def _application(
         "intake": intake,
         "room": Room(settings.queue),
         "alerts": engine,
+        "looked_back": LookedBack(),
         "forward": forward,
         "scrub": engine.scrub,
         "backups": Backups(store),

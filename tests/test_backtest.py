@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from collector.alerts.backtest import Trial, find_sessions, look_back, run
+from collector.alerts.backtest import REMEMBERED_S, LookedBack, Trial, find_sessions, look_back, run
 from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine
 from collector.alerts.notify import Notification
 from collector.alerts.rulefile import RuleBook, parse_rules
 from collector.alerts.rules import RuleFile, parse_condition
 from collector.alerts.status import history_rows
-from collector.alerts.trials import evaluations, suggest_row
+from collector.alerts.trials import evaluations, suggest_row, with_threshold
 from collector.query.filters import SECOND, rfc3339
 from collector.query.history import Evaluations
 from collector.query.measures import measure
@@ -136,6 +136,37 @@ def test_a_backtest_ends_in_time(store: Store) -> None:
         run(rule, look_back(store, rule, STEPS), (), timeout_s=-1)
 
 
+def test_another_threshold_asks_the_store_nothing(store: Store) -> None:
+    holding(store, lively(7))
+    asked: list[str] = []
+
+    class Counting:
+        version = ""
+
+        def rows(self, sql: str, *about: Any, **more: Any) -> list[dict[str, Any]]:
+            asked.append(sql)
+            return store.rows(sql, *about, **more)
+
+        def arrow(self, *_: Any, **__: Any) -> bytes:
+            raise AssertionError
+
+    now = [0.0]
+    look = LookedBack(lambda: now[0])
+    rule, other, *_ = parse_rules(RULES).rules
+    by_threshold = {}
+    for number in (1, 3, 6):
+        past = look(Counting(), with_threshold(rule, number), STEPS, failure_only=["roo-code"], timeout_s=30)
+        by_threshold[number] = len(run(with_threshold(rule, number), past, ()).firings)
+    assert (len(asked), len(set(by_threshold.values()))) == (1, 3)
+    for place, (another, steps, later) in enumerate([
+        (other, STEPS, 0), (rule, STEPS, 0), (rule, STEPS.shifted(1), 0), (replace(rule, window_ns=HOUR), STEPS, 0),
+        (replace(rule, where={"tool": "read"}), STEPS, 0), (rule, STEPS, 0), (rule, STEPS, REMEMBERED_S),
+    ]):  # fmt: skip
+        now[0] += later
+        look(Counting(), another, steps, failure_only=["roo-code"], timeout_s=30)
+        assert len(asked) == place + 2
+
+
 def test_suggested_is_the_most_sensitive_threshold_that_pages_seldom_enough(store: Store) -> None:
     bursts = [(10, 4), (20, 8), (30, 16), (40, 32)]  # hours ago, errors within a minute
     holding(store, [
@@ -144,10 +175,12 @@ def test_suggested_is_the_most_sensitive_threshold_that_pages_seldom_enough(stor
     (rule,) = parse_rules("rules: [{name: a, measure: errors, condition: '> 1', recover: '< 0.5'}]").rules
     steps = evaluations(NOW - 7 * DAY, NOW, MINUTE)
     for pages, expected in [(0, "> 32"), (1, "> 16"), (2, "> 8"), (3.5, "> 4"), (100, "> 0")]:
-        row = suggest_row(store, rule, (), steps, pages)
+        row = suggest_row(rule, (), look_back(store, rule, steps), pages)
         assert row["suggested"]["condition"] == expected
     assert [(one["recover"], one["pages_per_week"]) for one in row["rows"]] == [
         ("< 16", 0), ("< 8", 1), ("< 4", 2), ("< 2", 3), (None, 4),
     ]  # fmt: skip
     down = replace(rule, condition=parse_condition("< 3", "errors"), recover=None)
-    assert suggest_row(store, down, (), steps, 1)["suggested"]["condition"] == "< 0", "others fire nearly always"
+    assert suggest_row(down, (), look_back(store, down, steps), 1)["suggested"]["condition"] == "< 0", (
+        "others fire nearly always"
+    )

@@ -82,9 +82,18 @@ def test_rules_can_be_tried_before_they_page(remembering: RunningCollector, webh
     (only,) = tried(remembering, "suggest", **{"from": "-1d", "rule": "lasting", "pages": "7"}).json()["rows"]
     assert (only["suggested"]["condition"], only["suggested"]["pages_per_week"]) == (">= 1", 7)
 
+    moved = tried(remembering, "backtest", **{"from": "-1d", "rule": "lasting", "threshold": "5"}).json()["rows"][0]
+    assert (moved["condition"], moved["threshold"], moved["fired"]) == (">= 5", 5, 0)
     broken = tried(remembering, "backtest", RULES.replace("window", "windwo")).json()
     assert (broken["ok"], [one["line"] for one in broken["mistakes"]]) == (False, [3])
-    for params in ({"step": "1s"}, {"step": "10m"}, {"from": "-400d"}, {"rule": "nothing"}, {"form": "-1d"}):
+    for params in (
+        {"step": "1s"},
+        {"step": "10m"},
+        {"from": "-400d"},
+        {"rule": "nothing"},
+        {"form": "-1d"},
+        {"threshold": "nan"},
+    ):
         refused = tried(remembering, "backtest", **params)
         assert (refused.status_code, bool(refused.json()["error"]["message"])) == (400, True), params
     assert tried(remembering, "suggest", pages="many").status_code == 400

@@ -8,28 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any, Protocol
 
 from litestar import Request, post
 from litestar.params import FromPath, QueryParameter
 from litestar.types import ControllerRouterHandler
 
 from collector.alerts import status
+from collector.alerts.backtest import Past
 from collector.alerts.notify import send, trial_message
 from collector.alerts.routes import check_names
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.rules import Receiver, Rule, RuleFile
-from collector.alerts.trials import backtest_row, evaluations, suggest_row
+from collector.alerts.trials import backtest_row, evaluations, suggest_row, with_threshold
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import BadParameter, duration_ns, rfc3339, time_ns
-from collector.query.history import Evaluations
 from collector.store.reading import QueryTimeout
 
 SECONDS = 20.0
+MOST = 1e9
 
 Asked = Request[Any, Any, Any]
-Try = Callable[[Rule, Evaluations, float], dict[str, Any]]
 
 From = Annotated[str, QueryParameter(name="from", description="start of the history")]
 To = Annotated[str, QueryParameter(name="to", description="its end")]
@@ -37,25 +38,36 @@ Step = Annotated[str, QueryParameter(description="between two evaluations, 15s t
 Only = Annotated[str, QueryParameter(name="rule", description="only this rule of the file")]
 
 
+class Try(Protocol):
+    """What a rule comes to over what it measured."""
+
+    def __call__(
+        self, rule: Rule, receivers: Sequence[Receiver], past: Past, *, timeout_s: float
+    ) -> dict[str, Any]: ...
+
+
 @post("/api/v1/rules/backtest", status_code=200, summary="What rules would have done over stored history")
-async def backtest(request: Asked, since: From = "-7d", until: To = "now", step: Step = "1m", only: Only = "") -> Any:
-    """For each rule when it would have fired, for how long, whom it would have told, which sessions, and its values."""
-    check_names(request, "from", "to", "step", "rule")
-    found = await _file(request)
-    if isinstance(found, dict):
-        return found
+async def backtest(
+    request: Asked,
+    since: From = "-7d",
+    until: To = "now",
+    step: Step = "1m",
+    only: Only = "",
+    threshold: Annotated[str, QueryParameter(description="another number in the conditions")] = "",
+) -> Any:
+    """For each rule when it would have fired, for how long, whom it would have told, which sessions, and its values.
 
-    def row(rule: Rule, steps: Evaluations, seconds: float) -> dict[str, Any]:
-        return backtest_row(
-            request.app.state.alerts.store,
-            rule,
-            found.receivers,
-            steps,
-            failure_only=_failure_only(request),
-            timeout_s=seconds,
-        )
+    With another threshold `recover` keeps its proportion.
+    """
+    check_names(request, "from", "to", "step", "rule", "threshold")
+    number = _number("threshold", threshold) if threshold else None
+    store, failure_only = request.app.state.alerts.store, request.app.state.failure_only
 
-    return await asyncio.to_thread(_tried, request, found, (since, until, step, only), row)
+    def row(rule: Rule, receivers: Sequence[Receiver], past: Past, *, timeout_s: float) -> dict[str, Any]:
+        moved = rule if number is None else with_threshold(rule, number)
+        return backtest_row(store, moved, receivers, past, failure_only=failure_only, timeout_s=timeout_s)
+
+    return await _tried(request, (since, until, step, only), row)
 
 
 @post("/api/v1/rules/suggest", status_code=200, summary="Thresholds for a wanted number of pages a week")
@@ -69,28 +81,8 @@ async def suggest(
 ) -> Any:
     """For each rule the most sensitive condition with at most so many pages, and what others would have come to."""
     check_names(request, "pages", "from", "to", "step", "rule")
-    try:
-        wanted = float(pages)
-    except ValueError:
-        wanted = -1.0
-    if not 0 <= wanted <= 10_000:
-        raise BadParameter("pages", pages, "pages is a number from 0 to 10000")
-    found = await _file(request)
-    if isinstance(found, dict):
-        return found
-
-    def row(rule: Rule, steps: Evaluations, seconds: float) -> dict[str, Any]:
-        return suggest_row(
-            request.app.state.alerts.store,
-            rule,
-            found.receivers,
-            steps,
-            wanted,
-            failure_only=_failure_only(request),
-            timeout_s=seconds,
-        )
-
-    return await asyncio.to_thread(_tried, request, found, (since, until, step, only), row)
+    row = partial(suggest_row, pages=_number("pages", pages))
+    return await _tried(request, (since, until, step, only), row)
 
 
 @post("/api/v1/receivers/{name:str}/test", status_code=200, summary="A test message to a receiver of the file in force")
@@ -124,41 +116,45 @@ def trial_routes() -> list[ControllerRouterHandler]:
     return [backtest, suggest, test_receiver]
 
 
-async def _file(request: Asked) -> RuleFile | dict[str, Any]:
-    """The rules of the body, else the answer that names its mistakes."""
+async def _tried(request: Asked, asked: tuple[str, str, str, str], row: Try) -> dict[str, Any]:
+    """The rows for the rules of the body, else the answer that names its mistakes."""
     body = await request.body()
     if len(body) > MAX_BYTES:
         raise Rejected(f"a rule file has at most {MAX_BYTES} bytes", 413)
     engine = request.app.state.alerts
-    book = engine.book
+    text = body.decode(errors="replace")
     try:
-        text = body.decode(errors="replace")
-        found = await asyncio.to_thread(parse_rules, text, elsewhere=book.file.receivers)
+        found = await asyncio.to_thread(parse_rules, text, elsewhere=engine.book.file.receivers)
     except RuleError as error:
-        return {
-            "ok": False,
-            "mistakes": [status.mistake_row(mistake, engine.scrub) for mistake in error.mistakes],
-            "rows": [],
-        }
-    return found
+        mistakes = [status.mistake_row(mistake, engine.scrub) for mistake in error.mistakes]
+        return {"ok": False, "mistakes": mistakes, "rows": []}
+    return await asyncio.to_thread(_rows, request, found, asked, row)
 
 
-def _tried(request: Asked, found: RuleFile, asked: tuple[str, str, str, str], row: Try) -> dict[str, Any]:
+def _rows(request: Asked, found: RuleFile, asked: tuple[str, str, str, str], row: Try) -> dict[str, Any]:
     since, until, step, only = asked
     names = [rule.name for rule in found.rules]
     if only and only not in names:
         raise BadParameter("rule", only, f"the file has no rule {only!r}", names)
-    now_ns = request.app.state.alerts.clock()
+    state = request.app.state
+    now_ns = state.alerts.clock()
     start_ns, end_ns = time_ns("from", since, now_ns), time_ns("to", until, now_ns)
     steps = evaluations(start_ns, end_ns, duration_ns("step", step))
     started = time.monotonic()
+
+    def left_s() -> float:
+        left = SECONDS - (time.monotonic() - started)
+        if left <= 0:
+            raise QueryTimeout(f"the rules took longer than {SECONDS:g} s")
+        return left
+
     rows = []
     for rule in found.rules:
         if only in ("", rule.name):
-            left_s = SECONDS - (time.monotonic() - started)
-            if left_s <= 0:
-                raise QueryTimeout(f"the rules took longer than {SECONDS:g} s")
-            rows.append(row(rule, steps, left_s))
+            past = state.looked_back(
+                state.alerts.store, rule, steps, failure_only=state.failure_only, timeout_s=left_s()
+            )
+            rows.append(row(rule, found.receivers, past, timeout_s=left_s()))
     return {
         "ok": True,
         "rows": rows,
@@ -170,5 +166,11 @@ def _tried(request: Asked, found: RuleFile, asked: tuple[str, str, str, str], ro
     }
 
 
-def _failure_only(request: Asked) -> tuple[str, ...]:
-    return tuple(request.app.state.get("failure_only", ()))
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= MOST:
+        raise BadParameter(name, text, f"{name} is a number from 0 to {MOST:g}")
+    return number

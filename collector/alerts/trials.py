@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from collector.alerts.backtest import Past, Trial, find_sessions, look_back, run
+from collector.alerts.backtest import Past, Trial, find_sessions, run
 from collector.alerts.rules import Condition, Receiver, Rule
 from collector.alerts.state import Labels
 from collector.query.filters import SECOND, UNITS, BadParameter, rfc3339
@@ -39,13 +39,12 @@ def backtest_row(
     store: Reads,
     rule: Rule,
     receivers: Sequence[Receiver],
-    steps: Evaluations,
+    past: Past,
     *,
     failure_only: Sequence[str] = (),
     timeout_s: float = 30,
 ) -> dict[str, Any]:
     """When the rule would have fired, whom it would have told how often, in which sessions, and what it measured."""
-    past = look_back(store, rule, steps, failure_only=failure_only, timeout_s=timeout_s)
     trial = run(rule, past, receivers, timeout_s=timeout_s)
     find_sessions(store, trial, failure_only=failure_only, timeout_s=timeout_s)
     shown = _worst(rule, past)[:LINES]
@@ -82,27 +81,20 @@ def backtest_row(
 
 
 def suggest_row(
-    store: Reads,
-    rule: Rule,
-    receivers: Sequence[Receiver],
-    steps: Evaluations,
-    pages: float,
-    *,
-    failure_only: Sequence[str] = (),
-    timeout_s: float = 30,
+    rule: Rule, receivers: Sequence[Receiver], past: Past, pages: float, *, timeout_s: float = 30
 ) -> dict[str, Any]:
     """The most sensitive threshold with at most `pages` a week, and what the others would have come to.
 
     Read from the threshold that nothing reaches inwards: a rule that always fires pages once, and nobody wants it.
     """
-    past = look_back(store, rule, steps, failure_only=failure_only, timeout_s=timeout_s)
+    span_ns = past.at.step_ns * past.at.count
     rows: list[dict[str, Any]] = []
     found: dict[str, Any] | None = None
     enough = False
     for number in _candidates(rule, past):
-        trial = run(_with_threshold(rule, number), past, receivers, timeout_s=timeout_s)
-        weekly = trial.pages * WEEK_NS / (steps.step_ns * steps.count)
-        share = _counts(trial)["firing_seconds"] * SECOND / (steps.step_ns * steps.count)
+        trial = run(with_threshold(rule, number), past, receivers, timeout_s=timeout_s)
+        weekly = trial.pages * WEEK_NS / span_ns
+        share = _counts(trial)["firing_seconds"] * SECOND / span_ns
         row = {
             "condition": trial.rule.condition.text,
             "recover": trial.rule.recover.text if trial.rule.recover else None,
@@ -213,7 +205,7 @@ def _round(value: float, upward: bool) -> float:
     return float(f"{(math.ceil if upward else math.floor)(round(value / unit, 9)) * unit:.10g}")
 
 
-def _with_threshold(rule: Rule, number: float) -> Rule:
+def with_threshold(rule: Rule, number: float) -> Rule:
     """The rule with another number; `recover` keeps its proportion."""
     condition = _renumbered(rule.condition, number)
     if rule.recover is None or not number:  # nothing is below 0

@@ -187,18 +187,26 @@ def _editor(page: Page, rules: pl.DataFrame) -> None:
     left, right = components.pair("editor")
     with left:
         text = st.text_area("Rule", sentences.rule_file(rule), height=320, key=key, label_visibility="collapsed")
-        threshold = st.number_input("Threshold to draw", value=rule.get("threshold"), key=f"{key}-threshold", width=200)
+        threshold = st.number_input(
+            "Threshold", value=None, min_value=0.0, placeholder="as written", key=f"{key}-threshold", width=200
+        )
         components.quiet("Nothing is saved here: copy it into alerts.yaml; `misstep rules check` names mistakes.")
-        st.code(text, language="yaml")
     with right:
-        answer = page.collector.try_rules("rules/backtest", text, {"from": "-7d", "step": "5m"})
+        # The same range until the page is loaded anew: moving the threshold then asks the store nothing.
+        since, until = (when.isoformat() for when in (page.now - timedelta(days=7), page.now))
+        asked = {"from": since, "to": until, "step": "5m"}
+        moved = {"threshold": f"{threshold:.10g}"} if threshold is not None else {}
+        answer = page.collector.try_rules("rules/backtest", text, asked | moved)
         if answer.rest.get("mistakes"):
             for mistake in answer.rest["mistakes"]:
                 components.quiet(words.plain(str(mistake.get("text") or mistake.get("message")), 300))
             return
         for told in answer.rows.iter_rows(named=True):
             st.markdown(sentences.backtest(told))
-            _tried(page, told, threshold)
+            if moved:
+                recover = f'\nrecover: "{told["recover"]}"' if told.get("recover") else ""
+                st.code(f'condition: "{told["condition"]}"{recover}', language="yaml")
+            _tried(page, told, told.get("threshold"))
 
 
 def _tried(page: Page, told: Mapping[str, Any], threshold: float | None) -> None:
