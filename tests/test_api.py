@@ -22,6 +22,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.testing import TestClient
 
 from collector.query.api import ARROW, api_routes, exception_handlers
+from collector.query.describe import ANSWERS
 from collector.query.endpoints import ENDPOINTS
 from collector.query.filters import DIMENSIONS
 from collector.settings import Settings
@@ -105,6 +106,9 @@ PATHS = [
     "retries", "retries/storms", "costs", "retries/curve", "groups", "sessions",
     "sessions/s1", "sources",
 ]  # fmt: skip
+PLACES = {
+    "{dimension:str}": "tool", "{event_id:str}": "9", "{fingerprint:str}": str(2**64 - 1), "{session:path}": "s1",
+}  # fmt: skip
 SINGLES = ["events/9", f"groups/{2**64 - 1}"]
 
 
@@ -371,6 +375,25 @@ def test_the_description_names_every_address_and_parameter(client: TestClient[Li
         if endpoint.filters:
             places = {parameter.name for parameter in endpoint.takes}
             assert names >= {dimension.name for dimension in DIMENSIONS} - places
+
+
+def test_the_description_shows_an_answer_of_every_address(client: TestClient[Litestar]) -> None:
+    """With the columns that it has, and none that it has not, dimensions asked for aside; nulls are not shown."""
+    described = client.get("/openapi.json").json()["paths"]
+    dimensions = {dimension.name for dimension in DIMENSIONS}
+    for endpoint in ENDPOINTS:
+        operation = described["/api/v1" + re.sub(r":\w+}", "}", endpoint.path)]["get"]
+        shown = operation["responses"]["200"]["content"]["application/json"]["examples"]["example"]["value"]
+        row = ANSWERS[endpoint.path]
+        told = {name: value for name, value in row.items() if value is not None}
+        assert set(shown if endpoint.one else shown["rows"][0]) == set(told), endpoint.path
+        path = endpoint.path
+        for place, word in PLACES.items():
+            path = path.replace(place, word)
+        given = client.get(f"/api/v1{path}", params=ALWAYS if endpoint.filters else {}).json()
+        columns = set(given) if endpoint.one else set(given["rows"][0])
+        assert columns <= set(row), endpoint.path
+        assert set(row) - columns <= dimensions, endpoint.path
 
 
 def test_the_documentation_names_every_address_parameter_and_dimension() -> None:

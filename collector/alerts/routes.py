@@ -15,9 +15,18 @@ from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.errors import Rejected
+from collector.query.describe import taking
 from collector.query.filters import BadParameter, duration_ns, time_ns, whole_number
 
 STATES = ("pending", "firing", "resolved")
+
+RULES_SHOWN = """rules:
+  - name: diff-tool-failing
+    measure: error_rate
+    where: {tool: apply_diff}
+    window: 15m
+    condition: "> 0.3"
+"""
 
 Asked = Request[Any, Any, Any]
 
@@ -90,7 +99,12 @@ def samples(
     return {"rows": status.sample_rows(engine, name, start_ns, end_ns + (end == "now"), most)}
 
 
-@post("/api/v1/rules/check", status_code=200, summary="Every mistake in a rule file")
+@post(
+    "/api/v1/rules/check",
+    status_code=200,
+    summary="Every mistake in a rule file",
+    operation_class=taking("application/yaml", RULES_SHOWN),
+)
 async def check(request: Asked) -> dict[str, Any]:
     """The body is the file. It changes nothing."""
     body = await request.body()
@@ -113,7 +127,14 @@ def silences(request: Asked) -> dict[str, Any]:
     return {"rows": [status.silence_row(silence) for silence in engine.ledger.silences(engine.clock())]}
 
 
-@post("/api/v1/silences", summary="Not to be told about some alerts for a while")
+@post(
+    "/api/v1/silences",
+    summary="Not to be told about some alerts for a while",
+    operation_class=taking(
+        "application/json",
+        {"rule": "diff-tool-failing", "duration": "2h", "author": "ann", "reason": "a fix is on its way"},
+    ),
+)
 async def add_silence(request: Asked) -> dict[str, Any]:
     """The silence, with the id that ends it. The body is a `NewSilence` as JSON."""
     if request.content_type[0] != "application/json":  # what a foreign web page may send without asking is not JSON

@@ -19,11 +19,12 @@ from litestar.types import ControllerRouterHandler
 from collector.alerts import status
 from collector.alerts.backtest import Past
 from collector.alerts.notify import send, trial_message
-from collector.alerts.routes import check_names
+from collector.alerts.routes import RULES_SHOWN, check_names
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.rules import Receiver, Rule, RuleFile
 from collector.alerts.trials import backtest_row, evaluations, suggest_row, with_threshold
 from collector.errors import Rejected, Unavailable
+from collector.query.describe import taking
 from collector.query.filters import BadParameter, duration_ns, rfc3339, time_ns
 from collector.store.reading import QueryTimeout
 
@@ -46,7 +47,12 @@ class Try(Protocol):
     ) -> dict[str, Any]: ...
 
 
-@post("/api/v1/rules/backtest", status_code=200, summary="What rules would have done over stored history")
+@post(
+    "/api/v1/rules/backtest",
+    status_code=200,
+    summary="What rules would have done over stored history",
+    operation_class=taking("application/yaml", RULES_SHOWN),
+)
 async def backtest(
     request: Asked,
     since: From = "-7d",
@@ -70,7 +76,12 @@ async def backtest(
     return await _tried(request, (since, until, step, only), row)
 
 
-@post("/api/v1/rules/suggest", status_code=200, summary="Thresholds for a wanted number of pages a week")
+@post(
+    "/api/v1/rules/suggest",
+    status_code=200,
+    summary="Thresholds for a wanted number of pages a week",
+    operation_class=taking("application/yaml", RULES_SHOWN),
+)
 async def suggest(
     request: Asked,
     pages: Annotated[str, QueryParameter(description="most pages a week, such as 2 or 0.5")] = "1",

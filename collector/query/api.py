@@ -77,7 +77,7 @@ def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
         summary=endpoint.summary,
         tags=["query"],
         operation_id=name,
-        operation_class=operation(endpoint.takes, endpoint.filters, endpoint.one),
+        operation_class=operation(endpoint.takes, endpoint.filters, endpoint.one, answers=endpoint.path),
     )(answer)
 
 
@@ -182,7 +182,7 @@ def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = 
     summary="Resolves a group, opens it again, or notes something on it",
     tags=["query"],
     operation_id="mark_group",
-    operation_class=operation(GROUP.takes, False, "group", "mark"),
+    operation_class=operation(GROUP.takes, False, "group", "mark", answers="/groups/{fingerprint:str}"),
 )
 async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Response[bytes]:
     """The group as it is then. The body is a `Mark` as JSON."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 from litestar.openapi.spec import (
     Example,
     OpenAPIMediaType,
     OpenAPIResponse,
     OpenAPIType,
     Operation,
+    Reference,
     RequestBody,
     Schema,
 )
@@ -20,6 +23,7 @@ from litestar.openapi.spec.enums import OpenAPIFormat
 
 from collector.query.filters import BY_NAME, Dimension
 from collector.query.parameters import MOST_ROWS, RANGE, Parameter
+from collector.tables import schemas
 
 TEXT = Schema(type=OpenAPIType.STRING)
 PROBLEM = Schema(
@@ -70,11 +74,21 @@ BODIES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def operation(takes: Sequence[Parameter], filters: bool, one: str, body: str = "") -> type[Operation]:
+# A row of each address's answer, by its path.
+ANSWERS: Mapping[str, Mapping[str, Any]] = msgspec.json.decode(schemas().joinpath("answers.json").read_bytes())
+RANGE_SHOWN = {"from": "2026-11-20T21:41:51.000000000Z", "to": "2026-11-21T21:41:51.000000000Z"}
+
+
+def operation(
+    takes: Sequence[Parameter], filters: bool, one: str, body: str = "", answers: str = ""
+) -> type[Operation]:
     """The operation of an address that takes these parameters, and the filters too unless `filters` is false.
 
-    `body` is the name of what it takes in `BODIES`.
+    `body` is the name of what it takes in `BODIES`, `answers` its path in `ANSWERS`.
     """
+    row = ANSWERS.get(answers)
+    whole = row if one or row is None else {"rows": [row], **RANGE_SHOWN, "truncated": False, "exact": True}
+    shown: dict[str, Example | Reference] | None = {"example": Example(value=whole)} if whole else None
     without = {"413", "415", "429"} if not body else {"429"} if body != "sql" else set()
     without |= set() if one else {"404"}
     places = {parameter.name for parameter in takes}
@@ -90,7 +104,7 @@ def operation(takes: Sequence[Parameter], filters: bool, one: str, body: str = "
             answer = OpenAPIResponse(
                 description=f"The {one}" if one else "The rows, and whether there are more",
                 content={
-                    "application/json": OpenAPIMediaType(schema=ROW if one else ROWS),
+                    "application/json": OpenAPIMediaType(schema=ROW if one else ROWS, examples=shown),
                     "application/vnd.apache.arrow.stream": OpenAPIMediaType(),
                 },
             )
@@ -106,6 +120,18 @@ def operation(takes: Sequence[Parameter], filters: bool, one: str, body: str = "
                 self.responses["304"] = OpenAPIResponse("Nothing was written since the answer with this ETag")
 
     return Described
+
+
+def taking(media_type: str, example: object) -> type[Operation]:
+    """The operation of an address that reads its body itself: its media type, and an example of it."""
+    shown = OpenAPIMediaType(schema=Schema(), examples={"example": Example(value=example)})
+
+    @dataclass
+    class Taking(Operation):
+        def __post_init__(self) -> None:
+            self.request_body = RequestBody({media_type: shown}, required=True)
+
+    return Taking
 
 
 def _body(example: Mapping[str, str], required: list[str]) -> RequestBody:
