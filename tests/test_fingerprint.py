@@ -51,6 +51,8 @@ TEMPLATES = [
     ("{\"error\":{\"code\":503,\"message\":\"busy, \\\"x\\\" waits\"}}", "code 503 busy, <str> waits"),
     ("(1146, \"Table 'shop.users' doesn't exist\")", "(1146, \"Table <str> doesn't exist\")"),
     ("Client error '404 Not Found' for url 'https://a.test/b'", "Client error '404 Not Found' for url <str>"),
+    ("[Nov 21 21:41:51] gone at 2026/11/21 21:41:51", "<time> gone at <time>"),
+    ("session 1234567d-e89b-12d3-a456-426614174000 gone", "session <id> gone"),
     ("Sat, 21 Nov 2026 21:41:51 GMT: gone", "<time>: gone"),
     ("Traceback (most recent call last):\n  File \"/srv/a.py\", line 3\n    g()\nKeyError: 'x'", "KeyError: <str>"),
     ("Error: gone\n    at run (/srv/a.js:3:7)\n    at main (/srv/b.js:1:2)", "Error: gone"),

@@ -57,7 +57,7 @@ def _names() -> list[tuple[frozenset[str], str, re.Pattern[str]]]:
     return rows
 
 
-NAMES = [(frozenset(MONTHS), "<time>", DATE), *_names()]
+NAMES = [(frozenset([*MONTHS, *(f"[{month}" for month in MONTHS)]), "<time>", DATE), *_names()]
 TELLING = frozenset[str]().union(*(words for words, _, _ in NAMES))
 
 

@@ -44,13 +44,13 @@ KINDS = {
     "email": (r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}\b",),
     "time": (
         r"(?=\[?\d)(?:"
-        rf"\[?\b\d{{4}}-\d\d-\d\d(?:[T ]{CLOCK})?\b\]?",
+        rf"\[?\b\d{{4}}[-/]\d\d[-/]\d\d(?:[T ]{CLOCK})?\b\]?",
         r"\b\d{8}T\d{6}Z?\b",
         rf"\b\d{{1,2}}/(?:\d{{1,2}}|{MONTHS})/\d{{2,4}}(?:[ :]{CLOCK})?\b",
         rf"\b\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?: {CLOCK})?\b",
         r"\b\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?\b",
         r"\b1[4-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b",  # seconds or milliseconds since 1970
-        rf"\b(?:{LENGTH}(?![a-z]) ?){{0,3}}{LENGTH}\b)",
+        rf"\b(?:{LENGTH}(?![a-z]) ?){{0,3}}{LENGTH}\b(?!-\w))",
     ),
     "size": (r"(?=\d)\b\d{1,20}(?:\.\d{0,9})? ?(?:[kmgtp]i?b|bytes?)\b",),
     "json": (
