@@ -260,6 +260,15 @@ def test_at_equal_mix_only_rates_count() -> None:
     assert frames.equal_mix(rows.head(1)) is None
 
 
+def test_equal_mix_sees_through_simpsons_paradox() -> None:
+    """b fails less with each tool, and more in all, because it uses the difficult one more often."""
+    rows = pl.DataFrame({"a": [0.1, 0.6], "b": [0.05, 0.5], "a_whole": [900, 100], "b_whole": [200, 800]})
+    in_all = [sum(rows[side] * rows[f"{side}_whole"]) / rows[f"{side}_whole"].sum() for side in "ab"]
+    assert in_all == pytest.approx([0.15, 0.41])
+    weights = [(0.9 + 0.2) / 2, (0.1 + 0.8) / 2]
+    assert frames.equal_mix(rows) == pytest.approx(weights[0] * -0.05 + weights[1] * -0.1)
+
+
 def test_the_newest_two_versions_are_those_of_the_busiest_service() -> None:
     rows = pl.DataFrame(
         {"service": ["a", "a", "b", "b", "c"], "service_version": ["1", "2", "8", "9", "5"],
