@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import uvloop
 from granian.constants import HTTPModes, Interfaces
+from granian.net import SocketHolder  # type: ignore[attr-defined]
 from granian.server.embed import Server
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
+from litestar.types import ASGIApp
 
 from collector import telemetry
 from collector.alerts.backtest import LookedBack
@@ -31,6 +34,7 @@ from collector.pipeline import Pipeline
 from collector.query.api import api_routes, exception_handlers, guard_query
 from collector.query.queries import most_called
 from collector.query.shared import Measures
+from collector.receive.delivery import Delivery
 from collector.receive.grpc import grpc_server
 from collector.receive.http import door_errors, ingest_routes
 from collector.receive.intake import Intake
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from collector.forward.forward import Forwarder
 
 CONNECTIONS = 4_096  # requests at a time; those that send slowly cost little but their number
+UNREAD_MS = 60_000  # after that, a connection ends from which nobody reads what was sent
 FORWARD_DRAIN_S = 3  # after that, how long copies that wait may still be delivered
 DRAIN_S = 5  # after SIGTERM, how long requests that are being taken may finish
 
@@ -87,9 +92,8 @@ async def _serve(
         scrub=lambda text: scrub(text)[0],
         dashboard_url=settings.dashboard_url,
     )
-    http = _http_server(
-        _application(settings, store, writer, keeper, intake, engine, pipeline, forward, another), settings.http
-    )
+    application = _application(settings, store, writer, keeper, intake, engine, pipeline, forward, another)
+    http = http_server(Delivery(application), settings.http)
     grpc = grpc_server(intake, settings, engine.scrub)
     if not grpc.add_insecure_port(str(settings.grpc)):
         raise OSError(f"{settings.grpc} cannot be listened on")
@@ -174,8 +178,23 @@ def _application(
     )
 
 
-def _http_server(application: Litestar, place: Address) -> Server:
-    return Server(
+class _Server(Server):
+    """granian on a socket of ours: it makes its own without a time for those who do not read."""
+
+    def _init_shared_socket(self) -> None:
+        family = socket.AF_INET6 if ":" in self.bind_addr else socket.AF_INET
+        listening = socket.create_server((self.bind_addr, self.bind_port), family=family, backlog=self.backlog)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections have it from the socket that took them
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
+        listening.setblocking(False)
+        self._ssp = None
+        holder: Any = SocketHolder
+        self._shd = holder(listening.detach(), False, self.backlog)  # the worker closes it when the server stops
+
+
+def http_server(application: ASGIApp, place: Address) -> Server:
+    """The HTTP server, not started; `serve` of it returns some time after `stop`."""
+    return _Server(
         application,
         address=place.host,
         port=place.port,

@@ -29,6 +29,9 @@ ACCOUNTED = Counter(
 )
 EVENTS = Counter("misstep_events", "Events written, corrected ones again.", ["source", "outcome"], registry=REGISTRY)
 REFUSED = Counter("misstep_refused_requests", "Requests that were not taken, and why.", ["reason"], registry=REGISTRY)
+UNREAD = Counter(
+    "misstep_unread_answers", "Large answers that were not sent whole, and why.", ["why"], registry=REGISTRY
+)
 REDACTED = Counter("misstep_redactions", "Secrets removed, by rule.", ["rule"], registry=REGISTRY)
 FAILED = Counter("misstep_failures", "Failures of the collector itself, by part.", ["part"], registry=REGISTRY)
 CALLS = Counter(

@@ -1,0 +1,75 @@
+"""What readers of answers may hold of us: memory for all large answers on their way, and time for each piece of one.
+
+A server takes an answer in one piece at once, and keeps it until it has been read. In pieces it takes the next one only
+when there is room for it in the connection: so a reader who is slow can be told from one who reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from collector import telemetry
+
+PIECE = 64 << 10
+PIECE_S = 20.0  # for each: who reads more slowly than 3 KiB a second gets no more
+MOST_BYTES = 128 << 20  # of large answers on their way; a single one may be as large as it is
+
+
+class Delivery:
+    """An ASGI application that sends what another one answers."""
+
+    def __init__(self, application: ASGIApp, limit: int = MOST_BYTES, piece_s: float = PIECE_S) -> None:
+        """`application` answers in one piece."""
+        self._application = application
+        self._limit = limit
+        self._piece_s = piece_s
+        self.held = 0  # bytes of large answers on their way
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises TimeoutError where an answer is read too slowly: the server then closes the connection."""
+        if scope["type"] != ScopeType.HTTP:
+            await self._application(scope, receive, send)
+            return
+        answer: list[Any] = []
+
+        async def keep(message: Message) -> None:
+            answer.append(message)
+
+        await self._application(scope, receive, keep)
+        size = sum(len(message.get("body", b"")) for message in answer)
+        if size <= PIECE:
+            for message in answer:
+                await send(message)
+        elif self.held and self.held + size > self._limit:
+            telemetry.UNREAD.labels("no_room").inc()
+            await _refuse(send)
+        else:
+            await self._in_pieces(answer, size, send)
+
+    async def _in_pieces(self, answer: list[Any], size: int, send: Send) -> None:
+        self.held += size
+        try:
+            for message in answer:
+                body = message.get("body", b"")
+                for at in range(0, max(len(body), 1), PIECE):
+                    more = at + PIECE < len(body) or message.get("more_body", False)
+                    piece: Any = {"body": body[at : at + PIECE], "more_body": more} if body else {}
+                    async with asyncio.timeout(self._piece_s):
+                        await send(message | piece)
+        except TimeoutError:
+            telemetry.UNREAD.labels("too_slow").inc()
+            raise
+        finally:
+            self.held -= size
+
+
+async def _refuse(send: Send) -> None:
+    body = msgspec.json.encode({"error": {"message": "too many large answers are being read: ask for fewer rows"}})
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), (b"retry-after", b"5")]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

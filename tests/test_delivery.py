@@ -1,0 +1,123 @@
+"""Who reads an answer slowly or not at all holds neither memory nor a connection for long, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+
+from collector import serve
+from collector.receive import grpc as door
+from collector.receive.delivery import PIECE, Delivery
+from collector.settings import Address, Settings
+from tests.conftest import free_port
+
+LARGE = b"0123456789abcdef" * (1 << 20)  # far more than the buffers of a connection hold
+
+
+async def answering(scope: Any, receive: Any, send: Any) -> None:
+    """An application: everything at `/large`, else two bytes."""
+    body = LARGE if scope.get("path") == "/large" else b"{}"
+    headers = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def running(delivery: Delivery, ask: Callable[[int], Awaitable[None]]) -> None:
+    """Calls `ask` with the port of a real server."""
+
+    async def serve_and_ask() -> None:
+        server = serve.http_server(delivery, Address("127.0.0.1", port := free_port()))
+        serving = asyncio.create_task(server.serve())
+        await until(lambda: not refused(port))
+        try:
+            await asyncio.wait_for(ask(port), 60)
+        finally:
+            server.stop()
+            await serving
+
+    asyncio.run(serve_and_ask())
+
+
+def refused(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not happened():
+            await asyncio.sleep(0.02)
+
+
+def left(connection: socket.socket) -> int:
+    """How many bytes come until the other side ends."""
+    count = 0
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(1 << 20):
+            count += len(part)
+    return count
+
+
+def test_who_does_not_read_is_let_go_and_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "UNREAD_MS", 2_000)
+    delivery = Delivery(answering, limit=len(LARGE) + PIECE, piece_s=0.5)
+
+    async def ask(port: int) -> None:
+        url = f"http://127.0.0.1:{port}"
+        idle = socket.create_connection(("127.0.0.1", port), timeout=30)
+        idle.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: delivery.held > 0)
+        async with httpx.AsyncClient(timeout=30) as client:
+            second = await client.get(f"{url}/large")
+            assert (second.status_code, second.headers["retry-after"]) == (503, "5")
+            assert (await client.get(url)).content == b"{}"
+            await until(lambda: delivery.held == 0)
+            assert (await client.get(f"{url}/large")).content == LARGE
+        await asyncio.sleep(2.5)
+        assert await asyncio.to_thread(left, idle) < len(LARGE)
+        idle.close()
+
+    running(delivery, ask)
+
+
+def test_a_connection_ends_from_which_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "UNREAD_MS", 500)
+    delivery = Delivery(answering, piece_s=60)  # so that it is the connection's own time that ends it
+
+    async def ask(port: int) -> None:
+        idle = socket.create_connection(("127.0.0.1", port), timeout=30)
+        idle.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: delivery.held > 0)
+        await until(lambda: delivery.held == 0)
+        idle.close()
+
+    running(delivery, ask)
+
+
+def test_a_message_that_does_not_come_over_grpc_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "MESSAGE_S", 0.3)
+
+    async def nothing() -> Any:
+        await asyncio.sleep(30)
+        yield b""
+
+    async def call() -> None:
+        server = door.grpc_server(None, Settings(), str)  # type: ignore[arg-type]  # no message ever reaches the intake
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            export: Any = channel.stream_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await asyncio.wait_for(export(nothing()), 20)
+        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+        assert "too slowly" in (refused.value.details() or "")
+        await server.stop(0)
+
+    asyncio.run(call())
