@@ -69,6 +69,21 @@ def endpoint(text: str) -> str:
     return text
 
 
+def trace_link(text: str) -> str:
+    """An address with the place of a trace id in it."""
+    if endpoint(text) and "{trace_id}" not in text:
+        raise ValueError("write an address such as https://traces.example.com/trace/{trace_id}")
+    return text
+
+
+def folder(text: str) -> Path:
+    """A folder that is there."""
+    path = Path(text)
+    if not path.is_dir():
+        raise ValueError("there is no such folder")
+    return path
+
+
 DIMENSIONS = 8
 
 
@@ -123,7 +138,9 @@ class Settings:
     http: Address = _setting(Address("127.0.0.1", 4318), address, "OTLP/HTTP, plain JSON and the query API")
     grpc: Address = _setting(Address("127.0.0.1", 4317), address, "OTLP/gRPC")
     rules: Path = _setting(Path("alerts.yaml"), Path, "alert rules; the default set where the file is missing")
-    tables: Path | None = _setting(None, Path, "folder with a taxonomy.toml, redactions.toml and sources/ of your own")
+    tables: Path | None = _setting(
+        None, folder, "folder with a taxonomy.toml, redactions.toml and sources/ of your own"
+    )
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
     retention_size: int = _setting(0, size, "how large the store's file may become; 0: as large as it likes")
     dimensions: tuple[str, ...] = _setting(
@@ -150,10 +167,12 @@ class Settings:
     )
     forward_queue: int = _setting(64 << 20, size, "bytes that may wait for it; beyond them copies are dropped")
     dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "where `misstep up` puts the dashboard")
-    collector_url: str = _setting("http://127.0.0.1:4318", str, "the collector that the dashboard and commands ask")
+    collector_url: str = _setting(
+        "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and commands ask"
+    )
     query_token: str = _setting("", str, "the token that the dashboard and commands send")
-    dashboard_url: str = _setting("", str, "links in notifications lead there")
-    trace_url: str = _setting("", str, "tracing system, with {trace_id}")
+    dashboard_url: str = _setting("", endpoint, "links in notifications lead there")
+    trace_url: str = _setting("", trace_link, "tracing system, with {trace_id}")
     log: str = _setting("auto", one_of("auto", "json", "text"), "form of the log lines")
 
 

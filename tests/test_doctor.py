@@ -92,6 +92,11 @@ def test_query_token_is_asked_for(start_collector: Any) -> None:
         ({"STORE": "duckdb://:memory:"}, "warn  store: in memory"),
         ({"STORE": "duckdb:///none/x.duckdb"}, "warn  store: none/x.duckdb is not there yet"),
         ({"LOG": "json"}, "ok    setting log = json (from MISSTEP_LOG)"),
+        (
+            {"RETENTON": "7d"},
+            "MISSTEP_RETENTON is no setting and does nothing\n      → did you mean MISSTEP_RETENTION?",
+        ),
+        ({"RULES": "mine.yaml"}, "warn  rules: mine.yaml is not there, the default rules are in force"),
         ({"QUERY_TOKEN": "hunter2"}, "ok    setting query_token = *** (from MISSTEP_QUERY_TOKEN)"),
     ],
 )

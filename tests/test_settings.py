@@ -48,6 +48,23 @@ def test_beyond_loopback_needs_tokens_or_a_word() -> None:
     load({"http": ":4318"}, {"MISSTEP_INGEST_TOKENS": "a", "MISSTEP_QUERY_TOKENS": "b"})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("TABLES", "/nowhere/at/all", "no such folder"),
+        ("TRACE_URL", "https://traces.example.com", "/trace/{trace_id}"),
+        ("TRACE_URL", "{trace_id}", "write an address"),
+        ("DASHBOARD_URL", "dashboard", "write an address"),
+        ("COLLECTOR_URL", "127.0.0.1:4318", "write an address"),
+    ],
+)
+def test_what_would_only_fail_later_is_refused_at_once(name: str, value: str, remedy: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as error:
+        load({}, {f"MISSTEP_{name}": value}, tmp_path / "misstep.toml")
+    assert f"{name.lower()} = {value!r}: " in str(error.value)
+    assert remedy in str(error.value)
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("15 s", 15), ("2h", 7_200), ("1w", 604_800)])
 def test_durations(text: str, seconds: float) -> None:
     assert duration(text) == seconds
