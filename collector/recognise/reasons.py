@@ -28,7 +28,7 @@ CANCELLED_TEXT = re.compile(
     re.IGNORECASE,
 )
 # Words without which the patterns above match nothing: most texts have none, and to search one costs far more.
-DENIED_WORDS = ("denied", "reject", "declin", "refus", "block", "want to", "prevents", "approved")
+DENIED_WORDS = ("denied", "reject", "declin", "refus", "block", "want to", "prevents", "approved", "user ")
 CANCELLED_WORDS = ("abort", "interrupt", "cancel")
 GENERIC_TEXT = re.compile(
     r"\W*(error|failed|failure|exception|unknown( error)?|tool execution (failed|error)|tool error|an error occurred"
