@@ -119,6 +119,13 @@ OUTPUTS = [
     ([{"type": "text", "text": "x"}, {"isError": True}], "error", None),
     ({"content": [{"type": "text", "text": "no"}], "isError": True}, "error", None),
     ("{'exit_code': 3}", "", 3),
+    (
+        {"jsonrpc": "2.0", "id": 3, "result": {"isError": True, "content": [{"type": "text", "text": "no"}]}},
+        "error",
+        None,
+    ),
+    ({"output": {"result": {"exit_code": 2, "stderr": "no"}}, "error": None}, "", 2),
+    ({"result": {"isError": True}, "page": 2}, "", None),
     ("Process exited with code 2\nOutput:\nProcess exited with code 0", "", 2),
     (None, "", None),
     ({}, "", None),

@@ -34,6 +34,7 @@ TIMEOUT_KEYS = ("timed_out", "timedOut", "is_timeout")
 DENIED_KEYS = ("denied",)
 STOPPED_KEYS = ("interrupted", "cancelled", "canceled", "aborted")
 INNER_KEYS = ("output", "content", "result", "text")
+ENVELOPE_KEYS = ("jsonrpc", "id")
 TEXT_KEYS = (
     "error_message",
     "errorMessage",
@@ -81,7 +82,7 @@ def read_output(value: Any, rules: Rules) -> Output:
     """What the output says; a text, a map, content blocks, or JSON of these, once or twice wrapped."""
     value = parsed(parsed(value))
     if isinstance(value, dict):
-        return _map(value, rules)
+        return _map(_opened(value), rules)
     if isinstance(value, list):
         text = text_of(value)
         return (
@@ -90,6 +91,16 @@ def read_output(value: Any, rules: Rules) -> Output:
             else _inner(text, rules)
         )
     return _text(as_text(value) or "", rules)
+
+
+def _opened(value: dict[str, Any]) -> dict[str, Any]:
+    """What an envelope holds, as a JSON-RPC answer: a map with nothing in it but one map under an inner key."""
+    for _ in range(MAX_DEPTH):
+        held = [key for key, one in value.items() if key not in ENVELOPE_KEYS and present(one)]
+        if len(held) != 1 or held[0] not in INNER_KEYS or not isinstance(value[held[0]], dict):
+            break
+        value = value[held[0]]
+    return value
 
 
 def _any(value: dict[str, Any], keys: Sequence[str]) -> bool:
