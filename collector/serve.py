@@ -42,6 +42,7 @@ from collector.receive.room import Room
 from collector.receive.workers import Readers
 from collector.settings import LOOPBACK, Address, Settings
 from collector.store.keeper import Keeper
+from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.writer import Writer
 from collector.telemetry import Scrub
@@ -82,7 +83,7 @@ async def _serve(
 ) -> None:
     store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
     keeper = Keeper(store)
-    writer = Writer(store, settings.retention, settings.retention_size, noted=keeper.noted)
+    writer = Writer(store, retention_of(settings), noted=keeper.noted)
     intake = Intake(readers, writer, settings.queue, forward, accepted=store.accounting().get("accepted", 0))
     engine = Engine(
         store,
@@ -128,6 +129,12 @@ async def _serve(
     log.info("stopped")
     if not asked:
         raise OSError(f"{settings.http} is not listened on: the HTTP server ended; is the port taken?")
+
+
+def retention_of(settings: Settings) -> Retention:
+    """What is kept for how long, and where."""
+    age_ns, after_ns = int(settings.retention * 1e9), int(settings.archive_after * 1e9)
+    return Retention(age_ns, settings.retention_size, settings.archive, after_ns)
 
 
 def _application(

@@ -142,7 +142,9 @@ class Settings:
         None, folder, "folder with a taxonomy.toml, redactions.toml and sources/ of your own"
     )
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
-    retention_size: int = _setting(0, size, "how large the store's file may become; 0: as large as it likes")
+    retention_size: int = _setting(0, size, "bytes of all that is stored; 0: as many as it likes")
+    archive: Path | None = _setting(None, Path, "folder for Parquet files of older events")
+    archive_after: float = _setting(7 * 86_400.0, duration, "after how long events are moved there, 2d or more")
     dimensions: tuple[str, ...] = _setting(
         (), dimensions, "attributes of your own, up to eight, to filter and break down by"
     )
@@ -255,6 +257,8 @@ def _check(settings: Settings) -> None:
         name.strip() for name, equals, _ in (each.partition("=") for each in settings.forward_headers) if equals
     ):
         raise SettingsError("forward_headers = ***: write name=value,name=value")
+    if settings.archive_after < 2 * 86_400:
+        raise SettingsError("archive_after: write 2d or more; until a day has passed, events still change")
     exposed = settings.http.host not in LOOPBACK or settings.grpc.host not in LOOPBACK
     if exposed and not settings.open and not (settings.ingest_tokens and settings.query_tokens):
         raise SettingsError(

@@ -13,6 +13,7 @@ from collector.health import account
 from collector.receive.intake import Intake
 from collector.receive.workers import Body, Readers
 from collector.recognise import recognise
+from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.writer import Writer
 from tests.conftest import RunningCollector
@@ -26,7 +27,7 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 def taken(*bodies: bytes) -> dict[str, Any]:
     """The account after these requests were answered with success."""
     store = Store.open("duckdb://:memory:")
-    readers, writer = Readers(pipeline(), 0), Writer(store, 3600)
+    readers, writer = Readers(pipeline(), 0), Writer(store, Retention(3600 * 10**9))
     intake = Intake(readers, writer, 1 << 20)
     writer.start()
 

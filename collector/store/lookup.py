@@ -70,6 +70,7 @@ class StoreLookup:
             " select event_id from reports where report->>'trace_id' in (select unnest($t::varchar[]))"
             " and report->>'session_source' in ('trace', 'trace_id', 'instance')",
             {"t": list(traces)},
+            archived=False,
         )
         return {row["event_id"] for row in found}
 
@@ -96,7 +97,8 @@ class StoreLookup:
         found: dict[int, list[Report]] = {}
         for row in self._store.rows("select * from reports where event_id in (select unnest($ids::ubigint[]))", ids):
             found.setdefault(row["event_id"], []).append(msgspec.json.decode(row["report"]))
-        for row in self._store.rows("select * from events where event_id in (select unnest($ids::ubigint[]))", ids):
+        stored = "select * from events where event_id in (select unnest($ids::ubigint[]))"
+        for row in self._store.rows(stored, ids, archived=False):
             if row["event_id"] not in found:
                 found[row["event_id"]] = [_report_of(row)]
         return found

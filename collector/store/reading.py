@@ -15,7 +15,7 @@ import duckdb
 from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
-from collector.store.connection import Connection
+from collector.store.connection import Connection, first_line
 
 
 class QueryTimeout(Unavailable):
@@ -77,10 +77,16 @@ class Reader:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._view = ""  # what every cursor begins with, so that it sees archived events too
 
-    def rows(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:
-        """The result as one dict per row. Parameters are `$name`. Raises QueryTimeout."""
-        with self._cursor(timeout_s) as cursor:
+    def rows(
+        self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30, archived: bool = True
+    ) -> list[dict[str, Any]]:
+        """The result as one dict per row. Parameters are `$name`. Raises QueryTimeout.
+
+        Where `archived` is false, `events` are only those in the database, which may still change.
+        """
+        with self._cursor(timeout_s, archived=archived) as cursor:
             cursor.execute(sql, dict(params or {}))
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -98,7 +104,7 @@ class Reader:
             writer.write_stream(cursor.query(sql, params=dict(params or {})))
 
     @contextmanager
-    def _cursor(self, timeout_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self, timeout_s: float, *, archived: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
         with self._connection.use() as connection:
             cursor = connection.cursor()
             timer = threading.Timer(timeout_s, cursor.interrupt)
@@ -107,9 +113,13 @@ class Reader:
             call_off = CALL_OFF.get()
             try:
                 with call_off.over(cursor) if call_off else nullcontext():
+                    if archived and self._view:
+                        cursor.execute(self._view)
                     yield cursor
             except duckdb.InterruptException:
                 raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
+            except duckdb.IOException as error:
+                raise Unavailable(first_line(error), 5) from None
             except duckdb.OutOfMemoryException:
                 raise QueryTooLarge("the query needs more memory than it may have") from None
             finally:

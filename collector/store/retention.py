@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
@@ -14,10 +15,14 @@ ROOM = 0.8  # of it, that they leave
 
 IDENTITIES = ("keys", "reports", "waiting", "twins", "trace_session")
 
-NOTE_DROPPED = f"""
-  insert into changed select service, session, min(time_ns) from events where received_ns < ?
-  group by service, session, time_ns // {HOUR_NS}
-"""
+
+class Retention(NamedTuple):
+    """How long events are kept, how many bytes all may have (0: any), and where they are moved to after which time."""
+
+    age_ns: int
+    most_bytes: int = 0
+    archive: Path | None = None
+    archive_after_ns: int = 0
 
 
 class Space(NamedTuple):
@@ -30,15 +35,10 @@ class Space(NamedTuple):
 def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
     """Removes events received before a time and identities older than a day; how many events went.
 
-    In the caller's transaction. Of what is kept beside the events goes what is of these alone; the rest is computed
-    anew, as their sessions are noted as changed.
+    In the caller's transaction.
     """
     day = now_ns - DAY_NS
-    cursor.execute(NOTE_DROPPED, [before_ns])
-    for table, event_id in (("kept_chains", "event_id"), ("kept_streaks", "last_event_id")):
-        cursor.execute(
-            f"delete from {table} where {event_id} in (select event_id from events where received_ns < ?)", [before_ns]
-        )
+    forget_events(cursor, f"(from events where received_ns < {before_ns})")
     gone = cursor.execute("delete from events where received_ns < ?", [before_ns]).fetchone()
     cursor.execute("delete from requests where received_ns < ?", [day])
     for table in IDENTITIES:
@@ -51,6 +51,16 @@ def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
     if sums:
         cursor.executemany("insert into accounting values (?, ?, ?)", [(*row, now_ns) for row in sums])
     return int(gone[0]) if gone else 0
+
+
+def forget_events(cursor: duckdb.DuckDBPyConnection, events: str) -> None:
+    """Removes what is kept of these events alone, and notes their sessions as changed; in the caller's transaction."""
+    cursor.execute(
+        f"insert into changed select service, session, min(time_ns) from {events}"
+        f" group by service, session, time_ns // {HOUR_NS}"
+    )
+    for table, event_id in (("kept_chains", "event_id"), ("kept_streaks", "last_event_id")):
+        cursor.execute(f"delete from {table} where {event_id} in (select event_id from {events})")
 
 
 def oldest_hours(cursor: duckdb.DuckDBPyConnection, share: float, now_ns: int) -> int:

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from collector.store import archive
 from collector.store.batch import Report
 from collector.store.store import Store, owe
 from collector.store.writing import earliest, insert
@@ -17,6 +18,7 @@ def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
         f"select max(received_ns) as n from"
         f" (select received_ns from {table} where received_ns > $after order by received_ns limit $rows)",
         {"after": after_ns, "rows": rows},
+        archived=False,
     )
     end: int | None = found[0]["n"]
     return end
@@ -25,7 +27,8 @@ def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
 def slice_rows(store: Store, table: str, after_ns: int, until_ns: int) -> list[Report]:
     """The rows received after one time, up to the other."""
     between = {"after": after_ns, "until": until_ns}
-    return store.rows(f"select * from {table} where received_ns > $after and received_ns <= $until", between)
+    taken = f"select * from {table} where received_ns > $after and received_ns <= $until"
+    return store.rows(taken, between, archived=False)
 
 
 def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report], after_ns: int, until_ns: int) -> None:
@@ -47,13 +50,13 @@ def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report]
 
 
 def text_columns(store: Store) -> list[tuple[str, str]]:
-    """Tables other than `events` and `reports` with their columns of text."""
+    """Tables other than `events`, `reports` and what names files, with their columns of text."""
     found = store.rows(
         "select table_name, column_name from duckdb_columns()"
         " where not internal and data_type in ('VARCHAR', 'JSON')"
         " and schema_name = 'main' and database_name = current_database()"
         " and table_name in (select table_name from duckdb_tables())"
-        " and table_name not in ('events', 'reports', 'meta') order by all"
+        " and table_name not in ('events', 'reports', 'meta', 'archived') order by all"
     )
     return [(row["table_name"], row["column_name"]) for row in found]
 
@@ -83,3 +86,29 @@ def replace_text(store: Store, table: str, column: str, old: str, new: str) -> N
             f"{verb} into {table} by name from (select * replace ($new as {column}) from moved)", {"new": new}
         )
         cursor.execute("drop table moved")
+
+
+def archived_files(store: Store) -> list[str]:
+    """The Parquet files of the store."""
+    return [row["file"] for row in store.rows("select file from archived order by file")]
+
+
+def archived_slices(store: Store, file: str) -> Iterator[list[Report]]:
+    """The events of a file; between two slices others may write."""
+    with store.transaction() as cursor:
+        archive.begin_anew(cursor)
+    yield from archive.slices(store, file)
+
+
+def set_aside(store: Store, rows: Sequence[Report]) -> None:
+    """Keeps events that are to take the places of those with their ids in the file that is being gone over."""
+    with store.transaction() as cursor:
+        insert(cursor, "anew", rows, like="events")
+
+
+def rewrite_archived(store: Store, file: str) -> None:
+    """Writes a file anew with what was set aside, and removes the old one."""
+    with store.transaction() as cursor:
+        owe(cursor)
+        archive.put_in_place(cursor, file)
+    store.see_archived()

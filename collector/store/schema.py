@@ -7,11 +7,11 @@ from pathlib import Path
 
 import duckdb
 
-from collector.store.batch import ALERTS_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
+from collector.store.batch import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
 from collector.store.kept import KEPT, forget
 from collector.store.opening import StoreError
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
 
@@ -66,6 +66,10 @@ def _accepted(cursor: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+def _archived(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(ARCHIVE_DDL)
+
+
 # Step n brings a database from version n to n + 1.
 MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _first,
@@ -75,4 +79,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _kept,
     _accepted,
     _kept,
+    _archived,
 )

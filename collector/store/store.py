@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 
 from collector.errors import Unavailable
+from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.batch import ArrowRows, Report
 from collector.store.connection import Connection, first_line
 from collector.store.correlate import Changes
@@ -68,6 +69,7 @@ class Store(Reader):
                 if name not in known:
                     with store.transaction() as cursor:
                         add_column(cursor, name)
+            store.see_archived()
         except BaseException:
             connection.close()
             raise
@@ -203,8 +205,10 @@ class Store(Reader):
 
     def rebuild(self) -> Iterator[int]:
         """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""
-        with self._keeping, self.transaction() as cursor:
+        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
+            cursor.begin()
             forget(cursor)
+            cursor.commit()
         yield (left := self.behind())
         while left:
             self.keep_up(REBUILD_SESSIONS)
@@ -230,32 +234,77 @@ class Store(Reader):
 
     def prune(self, now_ns: int, retention_ns: int) -> int:
         """Removes what is older than the retention, and identities older than a day. Returns how many events went."""
+        before_ns = now_ns - retention_ns
         with self.transaction() as cursor:
-            return drop(cursor, now_ns, now_ns - retention_ns)
+            gone = drop(cursor, now_ns, before_ns)
+            archived, files = drop_files(cursor, before_ns)
+        self._remove(files)
+        return gone + archived
 
-    def fit(self, now_ns: int, most_bytes: int) -> int:
-        """Removes the oldest whole hours where the database fills nearly `most_bytes`, and gives the space back.
+    def move(self, folder: Path, before_ns: int) -> int:
+        """Moves the oldest events received before a time into a Parquet file, of one day at most; how many.
 
-        Returns how many events went. To be called from the thread that writes. Raises Unavailable while queries run on.
+        What is asked finds them there. To be called from the thread that writes. Raises Unavailable while queries run
+        on.
         """
-        if self.path is None or (space := self.space()).used <= FULL * most_bytes:
+        with self._connection.use() as connection:
+            moving = write_oldest(connection, folder, before_ns)
+        if moving is None:
             return 0
+        with self._undisturbed() as connection:
+            take_out(connection, moving)
+        return moving.events
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction while nobody reads: what it removes is out of the file, and who asks next sees its files."""
         with self._executing, self._keeping, self._connection.alone(PATIENCE_S) as connection:
-            # A query that began before would keep what is removed in the file, and the next turn would remove more.
-            before_ns = oldest_hours(connection, 1 - ROOM * most_bytes / space.used, now_ns)
             connection.begin()
             try:
-                gone = drop(connection, now_ns, before_ns)
+                yield connection
                 connection.commit()
             except BaseException:
                 with suppress(duckdb.Error):
                     connection.rollback()
                 raise
+            self._view = view(connection)
             connection.execute("checkpoint")
         self._changed()
+
+    def see_archived(self) -> None:
+        """Lets every question from now on see the Parquet files that belong to the store."""
+        with self._connection.use() as connection, closing(connection.cursor()) as cursor:
+            self._view = view(cursor)
+
+    def _remove(self, files: Sequence[Path]) -> None:
+        if files:
+            self.see_archived()
+            for file in files:
+                file.unlink(missing_ok=True)
+
+    def _archived_bytes(self) -> int:
+        return int(self.rows("select coalesce(sum(bytes), 0)::bigint as n from archived")[0]["n"])
+
+    def fit(self, now_ns: int, most_bytes: int) -> int:
+        """Removes the oldest files and whole hours where all fills nearly `most_bytes`, and gives the space back.
+
+        Returns how many events went. To be called from the thread that writes. Raises Unavailable while queries run on.
+        """
+        used = self.space().used
+        if self.path is None or used + self._archived_bytes() <= FULL * most_bytes:
+            return 0
+        dropped = 0
+        for row in self.rows("select received_ns, bytes from archived order by received_ns"):
+            if used + self._archived_bytes() > ROOM * most_bytes:
+                dropped += self.prune(now_ns, now_ns - row["received_ns"] - 1)
+        if used + self._archived_bytes() <= FULL * most_bytes:
+            return dropped
+        with self._undisturbed() as connection:
+            # A query that began before would keep what is removed in the file, and the next turn would remove more.
+            gone = drop(connection, now_ns, oldest_hours(connection, 1 - ROOM * most_bytes / used, now_ns))
         if self.space().used > FULL * most_bytes:  # a few rows left of each row group keep a small file full
             self._copy_file()
-        return gone
+        return dropped + gone
 
     def space(self) -> Space:
         """How large the file is, and how much of it holds something."""

@@ -18,9 +18,11 @@ import structlog
 
 from collector import telemetry
 from collector.errors import Unavailable, where
+from collector.store.archive import sweep
 from collector.store.complaint import Complaint
 from collector.store.correlate import Batch, Correlator
 from collector.store.lookup import StoreLookup
+from collector.store.retention import Retention
 from collector.store.store import Store
 
 GROUP_REPORTS = 20_000  # in one transaction; a larger one only makes those in it wait longer
@@ -45,18 +47,16 @@ class Writer:
     def __init__(
         self,
         store: Store,
-        retention_s: float,
-        retention_bytes: int = 0,
+        retention: Retention,
         clock: Callable[[], int] = time.time_ns,
         noted: Callable[[], None] = lambda: None,
     ) -> None:
-        """`noted` is called whenever events have changed; 0 bytes are no limit."""
+        """`noted` is called whenever events have changed."""
         self._store = store
         self._noted = noted
         self._correlator: Correlator | None = Correlator(StoreLookup(store), fresh=store.is_empty())
         self._complaint = Complaint(str(store.path))
-        self._retention_ns = int(retention_s * 1e9)
-        self._retention_bytes = retention_bytes
+        self._retention = retention
         self._clock = clock
         self._queue: deque[_Waiting] = deque()
         self.reports = 0  # that wait
@@ -209,18 +209,22 @@ class Writer:
             gone = 0
             if old := now - self._pruned >= PRUNE_EVERY_S:
                 self._pruned = now
-                gone = self._store.prune(self._clock(), self._retention_ns)
-            if self._retention_bytes:
-                gone += self._store.fit(self._clock(), self._retention_bytes)
+                gone = self._store.prune(self._clock(), self._retention.age_ns)
+            if self._retention.most_bytes:
+                gone += self._store.fit(self._clock(), self._retention.most_bytes)
             if gone:
                 self._noted()
-            if old and self._store.give_back(self._retention_bytes):
+            if folder := self._retention.archive:
+                if old:
+                    sweep(folder, self._clock() - self._retention.age_ns)
+                self._store.move(folder, self._clock() - self._retention.archive_after_ns)
+            if old and self._store.give_back(self._retention.most_bytes):
                 log.info("the store was written anew to give space back")
         except Unavailable as error:
-            log.warning("old events could not be removed", error=str(error), again_in_s=FIT_EVERY_S)
+            log.warning("old events could not be removed or moved", error=str(error), again_in_s=FIT_EVERY_S)
         except Exception as error:  # old rows may stay; new ones must not be refused for it
             telemetry.FAILED.labels("retention").inc()
-            log.error("old events could not be removed", error=str(error))
+            log.error("old events could not be removed or moved", error=str(error))
 
 
 def _settle(waiting: _Waiting, result: bool | Exception) -> None:

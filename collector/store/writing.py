@@ -70,10 +70,10 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
         )
 
 
-def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report]) -> None:
-    """Adds rows to a table; the columns that they lack are null."""
+def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report], like: str = "") -> None:
+    """Adds rows to a table, which has the columns of `like`; those that they lack are null."""
     if rows:
-        incoming = ArrowRows(rows, TABLES[table])
+        incoming = ArrowRows(rows, TABLES[like or table])
         names = ", ".join(f'"{name}"' for name in incoming.names)
         cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
 

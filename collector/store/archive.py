@@ -1,0 +1,175 @@
+"""Old events in Parquet files, one folder for each day, read by the same questions as those in the database.
+
+The table `archived` says which files belong to the store. A file is whole and in its place before the transaction that
+takes its events out of `events` and lists it: a kill at any moment leaves each event in one of the two.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import structlog
+
+from collector.store.batch import Report
+from collector.store.reading import Reader
+from collector.store.retention import DAY_NS, forget_events
+
+MOST_EVENTS = 1_000_000  # in a file: writing it takes about five seconds
+SLICE_EVENTS = 20_000  # of a file that is gone over: each slice reads a whole row group
+
+log = structlog.get_logger()
+
+
+def view(cursor: duckdb.DuckDBPyConnection) -> str:
+    """The statement by which a cursor sees all events as `events`; empty where no file belongs to the store."""
+    listed = [file for (file,) in cursor.execute("select file from archived order by received_ns").fetchall()]
+    files = [file for file in listed if Path(file).exists()]
+    for missing in sorted(set(listed).difference(files)):
+        log.error("archived events cannot be found: put the file back", file=missing)
+    for place in map(Path, files):  # what a kill left of a file that was written anew
+        for older in place.parent.glob(f"{place.name.split('.')[0]}.*"):
+            if older != place and (older.suffix == ".part" or _generation(older) < _generation(place)):
+                older.unlink(missing_ok=True)
+    if not files:
+        return ""
+    [[database]] = cursor.execute("select current_database()").fetchall()
+    columns = [row[0] for row in cursor.execute(f'describe "{database}".main.events').fetchall()]
+    # The oldest file has the fewest columns; attributes of the user's own may have become columns since.
+    there = {row[0] for row in cursor.execute(f"describe from {_read(files[:1])}").fetchall()}
+    named = (f'"{name}"' if name in there else f"""attributes ->> '$."{name}"' as "{name}\"""" for name in columns)
+    return (
+        f'create or replace temporary view events as from "{database}".main.events'
+        f" union all select {', '.join(named)} from {_read(files)}"
+    )
+
+
+class Moving(NamedTuple):
+    """A file with all events that were received up to a time."""
+
+    place: Path
+    last_ns: int
+    events: int
+
+
+def write_oldest(cursor: duckdb.DuckDBPyConnection, folder: Path, before_ns: int) -> Moving | None:
+    """Writes the oldest events received before a time, those of one day at most, into a file; None where there are
+    none. They are still in the database.
+    """
+    found = cursor.execute("select min(received_ns) from events where received_ns < ?", [before_ns]).fetchone()
+    if not found or found[0] is None:
+        return None
+    first = found[0]
+    [[last]] = cursor.execute(
+        "select max(received_ns) from"
+        " (select received_ns from events where received_ns < $end order by received_ns limit $most)",
+        {"end": min(before_ns, (first // DAY_NS + 1) * DAY_NS), "most": MOST_EVENTS},
+    ).fetchall()
+    [[events]] = cursor.execute("select count(*) from events where received_ns <= ?", [last]).fetchall()
+    day = datetime.fromtimestamp(first // 10**9, UTC)
+    place = folder.absolute() / f"day={day:%Y-%m-%d}" / f"{first}-{last}-{events}.parquet"
+    _write(cursor, f"from events where received_ns <= {last}", place)
+    return Moving(place, last, events)
+
+
+def take_out(cursor: duckdb.DuckDBPyConnection, moving: Moving) -> None:
+    """Takes the events of a file out of the database and lists the file, in the caller's transaction.
+
+    Whoever asks meanwhile must see both or neither.
+    """
+    cursor.execute("delete from events where received_ns <= ?", [moving.last_ns])
+    _list(cursor, moving.place, moving.last_ns, moving.events)
+
+
+def drop_files(cursor: duckdb.DuckDBPyConnection, before_ns: int) -> tuple[int, list[Path]]:
+    """Takes files out of the store whose events were all received before a time; how many events, which files.
+
+    In the caller's transaction; the files are to be removed after it.
+    """
+    gone = cursor.execute("select file, events from archived where received_ns < ?", [before_ns]).fetchall()
+    for file, _ in gone:
+        if Path(file).exists():
+            forget_events(cursor, _read([file]))
+    cursor.execute("delete from archived where received_ns < ?", [before_ns])
+    return sum(events for _, events in gone), [Path(file) for file, _ in gone]
+
+
+def slices(store: Reader, file: str) -> Iterator[list[Report]]:
+    """The events of a file, in the order in which they were received."""
+    after_ns = -1
+    while True:
+        [found] = store.rows(
+            f"select max(received_ns) as until from (select received_ns from {_read([file])}"
+            " where received_ns > $after order by received_ns limit $most)",
+            {"after": after_ns, "most": SLICE_EVENTS},
+        )
+        if found["until"] is None:
+            return
+        between = {"after": after_ns, "until": found["until"]}
+        yield store.rows(f"from {_read([file])} where received_ns > $after and received_ns <= $until", between)
+        after_ns = found["until"]
+
+
+def begin_anew(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Makes the temporary table `anew` for events that are to take the places of those in a file."""
+    cursor.execute("create or replace temporary table anew as from events limit 0")
+
+
+def put_in_place(cursor: duckdb.DuckDBPyConnection, file: str) -> None:
+    """Lists a new file for an old one, with the events of `anew` in the place of those with their ids.
+
+    In the caller's transaction; the old file is to be removed after it.
+    """
+    [[received_ns, events]] = cursor.execute(
+        "select received_ns, events from archived where file = ?", [file]
+    ).fetchall()
+    old = Path(file)
+    place = old.with_name(f"{old.name.split('.')[0]}.{_generation(old) + 1}.parquet")
+    others = f"from {_read([file])} where event_id not in (select event_id from anew)"
+    _write(cursor, f"{others} union all by name from anew", place)
+    cursor.execute("delete from archived where file = ?", [file])
+    _list(cursor, place, received_ns, events)
+
+
+def sweep(folder: Path, before_ns: int) -> None:
+    """Removes files of events that were all received before a time: what a kill may have left of dropped ones."""
+    for place in folder.glob("day=*/*"):
+        _, last, _ = (*place.name.split(".")[0].split("-"), "", "")[:3]
+        if last.isdecimal() and int(last) < before_ns:
+            place.unlink(missing_ok=True)
+
+
+def _generation(place: Path) -> int:
+    middle = place.name.split(".")[1]
+    return int(middle) if middle.isdecimal() else 1
+
+
+def _write(cursor: duckdb.DuckDBPyConnection, query: str, place: Path) -> None:
+    """A file that is whole and on the disk, or none of that name."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = place.with_suffix(".part")
+    cursor.execute(f"copy ({query}) to {_text(part)} (format parquet, compression zstd)")
+    for path in (part, place.parent):
+        if path is not part:
+            part.rename(place)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _list(cursor: duckdb.DuckDBPyConnection, place: Path, received_ns: int, events: int) -> None:
+    cursor.execute("insert into archived values (?, ?, ?, ?)", [str(place), received_ns, events, place.stat().st_size])
+
+
+def _read(files: Sequence[str]) -> str:
+    return f"read_parquet([{', '.join(map(_text, files))}], hive_partitioning = false)"
+
+
+def _text(path: str | Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"

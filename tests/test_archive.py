@@ -1,0 +1,233 @@
+"""Events that were moved to Parquet files answer every question as before, and are there once whatever happens."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from collector.apply import Apply
+from collector.commands.bulk import bulk
+from collector.query.breakdowns import breakdown
+from collector.query.filters import Selection
+from collector.query.queries import event, events, sessions
+from collector.query.retries import retries
+from collector.query.sql_queries import answer_sql
+from collector.query.streaks import Scope, streaks
+from collector.store import archive
+from collector.store.correlate import Changes
+from collector.store.lookup import StoreLookup
+from collector.store.retention import DAY_NS
+from collector.store.store import Store
+from tests.conftest import RunningCollector
+from tests.recorded import MINUTE, failed
+from tests.recorded import event as made
+from tests.test_apply import WORD, _with_rule, secret
+from tests.test_kept import ALL_SETS, compared
+
+NOW = time.time_ns()  # a collector has no other clock
+WEEK_AGO = NOW - 7 * DAY_NS
+EVER = Selection(0, NOW + DAY_NS)
+
+
+@pytest.fixture(scope="module")
+def month(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A store of a month."""
+    path = tmp_path_factory.mktemp("month") / "m.duckdb"
+    bulk(f"duckdb:///{path}", 6_000, 1, NOW)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def store(month: bytes, tmp_path: Path) -> Store:
+    path = tmp_path / "m.duckdb"
+    path.write_bytes(month)
+    return Store.open(f"duckdb:///{path}")
+
+
+def moved(store: Store, tmp_path: Path) -> list[Path]:
+    """The files, after everything older than a week was moved."""
+    while store.move(tmp_path / "old", WEEK_AGO):
+        pass
+    return sorted((tmp_path / "old").glob("*/*"))
+
+
+def answers(store: Store) -> list[Any]:
+    """What questions of all kinds are answered."""
+    page = events(EVER, 50, sort="time").rows(store)
+    range_of_a_day = Selection(WEEK_AGO - DAY_NS // 2, WEEK_AGO + DAY_NS // 2)
+    return [
+        page,
+        event(page[0]["event_id"]).rows(store),
+        breakdown(EVER, ["tool", "error_class"], ["sessions", "p95_ms"], limit=100).rows(store),
+        breakdown(range_of_a_day, ["outcome"], limit=100).rows(store),
+        sessions(EVER, limit=500).rows(store),
+        streaks(EVER, Scope(), limit=1000).rows(store),
+        retries(EVER, ["error_class"]).rows(store),
+        answer_sql(store, EVER, "select tool, count(*) n, min(time) from events group by all order by all", 1000)[1],
+    ]
+
+
+def stored(store: Store) -> int:
+    return store.count("events")
+
+
+def test_every_question_is_answered_as_before(store: Store, tmp_path: Path) -> None:
+    before, whole = answers(store), stored(store)
+    files = moved(store, tmp_path)
+    assert len(files) > 15
+    assert {path.parent.name[:8] for path in files} == {"day=20" + path.parent.name[6:8] for path in files}
+    assert store.rows(
+        "select min(received_ns) >= $edge as all_new from events", {"edge": WEEK_AGO}, archived=False
+    ) == [{"all_new": True}]
+    assert stored(store) == whole
+    assert answers(store) == before
+    store.close()
+    store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
+    assert answers(store) == before
+    compared(store, ALL_SETS[:3])
+    store.close()
+
+
+def test_the_range_that_is_asked_for_chooses_what_is_read(store: Store, tmp_path: Path) -> None:
+    moved(store, tmp_path)
+    low = store.rows("select min(time_ns) as low from events")[0]["low"] + 3 * DAY_NS
+    plan = "explain analyze select count(*) from events where time_ns >= $low and time_ns < $low + 43200000000000"
+    [row] = store.rows(plan, {"low": low})
+    read, groups = map(int, re.findall(r"Row Groups Scanned: (\d+) / (\d+)", row["explain_value"])[-1])
+    assert 1 <= read <= 2 < 15 < groups
+    store.close()
+
+
+@pytest.mark.parametrize("after", ["_write", "_list"])
+def test_a_kill_neither_loses_nor_doubles(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    before, whole = answers(store), stored(store)
+    assert store.move(tmp_path / "old", WEEK_AGO)
+    done = getattr(archive, after)
+
+    def killed(*given: Any) -> None:
+        done(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive, after, killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.move(tmp_path / "old", WEEK_AGO)
+    assert len(list((tmp_path / "old").glob("*/*.parquet"))) == 2
+    assert stored(store) == whole
+    store.close()
+    store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
+    assert stored(store) == whole
+    moved(store, tmp_path)
+    assert answers(store) == before
+    store.close()
+
+
+def test_what_comes_later_to_a_session_that_was_moved(store: Store, tmp_path: Path) -> None:
+    [last] = store.rows(
+        "select service, session, max(time_ns) as time_ns from events where received_ns < $edge and session is not null"
+        " group by all order by time_ns desc limit 1",
+        {"edge": WEEK_AGO},
+    )
+    moved(store, tmp_path)
+    at = {"service": last["service"], "session": last["session"]}
+    late = [
+        failed(1, **at, time_ns=last["time_ns"] + MINUTE, received_ns=NOW),
+        made(2, **at, time_ns=last["time_ns"] + 2 * MINUTE, received_ns=NOW),
+    ]
+    store.write(Changes(NOW, events=late))
+    while store.keep_up():
+        pass
+    compared(store, ALL_SETS[:2])
+    old = store.rows("select min(event_id) as one from events where received_ns < $edge", {"edge": WEEK_AGO})[0]["one"]
+    assert StoreLookup(store).reports_of([old]) == {}  # as for any call whose identities are forgotten
+    store.close()
+
+
+def test_retention_removes_whole_files(store: Store, tmp_path: Path) -> None:
+    files = moved(store, tmp_path)
+    age = 20 * DAY_NS
+    whole = stored(store)
+    gone = store.prune(NOW, age)
+    left = [path for path in files if path.exists()]
+    assert 5 < len(left) < len(files)
+    assert stored(store) == whole - gone
+    while store.keep_up():
+        pass
+    compared(store, ALL_SETS[:2])
+    archived = sum(path.stat().st_size for path in left)
+    assert store.fit(NOW, int((store.space().used + archived * 0.8) / 0.9)) > 0
+    assert 0 < sum(path.exists() for path in left) < len(left)
+    leftover = tmp_path / "old" / "day=2001-01-01" / "1-2-3.parquet"
+    leftover.parent.mkdir()
+    leftover.touch()
+    archive.sweep(tmp_path / "old", NOW - age)
+    assert not leftover.exists()
+    assert any(path.exists() for path in left)
+    store.close()
+
+
+def test_a_new_rule_reaches_what_was_moved(store: Store, tmp_path: Path) -> None:
+    token = secret(3)
+    old = [failed(number, message=f"cannot open {token}", received_ns=WEEK_AGO - DAY_NS) for number in range(1, 30)]
+    store.write(Changes(NOW, events=old))
+    moved(store, tmp_path)
+    whole = stored(store)
+    assert any(token in row["message"] for row in store.rows("from events where event_id = 7"))
+    work = Apply(store, _with_rule(tmp_path))
+    while work.step():
+        pass
+    assert (work.state, work.changed) == ("done", 29)
+    assert stored(store) == whole
+    files = sorted((tmp_path / "old").glob("*/*"))
+    assert all(path.suffix == ".parquet" for path in files)
+    assert len({path.name.partition(".")[0] for path in files}) == len(files)
+    for path in files:
+        found = duckdb.connect().execute(f"select string_agg(message) from '{path}'").fetchall()
+        assert WORD not in str(found)
+    assert store.rows("select message from events where event_id = 7") == [
+        {"message": "cannot open [redacted:acme-word]"}
+    ]
+    again = Apply(store, _with_rule(tmp_path))
+    while again.step():
+        pass
+    assert again.changed == 0
+    store.close()
+
+
+def test_attributes_become_columns_of_what_was_moved_too(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path / 'm.duckdb'}"
+    store = Store.open(url)
+    store.write(
+        Changes(NOW, events=[made(1, received_ns=1, attributes=json.dumps({"team": "web"})), made(2, received_ns=NOW)])
+    )
+    assert store.move(tmp_path / "old", WEEK_AGO) == 1
+    store.close()
+    store = Store.open(url, dimensions=("team",))
+    assert store.rows("select team from events order by event_id") == [{"team": "web"}, {"team": None}]
+    store.close()
+
+
+def test_a_running_collector_moves_and_answers(
+    start_collector: Callable[..., RunningCollector], month: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.duckdb"
+    path.write_bytes(month)
+    collector = start_collector(
+        STORE=f"duckdb:///{path}", RETENTION="3650d", ARCHIVE=str(tmp_path / "old"), ARCHIVE_AFTER="10d"
+    )
+    collector.post("/v1/events", "{}")  # it looks after each commit, and once a minute
+    until = time.monotonic() + 30
+    while not list(tmp_path.glob("old/*/*.parquet")) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert len(list(tmp_path.glob("old/*/*.parquet"))) == 1
+    [row] = collector.get("/api/v1/breakdown", by="", **{"from": "-40d"})["rows"]
+    assert row["calls"] == collector.get("/api/v1/health")["events"] == 6_000
