@@ -8,6 +8,7 @@ In one process, without HTTP: what a sender or a socket costs is not in it. Micr
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import tempfile
 import time
@@ -37,7 +38,7 @@ from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from collector.tables import schemas
 
-GROUP = 10  # requests in one transaction, as under load
+GROUP = 4  # requests in one transaction, as under load (`WORTH_REPORTS` of the writer)
 
 
 def main() -> None:
@@ -50,6 +51,8 @@ def main() -> None:
     )
     given = arguments.parse_args()
     ready = pipeline()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # as in the collector
     synthetic(ready, given.requests, given.events)
     if given.recordings:
         recorded(ready, given.recordings)

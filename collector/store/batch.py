@@ -56,19 +56,26 @@ INTEGERS = frozenset(name for name, kind in COLUMNS.items() if kind in ("bigint"
 TEXTS = frozenset(name for name, kind in COLUMNS.items() if kind == "varchar")
 
 
-class ArrowRows:
-    """Rows as one Arrow record batch that can be read again and again through the C stream interface.
+Columns = Mapping[str, Sequence[Any]]  # of equal length, None where a row has no value
 
-    `names` are the columns that any row has, or with `whole` all, in the order of `types`. DuckDB asks for the stream
-    twice: schema, data.
+
+def columns_of(rows: Sequence[Report], types: Mapping[str, str], *, whole: bool = False) -> Columns:
+    """The columns that any row has, or with `whole` all, in the order of `types`."""
+    present = set(types) if whole else set().union(*{tuple(row) for row in rows})
+    return {name: [row.get(name) for row in rows] for name in types if name in present}
+
+
+class ArrowColumns:
+    """Columns as one Arrow record batch that can be read again and again through the C stream interface.
+
+    DuckDB asks for the stream twice: schema, data.
     """
 
-    def __init__(self, rows: Sequence[Report], types: Mapping[str, str], *, whole: bool = False) -> None:
-        present = set(types) if whole else set().union(*rows)
-        self.names = [name for name in types if name in present]
-        arrays = [na.c_array([row.get(name) for row in rows], _ARROW[types[name]]) for name in self.names]
-        self._schema = na.c_schema(na.struct({name: _ARROW[types[name]] for name in self.names}))
-        self._batch = c_array_from_buffers(self._schema, len(rows), [None], children=arrays)
+    def __init__(self, columns: Columns, types: Mapping[str, str]) -> None:
+        kinds = {name: _ARROW[types[name]] for name in columns}
+        arrays = [na.c_array(values, kinds[name]) for name, values in columns.items()]
+        self._schema = na.c_schema(na.struct(kinds))
+        self._batch = c_array_from_buffers(self._schema, len(arrays[0]), [None], children=arrays)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return CArrayStream.from_c_arrays([self._batch], self._schema, move=False).__arrow_c_stream__()
@@ -78,5 +85,5 @@ def arrow_stream(rows: Sequence[Report], types: Mapping[str, str]) -> bytes:
     """Rows as an Arrow IPC stream with every column of `types`, also where there is no row."""
     out = io.BytesIO()
     with StreamWriter.from_writable(out) as writer:
-        writer.write_stream(ArrowRows(rows, types, whole=True))
+        writer.write_stream(ArrowColumns(columns_of(rows, types, whole=True), types))
     return out.getvalue()

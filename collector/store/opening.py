@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
     from collector.store.connection import Connection
 
-# 256 MB of log before a checkpoint: at DuckDB's 16 MB a checkpoint holds up acknowledgements for up to a second.
+# A checkpoint holds up acknowledgements, the longer the more log there is, and until then DuckDB has the log's rows in
+# memory as well (docs/benchmarks.md). Its own 16 MB makes too many of them.
 # An ASOF join of what looks like few rows is planned as two nested loops, and the estimate behind windows is wrong
 # by thousands: a backtest of streaks over a day of 10 million events took minutes instead of 2 s.
 SETTINGS = {
     "memory_limit": "200MB",
-    "checkpoint_threshold": "256MB",
+    "checkpoint_threshold": "64MB",
     "preserve_insertion_order": "false",
     "asof_loop_join_threshold": "0",
 }

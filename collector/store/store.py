@@ -19,7 +19,7 @@ import duckdb
 
 from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
-from collector.store.batch import ArrowRows, Report
+from collector.store.batch import ArrowColumns, Report, columns_of
 from collector.store.connection import Connection, first_line
 from collector.store.correlate import Changes
 from collector.store.kept import compute, count_hours, forget
@@ -121,7 +121,7 @@ class Store(Reader):
         """Runs statements that also see these small tables (rows, types), each in a transaction of its own."""
         with self._connection.use() as connection, closing(connection.cursor()) as cursor:
             for name, (rows, types) in tables.items():
-                cursor.register("incoming", ArrowRows(rows, types))
+                cursor.register("incoming", ArrowColumns(columns_of(rows, types), types))
                 cursor.execute(f"create temporary table {name} as select * from incoming")
             yield lambda sql, params: cursor.execute(sql, dict(params))
 

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import msgspec
 
-from collector.store.batch import TABLES, ArrowRows, Report
+from collector.store.batch import TABLES, ArrowColumns, Columns, Report, columns_of
 from collector.store.correlate import Changes
 from collector.store.kept import HOUR_NS
 from collector.store.senders import Sender
@@ -51,12 +51,13 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
     insert(cursor, "events", changes.events)
     insert(cursor, "changed", earliest(changed))
     insert(cursor, "reports", _report_rows(changes))
-    insert(cursor, "keys", _pairs(changes.keys, "key", "event_id", now))
-    insert(cursor, "trace_session", _pairs(changes.sessions, "trace_id", "session", now))
-    insert(cursor, "redirects", _pairs(changes.redirects, "old_id", "event_id", now))
+    _insert_pairs(cursor, "keys", ("key", "event_id"), changes.keys, now)
+    _insert_pairs(cursor, "trace_session", ("trace_id", "session"), changes.sessions, now)
+    _insert_pairs(cursor, "redirects", ("old_id", "event_id"), changes.redirects, now)
     insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
     insert(cursor, "twins", changes.twins)
-    insert(cursor, "accounting", _pairs({"accepted": changes.accepted, **changes.accounting}, "reason", "records", now))
+    counted = {"accepted": changes.accepted, **changes.accounting}
+    _insert_pairs(cursor, "accounting", ("reason", "records"), counted, now)
     if changes.senders:
         metrics = {"metrics": list(changes.senders.values())}
         cursor.execute(NOTE_SENDERS, {**_senders(changes.senders), **metrics, "now": now})
@@ -73,13 +74,23 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
 def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report], like: str = "") -> None:
     """Adds rows to a table, which has the columns of `like`; those that they lack are null."""
     if rows:
-        incoming = ArrowRows(rows, TABLES[like or table])
-        names = ", ".join(f'"{name}"' for name in incoming.names)
-        cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
+        types = TABLES[like or table]
+        _insert(cursor, table, columns_of(rows, types), types)
 
 
-def _pairs(values: Mapping[Any, Any], key: str, value: str, now: int) -> list[Report]:
-    return [{key: one, value: other, "received_ns": now} for one, other in values.items()]
+def _insert_pairs(
+    cursor: duckdb.DuckDBPyConnection, table: str, names: tuple[str, str], values: Mapping[Any, Any], now: int
+) -> None:
+    if values:
+        key, value = names
+        columns = {key: list(values), value: list(values.values()), "received_ns": [now] * len(values)}
+        _insert(cursor, table, columns, TABLES[table])
+
+
+def _insert(cursor: duckdb.DuckDBPyConnection, table: str, columns: Columns, types: Mapping[str, str]) -> None:
+    incoming = ArrowColumns(columns, types)  # noqa: F841 -- the engine finds it by its name
+    names = ", ".join(f'"{name}"' for name in columns)
+    cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
 
 
 def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Report]:
