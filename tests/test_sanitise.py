@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from collector.sanitise.plausible import CHECKS
-from collector.sanitise.sanitise import FAILED, LIMIT, Rule, Sanitiser, check_lines, filter_lines, load_rules
+from collector.sanitise.sanitise import FAILED, LIMIT, Rule, Sanitiser, check_lines, filter_lines, load_rules, written
 from tests.conftest import misstep
 from tests.secrets import assemble, fakes, harmless, kept, survives
 
@@ -50,6 +50,19 @@ def test_the_gate_stops_whatever_would_be_found() -> None:
     passed = [text for text in texts if sanitiser().spans(text) and cut(text) == text]
     assert len(texts) > 300
     assert not passed
+
+
+def test_values_read_together_stop_where_each_alone_would() -> None:
+    dirty = [fake.value for fake in fakes(load_rules(), SEED + 2, per_kind=1)]
+    mixed = random.Random(1).sample(values := [*dirty, *harmless(SEED), *map(str, range(3_000))], len(values))
+    documents = written(mixed)
+    together = sanitiser().suspects(documents)
+    alone = {place for place, one in enumerate(documents) if sanitiser().suspects([one])}
+    cut_from = {place for place, value in enumerate(mixed) if sanitiser().scrub_value(value)[1]}
+    assert len(cut_from) > 300
+    assert cut_from <= alone <= together
+    assert len(together - alone) <= 0.01 * len(mixed), "what stands between two values may stop the later"
+    assert sanitiser().suspects([None, b"{}", b'"' + b"x" * LIMIT + b'"']) == {0, 2}
 
 
 def test_harmless_look_alikes_come_back_as_the_same_object() -> None:
