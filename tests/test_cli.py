@@ -78,6 +78,7 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
         (["collector", "--grpc", "1"], {}, "misstep: command line: grpc = '1': write host:port"),
         (["collector"], {"HTTP": ":4318"}, "others could read and write"),
         (["collector", "--store", "mysql://x"], {}, "store: mysql is not known"),
+        (["collector"], {"STORE": "clickhouse://u:p@h:8123/db"}, "set MISSTEP_STORE (or --store) to duckdb:///"),
         (["collector"], {"TABLES": "."}, "taxonomy.toml: "),
         (["replay", "nowhere"], {}, "misstep: nowhere: no such file or folder"),
         (["replay", "."], {}, "no recorded bodies such as 001-traces.json"),

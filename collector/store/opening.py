@@ -61,12 +61,17 @@ def path_of(url: str) -> Path | None:
     """The file that a store URL names; None for a database in memory. Raises StoreError for any other URL."""
     parts = urlsplit(url)
     if parts.scheme != "duckdb":
-        raise StoreError(f"store: {parts.scheme or 'no scheme'} is not known; write duckdb:///data/misstep.duckdb")
+        raise StoreError(
+            f"store: {parts.scheme or 'no scheme'} is not known, events are kept in a DuckDB file alone; "
+            "set MISSTEP_STORE (or --store) to duckdb:///data/misstep.duckdb"
+        )
     if parts.netloc == ":memory:":
         return None
     name = parts.path.removeprefix("/")  # as in SQLAlchemy: three slashes are a relative path, four an absolute one
     if not name:
-        raise StoreError("store: the URL names no file; write duckdb:///data/misstep.duckdb")
+        raise StoreError(
+            "store: the URL names no file; set MISSTEP_STORE (or --store) to duckdb:///data/misstep.duckdb"
+        )
     return Path(name)
 
 
