@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collector.alerts.rules import MEASURES
 from collector.query import queries
@@ -17,6 +19,7 @@ from collector.query.measures import measure
 from collector.query.statement import wilson
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
+from tests.test_streaks import CHECKED, expected_chains, recorded_sessions, session_of
 
 EVER = Selection(0, NOW)
 SILENT = ("roo-code",)
@@ -70,6 +73,42 @@ def test_a_breakdown_counts_and_leaves_sources_without_successes_out_of_rates(st
             mine = [one for one in inside if tuple(one.get(name) for name in by) == key]
             assert {name: row[name] for name in counted(mine)} == counted(mine)
             assert row["low"] is None or row["low"] <= row["error_rate"] <= row["high"]
+
+
+KEYS = st.lists(
+    st.sampled_from(["tool", "error_class", "mistake", "session", "subagent", "model", "outcome"]), unique=True
+)
+
+
+@CHECKED
+@given(events=recorded_sessions(), by=KEYS, hours=st.sampled_from([1, 6, 24]), recovery=st.booleans())
+def test_breakdowns_and_series_count_what_is_there(
+    store: Store, events: list[Event], by: list[str], hours: int, recovery: bool
+) -> None:
+    """Of sessions drawn to be awkward, whichever dimensions are asked for, null values and gaps between buckets too."""
+    holding(store, events)
+    selection = Selection(0, NOW + DAY, failure_only=SILENT)
+    chains = expected_chains(events)
+    measures = ["sessions", *(["recovery_rate"] if recovery else [])]
+    at = {one["event_id"]: one["time_ns"] - one["time_ns"] % (hours * HOUR) for one in events}
+    for timed, answer in (
+        (False, breakdown(selection, by, measures, limit=1000)),
+        (True, timeseries(selection, hours * HOUR, by, measures, limit=1000)),
+    ):
+        mine: dict[tuple[Any, ...], list[Event]] = defaultdict(list)
+        for one in events:
+            mine[(*([at[one["event_id"]]] if timed else []), *(one.get(name) for name in by))].append(one)
+        rows = answer.rows(store)
+        found = {tuple(row[name] for name in [*(["time"] if timed else []), *by]): row for row in rows}
+        assert len(rows) == len(found)
+        assert set(found) == set(mine)
+        for key, row in found.items():
+            expected = counted(mine[key])
+            assert {name: row[name] for name in expected} == expected
+            assert row["sessions"] == len({session_of(one) for one in mine[key] if one.get("session") is not None})
+            if recovery:
+                begun = [chains[one["event_id"]] for one in mine[key] if one["event_id"] in chains]
+                assert row["errors_recovered"] == sum(chain[0] and chain[1] is True for chain in begun)
 
 
 def test_named_measures_count_sessions_quantiles_and_recovery(store: Store) -> None:
