@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.query.filters import SECOND, Selection, select
-from collector.query.retries import retries, storms
+from collector.query.retries import curve, retries, storms
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 
@@ -160,3 +160,15 @@ def test_the_taxonomy_speaks_where_the_agent_is_silent(store: Store) -> None:
     assert (rows["Quiet"]["declared"], rows["Quiet"]["said_retryable"], rows["Quiet"]["verdict"]) == (
         0, True, "seldom_works",
     )  # fmt: skip
+
+
+def test_recovery_by_attempt_and_time_is_told_class_by_class(store: Store) -> None:
+    events = [*tried("Seldom", None, 4, 40, first=10_000), *tried("Often", None, 30, 50, first=20_000), event(1)]
+    holding(store, events)
+    rows = curve(EVER, ["error_class"]).rows(store)
+    found = {(row["error_class"], row["axis"], row["at"]): (row["recovered"], row["retried"]) for row in rows}
+    assert found["Seldom", "attempts", 1] == found["Seldom", "attempts", 50] == found["Seldom", "seconds", 1] == (4, 40)
+    assert found["Often", "attempts", 1] == found["Often", "seconds", 1800] == (30, 50)
+    for row in curve(EVER, []).rows(store):
+        each = [found[name, row["axis"], row["at"]] for name in ("Seldom", "Often")]
+        assert (row["recovered"], row["retried"]) == tuple(map(sum, zip(*each, strict=True)))

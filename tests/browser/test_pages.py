@@ -3,71 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-import httpx
 import polars as pl
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, Locator, expect
 
-from dashboard import launch, menu, sentences, start
-from tests.conftest import RunningCollector, free_port, misstep, wait_until
+from dashboard import colours, menu, sentences, start
+from tests.browser.conftest import Dashboard, Tab
+from tests.conftest import RunningCollector, misstep
 from tests.traffic import storm, two_versions
 
 pytestmark = pytest.mark.browser
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 MENU = [title for group in menu.MENU.values() for _, title in group]
 DETAILS = list(menu.DETAILS.values())
 LOOKS = [(1440, "light"), (900, "dark")]
 HOSTILE = "![x](http://evil.example/a.png) :material/bolt: http://evil.example/b"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium, else the one that Playwright fetched."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-class Dashboard:
-    """A dashboard process over a collector."""
-
-    def __init__(self, collector: RunningCollector) -> None:
-        self.collector = collector
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        environment = launch.environment(os.environ, collector.url) | {"MISSTEP_OTLP_URL": collector.url}
-        # From another folder than the project's: its settings lie beside it.
-        self.process = subprocess.Popen(launch.command(port), env=environment, cwd=collector.folder)
-        wait_until(self._ready, 60)
-
-    def _ready(self) -> bool:
-        try:
-            return httpx.get(f"{self.url}/_stcore/health").is_success
-        except httpx.TransportError:
-            return False
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(20)
 
 
 @pytest.fixture(scope="module")
@@ -85,47 +44,6 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     yield dashboard
     dashboard.stop()
     running.stop()
-
-
-class Tab:
-    """A page of the browser that remembers what went wrong in it and whom it called."""
-
-    def __init__(self, context: BrowserContext, host: str) -> None:
-        self.page: Page = context.new_page()
-        self.errors: list[str] = []
-        self.strangers: list[str] = []
-        self.page.on("console", self._heard)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self._asked(request.url, host))
-
-    def _heard(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
-            self.errors.append(message.text)
-
-    def _asked(self, url: str, host: str) -> None:
-        if urlsplit(url).scheme in {"http", "https"} and not url.startswith(host):
-            self.strangers.append(url)
-
-    def open(self, url: str, title: str) -> None:
-        self.page.goto(url)
-        self.wait(title)
-
-    def wait(self, title: str) -> None:
-        """Until the page of that title has run."""
-        expect(self.page.locator("h1")).to_have_text(title, timeout=30_000)
-        expect(self.page.locator('[data-test-script-state="notRunning"]')).to_be_attached(timeout=30_000)
-        self.page.wait_for_timeout(500)
-
-    def check(self) -> None:
-        """Nothing is broken, cut off at the side, or fetched from elsewhere."""
-        assert self.page.get_by_test_id("stException").count() == 0
-        assert self.page.get_by_text("failed (id").count() == 0
-        assert self.errors == []
-        assert self.strangers == []
-        overflow = (
-            "() => { const m = document.querySelector('[data-testid=stMain]'); return m.scrollWidth - m.clientWidth }"
-        )
-        assert self.page.evaluate(overflow) <= 0
 
 
 @pytest.fixture
@@ -270,6 +188,83 @@ def test_a_brush_zooms_and_zooming_out_leads_back(busy: Dashboard, tab: Tab) -> 
     expect(tab.page).to_have_url(re.compile("from=20.*to=20"), timeout=10_000)
     tab.page.get_by_role("button", name="Zoom out").click()
     expect(tab.page).not_to_have_url(re.compile("from="))
+    tab.check()
+
+
+def chart_under(tab: Tab, title: str) -> Locator:
+    """The chart of the part with that title."""
+    part = tab.page.get_by_test_id("stMain").get_by_role("heading", name=title, exact=True)
+    part.scroll_into_view_if_needed()
+    chart = part.locator('xpath=following::*[@data-testid="stVegaLiteChart"][1]')
+    expect(chart.locator("canvas, svg").first).to_be_visible()
+    tab.page.wait_for_timeout(300)
+    return chart
+
+
+def click_colour(chart: Locator, colour: str, *, last: bool = False) -> None:
+    """Clicks a mark of that colour: the first from above, or the last, where a legend stands above the marks."""
+    chart.scroll_into_view_if_needed()
+    picture = Image.open(BytesIO(chart.screenshot())).convert("RGB")
+    wide, wanted, points = picture.width, bytes.fromhex(colour[1:]), picture.tobytes()
+
+    def hit(place: int) -> bool:
+        column = (points[3 * (place + row * wide) : 3 * (place + row * wide) + 3] for row in (-1, 0, 1))
+        return all(abs(one[part] - wanted[part]) < 30 for one in column for part in range(3))
+
+    inside = range(wide, wide * (picture.height - 1))
+    place = next((place for place in (reversed(inside) if last else inside) if hit(place)), None)
+    assert place is not None, f"nothing is {colour} in this chart"
+    chart.click(position={"x": place % wide, "y": place // wide})
+
+
+def test_a_click_on_a_category_of_the_legend_filters_by_it(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
+    click_colour(chart_under(tab, "Errors over time"), colours.LIGHT.category["execution"])
+    expect(tab.page).to_have_url(re.compile("category=execution"), timeout=10_000)
+    tab.check()
+
+
+def test_a_click_on_a_bar_filters_by_whose_turn_it_is(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
+    click_colour(chart_under(tab, "Whose turn is it"), colours.LIGHT.attribution["provider"])
+    expect(tab.page).to_have_url(re.compile("attribution=provider"), timeout=10_000)
+    tab.check()
+
+
+def test_a_click_on_a_point_leads_to_its_tool(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/tools?from=-7d&refresh=0", "Tools")
+    click_colour(chart_under(tab, "Calls and error rate"), colours.LIGHT.attribution["model"], last=True)
+    open_it = tab.page.get_by_test_id("stMain").get_by_role("link", name=re.compile("^Open "))
+    expect(open_it).to_be_visible(timeout=10_000)
+    tool = open_it.inner_text().removeprefix("Open ").removesuffix(" →")
+    open_it.click()
+    tab.wait("Tool")
+    expect(tab.page.get_by_role("heading", name=tool, exact=True)).to_be_visible()
+    tab.check()
+
+
+def test_a_click_on_a_cell_leads_to_its_errors(busy: Dashboard, tab: Tab) -> None:
+    asked = {"from": "-7d", "by": "tool,error_class", "operation": "tool", "outcome": "error", "limit": 100}
+    pairs = {(row["tool"], row["error_class"]) for row in busy.collector.get("/api/v1/breakdown", **asked)["rows"]}
+    tab.open(f"{busy.url}/tools?from=-7d&refresh=0", "Tools")
+    click_colour(chart_under(tab, "Tool × class"), "#E8B9A6")
+    link = tab.page.get_by_test_id("stMain").get_by_role("link", name=re.compile("Error of .* →$"))
+    expect(link).to_be_visible(timeout=10_000)
+    link.click()
+    tab.wait("Errors")
+    query = parse_qs(urlsplit(tab.page.url).query)
+    assert (query["tool"][0], query["error_class"][0]) in pairs
+    tab.check()
+
+
+def test_a_click_on_a_call_shows_it(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/session?{urlencode(details(busy)['Session'])}", "Session")
+    main = tab.page.get_by_test_id("stMain")
+    shown = main.get_by_text(re.compile(r"^call \d+$"))
+    before = shown.inner_text()
+    chart = main.get_by_test_id("stVegaLiteChart").first
+    click_colour(chart, colours.LIGHT.outcome["ok"])
+    expect(shown).not_to_have_text(before, timeout=10_000)
     tab.check()
 
 
