@@ -9,10 +9,10 @@ CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench benchqueries soak demo lock
+.PHONY: help setup run test check bench benchqueries benchpages soak demo lock
 
 help:      ## this list
-	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: $(LOCKED) ## the locked environment in .venv, with .venv/bin/misstep
 
@@ -37,6 +37,9 @@ soak: $(LOCKED) ## kills, full disks, duplicates and malformed bodies under load
 
 benchqueries: $(LOCKED) ## the dashboard's questions over a million made-up events
 	$(BIN)/python -m benchmarks.queries
+
+benchpages: $(LOCKED) .venv/.chromium ## the dashboard's pages in a browser, over a million made-up events
+	$(BIN)/python -m benchmarks.pages
 
 demo: $(LOCKED) ## lifelike traffic into the collector that `make run` started
 	$(BIN)/misstep demo

@@ -32,9 +32,9 @@ def _value_axis(palette: Palette, form: str = "d", title: str | None = None) -> 
     )
 
 
-def _colour(field: str, colours: dict[str, str], legend: bool = True) -> alt.Color:
+def _colour(field: str, colours: dict[str, str], legend: bool = True, columns: int = 0) -> alt.Color:
     domain = list(colours)
-    columns = len(domain) if len(domain) <= 5 else 4
+    columns = columns or (len(domain) if len(domain) <= 5 else 4)
     key = alt.Legend(
         title=None, orient="top", symbolType="square", labelLimit=200, columns=columns, padding=0, offset=6
     )
@@ -315,7 +315,7 @@ def _by_class(frame: pl.DataFrame, palette: Palette) -> alt.Color:
     """A colour for each class in the order of the frame; what is of all errors is as dark as text."""
     classes = [name for name in frame["error_class"].unique(maintain_order=True) if name != ALL]
     slots = [colour for name, colour in palette.category.items() if name != OTHER]
-    return _colour("error_class", {ALL: palette.ink, **dict(zip(classes, slots, strict=False))})
+    return _colour("error_class", {ALL: palette.ink, **dict(zip(classes, slots, strict=False))}, columns=3)
 
 
 def _recovery(frame: pl.DataFrame, palette: Palette, x: alt.X, how: Literal["linear", "step-after"]) -> Picture:

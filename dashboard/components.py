@@ -111,7 +111,7 @@ def collector() -> Collector:
 def open_page(name: str, title: str, question: str, *, bar: Bar = "filters") -> Page:
     """Title, question and filter bar of a page, with what has to be said before anything else."""
     filters = filterbar.from_link()
-    width = st.context.cookies.get(WIDTH, "")
+    width = dict(st.context.cookies).get(WIDTH, "")
     narrow = width.isdecimal() and int(width[:6]) < NARROW_PX
     page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow)
     share.forget(name, filters)

@@ -18,6 +18,7 @@ DULL = ("domain", "severity", "classified_by", "fatal", "operation", "recovery",
 
 # What calls have whether or not they fail; for the others, all calls are the whole.
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
+HALF = 0.5
 # What people name first when they say what broke.
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
 
@@ -31,12 +32,14 @@ def rows(page: Page, by: Sequence[str] = ()) -> pl.DataFrame:
 
 
 def most(found: pl.DataFrame) -> str:
-    """What explains most, with the version that brought it: `tool = x on version = 3.2`; empty where nothing does."""
+    """What explains most, with the version that brought it: `Most of it: tool = x on version = 3.2`, or nothing."""
     if found.is_empty():
         return ""
     first = found.row(0, named=True)
-    named = words.plain(subject(first), 80)
-    brought = found.filter(pl.col("dimension") == "service_version", pl.col("share") > 0.5)
+    share = first["share"] or 0.0
+    part = "Most of it" if share >= HALF else f"The largest part, {words.rate(share)}"
+    named = f"{part}: {words.plain(subject(first), 80)}"
+    brought = found.filter(pl.col("dimension") == "service_version", pl.col("share") >= HALF)
     if brought.is_empty() or first["dimension"] == "service_version":
         return named
     return f"{named} on {words.plain(subject(brought.row(0, named=True)), 40)}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -239,9 +241,9 @@ def test_a_streak_is_told_with_what_ended_it(busy: RunningCollector, open_app: C
     app = open_app(busy.url, "streak", session=streak["session"], service=streak["service"])
     check(app, "Streak")
     assert any(each.value.endswith("a success ended it.") for each in app.markdown)
-    outcomes = list(app.dataframe[0].value["outcome"])
-    assert outcomes[-1] == "ok"
-    assert outcomes.count("error") >= streak["length"]
+    results = list(app.dataframe[0].value["result"])
+    assert results[-1] == "ok"
+    assert sum(name.endswith("Error") for name in results) >= streak["length"]
 
 
 def test_what_a_link_says_wrongly_is_said_and_left_out(
@@ -402,3 +404,35 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     params = {"from": "-7d", "step": "5m"}
     tried = httpx.post(f"{running.url}/api/v1/rules/backtest", params=params, content=text, timeout=30).json()["rows"]
     assert sentences.backtest(tried[0]) in [each.value for each in app.markdown]
+
+
+@pytest.fixture(scope="module")
+def busy_api() -> Iterator[str]:
+    """An API that has no time for any question."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"error": {"message": "this took longer than 20 s: narrow the range"}}).encode()
+            self.send_response(503)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("name", ["overview", *PAGES, "changes"])
+def test_a_page_that_gets_no_answer_says_why_and_nothing_of_it_fails(
+    busy_api: str, open_app: Callable[..., AppTest], name: str
+) -> None:
+    app = open_app(busy_api, name)
+    assert not app.exception
+    assert not [said for said in captions(app) if "failed (id" in said]
+    assert any("narrow the range" in said.replace("\\", "") for said in captions(app))

@@ -21,16 +21,20 @@ SILENT_S = 60  # an engine that has not evaluated for so long says nothing by it
 def body(page: Page) -> None:
     """Alerts by state, what fired before, the rules with their values, one rule over time."""
     rules = pl.DataFrame()
+    told: dict[str, Any] = {}
     with components.part():
         rules = page.collector.ask("rules", max_age=2.0).rows
         answer = page.collector.ask("alerts", {"history": "true"})
-        if said := answer.rest.get("error"):
+        told = dict(answer.rest)
+        if said := told.get("error"):
             st.error(f"The rule file in force is an older one: {words.plain(str(said), 300)}")
         _alerts(page, answer.rows, rules)
         if refused := st.session_state.pop("alerts-refused", ""):
             components.quiet(words.plain(refused, 300))
+    if not told:
+        return
     with components.part("Fired in the last 7 days"):
-        _history(page, client.frame(answer.rest.get("history") or ()))
+        _history(page, client.frame(told.get("history") or ()))
     with components.part("Rules"):
         if rules.is_empty():
             components.quiet("No rule. Write alerts.yaml and start the collector with --rules alerts.yaml.")
@@ -38,7 +42,7 @@ def body(page: Page) -> None:
         _rules(page, rules)
     left, right = components.pair("alerts-1")
     with left, components.part("Receivers"):
-        _receivers(page, client.frame(answer.rest.get("receivers") or ()))
+        _receivers(page, client.frame(told.get("receivers") or ()))
     with right, components.part("Silences"):
         _silences(page)
 

@@ -1,5 +1,7 @@
 """What changed: which values explain that errors rose or fell since the period before?"""
 
+from typing import Any
+
 import polars as pl
 import streamlit as st
 
@@ -11,6 +13,7 @@ BARS, LISTED = 16, 40
 
 def body(page: Page) -> None:
     """The change in parts, both periods side by side, every value with its sentence."""
+    total: dict[str, Any] = {}
     with components.part():
         before = words.span(page.filters.seconds or 0)
         total = page.ask("breakdown", previous="true").first()
@@ -25,6 +28,8 @@ def body(page: Page) -> None:
         for said in explained.volume(page):
             components.quiet(said)
         components.sampled(page)
+    if not total:
+        return
     rows = pl.DataFrame()
     with components.part("Errors before and now"):
         rows = explained.rows(page)

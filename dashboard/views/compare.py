@@ -27,7 +27,7 @@ TOOLS = 14
 def body(page: Page) -> None:
     """What is compared, a verdict per measure, the tools, the classes."""
     asked: dict[str, str] | None = None
-    sides = ("A", "B")
+    sides, verdicts = ("A", "B"), pl.DataFrame()
     with components.part():
         newest = frames.newest_versions(
             page.ask("breakdown", by="service,service_version", limit="1000").pick(
@@ -45,9 +45,11 @@ def body(page: Page) -> None:
         if asked is None:
             components.quiet(f"Only one {way} in this range: nothing to compare. Take a longer range, or periods.")
             return
-        answer = page.ask("compare", measure=",".join(MEASURES), **asked)
-        _verdicts(answer.pick(*COLUMNS), sides)
+        verdicts = page.ask("compare", measure=",".join(MEASURES), **asked).pick(*COLUMNS)
+        _verdicts(verdicts, sides)
         components.sampled(page)
+    if verdicts.is_empty():
+        return
     components.beside("Error rate by tool", _tools, page, asked, sides, help=words.HELP["error rate"])
     components.beside("Errors by class", _classes, page, asked, sides)
 

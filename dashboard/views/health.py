@@ -14,11 +14,15 @@ SINCE = "Since the collector was started."
 
 def body(page: Page) -> None:
     """The sum that has to come out even, then how the collector is."""
+    said: dict[str, Any] = {}
     with components.part():
         said = page.collector.ask("health", max_age=2.0).first()
         dropped = components.as_json(said.get("dropped")) or {}
         (st.markdown if sentences.even(said) else st.error)(sentences.account(said, dropped))
         components.figures(page, _figures(said))
+    if not said:
+        return
+    dropped = components.as_json(said.get("dropped")) or {}
     left, right = components.pair("health-1")
     with left, components.part("Records that were no event, by reason"):
         _counts(page, dropped, "reason", "records")

@@ -89,4 +89,4 @@ page = components.open_page("live", "Live", "What is happening right now?")
 with st.container(horizontal=True):
     paused = st.toggle("Pause", key="live-pause")
     st.toggle("Errors only", key="live-errors")
-components.refreshing(body, page, EVERY_S, paused=paused)
+components.refreshing(body, page, EVERY_S, paused=paused or page.every is None)

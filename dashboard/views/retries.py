@@ -178,15 +178,15 @@ def _table(page: Page) -> None:
         pl.Series("observed", [words.rate_of(*pair) for pair in rows.select("recovery_rate", "rated").rows()]),
     )
     columns = {
-        "error_class": tables.text("class", 190),
-        "said_words": tables.text("said", 100, words.HELP["retryable, declared"]),
-        "observed": tables.text("observed recovery", 135, help=words.HELP["retryable, observed"]),
-        "finding": tables.text("finding", 215),
-        "errors": tables.number("errors"),
-        "retried": tables.number("tried again"),
+        "error_class": tables.text("class", 180),
+        "said_words": tables.text("said", 90, words.HELP["retryable, declared"]),
+        "observed": tables.text("observed recovery", 130, help=words.HELP["retryable, observed"]),
+        "finding": tables.text("finding", 235),
+        "errors": tables.number("errors", width=60),
+        "retried": tables.number("again", "Those that were tried again within 30 minutes.", width=60),
         "lasting": tables.number("lasting", words.HELP["lasting errors"]),
         "identical_retries": tables.number("identical"),
-        "again": tables.text("median time", "small"),
+        "again": tables.text("median time", 90),
     }
     picked = tables.table(page, shown, columns, key="retries", alt_text="Recovery by class.", select=True,
                           wide=("said_words", "errors", "retried", "lasting", "identical_retries", "again")

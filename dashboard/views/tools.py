@@ -11,6 +11,7 @@ TOP_TOOLS, TOP_CLASSES, LABELS = 20, 15, 8
 
 def body(page: Page) -> None:
     """Table, rates with intervals, heat map, MCP servers."""
+    rows = pl.DataFrame()
     with components.part("All tools"):
         rows = tools(page)
         if rows.is_empty():
@@ -18,6 +19,8 @@ def body(page: Page) -> None:
             return
         _table(page, rows)
         components.sampled(page)
+    if rows.is_empty():
+        return
     left, right = components.pair("tools-1")
     with left:
         components.beside("Calls and error rate", _scatter, page, rows, help=words.HELP["error rate"])
