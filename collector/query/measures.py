@@ -9,6 +9,7 @@ from collector.alerts.state import Sample
 from collector.query.breakdowns import SESSION
 from collector.query.filters import BY_NAME, UNITS, Selection, terms_of_rule
 from collector.query.groups import SILENCE
+from collector.query.hours import counted
 from collector.query.retries import judged, relation
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streaks_from_events
@@ -68,12 +69,13 @@ def measure(
     if measure in ("streak", "streaks"):
         sql = _over_streaks(measure, selection, by, prepared)
     elif measure == "silent":
+        selection = replace(selection, start_ns=max(0, end_ns - GONE))
         sql = _silence(selection, by)
     elif measure == "failing_sessions":
         sql = _over_sessions(selection, by, prepared)
     else:
         sql = _over_events(measure, selection, by, prepared)
-    params = selection.params() | {"gone_ns": max(0, end_ns - GONE), "window_ns": end_ns - start_ns}
+    params = selection.params() | {"window_ns": end_ns - start_ns}
     rows = store.rows(sql, used(sql, params))
     return [_sample(row, by) for row in rows]
 
@@ -203,11 +205,14 @@ def _over_streaks(measure: str, selection: Selection, by: Sequence[str], prepare
 
 def _silence(selection: Selection, by: Sequence[str]) -> str:
     keys, group = _keys(by)
+    rows = counted(selection, by)
     return load("silence").format(
         keys=keys,
         group=group,
-        condition=selection.condition(),
-        source=relation(selection, *by, start="$gone_ns"),
+        where=selection.where(),
+        counted=rows.source,
+        last=rows.last(),
+        source=relation(selection, *by),
         same=" and ".join(["true", *(f'matching."{name}" is not distinct from last."{name}"' for name in by)]),
         answered="".join(f'last."{name}", ' for name in by),
         answered_group=", ".join([*(f'last."{name}"' for name in by), "newest_ns"]),

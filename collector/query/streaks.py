@@ -100,8 +100,11 @@ def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, a
     counts = KINDS[asked.kind]
     touched = f"operation = 'tool' and session is not null and {counts}"
     known_by = "time_ns < $until_ns" if as_of_end else "true"
-    events = f"""select events.* from events semi join touched
-      on events.session = touched.session and events.service is not distinct from touched.service where {known_by}"""
+    theirs = """from events semi join touched
+      on events.session = touched.session and events.service is not distinct from touched.service"""
+    # Where they begin is found in three columns, so that the rest is read from there on alone.
+    events = f"""select events.* {theirs}
+      where {known_by} and events.time_ns >= (select min(events.time_ns) {theirs})"""
     judging = judging or selection.uses("recovered")
     return load("streak_steps").format(
         touched=f"{touched} and time_ns >= $start_ns and time_ns < $until_ns",
