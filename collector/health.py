@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from litestar import Request, Response, get
+from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -41,9 +42,13 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
     return Response({"status": "ready"})
 
 
-@get("/metrics", sync_to_thread=False, summary="Prometheus metrics", media_type="text/plain")
+@get("/metrics", sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Prometheus text format."""
+    with suppress(Unavailable):
+        kept = _keeper(request.app.state)
+        telemetry.KEEPER_SESSIONS.set(kept["sessions"])
+        telemetry.KEEPER_SECONDS.set(kept["seconds"])
     if path := request.app.state.store.path:
         with suppress(Unavailable):
             for part, size in sizes(path).items():
@@ -73,6 +78,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
             "bytes": _value(telemetry.QUEUE_BYTES),
             "receiving_bytes": _value(telemetry.RECEIVING_BYTES),
         },
+        "keeper": _keeper(request.app.state),
         "refused": {sample.labels["reason"]: int(sample.value) for sample in _samples(telemetry.REFUSED, "_total")},
         "sources": _sources(),
         "uptime_seconds": round(time.monotonic() - STARTED, 1),
@@ -108,6 +114,12 @@ def account(answered: int, store: Store) -> dict[str, Any]:
 def health_routes() -> list[ControllerRouterHandler]:
     """The handlers that anyone may ask; `health` is for who may query."""
     return [healthz, readyz, metrics, openapi]
+
+
+def _keeper(state: State) -> dict[str, float]:
+    """Sessions whose streaks and retries are behind their events, and for how long the oldest commit has waited."""
+    seconds = round(state.keeper.waiting_s(), 3)
+    return {"sessions": state.store.behind() if seconds else 0, "seconds": seconds}
 
 
 def _forward(forward: Any) -> dict[str, Any] | None:

@@ -60,6 +60,12 @@ FORWARDED = Counter(
 )
 FORWARD_BYTES = Gauge("misstep_forward_queue_bytes", "Bytes of copies that wait to be delivered.", registry=REGISTRY)
 LAG_SECONDS = Gauge("misstep_lag_seconds", "Receive time minus event time of the newest event.", registry=REGISTRY)
+KEEPER_SESSIONS = Gauge(
+    "misstep_keeper_sessions", "Sessions that changed since their streaks were computed.", registry=REGISTRY
+)
+KEEPER_SECONDS = Gauge(
+    "misstep_keeper_seconds", "For how long the oldest commit waits for that; 0 where none does.", registry=REGISTRY
+)
 
 _HARMLESS = (int, float, bool, type(None))
 RECENT: deque[dict[str, Any]] = deque(maxlen=20)  # the last warnings and errors, sanitised like every log line

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,11 +171,13 @@ def test_the_keeper_is_done_when_it_says_so() -> None:
     store = Store.open("duckdb://:memory:")
     keeper = Keeper(store)
     assert not keeper.settle(0.05)
+    assert keeper.waiting_s() >= 0.05
     keeper.start()
     for number in range(5):
         store.write(Changes(NOW, events=[failed(50 - number)]))
         keeper.noted()
         assert keeper.settle(20)
+        assert keeper.waiting_s() == 0
         assert store.rows("select length from kept_streaks where kind = 'mistake' and scope = 'session'") == [
             {"length": number + 1}
         ]
@@ -193,6 +196,11 @@ def test_what_was_noted_is_done_after_a_crash(collector: RunningCollector) -> No
     while not (rows := collector.get("/api/v1/streaks", **{"from": "-1h"})["rows"]):
         assert time.monotonic() < deadline
     assert rows[0]["length"] == 3
+    while collector.get("/api/v1/health")["keeper"] != {"sessions": 0, "seconds": 0}:
+        assert time.monotonic() < deadline
+    said = httpx.get(f"{collector.url}/metrics").text
+    assert "\nmisstep_keeper_sessions 0.0\n" in said
+    assert "\nmisstep_keeper_seconds 0.0\n" in said
 
 
 def test_rebuild_as_a_command(collector: RunningCollector) -> None:

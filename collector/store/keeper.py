@@ -28,6 +28,7 @@ class Keeper:
         self._wake = threading.Condition()
         self._noted = 1  # what an earlier run may have left
         self._done = 0
+        self._since = time.monotonic()  # when the first came of what is noted and not done
         self._asked = self._closing = False
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
@@ -45,8 +46,15 @@ class Keeper:
     def noted(self) -> None:
         """Events were committed, changed or removed."""
         with self._wake:
+            if self._done == self._noted:
+                self._since = time.monotonic()
             self._noted += 1
             self._wake.notify_all()
+
+    def waiting_s(self) -> float:
+        """For how long the oldest commit has waited that is not accounted for; 0 where all are."""
+        with self._wake:
+            return 0.0 if self._done == self._noted else time.monotonic() - self._since
 
     def settle(self, timeout_s: float) -> bool:
         """Whether all that was noted before is accounted for, if need be after waiting so long for it."""
@@ -67,12 +75,12 @@ class Keeper:
                 if self._closing:
                     return
                 noted, self._asked = self._noted, False
-            began = time.perf_counter()
+            began = time.monotonic()
             whole = self._turn()
-            rest = max(EVERY_S, REST * (time.perf_counter() - began))
+            rest = max(EVERY_S, REST * (time.monotonic() - began))
             if whole:
                 with self._wake:
-                    self._done = noted
+                    self._done, self._since = noted, began
                     self._wake.notify_all()
 
     def _turn(self) -> bool:
