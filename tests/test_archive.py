@@ -23,7 +23,7 @@ from collector.query.streaks import Scope, streaks
 from collector.store import archive
 from collector.store.correlate import Changes
 from collector.store.lookup import StoreLookup
-from collector.store.retention import DAY_NS
+from collector.store.retention import DAY_NS, ROOM
 from collector.store.store import Store
 from tests.conftest import RunningCollector
 from tests.recorded import MINUTE, failed
@@ -153,7 +153,6 @@ def test_what_comes_later_to_a_session_that_was_moved(store: Store, tmp_path: Pa
 
 
 def test_retention_removes_whole_files(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collector.store.store.ROOM", 0.88)  # near FULL: beside so few events the database is large
     files = moved(store, tmp_path)
     age = 20 * DAY_NS
     whole = stored(store)
@@ -165,7 +164,8 @@ def test_retention_removes_whole_files(store: Store, tmp_path: Path, monkeypatch
         pass
     compared(store, ALL_SETS[:2])
     archived = sum(path.stat().st_size for path in left)
-    assert store.fit(NOW, int((store.space().used + archived * 0.8) / 0.9)) > 0
+    monkeypatch.setattr("collector.store.store.FULL", ROOM)
+    assert store.fit(NOW, int((store.space().used + archived / 2) / ROOM)) > 0
     assert 0 < sum(path.exists() for path in left) < len(left)
     leftover = tmp_path / "old" / "day=2001-01-01" / "1-2-3.parquet"
     leftover.parent.mkdir()
