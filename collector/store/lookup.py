@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -30,11 +31,11 @@ class StoreLookup:
     """Answers from what is stored."""
 
     def __init__(self, store: Reader) -> None:
-        self._store = store
+        self._rows = partial(store.rows, archived=False)  # what has moved changes no more
 
     def known_requests(self, identities: Sequence[bytes]) -> set[bytes]:
         """Those of these request identities that were stored."""
-        found = self._store.rows(
+        found = self._rows(
             "select identity from requests where identity in (select unnest($ids::uuid[]))",
             {"ids": [str(uuid.UUID(bytes=identity)) for identity in identities]},
         )
@@ -42,7 +43,7 @@ class StoreLookup:
 
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]:
         """The event of each of these keys that has one; merged events answer with the one that is left."""
-        found = self._store.rows(
+        found = self._rows(
             "select k.key, coalesce(r.event_id, k.event_id) as event_id from keys k left join redirects r"
             " on r.old_id = k.event_id where k.key in (select unnest($keys::ubigint[]))",
             {"keys": list(keys)},
@@ -51,7 +52,7 @@ class StoreLookup:
 
     def known_sessions(self, traces: Sequence[str]) -> dict[str, str]:
         """The session of each of these traces that has one."""
-        found = self._store.rows(
+        found = self._rows(
             "select trace_id, min(session) as session from trace_session"
             " where trace_id in (select unnest($t::varchar[])) group by trace_id",
             {"t": list(traces)},
@@ -60,23 +61,22 @@ class StoreLookup:
 
     def known_senders(self, table: str) -> dict[Sender, int]:
         """Who sent metrics (`seen`) or was `sampled`, and when each was last noted."""
-        return {(row["source"], row["service"]): row["last_ns"] for row in self._store.rows(f"from {table}")}
+        return {(row["source"], row["service"]): row["last_ns"] for row in self._rows(f"from {table}")}
 
     def sessionless(self, traces: Sequence[str]) -> set[int]:
         """Events and waiting reports of these traces whose session was a guess."""
-        found = self._store.rows(
+        found = self._rows(
             "select event_id from events where trace_id in (select unnest($t::varchar[]))"
             " and session_source in ('trace', 'trace_id', 'instance') union"
             " select event_id from reports where report->>'trace_id' in (select unnest($t::varchar[]))"
             " and report->>'session_source' in ('trace', 'trace_id', 'instance')",
             {"t": list(traces)},
-            archived=False,
         )
         return {row["event_id"] for row in found}
 
     def awaiting(self, keys: Sequence[int]) -> set[int]:
         """Events that refer to a call by one of these keys."""
-        found = self._store.rows(
+        found = self._rows(
             "select coalesce(r.event_id, w.event_id) as event_id from waiting w left join redirects r"
             " on r.old_id = w.event_id where w.key in (select unnest($keys::ubigint[]))",
             {"keys": list(keys)},
@@ -89,16 +89,16 @@ class StoreLookup:
         """
         low, high = ([span[side] for span in spans.values()] for side in (0, 1))
         asked = {"identities": list(spans), "low": low, "high": high, "units": list(units)}
-        return {row["unit"]: row["event_id"] for row in self._store.rows(TWINS_NEAR, asked)}
+        return {row["unit"]: row["event_id"] for row in self._rows(TWINS_NEAR, asked)}
 
     def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]:
         """The reports that each of these events is the fold of."""
         ids = {"ids": list(event_ids)}
         found: dict[int, list[Report]] = {}
-        for row in self._store.rows("select * from reports where event_id in (select unnest($ids::ubigint[]))", ids):
+        for row in self._rows("select * from reports where event_id in (select unnest($ids::ubigint[]))", ids):
             found.setdefault(row["event_id"], []).append(msgspec.json.decode(row["report"]))
         stored = "select * from events where event_id in (select unnest($ids::ubigint[]))"
-        for row in self._store.rows(stored, ids, archived=False):
+        for row in self._rows(stored, ids):
             if row["event_id"] not in found:
                 found[row["event_id"]] = [_report_of(row)]
         return found

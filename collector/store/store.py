@@ -262,12 +262,13 @@ class Store(Reader):
             connection.begin()
             try:
                 yield connection
+                seen = view(connection)
                 connection.commit()
             except BaseException:
                 with suppress(duckdb.Error):
                     connection.rollback()
                 raise
-            self._view = view(connection)
+            self._view = seen
             connection.execute("checkpoint")
         self._changed()
 
