@@ -8,6 +8,7 @@ import pytest
 
 from collector.store import writer as module
 from collector.store.correlate import Changes
+from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.writer import Writer
 from tests.doors import spans, taken
@@ -17,7 +18,7 @@ def test_a_small_transaction_waits_for_requests_that_are_being_read(monkeypatch:
     monkeypatch.setattr(module, "WAIT_S", 60)
     first, second, third = (taken(spans({"name": f"execute_tool t{number}"}), "traces") for number in range(3))
     store = Store.open("duckdb://:memory:")
-    writer = Writer(store, 3600)
+    writer = Writer(store, Retention(3600 * 10**9))
     groups: list[list[bytes]] = []
     write = store.write
 
