@@ -178,8 +178,16 @@ def rule_file(rule: Mapping[str, Any]) -> str:
         value = json.loads(value) if isinstance(value, str) and name == "where" else value
         if value not in (None, "", {}, [], 0):
             said[name] = int(value) if name == "min_calls" else list(value) if isinstance(value, pl.Series) else value
-    said |= {word: f"{rule[name]:.0f}s" for name, word in _SECONDS.items() if rule.get(name)}
+    said |= {word: _duration(int(rule[name])) for name, word in _SECONDS.items() if rule.get(name)}
     return yaml.safe_dump({"rules": [said]}, sort_keys=False, allow_unicode=True)
+
+
+def _duration(seconds: int) -> str:
+    """As people write it in a rule file: 3600 is 1h."""
+    size, unit = next(
+        (size, unit) for size, unit in ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s")) if not seconds % size
+    )
+    return f"{seconds // size}{unit}"
 
 
 def backtest(told: Mapping[str, Any]) -> str:

@@ -319,5 +319,5 @@ def test_a_rule_of_the_api_becomes_a_file_of_its_own() -> None:
     jsonschema.validate(said, json.loads((Path(__file__).parents[1] / "schemas/rules.schema.json").read_text()))
     assert said["rules"] == [
         {"name": "r", "measure": "error_rate", "where": {"tool": "t"}, "by": ["model"], "condition": "> 0.3",
-         "min_calls": 20, "severity": "warning", "window": "900s"}
+         "min_calls": 20, "severity": "warning", "window": "15m"}
     ]  # fmt: skip

@@ -191,11 +191,12 @@ def _editor(page: Page, rules: pl.DataFrame) -> None:
     left, right = components.pair("editor")
     with left:
         text = st.text_area("Rule", sentences.rule_file(rule), height=320, key=key, label_visibility="collapsed")
-        threshold = st.number_input(
-            "Threshold", value=None, min_value=0.0, placeholder="as written", key=f"{key}-threshold", width=200
-        )
         components.quiet("Nothing is saved here: copy it into alerts.yaml; `misstep rules check` names mistakes.")
     with right:
+        threshold = st.number_input(
+            "Threshold", value=None, min_value=0.0, format="%g", placeholder="as written", key=f"{key}-threshold",
+            width=200,
+        )  # fmt: skip
         # The same range until the page is loaded anew: moving the threshold then asks the store nothing.
         since, until = (when.isoformat() for when in (page.now - timedelta(days=7), page.now))
         asked = {"from": since, "to": until, "step": "5m"}
@@ -238,7 +239,7 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
     columns = {
         "name": tables.text("rule", 190),
         "state": tables.text("state", "small"),
-        "measure": tables.text("measure", "small"),
+        "measure": tables.text("measure"),
         "value_text": tables.text("value now", "small"),
         "condition": tables.text("fires at", "small"),
         "window": tables.text("window", "small"),
