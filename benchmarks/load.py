@@ -63,7 +63,7 @@ def main() -> None:
         peak = memory(process)
         stored = events_stored(port)
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(180)
         disk = store.stat().st_size
     cuts, most = quantiles(sent.latencies, n=100), max(sent.latencies)
     print(f"{given.encoding}, {given.events} events a request, {given.connections} connections")
