@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Literal
 
 import altair as alt
 import polars as pl
 
 from dashboard.colours import ATTRIBUTIONS, OTHER, OUTCOMES, Palette, slot
+
+# Tables load it, and Altair looks into it if it is there: half loaded by the thread of another part, it would fail.
+import_module("pandas")
 
 HEIGHT = 220
 Picture = alt.Chart | alt.LayerChart | alt.FacetChart
