@@ -368,8 +368,8 @@ def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
 
 
 def key_of(page: Page) -> int:
-    """What tells one view's widgets from those of other filters."""
-    return hash(replace(page.filters, view=()))
+    """What tells one view's widgets from those of other filters, also from the same ones some clicks ago."""
+    return hash((replace(page.filters, view=()), filterbar.turn()))
 
 
 def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:

@@ -16,6 +16,7 @@ from dashboard.filters import CHOICES, DIMENSIONS, OWN, PRESETS, Condition, Filt
 CUSTOM = "Custom"
 _MOVED = "filters-moved"
 _ZOOMED = "filters-zoomed"
+_TURN = "filters-turn"
 REFRESH = {"0": "Off", "10": "10 s", "60": "60 s"}
 MENU_DIMENSIONS = (
     "service_version", "environment", "agent", "model", "error_class", "category", "outcome", "attribution", "mistake",
@@ -38,6 +39,12 @@ def go(filters: Filters) -> None:
     """Writes filters to the page's URL; the next run of the bar, a fragment, runs the whole page."""
     st.query_params.from_dict(filters.query())
     st.session_state[_MOVED] = True
+    st.session_state[_TURN] = turn() + 1
+
+
+def turn() -> int:
+    """How often filters were changed here: what was clicked in a chart before belongs to the filters before."""
+    return int(st.session_state.get(_TURN, 0))
 
 
 def zoom(shown: Filters, start: datetime, end: datetime) -> None:
