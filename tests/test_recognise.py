@@ -237,6 +237,26 @@ def test_log_that_was_sent_as_a_span() -> None:
     assert "span_id" not in report
 
 
+@pytest.mark.parametrize(
+    ("tool", "output", "kind"),
+    [
+        ("run_command", "a.py", "command"),
+        ("Bash", {"exit_code": 2}, "command"),
+        ("bash_tool", None, "command"),
+        ("python", {"exit_code": 0}, "command"),
+        ("python", {"exit_code": 1}, "command"),
+        ("browser_click", None, "browser"),
+        ("command_history", None, None),
+        ("shelf", "x", None),
+    ],
+)
+def test_kind_of_a_tool_is_the_same_for_calls_that_fail_and_that_do_not(
+    tool: str, output: Any, kind: str | None
+) -> None:
+    (report,) = of(tool_span(**{"gen_ai.tool.name": tool, "gen_ai.tool.call.result": output})).reports
+    assert report.get("tool_kind") == kind
+
+
 def test_session_of_the_resource_and_of_the_record() -> None:
     names = {"event.name": "gemini_cli.tool_call", "function_name": "ls", "success": True}
     told = [

@@ -5,9 +5,11 @@ Records of one kind carry the same attribute names, so what a row takes from whi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -65,6 +67,39 @@ CONVERT: dict[str, Callable[[Any], Any]] = {
     "severity": _severity,
     "time_ns": _unchanged,
 }
+
+
+# Names of tools that run commands, without case, `_` and a final "tool".
+COMMAND_TOOLS = frozenset(
+    [
+        "bash",
+        "sh",
+        "shell",
+        "powershell",
+        "pwsh",
+        "terminal",
+        "command",
+        "exec",
+        "localshell",
+        "shellcommand",
+        "containerexec",
+        "runinterminal",
+        "runcommand",
+        "runbash",
+        "runshell",
+        "runshellcommand",
+        "runterminal",
+        "runterminalcmd",
+        "runterminalcommand",
+        "execcommand",
+        "execbash",
+        "execshell",
+        "executecommand",
+        "executebash",
+        "executeshell",
+        "executeshellcommand",
+    ]
+)
 
 
 class Place(NamedTuple):
@@ -178,6 +213,15 @@ def _tidy(report: Report) -> None:
     tool, call_id = report.get("tool"), report.get("call_id")
     if tool and call_id:
         report["call_id"] = bare_id(call_id, tool)
+    if tool and report.get("tool_kind") != "mcp" and (kind := _kind_of(tool)):
+        report["tool_kind"] = kind
+
+
+@lru_cache(maxsize=2_000)
+def _kind_of(tool: str) -> str | None:
+    """The kind of a tool whose name leaves no doubt, the same whether its calls end well or not."""
+    bare = re.sub(r"[\W_]+|tool$", "", tool.casefold())
+    return "command" if bare in COMMAND_TOOLS else "browser" if bare.startswith("browser") else None
 
 
 def place(report: Report, record: Record, *, own: bool) -> None:

@@ -260,6 +260,8 @@ def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
         settled = Settled()
     if settled.outcome:
         report["outcome"], report["_strength"] = settled.outcome, settled.strength
+    if settled.exit_code is not None and report["operation"] == "tool":
+        report.setdefault("tool_kind", "command")
     if settled.outcome in ("", "ok"):
         for column in ("message", "stack", "reported_class"):
             report.pop(column, None)
@@ -305,8 +307,6 @@ def _why(report: Report, settled: Settled) -> None:
         report["_shape"] = settled.shape
     elif report.get("tool_kind") == "command" and _overran(report):
         report["_shape"] = ("timeout",)
-    if settled.exit_code:
-        report.setdefault("tool_kind", "command")
     if report["operation"] != "model":
         return
     if "status_code" not in report:

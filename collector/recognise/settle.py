@@ -79,6 +79,7 @@ class _Case:
         self.verdicts.add("error" if code else "ok")
 
 
+EXITED_WELL = Settled("ok", STRENGTHS["ok"], exit_code=0)
 UNDISPUTED = {True: Settled("ok", STRENGTHS["ok"]), False: Settled("ok", OK_DEFAULT)}
 
 
@@ -94,7 +95,7 @@ def settle(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Sett
     if signs:
         _weigh(case, signs, rules)
     if case.verdicts.isdisjoint(("error", "denied", "cancelled")):
-        return UNDISPUTED[bool(case.verdicts)]
+        return UNDISPUTED[bool(case.verdicts)] if case.exit_code is None else EXITED_WELL
     return _failed(case, signs, rules, said)
 
 
