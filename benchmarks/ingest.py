@@ -36,7 +36,6 @@ from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.correlate import Batch, Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
-from collector.tables import schemas
 
 GROUP = 4  # requests in one transaction, as under load (`WORTH_REPORTS` of the writer)
 
@@ -129,8 +128,8 @@ def each(do: Callable[[bytes], object], bodies: Sequence[bytes]) -> None:
 def pipeline() -> Pipeline:
     """The pipeline of a collector with default settings."""
     return Pipeline(
-        load_sources(schemas().joinpath("sources")),
-        load_taxonomy(schemas().joinpath("taxonomy.toml")),
+        load_sources(),
+        load_taxonomy(),
         Sanitiser(load_rules()),
         b"a key of the benchmark",
     )

@@ -23,7 +23,7 @@ from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
 from collector.settings import Address, Settings, SettingsError, load
 from collector.store import batch
 from collector.store.opening import StoreError, make_folder, path_of
-from collector.tables import TableError, schemas
+from collector.tables import TableError
 from collector.telemetry import Scrub, configure_logging
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def pipeline_of(settings: Settings) -> Made:
     rules = load_rules(*_own(settings, "redactions.toml"))
     key = hash_key(settings)
     pipeline = Pipeline(
-        load_sources(schemas() / "sources", *_own(settings, "sources")),
-        load_taxonomy(schemas() / "taxonomy.toml", *_own(settings, "taxonomy.toml")),
+        load_sources(*_own(settings, "sources")),
+        load_taxonomy(*_own(settings, "taxonomy.toml")),
         Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None),
         key,
         settings.dimensions,

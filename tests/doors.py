@@ -16,7 +16,6 @@ from collector.store.batch import Report
 from collector.store.correlate import Batch, Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
-from collector.tables import schemas
 
 NOW = 1_795_297_311_000_000_000  # 2026-11-21T21:41:51Z
 MS = NOW // 10**6 - 1000  # as the seeds' systems write times
@@ -46,7 +45,7 @@ KODE_PROGRESS = {
 @cache
 def pipeline() -> Pipeline:
     """The pipeline with the tables that come with the program."""
-    tables = load_sources(schemas().joinpath("sources")), load_taxonomy()
+    tables = load_sources(), load_taxonomy()
     return Pipeline(*tables, Sanitiser(load_rules()), b"a key of the tests")
 
 

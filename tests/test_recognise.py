@@ -18,9 +18,8 @@ from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources, load_sources
 from collector.store.correlate import keys_of
 from collector.store.fold import fold
-from collector.tables import schemas
 
-TABLES = load_sources(schemas() / "sources")
+TABLES = load_sources()
 RECORDINGS = Path(__file__).parent / "data" / "sources"
 
 # What each recording tells: call id (or tool and number, where there is none) → outcome. All else in it is noise.

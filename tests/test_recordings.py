@@ -15,7 +15,6 @@ from collector.recognise.sources import load_sources
 from collector.store.correlate import Correlator, Recent
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
-from collector.tables import schemas
 from tests.conftest import RunningCollector
 from tests.doors import NOW, any_value, pairs, pipeline
 
@@ -38,7 +37,7 @@ def stored(requests: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The events after these requests, one commit each, without what depends on arrival."""
     store = Store.open("duckdb://:memory:")
     correlator = Correlator(StoreLookup(store), fresh=True)
-    reader = replace(pipeline(), sources=load_sources(schemas() / "sources"), seen=Recent(1000))  # knows nothing yet
+    reader = replace(pipeline(), sources=load_sources(), seen=Recent(1000))  # knows nothing yet
     for number, items in enumerate(requests):
         request = Request("traces", [scope(item) for item in items], len(items))
         batch = reader.batch(request, number.to_bytes(16, "big"), NOW + number)

@@ -12,9 +12,9 @@ from collector.decode.record import Convert, Record, Scope, SpanEvent
 from collector.recognise.readers import Around
 from collector.recognise.recognise import recognise, row_of
 from collector.recognise.sources import Plan, Row, Source, Sources, load_sources
-from collector.tables import TableError, schemas
+from collector.tables import TableError
 
-TABLES = load_sources(schemas() / "sources")
+TABLES = load_sources()
 PLACES = ("resource", "scope", "events", "signal")
 
 
@@ -148,7 +148,7 @@ examples = ['''{"name": "call ls", "attributes": {"went_well": "no"}} => {"outco
 
 def test_users_table_comes_first_and_takes_over_what_it_extends(tmp_path: Path) -> None:
     (tmp_path / "ours.toml").write_text(OWN)
-    sources = load_sources(schemas() / "sources", tmp_path)
+    sources = load_sources(tmp_path)
     own = Record("span", "call ls", {"went_well": "no", "task": "t"})
     convention = Record("span", "x", {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "cat"})
     found = recognise([Scope({}, "our.agent", "", [own, convention])], sources).reports
@@ -201,7 +201,7 @@ def test_scope_is_claimed_by(service: str, scope: str, source: str | None) -> No
 
 
 def test_random_names_do_not_grow_the_plans() -> None:
-    sources = load_sources(schemas() / "sources")
+    sources = load_sources()
     scope = Scope({}, "s", "", [Record("span", f"name {number}", {f"key {number}": number}) for number in range(5000)])
     recognise([scope], sources)
     plan = sources.plan("", "s")

@@ -92,7 +92,7 @@ GUIDE = Path(__file__).parent.parent / "docs" / "taxonomy.md"
 def test_a_users_file_as_the_guide_shows_it_adds_classes_names_and_texts_that_are_asked_first(tmp_path: Path) -> None:
     own = tmp_path / "taxonomy.toml"
     own.write_text(GUIDE.read_text().split("```toml\n")[1].split("```")[0])
-    taxonomy = load_taxonomy(BUILT_IN, own)
+    taxonomy = load_taxonomy(own)
     assert taxonomy.classify("", "tool", "acme.FreezeException", (), None, None, None) == ("DeployFrozenError", "alias")
     assert taxonomy.classify("", "tool", "OurFileMissing", (), None, None, None) == ("FileNotFoundError", "alias")
     assert taxonomy.classify("", "tool", "ENOENT", (), None, None, None) == ("FileNotFoundError", "alias")
@@ -104,7 +104,7 @@ def test_a_users_file_as_the_guide_shows_it_adds_classes_names_and_texts_that_ar
 def test_a_later_file_replaces_fields(tmp_path: Path) -> None:
     own = tmp_path / "taxonomy.toml"
     own.write_text('[classes.FileNotFoundError]\nseverity = "error"\n')
-    assert load_taxonomy(BUILT_IN, own).defaults("FileNotFoundError", "").severity == "error"
+    assert load_taxonomy(own).defaults("FileNotFoundError", "").severity == "error"
     assert TAXONOMY.defaults("FileNotFoundError", "").severity == "warn"
 
 
@@ -140,7 +140,7 @@ def test_every_mistake_is_named_with_file_row_and_field(tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     own.write_text(WRONG)
     with pytest.raises(TableError) as wrong:
-        load_taxonomy(BUILT_IN, own)
+        load_taxonomy(own)
     text = str(wrong.value)
     for expected in (
         "colour: unknown; expected one of generic, kinds, classes, messages",
@@ -177,7 +177,7 @@ def test_a_message_row_that_does_not_do_what_it_says_is_refused(tmp_path: Path, 
     own = tmp_path / "mine.toml"
     own.write_text(f'[[messages]]\nclass = "DiskFullError"\n{row}\n')
     with pytest.raises(TableError, match="messages\\[1\\]") as wrong:
-        load_taxonomy(BUILT_IN, own)
+        load_taxonomy(own)
     assert complaint in str(wrong.value)
 
 
@@ -185,11 +185,4 @@ def test_a_row_that_is_no_table_is_named(tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     own.write_text("[classes]\nFrozenError = 1\n")
     with pytest.raises(TableError, match=r"classes\.FrozenError: expected a table, got 1"):
-        load_taxonomy(BUILT_IN, own)
-
-
-def test_a_users_file_alone_is_refused(tmp_path: Path) -> None:
-    own = tmp_path / "mine.toml"
-    own.write_text("")
-    with pytest.raises(TableError, match=r"classes\.UnknownError: missing; lay your own file over the built-in one"):
         load_taxonomy(own)

@@ -14,9 +14,8 @@ from collector.decode.record import Record, Scope, SpanEvent
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Rules, load_sources
 from collector.recognise.told import calls_in, told_in, unflattened
-from collector.tables import schemas
 
-TABLES = load_sources(schemas() / "sources")
+TABLES = load_sources()
 PLAIN = Rules()
 GEMINI = Rules(exit_header=(re.compile(r"^Exit Code: (-?\d+)", re.M),))
 ARGS = {"path": "/a"}

@@ -183,14 +183,14 @@ class _Texts:
 
 
 def load_taxonomy(*paths: str | Path | Traversable) -> Taxonomy:
-    """The files' taxonomy, later laid over earlier, later message rows asked first; without files, the built-in one.
+    """The built-in taxonomy with the files' laid over it, later over earlier; later message rows are asked first.
 
     Raises TableError with every mistake of the first file that is wrong, examples that come to another class included.
     """
-    first, *later = paths or (schemas() / "taxonomy.toml",)
-    raw = load_toml(first)
-    taxonomy = _checked(raw, first)
-    for path in later:
+    built_in = schemas() / "taxonomy.toml"
+    raw = load_toml(built_in)
+    taxonomy = _checked(raw, built_in)
+    for path in paths:
         raw = merged(raw, load_toml(path))
         taxonomy = _checked(raw, path)
     return taxonomy

@@ -11,7 +11,6 @@ from collector.commands.rebuild import rebuilt
 from collector.store.batch import Report
 from collector.store.bulk import Cast, fill
 from collector.store.store import Store
-from collector.tables import schemas
 
 # ruff: noqa: E501 - a row of a table is a line
 
@@ -110,7 +109,7 @@ def _cast() -> Cast:
 
 
 def _failures() -> list[Report]:
-    taxonomy = load_taxonomy(schemas() / "taxonomy.toml")
+    taxonomy = load_taxonomy()
     rows: list[Report] = []
     low = 0
     for tool, name, message, reported, status, weight in FAILURES:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from collector.recognise.checks import EVIDENCE_LISTS, mistakes_in
 from collector.recognise.readers import Reader, glob, is_attribute, present, reader
-from collector.tables import TableError, load_toml
+from collector.tables import TableError, load_toml, schemas
 
 SHAPE_KEYS = 64  # names in a set of attribute names that is remembered
 PLANS = 2000  # scopes and names remembered; sends of random names must not grow the process
@@ -233,13 +233,13 @@ def _holds(wanted: Any, value: Any) -> bool:
 
 
 def load_sources(*folders: str | Path | Traversable) -> Sources:
-    """Reads every *.toml of the folders; a table in a later folder replaces one of the same id.
+    """The built-in tables, then every *.toml of the folders; a table in a later one replaces one of the same id.
 
     Raises TableError with every mistake of the first file that has any.
     """
     tables: dict[str, dict[str, Any]] = {}
     places: dict[str, str] = {}
-    for folder in folders:
+    for folder in (schemas() / "sources", *folders):
         place = Path(folder) if isinstance(folder, str) else folder
         for path in sorted((one for one in place.iterdir() if one.name.endswith(".toml")), key=lambda one: one.name):
             table = load_toml(path)
