@@ -53,7 +53,7 @@ def changes(
     sides = sides_of(selection, None, "", "")
     whole = RATED if measure.endswith("_rate") else "true"
     part = COMPARED[measure].part
-    keys = "side, of_service, of_session"
+    keys = "side, of_session"
     params = {**sides.selection.params(), **sides.params}
     asked = []
     for name in names:  # one after the other: all grouping sets at once would hold all their sessions in memory

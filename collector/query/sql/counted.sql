@@ -2,4 +2,4 @@
 select {keys}side, {part} as part, {whole} as whole
 from (select *, {side} as side from {source} where {where})
 where side is not null and {among}
-group by {keys}side, service, coalesce(session, event_id::varchar)
+group by {keys}side, case when session is null then event_id else hash(service, session) end
