@@ -39,7 +39,7 @@ CLINE: dict[str, tuple[dict[str, Any], Report | None]] = {
             duration_ms=30001,
             effective_timeout_ms=30000,
         ),
-        {"outcome": "error", "error_class": "ToolTimeoutError", "call_id": "c1"},
+        {"outcome": "error", "error_class": "CommandTimeoutError", "call_id": "c1"},
     ),
     "plan mode": (cline("sdk.plan_mode_command_blocked"), {"outcome": "denied", "error_class": "ToolPermissionError"}),
     "an API error": (

@@ -95,14 +95,19 @@ def test_a_group_that_comes_back_after_a_week_has_regressed(store: Store, days_a
 
 def test_a_resolved_group_regresses_when_it_comes_back(store: Store) -> None:
     week = Selection(NOW - 2 * DAY, NOW + DAY)
-    holding(store, [failed(60), failed(50)])
-    mark(store, ONE, b'{"state": "resolved"}', same, lambda: NOW - 40 * MINUTE)
+
+    def resolved(*minutes_ago: int) -> None:
+        """The group with errors so long ago, resolved 40 minutes ago."""
+        holding(store, [failed(minutes) for minutes in minutes_ago])
+        mark(store, ONE, b'{"state": "resolved"}', same, lambda: NOW - 40 * MINUTE)
+
+    resolved(60, 50)
     [row] = groups(week).rows(store)
     assert (row["state"], row["resolved"]) == ("resolved", NOW - 40 * MINUTE)
     assert groups(week, state="new").rows(store) == []
-    holding(store, [failed(60), failed(50), failed(55, event_id=9)])  # it came late, but was before
+    resolved(60, 50, 55)  # the last one came late, but was before
     assert groups(week).rows(store)[0]["state"] == "resolved"
-    holding(store, [failed(60), failed(30)])
+    resolved(60, 30)
     assert groups(week, state="regressed").rows(store)[0]["state"] == "regressed"
     mark(store, ONE, b'{"state": "open"}', same, lambda: NOW)
     [row] = groups(week).rows(store)

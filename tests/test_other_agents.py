@@ -174,7 +174,7 @@ SPANS: dict[str, tuple[str, str, dict[str, Any], Report | None]] = {
                 "error.type": "timeout",
             },
         },
-        {"source": "copilot", "outcome": "error", "error_class": "ToolTimeoutError"},
+        {"source": "copilot", "outcome": "error", "error_class": "CommandTimeoutError"},
     ),
     "adk: the answer holds the error": (
         "my-agent",
