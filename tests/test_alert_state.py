@@ -58,7 +58,7 @@ TIMELINES: list[tuple[str, dict[str, Any], str, str]] = [
     ("a stop shorter than for is bridged", {"for_ns": 60 * MINUTE}, "4 (58m) 4 4", "PPF"),
     ("a firing alert outlasts a long stop", {"for_ns": 3 * MINUTE}, "4x4 (600m) 4 1", "PPPFFR"),
     ("baseline: compares with what was", {"condition": "> 2x previous 1d"}, "3~1 2~1 5~3 5~ 7~3", "FRRRF"),
-    ("a clock that jumps back waits", {"for_ns": 2 * MINUTE}, "4 (-9m) 4 4 4", "PPPP"),
+    ("a clock that is set back starts for again", {"for_ns": 2 * MINUTE}, "4 (-9m) 4 4 4", "PPPF"),
 ]
 
 
@@ -180,6 +180,13 @@ def sent_of(fired: int, sent: int, resolved: bool = False) -> Sent:
             None,
             id="resolved; only the firing before was told",
         ),
+        pytest.param(
+            alert_of(State.INACTIVE, 90, 1),
+            sent_of(200, 150),
+            Reason.RESOLVED,
+            id="the end of the firing before is due",
+        ),
+        pytest.param(alert_of(State.FIRING, -5), None, Reason.FIRST, id="fired later than now: the clock was set back"),
         pytest.param(
             alert_of(State.PENDING, 90, 1), sent_of(90, 80), Reason.RESOLVED, id="resolved and already pending again"
         ),

@@ -75,6 +75,13 @@ class Dispatch:
         with self._lock:
             self._sent = sent
 
+    def set_back(self, now_ns: int) -> None:
+        """The clock went back: what was done later than now counts as done now, and failing receivers are tried."""
+        with self._lock:
+            self._sent = {pair: replace(one, sent_ns=min(one.sent_ns, now_ns)) for pair, one in self._sent.items()}
+            self._group_sent = {group: min(sent_ns, now_ns) for group, sent_ns in self._group_sent.items()}
+            self._health = {key: replace(one, retry_ns=min(one.retry_ns, now_ns)) for key, one in self._health.items()}
+
     def forgive(self) -> None:
         """Lets every receiver be tried at once: its address may have been mended."""
         with self._lock:
@@ -156,10 +163,12 @@ class Dispatch:
         self, receiver: Receiver, group: Labels, members: Sequence[tuple[Item, Reason | None]], now_ns: int
     ) -> Notification | None:
         reasons = [reason for _, reason in members if reason]
-        last_ns = self._group_sent.get((receiver.key, group))
-        if not reasons or (last_ns is not None and now_ns - last_ns < receiver.group_interval_ns):
-            return None
         items = tuple(item for item, _ in members)
+        # After a restart, what the alerts remember is all that is known of the group.
+        told = (self._sent.get((receiver.key, (item.alert.rule, item.alert.labels))) for item in items)
+        last_ns = max([self._group_sent.get((receiver.key, group), 0), *(one.sent_ns for one in told if one)])
+        if not reasons or now_ns - last_ns < receiver.group_interval_ns:
+            return None
         reason = min(reasons, key=list(Reason).index)
         return Notification(receiver, group, reason, tuple(item.alert for item in items), items[:MAX_ALERTS])
 

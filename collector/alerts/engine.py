@@ -99,6 +99,8 @@ class Engine:
             self._stale = False
             self.alerts, self._recorder = self.ledger.alerts(), Recorder()
             self.dispatch.read_again()
+        if not self.evaluated_ns or now_ns < self.evaluated_ns:
+            self.dispatch.set_back(now_ns)
         if self.book.refresh():
             self._take_rules()
         evaluations = {}
@@ -290,7 +292,7 @@ def _causes(alerts: Mapping[Key, Alert], rules: Mapping[str, Rule]) -> dict[Key,
 
 def _retired(alert: Alert, now_ns: int) -> Alert:
     """The alert of a rule that left the file."""
-    return replace(alert, state=State.INACTIVE, resolved_ns=alert.resolved_ns or now_ns)
+    return replace(alert, state=State.INACTIVE, resolved_ns=alert.resolved_ns or max(now_ns, alert.fired_ns))
 
 
 def _turned(before: Alert | None, after: Alert) -> bool:

@@ -67,6 +67,7 @@ def load_rules(path: Path) -> RuleFile:
     return parse_rules(text, str(path))
 
 
+@cache
 def default_rules() -> RuleFile:
     """The rules that come with the program, for who has no `alerts.yaml`."""
     return _build({}, {}, "rules.default.yaml")

@@ -12,7 +12,8 @@ from enum import IntEnum, StrEnum
 
 from collector.alerts.rules import Receiver, Rule
 
-# A pending alert that nobody looked at for this long (a stopped collector, a sleeping laptop) starts its `for` again.
+# A pending alert that nobody saw for this long (a stopped collector, a sleeping laptop) starts its `for` again. So
+# does one that was seen later than now: the clock was set back, and it would wait until its times come round again.
 GAP_NS = 5 * 60 * 10**9
 
 Labels = tuple[tuple[str, str], ...]
@@ -98,8 +99,9 @@ def step(alert: Alert | None, rule: Rule, sample: Sample | None, now_ns: int) ->
 def _holding(alert: Alert | None, rule: Rule, sample: Sample, now_ns: int) -> Alert:
     """Not firing yet, and the condition holds. An earlier firing's times stay until it fires again."""
     since_ns = now_ns
-    if alert is not None and alert.state is State.PENDING and now_ns - alert.last_seen_ns <= max(rule.for_ns, GAP_NS):
-        since_ns = alert.since_ns
+    if alert is not None and alert.state is State.PENDING:
+        seen = 0 <= now_ns - alert.last_seen_ns <= max(rule.for_ns, GAP_NS)
+        since_ns = alert.since_ns if seen else now_ns
     fires = now_ns - since_ns >= rule.for_ns
     return Alert(
         rule=rule.name,
@@ -116,6 +118,8 @@ def _holding(alert: Alert | None, rule: Rule, sample: Sample, now_ns: int) -> Al
 
 
 def _firing(alert: Alert, rule: Rule, sample: Sample | None, now_ns: int) -> Alert:
+    if now_ns < alert.last_seen_ns:  # the clock was set back
+        alert = replace(alert, last_seen_ns=now_ns)
     quiet_ns = now_ns - alert.last_seen_ns
     certain = True
     if sample is not None and sample.value is not None:
@@ -126,17 +130,17 @@ def _firing(alert: Alert, rule: Rule, sample: Sample | None, now_ns: int) -> Ale
         certain = sample.calls >= rule.min_calls or quiet_ns >= rule.window_ns
     if not certain or quiet_ns < rule.keep_firing_ns:
         return alert
-    return replace(alert, state=State.INACTIVE, resolved_ns=now_ns)
+    return replace(alert, state=State.INACTIVE, resolved_ns=max(now_ns, alert.fired_ns))
 
 
 def due(alert: Alert, last: Sent | None, receiver: Receiver, now_ns: int) -> Reason | None:
-    """Why this receiver must be told about the alert now; None where it knows, need not know, or should wait."""
-    told = last is not None and last.fired_ns == alert.fired_ns
+    """Why this receiver must be told about the alert now; None where it knows, need not know, or should wait.
+
+    Whoever was told that it fires is told its end, also if that was an earlier firing than the last.
+    """
     if alert.state is State.FIRING:
-        if last is None or not told:
-            waited = now_ns - alert.fired_ns >= receiver.group_wait_ns
-            return (Reason.NEW if last else Reason.FIRST) if waited else None
+        if last is None or last.fired_ns != alert.fired_ns:
+            waits = 0 <= now_ns - alert.fired_ns < receiver.group_wait_ns  # below 0, the clock was set back
+            return None if waits else Reason.NEW if last else Reason.FIRST
         return Reason.REPEAT if now_ns - last.sent_ns >= receiver.repeat_ns else None
-    if alert.resolved_ns and last is not None and told and not last.resolved:
-        return Reason.RESOLVED
-    return None
+    return Reason.RESOLVED if alert.resolved_ns and last is not None and not last.resolved else None
