@@ -18,7 +18,7 @@ from collector.alerts.rules import RuleFile, parse_condition
 from collector.alerts.status import history_rows
 from collector.alerts.trials import evaluations, suggest_row, with_threshold
 from collector.query.filters import SECOND, rfc3339
-from collector.query.history import Evaluations
+from collector.query.history_sql import Evaluations
 from collector.query.measures import measure
 from collector.store.correlate import Changes
 from collector.store.reading import QueryTimeout

@@ -19,7 +19,7 @@ from collector.alerts.engine import Engine
 from collector.alerts.rulefile import RuleBook, default_rules
 from collector.alerts.status import history_rows
 from collector.commands.demo import demo
-from collector.query.history import Evaluations
+from collector.query.history_sql import Evaluations
 from collector.query.measures import measure
 from collector.store.correlate import Changes
 from collector.store.store import Store

@@ -12,7 +12,8 @@ from collector.alerts.state import Labels, Sample, labels_of
 from collector.query import history as module
 from collector.query.filters import BadParameter
 from collector.query.groups import mark
-from collector.query.history import Evaluations, History, history
+from collector.query.history import History, history
+from collector.query.history_sql import Evaluations
 from collector.query.measures import measure
 from collector.query.shared import Measures
 from collector.store.store import Store

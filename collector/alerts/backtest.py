@@ -21,7 +21,8 @@ from collector.alerts.notify import Item, labels
 from collector.alerts.rules import MEASURES, Receiver, Rule
 from collector.alerts.state import Alert, Labels, Reason, Sample, Sent, State, step
 from collector.query.filters import Selection, terms_of, terms_of_rule
-from collector.query.history import Evaluations, History, Point, history
+from collector.query.history import History, Point, history
+from collector.query.history_sql import Evaluations
 from collector.query.retries import relation
 from collector.query.statement import Reads, used
 from collector.store.reading import QueryTimeout

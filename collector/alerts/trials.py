@@ -11,7 +11,7 @@ from collector.alerts.backtest import Past, Trial, find_sessions, run
 from collector.alerts.rules import Condition, Receiver, Rule
 from collector.alerts.state import Labels
 from collector.query.filters import SECOND, UNITS, BadParameter, rfc3339
-from collector.query.history import Evaluations
+from collector.query.history_sql import Evaluations
 from collector.query.statement import Reads
 
 LEAST_STEP_NS, MOST_STEP_NS = 15 * SECOND, 300 * SECOND  # a pending alert does not survive a longer gap

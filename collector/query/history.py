@@ -1,54 +1,19 @@
-"""What `measures` would have answered at each of many past evaluations: one statement for all of them.
-
-Every event counts from the first evaluation after it until it has left the window; some change in between, once it is
-known what became of them. So each contributes a rise where it enters and a fall where it leaves, and the running total
-of these is the value at every evaluation. Nothing after an evaluation is known to it.
-"""
+"""What `measures` would have answered at each of many past evaluations: one statement for all of them."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from collector.alerts.state import Labels, Sample, labels_of
-from collector.query.filters import UNITS, BadParameter, Selection, terms_of_rule
-from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, label, needs_chains, returned
-from collector.query.retries import judged
-from collector.query.statement import Reads, load, used
-from collector.query.streaks import Scope, key_of, streak_steps
-from collector.store.kept import IDLE_NS as IDLE
-from collector.store.kept import WINDOW_NS as WINDOW
+from collector.query.filters import BadParameter, Selection, terms_of_rule
+from collector.query.history_sql import Asked, Evaluations, statement
+from collector.query.measures import GONE, SHARES, label
+from collector.query.statement import Reads, used
 
 MOST_ROWS = 300_000
-EVER = 2**61
-
-EVENTS = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
-QUANTILE = "quantile_cont(duration_ms, 0.95) as value, count(duration_ms) as calls"
-NEWEST = """any_value({at} - newest_ns) / 1e9 as value, count(*) filter (time_ns > newest_ns - {window}) as calls"""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluations:
-    """`count` times at which a rule was looked at, from `first_ns` on, every `step_ns`."""
-
-    first_ns: int
-    step_ns: int
-    count: int
-
-    def at(self, number: int) -> int:
-        """When an evaluation was."""
-        return self.first_ns + number * self.step_ns
-
-    def after(self, expression: str) -> str:
-        """The number of the first evaluation after a time, as SQL."""
-        number = f"({expression} - {self.first_ns}) // {self.step_ns} + 1"
-        return f"case when {expression} < {self.first_ns} then 0 else {number} end"
-
-    def shifted(self, by_ns: int) -> Evaluations:
-        """The same number of them, earlier."""
-        return replace(self, first_ns=self.first_ns - by_ns)
 
 
 class Point(NamedTuple):
@@ -111,7 +76,7 @@ def history(
     selection = Selection(
         max(0, evaluations.first_ns - reach_ns), until_ns, terms_of_rule(where), failure_only=tuple(failure_only)
     )
-    asked = _Asked(selection, measure, tuple(by), evaluations, window_ns)
+    asked = Asked(selection, measure, tuple(by), evaluations, window_ns)
     lines: defaultdict[Labels, list[Point]] = defaultdict(list)
     if not by:
         nothing = None if measure in (*SHARES, "failing_sessions", "p95_ms", "silent") else 0.0
@@ -125,270 +90,15 @@ def history(
     return History(evaluations, dict(lines), rising=measure == "silent")
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    selection: Selection
-    measure: str
-    by: tuple[str, ...]
-    evaluations: Evaluations
-    window_ns: int
-
-    @property
-    def keys(self) -> str:
-        return "".join(f'"{name}", ' for name in self.by)
-
-    def over(self, order: str, *more: str) -> str:
-        """A window of one label set."""
-        names = ", ".join((*(f'"{name}"' for name in self.by), *more))
-        return f"({f'partition by {names}' if names else ''} order by {order})"
-
-
-def _rows(store: Reads, asked: _Asked, timeout_s: float) -> list[dict[str, Any]]:
+def _rows(store: Reads, asked: Asked, timeout_s: float) -> list[dict[str, Any]]:
     order = ", ".join((*(f'"{name}"' for name in asked.by), "number"))
-    sql = f"""select * from ({_statement(asked)})
+    sql = f"""select * from ({statement(asked)})
       where number < {asked.evaluations.count} order by {order} limit {MOST_ROWS + 1}"""
     rows = store.rows(sql, used(sql, asked.selection.params()), timeout_s=timeout_s)
     if len(rows) > MOST_ROWS:
         remedy = "choose a shorter range, a longer step, or fewer dimensions in by"
         raise BadParameter("from", "", f"the values changed more than {MOST_ROWS} times: {remedy}")
     return rows
-
-
-def _statement(asked: _Asked) -> str:
-    """`number, there, value, calls` where one of them changed, for each label set; of streaks, what changed."""
-    chains = needs_chains(asked.measure, asked.selection, asked.by)
-    if asked.measure == "silent":
-        return _looks(asked, GONE, NEWEST) if chains else _silences(asked)
-    if asked.measure == "p95_ms":
-        return _looks(asked, asked.window_ns, QUANTILE) if chains else _quantiles(asked)
-    if asked.measure in ("streak", "streaks"):
-        return _runs(asked, _known_of_first(asked) if chains else "")
-    spans = _chains(asked, asked.window_ns) if chains else _events(asked)
-    if asked.measure in DISTINCT:
-        return _things(asked, spans)
-    if asked.measure == "failing_sessions":
-        return _sessions(asked, spans)
-    part, whole = SHARES.get(asked.measure, (COUNTED.get(asked.measure, ""), ""))
-    rated = asked.selection.rated()
-    part, whole = part.replace("{rated}", rated), whole.replace("{rated}", rated)
-    counted = f"""select {asked.keys}enter_ns, leave_ns, coalesce({part}, false)::int as part,
-      {f"coalesce({whole}, false)::int" if whole else "1"} as calls
-      from ({spans}) where {asked.selection.condition()}"""
-    return _totals(asked, _changes(asked, counted), "part / nullif(calls, 0)::double" if whole else "part")
-
-
-def _events(asked: _Asked) -> str:
-    """Every event, with when it enters the window and when it leaves it."""
-    return f"""select *, time_ns as enter_ns, time_ns + {asked.window_ns} as leave_ns from events
-      where time_ns >= $start_ns and time_ns < $until_ns"""
-
-
-def _chains(asked: _Asked, kept_ns: int, events: str = EVENTS, since: str = "$start_ns") -> str:
-    """The same once for each thing that became known of its retry chain meanwhile; what is known counts `since`."""
-    chains = judged(asked.selection, events, kept=", next_ns, ok.time_ns as ok_ns", as_of_end=True)
-    return load("versions").format(judged=chains, kept=kept_ns, chain=WINDOW, since=since)
-
-
-def _changes(asked: _Asked, spans: str) -> str:
-    """By how much the number of events, their part and their calls change at each evaluation."""
-    after = asked.evaluations.after
-    return f"""with spans as ({spans})
-      select {asked.keys}{after("enter_ns")} as number, count(*) as events, sum(part) as part, sum(calls) as calls
-      from spans group by all
-      union all
-      select {asked.keys}{after("leave_ns")}, -count(*), -sum(part), -sum(calls) from spans group by all"""
-
-
-def _totals(asked: _Asked, changes: str, value: str) -> str:
-    """The running totals of changes."""
-    return f"""select {asked.keys}number, events > 0 as there, {value} as value, calls::bigint as calls from (
-      select {asked.keys}number, sum(events) over whole as events, sum(part) over whole as part,
-        sum(calls) over whole as calls
-      from (
-        select {asked.keys}number, sum(events) as events, sum(part) as part, sum(calls) as calls
-        from ({changes}) group by all having sum(events) <> 0 or sum(part) <> 0 or sum(calls) <> 0)
-      window whole as {asked.over("number")})"""
-
-
-def _things(asked: _Asked, spans: str) -> str:
-    """Different things among the events: each counts while at least one event that names it does."""
-    after, keys = asked.evaluations.after, asked.keys
-    begins, ends, counted = "enter_ns", "leave_ns", "spans"
-    if (
-        asked.measure == "new_groups"
-    ):  # from a day after its service came until its first event of all leaves the window
-        begins, ends = (
-            f"greatest(enter_ns, whose_ns + {asked.window_ns + UNITS['d']})",
-            f"least(leave_ns, born_ns + {asked.window_ns})",
-        )
-        counted = """spans
-          join (select fingerprint as thing, min(time_ns) as born_ns from events group by all) using (thing)
-          join (select coalesce(service, '') as whose, min(time_ns) as whose_ns from events group by all)
-            using (whose)"""
-    if asked.measure == "regressed_groups":  # from when it came back until the event with which it did leaves
-        begins, ends = "greatest(enter_ns, returned_ns)", f"least(leave_ns, returned_ns + {asked.window_ns})"
-        counted = f"spans join (select fingerprint as thing, returned_ns from ({returned()})) using (thing)"
-    return _totals(
-        asked,
-        f"""
-      with spans as (
-        select {keys}{DISTINCT[asked.measure]} as thing, coalesce(service, '') as whose, enter_ns, leave_ns
-        from ({spans}) where {asked.selection.condition()}
-      ),
-      lives as (
-        select {keys}thing, {after(begins)} as begins, {after(ends)} as ends from {counted}
-        where thing is not null and {begins} < {ends}
-      ),
-      held as (
-        select {keys}thing, number, (sum(held) over {asked.over("number", "thing")} > 0)::int as held
-        from (
-          select {keys}thing, number, sum(held) as held from (
-            select {keys}thing, begins as number, 1 as held from lives where begins < ends
-            union all
-            select {keys}thing, ends, -1 from lives where begins < ends)
-          group by all)
-      )
-      select {keys}number, 0 as events, held - coalesce(lag(held) over {asked.over("number", "thing")}, 0) as part,
-        0 as calls
-      from held
-      union all select {keys}{after("enter_ns")}, count(*), 0, count(*) from spans group by all
-      union all select {keys}{after("leave_ns")}, -count(*), 0, -count(*) from spans group by all""",
-        "part",
-    )
-
-
-def _sessions(asked: _Asked, spans: str) -> str:
-    """Of the sessions with calls in the window, those in which more than half of them fail."""
-    after, keys = asked.evaluations.after, asked.keys
-    own = asked.over("number", "whose")
-    whose = FAILING.replace("{rated}", asked.selection.rated())
-    changes = f"""
-      with spans as (
-        select {keys}{whose} as whose, (outcome = 'error')::int as error, {after("enter_ns")} as enters,
-          {after("leave_ns")} as leaves
-        from ({spans}) where {asked.selection.condition()} and {whose} is not null
-      ),
-      totals as (
-        select {keys}whose, number, sum(calls) over {own} as calls, sum(errors) over {own} as errors
-        from (
-          select {keys}whose, number, sum(calls) as calls, sum(errors) as errors from (
-            select {keys}whose, enters as number, 1 as calls, error as errors from spans
-            union all
-            select {keys}whose, leaves, -1, -error from spans)
-          group by all)
-      ),
-      known as (select {keys}whose, number, (calls > 0)::int as there, (2 * errors > calls)::int as failing from totals)
-      select {keys}number, there - coalesce(lag(there) over {own}, 0) as events,
-        failing - coalesce(lag(failing) over {own}, 0) as part, there - coalesce(lag(there) over {own}, 0) as calls
-      from known"""
-    return _totals(asked, changes, "part / nullif(calls, 0)::double")
-
-
-def _quantiles(asked: _Asked) -> str:
-    """The 95th percentile, looked at wherever an event entered or left the window."""
-    after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
-    window = asked.over(f"time_ns range between {asked.window_ns} preceding and 1 preceding")
-    return f"""with heard as (
-        select {keys}time_ns, duration_ms, 1 as event from events where {asked.selection.where()}
-      ),
-      looks as (
-        select {keys}{after("time_ns")} as number from heard union
-        select {keys}{after(f"(time_ns + {asked.window_ns})")} from heard
-      )
-      select {keys}number, count(event) over seen > 0 as there, quantile_cont(duration_ms, 0.95) over seen as value,
-        count(duration_ms) over seen as calls
-      from (
-        select {keys}time_ns, duration_ms, event, null as number from heard union all
-        select {keys}{grid.first_ns} + number * {grid.step_ns}, null, null, number from looks
-          where number < {grid.count})
-      window seen as {window}
-      qualify number is not null"""
-
-
-def _looks(asked: _Asked, kept_ns: int, answer: str) -> str:
-    """What is said of all events that count, looked at wherever something became known of one or it left the window."""
-    after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
-    same = "".join(f'and spans."{name}" is not distinct from looks."{name}" ' for name in asked.by)
-    listed = "".join(f'looks."{name}", ' for name in asked.by)
-    at = f"({grid.first_ns} + number * {grid.step_ns})"
-    return f"""with spans as (
-        select {keys}time_ns, duration_ms, {after("enter_ns")} as enters, {after("leave_ns")} as leaves
-        from ({_chains(asked, kept_ns)}) where {asked.selection.condition()}
-      ),
-      looks as (select {keys}enters as number from spans union select {keys}leaves from spans),
-      seen as (
-        select {listed}number, time_ns, duration_ms, max(time_ns) over (partition by {listed}number) as newest_ns
-        from looks left join spans on enters <= number and number < leaves {same}
-      )
-      select {keys}number, count(time_ns) > 0 as there, {answer.format(at=at, window=asked.window_ns)}
-      from seen group by all"""
-
-
-def _silences(asked: _Asked) -> str:
-    """The newest event that each evaluation knows, until its sender has left."""
-    after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
-    recent = asked.over(f"time_ns range between {asked.window_ns - 1} preceding and current row")
-    return f"""with heard as (
-        select {keys}time_ns, lead(time_ns) over {asked.over("time_ns")} as next_ns, count(*) over {recent} as calls
-        from events where {asked.selection.where()}
-      ),
-      spans as (
-        select *, {after("time_ns")} as enters, {after("next_ns")} as followed, {after(f"(time_ns + {GONE})")} as gone
-        from heard
-      )
-      select {keys}enters as number, true as there,
-        ({grid.first_ns} + enters * {grid.step_ns} - time_ns) / 1e9 as value, calls
-      from spans where enters < least(followed, gone)
-      union all
-      select {keys}gone, false, null, 0 from spans where enters < gone and (followed is null or gone < followed)"""
-
-
-def _known_of_first(asked: _Asked) -> str:
-    """When the mistake that begins a streak is one that the rule is about, from what was known of its retry chain."""
-    sessions = "select session from events where time_ns >= $start_ns and time_ns < $until_ns"
-    events = f"select * from events where session in ({sessions}) and time_ns < $until_ns"  # streaks begin earlier
-    names = "".join(f', "{name}" as "first_{name}"' for name in asked.by)
-    return f"""select event_id as known_id, enter_ns as known_ns, leave_ns as forgotten_ns{names}
-      from ({_chains(asked, EVER, events, since="0")}) where {asked.selection.condition()}"""
-
-
-def _runs(asked: _Asked, known: str) -> str:
-    """Streaks: of the longest what changed with each length, of those that reached the limit the totals.
-
-    `known` says when their first mistake is of interest, where that is not settled at once.
-    """
-    after, scope = asked.evaluations.after, Scope()
-    named = ["event_id"] if known else asked.by
-    names = [f'"first_{name}"' for name in asked.by]
-    selection = replace(asked.selection, terms=()) if known else asked.selection
-    versions = load("streak_versions").format(
-        steps=streak_steps(selection, scope, as_of_end=True),
-        idle=IDLE,
-        key=key_of(scope),
-        limit=scope.limit,
-        kept=asked.window_ns,
-        firsts="".join(f', first_value("{name}") over run as "first_{name}"' for name in named),
-        answered="".join(f', "first_{name}"' for name in named),
-    )
-    if known:
-        versions = f"""select length, limit_reached, closed_ns, greatest(enter_ns, known_ns) as enter_ns,
-            least(leave_ns, forgotten_ns) as leave_ns{"".join(f", {name}" for name in names)}
-          from ({versions}) join ({known}) on first_event_id = known_id
-          where greatest(enter_ns, known_ns) < least(leave_ns, forgotten_ns)"""
-    keys = "".join(f'{first} as "{name}", ' for first, name in zip(names, asked.by, strict=True))
-    if asked.measure == "streaks":
-        spans = f"select {keys}enter_ns, leave_ns, limit_reached::int as part, length as calls from ({versions})"
-        return _totals(asked, _changes(asked, spans), "part")
-    return f"""with spans as (
-        select {keys}length, {after("enter_ns")} as enters, {after("leave_ns")} as leaves,
-          {after("greatest(enter_ns, least(leave_ns, closed_ns))")} as closes
-        from ({versions})
-      )
-      select {asked.keys}number, length, sum(open)::bigint as open, sum(known)::bigint as known from (
-        select {asked.keys}enters as number, length, 1 as open, 1 as known from spans
-        union all select {asked.keys}closes, length, -1, 0 from spans
-        union all select {asked.keys}leaves, length, 0, -1 from spans)
-      group by all having sum(open) <> 0 or sum(known) <> 0"""
 
 
 def _points(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> Iterator[tuple[Labels, Point]]:
