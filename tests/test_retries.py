@@ -80,6 +80,11 @@ def test_a_storm_is_told_with_its_state_and_its_densest_minute(store: Store) -> 
     assert storms(EVER, MINUTE, 11, state="ongoing").rows(store) == []
 
 
+def test_the_densest_minute_has_the_storms_own_errors_alone(store: Store) -> None:
+    holding(store, [*burst(NOW - HOUR, 10, 0), *burst(NOW - HOUR + 30 * SECOND, 12, 500)])
+    assert [row["most_in_a_minute"] for row in storms(EVER, 10 * SECOND, 10).rows(store)] == [12, 10]
+
+
 def test_a_storm_that_began_before_the_range_is_whole_and_one_that_ended_before_is_left_out(store: Store) -> None:
     holding(store, [*burst(NOW - 2 * HOUR, 20, 0), *burst(NOW - HOUR - 30 * SECOND, 60, 500)])
     [row] = storms(Selection(NOW - HOUR, NOW), MINUTE, 10).rows(store)
