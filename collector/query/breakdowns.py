@@ -116,7 +116,7 @@ def _grouped(
     where = selection.where(start)
     counts = f"(select {', '.join(gathered)} from {rows.source} where {where} {group})"
     if quantiles := [name for name in measures if name in QUANTILES]:
-        counts += _ranked(rows.source, where, keys, quantiles, previous)
+        counts += _ranked(relation(selection, *names, start=start), where, keys, quantiles, previous)
     return f"select {', '.join(answered)} from {counts}", [*keys, *outer]
 
 

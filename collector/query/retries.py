@@ -82,7 +82,9 @@ def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
         return "events"
     return f"""(select events.*, chains.event_id is not null as begins, coalesce(chains.retried, false) as retried,
         {", ".join(f"chains.{name}" for name in TOLD)}
-      from events left join ({chains(selection)}) as chains on events.event_id = chains.event_id
+      from events left join (
+        select * from ({chains(selection)}) where time_ns >= {start} and time_ns < $until_ns
+      ) as chains on events.event_id = chains.event_id
       where events.time_ns >= {start} and events.time_ns < $until_ns)"""
 
 

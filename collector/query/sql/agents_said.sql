@@ -6,7 +6,7 @@ said as (
   from events where {said} and session is not null
 ),
 heard as (
-  select streaks.first_event_id as heard_id, said.reported_streak, said.state
+  select streaks.first_event_id as heard_id, max(said.reported_streak) as reported_streak, bool_or(said.state) as stopped
   from streaks join said on streaks.session = said.session and streaks.service is not distinct from said.service
     and streaks.subagent is not distinct from said.subagent
     and said.time_ns >= streaks.started and said.time_ns <= streaks.ended + case when said.state then {idle} else 0 end
@@ -14,7 +14,7 @@ heard as (
     select 1 from events went where went.session = said.session and went.service is not distinct from said.service
       and went.subagent is not distinct from said.subagent and went.operation = 'tool' and went.outcome = 'ok'
       and went.time_ns > streaks.ended and went.time_ns < said.time_ns)
+  group by all
 )
-select streaks.*, max(heard.reported_streak) as reported_streak, coalesce(bool_or(heard.state), false) as agent_stopped
+select streaks.*, reported_streak, coalesce(stopped, false) as agent_stopped
 from streaks left join heard on heard_id = first_event_id
-group by all

@@ -1,7 +1,7 @@
 -- For each limit n: had the agent stopped to ask after n in a row, the sessions that this would have interrupted, those of them
 -- in which every such streak recovered by itself, and the calls that were still to fail.
 with reaching as (
-  select {firsts}service, session, mistake_limit, bool_and(state = 'recovered') as recovered, sum(length - mistake_limit) as saved
+  select {firsts}hash(service, session) as whose, mistake_limit, bool_and(state = 'recovered') as recovered, sum(length - mistake_limit) as saved
   from ({streaks}), unnest(range(1, length + 1)) as steps(mistake_limit)
   group by all
 ),
