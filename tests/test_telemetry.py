@@ -14,7 +14,7 @@ from tests.conftest import RunningCollector
 from tests.test_faults import largest_file
 from tests.test_ingest import PROTOBUF, span, traces
 
-BASE_UNITS = ("_seconds", "_bytes", "_requests", "_records", "_fds", "_alerts_firing", "_alerts_pending")
+BASE_UNITS = ("_seconds", "_bytes", "_requests", "_records", "_fds", "_alerts_firing", "_alerts_pending", "_sessions")
 
 
 def families(running: RunningCollector) -> dict[str, Any]:
