@@ -39,6 +39,11 @@ class Delivery:
 
         async def keep(message: Message) -> None:
             answer.append(message)
+            if message.get("more_body"):  # a stream comes in pieces already, and is not gathered first
+                for piece in answer:
+                    async with asyncio.timeout(self._piece_s):
+                        await send(piece)
+                answer.clear()
 
         await self._application(scope, receive, keep)
         size = sum(len(message.get("body", b"")) for message in answer)
