@@ -29,6 +29,16 @@ async def answering(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+async def streaming(scope: Any, receive: Any, send: Any) -> None:
+    """An application: much in pieces to the last, after which it waits for its reader to leave."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for _ in range(4):
+        await send({"type": "http.response.body", "body": LARGE, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+    await receive()  # the request
+    await receive()  # the client is gone, or has all
+
+
 def running(delivery: Delivery, ask: Callable[[int], Awaitable[None]]) -> None:
     """Calls `ask` with the port of a real server."""
 
@@ -119,3 +129,18 @@ def test_a_message_that_does_not_come_over_grpc_is_given_up(monkeypatch: pytest.
         await server.stop(0)
 
     asyncio.run(call())
+
+
+def test_a_stream_is_passed_on_as_it_comes_and_to_its_end() -> None:
+    delivery = Delivery(streaming)
+
+    async def ask(port: int) -> None:
+        async with httpx.AsyncClient(timeout=10) as client, client.stream("GET", f"http://127.0.0.1:{port}/") as answer:
+            pieces, most = 0, 0
+            async for piece in answer.aiter_bytes():
+                pieces += len(piece)
+                most = max(most, delivery.held)
+            assert pieces == 4 * len(LARGE)
+            assert most <= len(LARGE)
+
+    running(delivery, ask)

@@ -24,7 +24,7 @@ class Delivery:
     """An ASGI application that sends what another one answers."""
 
     def __init__(self, application: ASGIApp, limit: int = MOST_BYTES, piece_s: float = PIECE_S) -> None:
-        """`application` answers in one piece."""
+        """`application` answers in one piece, or streams: a stream is passed on as it comes."""
         self._application = application
         self._limit = limit
         self._piece_s = piece_s
@@ -36,17 +36,18 @@ class Delivery:
             await self._application(scope, receive, send)
             return
         answer: list[Any] = []
+        streamed = False
 
         async def keep(message: Message) -> None:
+            nonlocal streamed
             answer.append(message)
-            if message.get("more_body"):  # a stream comes in pieces already, and is not gathered first
-                for piece in answer:
-                    async with asyncio.timeout(self._piece_s):
-                        await send(piece)
+            streamed = streamed or message.get("more_body", False)
+            if streamed:  # its end too: the application waits for it to be sent
+                await self._in_pieces(answer, send)
                 answer.clear()
 
         await self._application(scope, receive, keep)
-        size = sum(len(message.get("body", b"")) for message in answer)
+        size = _size(answer)
         if size <= PIECE:
             for message in answer:
                 await send(message)
@@ -54,9 +55,10 @@ class Delivery:
             telemetry.UNREAD.labels("no_room").inc()
             await _refuse(send)
         else:
-            await self._in_pieces(answer, size, send)
+            await self._in_pieces(answer, send)
 
-    async def _in_pieces(self, answer: list[Any], size: int, send: Send) -> None:
+    async def _in_pieces(self, answer: list[Any], send: Send) -> None:
+        size = _size(answer)
         self.held += size
         try:
             for message in answer:
@@ -71,6 +73,10 @@ class Delivery:
             raise
         finally:
             self.held -= size
+
+
+def _size(answer: list[Any]) -> int:
+    return sum(len(message.get("body", b"")) for message in answer)
 
 
 async def _refuse(send: Send) -> None:
