@@ -166,7 +166,7 @@ def misstep(
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=60,
     )
 
 

@@ -14,6 +14,7 @@ from collector.apply import Apply
 from collector.pipeline import Pipeline
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.correlate import Correlator
+from collector.store.kept import KEPT
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep
@@ -157,6 +158,24 @@ def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
     store.close()
     assert WORD not in tables(path)
     assert WORD.encode() not in held(tmp_path)
+
+
+def test_in_memory_what_is_kept_beside_the_events_is_clean_too(tmp_path: Path) -> None:
+    store = Store.open("duckdb://:memory:")
+    correlator = Correlator(StoreLookup(store), fresh=True)
+    store.write(correlator.plan([taken(spans(*(_span(number) for number in range(20))), "traces")]))
+    store.keep_up()
+    streaks = "select session from kept_streaks where scope = 'session' and kind = 'error'"
+    assert len(store.rows(streaks)) == 5
+    assert WORD in str(store.rows(streaks))
+    work = Apply(store, _with_rule(tmp_path))
+    while work.step():
+        pass
+    assert work.told()["state"] == "done"
+    assert WORD not in str([store.rows(f"select * from {table}") for table in ("events", *KEPT)])
+    assert len(store.rows(streaks)) == 5
+    assert not store.rows("select * from meta where name = 'rewrite_file'")
+    store.close()
 
 
 def _span(number: int) -> dict[str, object]:

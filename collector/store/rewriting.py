@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from collector.store import archive
 from collector.store.batch import Report
+from collector.store.kept import KEPT
 from collector.store.store import Store, owe
 from collector.store.writing import earliest, insert
 
@@ -50,13 +51,16 @@ def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report]
 
 
 def text_columns(store: Store) -> list[tuple[str, str]]:
-    """Tables other than `events`, `reports` and what names files, with their columns of text."""
+    """Tables with their columns of text, but for `events`, `reports`, what names files, and what is computed anew
+    from the events (`Store.rewrite_file`).
+    """
     found = store.rows(
         "select table_name, column_name from duckdb_columns()"
         " where not internal and data_type in ('VARCHAR', 'JSON')"
         " and schema_name = 'main' and database_name = current_database()"
         " and table_name in (select table_name from duckdb_tables())"
-        " and table_name not in ('events', 'reports', 'meta', 'archived') order by all"
+        " and not list_contains($others, table_name) order by all",
+        {"others": ["events", "reports", "meta", "archived", "changed", *KEPT]},
     )
     return [(row["table_name"], row["column_name"]) for row in found]
 

@@ -139,15 +139,19 @@ class Store(Reader):
         return int(self.rows(f"select count(*) as n from {table}")[0]["n"])
 
     def rewrite_file(self) -> None:
-        """Where rows were rewritten, copies the database into a new file and takes that: nothing of the old is left.
+        """Where rows were rewritten, computes what is kept beside the events anew, as that repeats their texts, copies
+        the database into a new file and takes that: nothing of the old is left.
 
         Reading goes on meanwhile. To be called from the thread that writes.
         """
-        if self.path is None or not self.rows("select 1 from meta where name = $name", {"name": OWED}):
+        if not self.rows("select 1 from meta where name = $name", {"name": OWED}):
             return
-        for _ in self.rebuild():  # what is kept beside the events repeats their texts
+        for _ in self.rebuild():
             pass
-        self._copy_file(without=OWED)
+        if self.path is None:
+            self.execute("delete from meta where name = $name", {"name": OWED})
+        else:
+            self._copy_file(without=OWED)
 
     def give_back(self, most_bytes: int = 0) -> bool:
         """Writes the file anew where most of it is empty, or where only so it fits into `most_bytes`; whether it did.
