@@ -41,7 +41,7 @@ class Delivery:
         async def keep(message: Message) -> None:
             nonlocal streamed
             answer.append(message)
-            streamed = streamed or message.get("more_body", False)
+            streamed = streamed or bool(message.get("more_body"))
             if streamed:  # its end too: the application waits for it to be sent
                 await self._in_pieces(answer, send)
                 answer.clear()
