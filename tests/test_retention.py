@@ -11,7 +11,8 @@ import pytest
 
 from collector.commands.bulk import bulk
 from collector.errors import Unavailable
-from collector.store.retention import DAY_NS, FULL, HOUR_NS
+from collector.store.kept import HOUR_NS
+from collector.store.retention import DAY_NS, FULL
 from collector.store.store import Store
 from tests.conftest import RunningCollector
 

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -134,6 +134,19 @@ class Connection:
         self._file = _file(self._path)
         self._broken = False
         log.info("the store is open again", store=str(self._path))
+
+
+@contextmanager
+def all_or_nothing(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """One transaction of a cursor: nothing of it stays where the block raises."""
+    cursor.begin()
+    try:
+        yield
+        cursor.commit()
+    except BaseException:
+        with suppress(duckdb.Error):  # the engine may have given up the transaction itself
+            cursor.rollback()
+        raise
 
 
 def first_line(error: Exception) -> str:

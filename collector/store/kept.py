@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 
 from collector.store.batch import TABLES
+from collector.store.connection import all_or_nothing
 
 HOUR_NS = 3_600_000_000_000
 IDLE_NS = HOUR_NS  # without any event of its session for longer than this, a streak has ended
@@ -59,8 +60,7 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int) -> int:
     The cursor is the caller's own: temporary tables are left on it.
     """
     given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "most": most, "hour": HOUR_NS}
-    cursor.begin()
-    try:
+    with all_or_nothing(cursor):
         for statement in _statements("take"):
             _run(cursor, statement, given)
         taken, low, newest = cursor.execute(
@@ -73,24 +73,15 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int) -> int:
                 _run(cursor, statement, given)
             if _missing(cursor):
                 cursor.execute(NEWEST_OF_ALL)
-        cursor.commit()
-    except BaseException:
-        cursor.rollback()
-        raise
     return int(taken)
 
 
 def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:
     """Counts hours that are over and in which something changed, in one transaction; returns how many."""
-    cursor.begin()
-    try:
+    with all_or_nothing(cursor):
         for statement in _statements("count"):
             _run(cursor, statement, {"hour": HOUR_NS})
         counted = cursor.execute("select count(*) from counted_hours").fetchone()
-        cursor.commit()
-    except BaseException:
-        cursor.rollback()
-        raise
     return int(counted[0]) if counted else 0
 
 

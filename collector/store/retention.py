@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import duckdb
 
-HOUR_NS = 3_600_000_000_000
+from collector.store.kept import HOUR_NS
+
 DAY_NS = 24 * HOUR_NS
 
 FULL = 0.9  # of the size that is allowed: from there on the oldest hours go

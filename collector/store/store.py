@@ -10,7 +10,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import duckdb
 from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.batch import ArrowColumns, Report, columns_of
-from collector.store.connection import Connection, first_line
+from collector.store.connection import Connection, all_or_nothing, first_line
 from collector.store.correlate import Changes
 from collector.store.kept import compute, count_hours, forget
 from collector.store.opening import SETTINGS, connect
@@ -84,15 +84,9 @@ class Store(Reader):
         """One transaction of the writing connection; nothing of it stays where the block raises. Raises Unavailable."""
         with self._connection.use() as cursor:
             try:
-                cursor.begin()
-                try:
+                with all_or_nothing(cursor):
                     yield cursor
                     self._connection.check_file()
-                except BaseException:
-                    with suppress(duckdb.Error):  # the engine may have given up the transaction itself
-                        cursor.rollback()
-                    raise
-                cursor.commit()
                 self._changed()
             except (duckdb.IOException, duckdb.TransactionException) as error:  # the disk, not the rows
                 raise Unavailable(first_line(error), 5) from None
@@ -209,10 +203,8 @@ class Store(Reader):
 
     def rebuild(self) -> Iterator[int]:
         """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""
-        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
-            cursor.begin()
+        with self._keeping, self._cursor(KEEP_UP_S) as cursor, all_or_nothing(cursor):
             forget(cursor)
-            cursor.commit()
         yield (left := self.behind())
         while left:
             self.keep_up(REBUILD_SESSIONS)
@@ -263,15 +255,9 @@ class Store(Reader):
     def _undisturbed(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction while nobody reads: what it removes is out of the file, and who asks next sees its files."""
         with self._executing, self._keeping, self._connection.alone(PATIENCE_S) as connection:
-            connection.begin()
-            try:
+            with all_or_nothing(connection):
                 yield connection
                 seen = view(connection)
-                connection.commit()
-            except BaseException:
-                with suppress(duckdb.Error):
-                    connection.rollback()
-                raise
             self._view = seen
             connection.execute("checkpoint")
         self._changed()
