@@ -53,11 +53,13 @@ def run(settings: Settings) -> int:
     gc.set_threshold(50_000, 20, 50)  # requests make many dicts and no cycles: at 700 objects, a tenth of the time
     readers = Readers(made.pipeline, chosen(settings.workers))  # forks: before threads, and before what only serves
     try:
+        import uvloop
+
         from collector.serve import serve
 
         gc.freeze()
         forward = _forwarder(settings, made) if settings.forward else None
-        serve(settings, made.pipeline, readers, scrub, forward, partial(_another, settings, made))
+        uvloop.run(serve(settings, made.pipeline, readers, scrub, forward, partial(_another, settings, made)))
     finally:
         readers.close()
         gc.unfreeze()  # or the engine's binding complains at the end of what it takes for leaks

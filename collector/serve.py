@@ -11,7 +11,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import structlog
-import uvloop
 from granian.constants import HTTPModes, Interfaces
 from granian.net import SocketHolder  # type: ignore[attr-defined]
 from granian.server.embed import Server
@@ -58,7 +57,7 @@ DRAIN_S = 5  # after SIGTERM, how long requests that are being taken may finish
 log = structlog.get_logger()
 
 
-def serve(
+async def serve(
     settings: Settings,
     pipeline: Pipeline,
     readers: Readers,
@@ -70,17 +69,6 @@ def serve(
 
     Raises StoreError or OSError where it cannot start.
     """
-    uvloop.run(_serve(settings, pipeline, readers, scrub, forward, another))
-
-
-async def _serve(
-    settings: Settings,
-    pipeline: Pipeline,
-    readers: Readers,
-    scrub: Scrub,
-    forward: Forwarder | None,
-    another: Callable[[], Pipeline],
-) -> None:
     store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
     keeper = Keeper(store)
     writer = Writer(store, retention_of(settings), noted=keeper.noted)
