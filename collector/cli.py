@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from collector.settings import Settings, SettingsError, load
+from collector.store.opening import StoreError
 from collector.tables import TableError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def main() -> None:
     """Runs the command that the arguments name. Exits with 1 where something is wrong, 2 where it could not run."""
     try:
         app()
-    except (SettingsError, TableError, OSError) as error:
+    except (SettingsError, TableError, StoreError, OSError) as error:
         print(f"misstep: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
@@ -133,13 +134,8 @@ def demo(
     settings = _settings(collector_url=to, store=store)
     if bulk > 0:
         from collector.commands.bulk import bulk as fill
-        from collector.store.opening import StoreError
 
-        try:
-            print(f"{fill(settings.store, bulk, seed or 0)} events in {settings.store}")
-        except StoreError as error:
-            print(f"misstep: {error}", file=sys.stderr)
-            return 2
+        print(f"{fill(settings.store, bulk, seed or 0)} events in {settings.store}")
         return 0
     from collector.commands.demo import demo
 
@@ -155,13 +151,8 @@ def rebuild(
     """Compute streaks, retries and whatever else is kept beside the events anew."""
     settings = _settings(store=store)
     from collector.commands.rebuild import rebuild
-    from collector.store.opening import StoreError
 
-    try:
-        print(f"{rebuild(settings.store)} sessions computed anew in {settings.store}")
-    except StoreError as error:
-        print(f"misstep: {error}", file=sys.stderr)
-        return 2
+    print(f"{rebuild(settings.store)} sessions computed anew in {settings.store}")
     return 0
 
 
@@ -173,13 +164,8 @@ def backup(
 ) -> int:
     """Copy the whole store, also while a collector writes to it; a store is such a file."""
     from collector.commands.backup import backup
-    from collector.store.opening import StoreError
 
-    try:
-        print(f"the store is in {backup(_settings(store=store), place)}")
-    except StoreError as error:
-        print(f"misstep: {error}", file=sys.stderr)
-        return 2
+    print(f"the store is in {backup(_settings(store=store), place)}")
     return 0
 
 
@@ -368,13 +354,8 @@ def sanitise_fingerprint() -> int:
 def sanitise_apply() -> int:
     """Go over all that is stored with the rules in force, and write the store anew without what they cut."""
     from collector.commands.apply import apply
-    from collector.store.opening import StoreError
 
-    try:
-        told = apply(_settings())
-    except StoreError as error:
-        print(f"misstep: {error}", file=sys.stderr)
-        return 2
+    told = apply(_settings())
     for rule, count in told.get("redactions", {}).items():
         print(f"{rule}: {count}")
     print(f"{told['changed']} rows were changed")
