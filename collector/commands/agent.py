@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from collector.commands.client import bearer
 from collector.commands.doctor import Finding, refusal, sampled
 from collector.settings import Settings
 from collector.tables import schemas
@@ -28,7 +29,7 @@ FACTS = {
 
 def examine_agent(settings: Settings, name: str) -> Iterator[Finding]:
     """What the collector knows of the source or service of that name; one `fail` where nothing arrived."""
-    headers = {"authorization": f"Bearer {settings.query_token}"} if settings.query_token else {}
+    headers = bearer(settings.query_token)
     with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=30) as client:
         try:
             answer = client.get("/api/v1/sources", params={"limit": 1000})

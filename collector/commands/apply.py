@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,12 +9,11 @@ import httpx
 
 from collector.app import pipeline_of
 from collector.apply import Apply
+from collector.commands.client import bearer, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
 from collector.store.opening import StoreInUse, path_of
 from collector.store.store import Store
-
-POLL_S = 0.3
 
 
 def apply(settings: Settings) -> dict[str, Any]:
@@ -41,20 +39,12 @@ def _by_ourselves(settings: Settings, store: Store) -> Iterator[dict[str, Any]]:
 
 
 def _by_collector(settings: Settings) -> Iterator[dict[str, Any]]:
-    headers = {"authorization": f"Bearer {settings.query_token}"} if settings.query_token else {}
-    with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=60) as client:
+    url = settings.collector_url
+    with httpx.Client(base_url=url, headers=bearer(settings.query_token), timeout=60) as client:
         try:
-            answer = client.post("/api/v1/sanitise", json={})
-            while True:
-                if not answer.is_success:
-                    raise OSError(f"the collector at {settings.collector_url} answered: {answer.text[:300]}")
-                yield answer.json()
-                if answer.json()["state"] != "running":
-                    return
-                time.sleep(POLL_S)
-                answer = client.get("/api/v1/sanitise")
+            yield from followed(client, "/api/v1/sanitise")
         except httpx.TransportError as error:
-            raise OSError(f"the collector at {settings.collector_url} does not answer: {error}") from None
+            raise ConnectionError(f"the collector at {url} does not answer: {error}") from None
 
 
 def _shown(told: Iterator[dict[str, Any]]) -> dict[str, Any]:

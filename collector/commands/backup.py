@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import httpx
 
+from collector.commands.client import answered, bearer, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
 from collector.store.opening import StoreInUse, path_of
 from collector.store.store import Store
-
-POLL_S = 0.3
 
 
 def backup(settings: Settings, place: Path) -> Path:
@@ -49,7 +46,7 @@ def _write(settings: Settings, part: Path) -> None:
             finally:
                 store.close()
             return
-    headers = {"authorization": f"Bearer {settings.query_token}"} if settings.query_token else {}
+    headers = bearer(settings.query_token)
     try:
         with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=60) as client:
             _await(client)
@@ -59,12 +56,11 @@ def _write(settings: Settings, part: Path) -> None:
 
 
 def _await(client: httpx.Client) -> None:
-    told = _answered(client.post("/api/v1/backup", json={}))
+    steps = followed(client, "/api/v1/backup")
+    told = next(steps)
     with progress("copy, MB", told["of"] // 1_000_000) as advance:
         shown = 0
-        while told["state"] == "running":
-            time.sleep(POLL_S)
-            told = _answered(client.get("/api/v1/backup"))
+        for told in steps:
             advance(told["bytes"] // 1_000_000 - shown)
             shown = told["bytes"] // 1_000_000
     if told["state"] != "done":
@@ -79,7 +75,7 @@ def _fetch(client: httpx.Client, part: Path) -> None:
     ):
         if not answer.is_success:
             answer.read()
-            _answered(answer)
+            answered(answer)
         written = 0
         for chunk in answer.iter_bytes():
             out.write(chunk)
@@ -87,10 +83,3 @@ def _fetch(client: httpx.Client, part: Path) -> None:
             written += len(chunk)
         out.flush()
         os.fsync(out.fileno())
-
-
-def _answered(answer: httpx.Response) -> dict[str, Any]:
-    if not answer.is_success:
-        raise OSError(f"the collector at {answer.url.host} answered {answer.status_code}: {answer.text[:300]}")
-    found: dict[str, Any] = answer.json()
-    return found

@@ -25,6 +25,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
 
+from collector.commands.client import bearer
 from collector.commands.demo_agents import AGENTS, Agent, Failure, Tool, github_token
 from collector.commands.progress import progress
 
@@ -135,7 +136,7 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
     now_ns = now_ns or time.time_ns()
     seed = now_ns // SECOND_NS % 1_000_000 if seed is None else seed
     random = Random(seed)
-    exporters = Exporters(url, {"authorization": f"Bearer {token}"} if token else {}, random)
+    exporters = Exporters(url, bearer(token), random)
     counted = Counted()
     with progress("demo", sessions) as advance:
         for _ in range(sessions):

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from collector.commands.client import bearer
 from collector.commands.up import url
 from collector.settings import Settings, SettingsError, is_secret, load
 from collector.store.opening import StoreError, path_of
@@ -46,7 +47,7 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
         return
     yield from _settings(settings, environ, file)
     yield from _store(settings)
-    headers = {"authorization": f"Bearer {settings.query_token}"} if settings.query_token else {}
+    headers = bearer(settings.query_token)
     with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=10) as client:
         yield from _collector(client, settings.collector_url)
     yield _dashboard(url(settings.dashboard))

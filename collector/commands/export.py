@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import polars as pl
 
+from collector.commands.client import bearer
 from collector.commands.progress import progress
 from collector.store.batch import COLUMNS
 
@@ -37,7 +38,7 @@ def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "
 
 
 def _pages(url: str, filters: Sequence[tuple[str, str]], token: str) -> Iterator[list[dict[str, Any]]]:
-    headers = {"authorization": f"Bearer {token}"} if token else {}
+    headers = bearer(token)
     cursor: list[tuple[str, str]] = []
     with progress("export", None) as advance, httpx.Client(base_url=url, headers=headers, timeout=60) as client:
         while True:

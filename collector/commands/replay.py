@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import stamina
 
+from collector.commands.client import bearer
 from collector.commands.progress import progress
 from collector.commands.recordings import Recording, find, read
 from collector.commands.shift import moved, newest_ns
@@ -51,7 +52,7 @@ def replay(
     by_ns = clock() - max((newest_ns(each) for each in _read(files)), default=0) if now else 0
     stamina.instrumentation.set_on_retry_hooks(())  # a wait is nothing to log on a terminal
     sent = Sent()
-    headers = {"authorization": f"Bearer {token}"} if token else {}
+    headers = bearer(token)
     with progress("replay", len(files)) as advance, httpx.Client(base_url=to, headers=headers, timeout=60) as client:
         for file in files:
             for recording in read(file):

@@ -11,6 +11,7 @@ import httpx
 
 from collector.alerts.rulefile import load_rules
 from collector.alerts.summary import duration
+from collector.commands.client import bearer
 from collector.commands.progress import progress
 
 SHOWN_FIRINGS = 5
@@ -23,7 +24,7 @@ def try_rules(path: Path, what: str, url: str, token: str = "", **params: str) -
     Raises RuleError for a file with mistakes, OSError where the collector does not answer or refuses.
     """
     rules = load_rules(path).rules
-    headers = {"authorization": f"Bearer {token}"} if token else {}
+    headers = bearer(token)
     body = path.read_bytes()
     with (
         progress(what, len(rules)) as advance,

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import httpx
 import polars as pl
 
+from collector.commands.client import bearer
+
 ARROW = "application/vnd.apache.arrow.stream"
 
 
@@ -16,7 +18,7 @@ def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = 
     unfit = [each for each in where if "=" not in each]
     if unfit:
         raise OSError(f"{unfit[0]!r} is no filter; write name=value, such as tool=apply_diff")
-    headers = {"accept": ARROW} | ({"authorization": f"Bearer {token}"} if token else {})
+    headers = {"accept": ARROW} | bearer(token)
     params = dict(each.split("=", 1) for each in where)
     try:
         answer = httpx.post(f"{url}/api/v1/sql", params=params, json={"sql": statement}, headers=headers, timeout=60)
