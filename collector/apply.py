@@ -18,8 +18,8 @@ import structlog
 from litestar import Request, Response, get, post
 from litestar.types import ControllerRouterHandler
 
-from collector.errors import Rejected
 from collector.pipeline import Pipeline
+from collector.receive.access import check_json
 from collector.store import rewriting
 from collector.store.batch import Report
 from collector.store.store import Store
@@ -154,8 +154,7 @@ class Applying:
 )
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """Begins, or tells of the one that is under way. `GET` tells how far it is."""
-    if request.content_type[0] != "application/json":  # what a foreign web page may send without asking is not JSON
-        raise Rejected("send Content-Type: application/json", 415)
+    check_json(request.content_type[0])
     return Response(request.app.state.applying.begin().told(), status_code=202)
 
 

@@ -16,6 +16,7 @@ from litestar.response import Stream
 from litestar.types import ControllerRouterHandler
 
 from collector.errors import Rejected
+from collector.receive.access import check_json
 from collector.store.store import Store
 
 CHUNK = 1 << 20
@@ -74,8 +75,7 @@ class Backups:
 @post("/api/v1/backup", status_code=202, sync_to_thread=True, summary="Begin a copy of the store")
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """Begins, or tells of the one that is under way."""
-    if request.content_type[0] != "application/json":  # what a foreign web page may send without asking is not JSON
-        raise Rejected("send Content-Type: application/json", 415)
+    check_json(request.content_type[0])
     return Response(request.app.state.backups.begin(), status_code=202)
 
 

@@ -17,6 +17,7 @@ from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.errors import Rejected
 from collector.query.describe import taking
 from collector.query.filters import BadParameter, duration_ns, time_ns, whole_number
+from collector.receive.access import check_json
 
 STATES = ("pending", "firing", "resolved")
 
@@ -137,8 +138,7 @@ def silences(request: Asked) -> dict[str, Any]:
 )
 async def add_silence(request: Asked) -> dict[str, Any]:
     """The silence, with the id that ends it. The body is a `NewSilence` as JSON."""
-    if request.content_type[0] != "application/json":  # what a foreign web page may send without asking is not JSON
-        raise Rejected("send Content-Type: application/json", 415)
+    check_json(request.content_type[0])
     body = await request.body()
     try:
         wanted = msgspec.json.decode(body, type=NewSilence)

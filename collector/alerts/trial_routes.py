@@ -26,6 +26,7 @@ from collector.alerts.trials import backtest_row, evaluations, suggest_row, with
 from collector.errors import Rejected, Unavailable
 from collector.query.describe import taking
 from collector.query.filters import BadParameter, duration_ns, rfc3339, time_ns
+from collector.receive.access import check_json
 from collector.store.reading import QueryTimeout
 
 SECONDS = 20.0
@@ -99,8 +100,7 @@ async def suggest(
 @post("/api/v1/receivers/{name:str}/test", status_code=200, summary="A test message to a receiver of the file in force")
 async def test_receiver(request: Asked, name: FromPath[str]) -> dict[str, Any]:
     """One row for each of its addresses: whether it took the message, else why not."""
-    if request.content_type[0] != "application/json":  # what a foreign web page may send without asking is not JSON
-        raise Rejected("send Content-Type: application/json", 415)
+    check_json(request.content_type[0])
     engine = request.app.state.alerts
     asked = [receiver for receiver in engine.book.file.receivers if receiver.name == name]
     if not asked:

@@ -34,7 +34,7 @@ from collector.query.parameters import LIMIT, Asked, Parameter, read
 from collector.query.queries import LAST, newest_ns, redirected, token
 from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
-from collector.receive.access import check_host, check_token
+from collector.receive.access import check_host, check_json, check_token
 from collector.recognise.sources import Source
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 
@@ -171,7 +171,7 @@ def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = 
         time.time_ns(),
         filters=filters,
         since=since,
-        failure_only=[table.id for table in request.app.state.sources.sources if not table.reports_ok],
+        failure_only=request.app.state.failure_only,
     )
 
 
@@ -186,8 +186,7 @@ def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = 
 )
 async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Response[bytes]:
     """The group as it is then. The body is a `Mark` as JSON."""
-    if request.content_type[0] != "application/json":  # what a foreign web page may send without asking is not JSON
-        raise Rejected("send Content-Type: application/json", 415)
+    check_json(request.content_type[0])
     state, body = request.app.state, await request.body()
     number = whole_number("fingerprint", fingerprint, 0, 2**64 - 1)
 
@@ -216,8 +215,7 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
 )
 async def ask_sql(request: HttpRequest) -> Response[bytes]:
     """The body is a `Question` as JSON. Nothing can be written, and nothing but `events` is there."""
-    if request.content_type[0] != "application/json":
-        raise Rejected("send Content-Type: application/json", 415)
+    check_json(request.content_type[0])
     state, body = request.app.state, await request.body()
     try:
         sql = msgspec.json.decode(body, type=Question).sql

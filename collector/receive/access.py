@@ -1,4 +1,4 @@
-"""Who may send and who may ask: bearer tokens, and the Host header where no token is asked."""
+"""Who may send and who may ask: bearer tokens; where no token is asked, the Host header and the type of a body."""
 
 from __future__ import annotations
 
@@ -31,3 +31,9 @@ def check_host(host: str, allowed: Collection[str]) -> None:
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     if allowed and name.strip("[]").lower() not in allowed:
         raise Rejected(f"Host {name!r} is not allowed; add it to MISSTEP_ALLOWED_HOSTS", 403)
+
+
+def check_json(content_type: str) -> None:
+    """Raises Rejected 415 for any other type: a foreign web page may send those without asking, and JSON not."""
+    if content_type != "application/json":
+        raise Rejected("send Content-Type: application/json", 415)
