@@ -69,36 +69,9 @@ CONVERT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# Names of tools that run commands, without case, `_` and a final "tool".
-COMMAND_TOOLS = frozenset(
-    [
-        "bash",
-        "sh",
-        "shell",
-        "powershell",
-        "pwsh",
-        "terminal",
-        "command",
-        "exec",
-        "localshell",
-        "shellcommand",
-        "containerexec",
-        "runinterminal",
-        "runcommand",
-        "runbash",
-        "runshell",
-        "runshellcommand",
-        "runterminal",
-        "runterminalcmd",
-        "runterminalcommand",
-        "execcommand",
-        "execbash",
-        "execshell",
-        "executecommand",
-        "executebash",
-        "executeshell",
-        "executeshellcommand",
-    ]
+# Names of tools that run commands, in small letters without `_` and a final "tool".
+COMMAND_TOOLS = re.compile(
+    "(local|container|run|in|exec|execute)*(bash|sh|(power)?shell|pwsh|terminal|command|cmd|exec)+"
 )
 
 
@@ -221,7 +194,7 @@ def _tidy(report: Report) -> None:
 def _kind_of(tool: str) -> str | None:
     """The kind of a tool whose name leaves no doubt, the same whether its calls end well or not."""
     bare = re.sub(r"[\W_]+|tool$", "", tool.casefold())
-    return "command" if bare in COMMAND_TOOLS else "browser" if bare.startswith("browser") else None
+    return "command" if COMMAND_TOOLS.fullmatch(bare) else "browser" if bare.startswith("browser") else None
 
 
 def place(report: Report, record: Record, *, own: bool) -> None:

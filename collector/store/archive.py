@@ -153,14 +153,17 @@ def _write(cursor: duckdb.DuckDBPyConnection, query: str, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     part = place.with_suffix(".part")
     cursor.execute(f"copy ({query}) to {_text(part)} (format parquet, compression zstd)")
-    for path in (part, place.parent):
-        if path is not part:
-            part.rename(place)
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    _sync(part)
+    part.rename(place)
+    _sync(place.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _list(cursor: duckdb.DuckDBPyConnection, place: Path, received_ns: int, events: int) -> None:
