@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 from xxhash import xxh3_128_digest, xxh32_intdigest
 
-from collector.classify.classify import Taxonomy
+from collector.classify.classify import Evidence, Taxonomy
 from collector.classify.fingerprint import fingerprint, template
 from collector.classify.target import extract_target, target_from_params
 from collector.decode import otlp
@@ -172,13 +172,15 @@ class Pipeline:
             return
         source = report.get("source", "")
         name, by = self.taxonomy.classify(
-            source,
-            report.get("operation", "tool"),
-            report.get("reported_class"),
-            report.get("_shape") or (),
-            report.get("status_code"),
-            report.get("_text") or report.get("message"),
-            report.get("tool_kind"),
+            Evidence(
+                source,
+                report.get("operation", "tool"),
+                report.get("tool_kind"),
+                report.get("reported_class"),
+                report.get("_shape") or (),
+                report.get("status_code"),
+                report.get("_text") or report.get("message"),
+            )
         )
         if outcome != "error" and by == "none":
             return

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.classify.classify import HEAD, TAIL, load_taxonomy
+from collector.classify.classify import HEAD, TAIL, Evidence, load_taxonomy
 
 TAXONOMY = load_taxonomy()
 # Texts as agents and providers send them: recorded, or from their documentation and issue threads.
@@ -27,7 +27,7 @@ def classify(
     status: int | None = None,
     kind: str | None = None,
 ) -> tuple[str, str]:
-    return TAXONOMY.classify(source, operation, reported, shape, status, text, kind)
+    return TAXONOMY.classify(Evidence(source, operation, kind, reported, shape, status, text))
 
 
 REPORTED_NAMES = [
@@ -404,7 +404,7 @@ def test_every_error_gets_a_class_and_a_reason(
     text: str | None,
     kind: str | None,
 ) -> None:
-    name, by = TAXONOMY.classify(source, operation, reported, shape, status, text, kind)
+    name, by = TAXONOMY.classify(Evidence(source, operation, kind, reported, shape, status, text))
     assert name in TAXONOMY.classes
     assert by in ("reported", "alias", "shape", "status", "message", "none")
     assert TAXONOMY.defaults(name, source).name == name

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.classify.classify import load_taxonomy
+from collector.classify.classify import Evidence, load_taxonomy
 from collector.classify.fingerprint import template
 from dashboard.taxonomy import CLASSES, alias_row, message_row
 
@@ -21,7 +21,7 @@ def accepted(folder: Path, operation: str, message: str) -> None:
     assert row is not None
     path = folder / "taxonomy.toml"
     path.write_text(row + "\n", encoding="utf-8")
-    found = load_taxonomy(path).classify("", operation, None, (), None, message, None)
+    found = load_taxonomy(path).classify(Evidence(operation=operation, text=message))
     assert found == (CLASSES[operation], "message"), row
 
 
@@ -59,7 +59,7 @@ def test_the_row_for_a_reported_class_without_a_message_is_taken(tmp_path: Path,
     assert row is not None
     path = tmp_path / "taxonomy.toml"
     path.write_text(row + "\n", encoding="utf-8")
-    found = load_taxonomy(path).classify("", operation, reported, (), None, None, None)
+    found = load_taxonomy(path).classify(Evidence(operation=operation, reported=reported))
     assert found == (CLASSES[operation], "alias"), row
     assert alias_row(operation, None) is alias_row(operation, "") is None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.classify.classify import load_taxonomy
+from collector.classify.classify import Evidence, load_taxonomy
 from collector.classify.taxonomy import RETRYABLE, Table, automaton, build
 from collector.tables import TableError, load_toml, schemas
 
@@ -51,7 +51,7 @@ def test_a_class_can_be_reached(name: str) -> None:
     row = TAXONOMY.classes[name]
     by_text = any(message.error_class == name for message in ROWS)
     assert by_text or row.aliases or row.aliases_of or row.shapes or row.status or name == "UnknownError"
-    assert TAXONOMY.classify("", "agent", name, (), None, None, None)[0] == row.becomes.get("agent", name)
+    assert TAXONOMY.classify(Evidence(operation="agent", reported=name))[0] == row.becomes.get("agent", name)
 
 
 @pytest.mark.parametrize(("name", "source"), TABLE.meant_by)
@@ -93,12 +93,12 @@ def test_a_users_file_as_the_guide_shows_it_adds_classes_names_and_texts_that_ar
     own = tmp_path / "taxonomy.toml"
     own.write_text(GUIDE.read_text().split("```toml\n")[1].split("```")[0])
     taxonomy = load_taxonomy(own)
-    assert taxonomy.classify("", "tool", "acme.FreezeException", (), None, None, None) == ("DeployFrozenError", "alias")
-    assert taxonomy.classify("", "tool", "OurFileMissing", (), None, None, None) == ("FileNotFoundError", "alias")
-    assert taxonomy.classify("", "tool", "ENOENT", (), None, None, None) == ("FileNotFoundError", "alias")
+    assert taxonomy.classify(Evidence(reported="acme.FreezeException")) == ("DeployFrozenError", "alias")
+    assert taxonomy.classify(Evidence(reported="OurFileMissing")) == ("FileNotFoundError", "alias")
+    assert taxonomy.classify(Evidence(reported="ENOENT")) == ("FileNotFoundError", "alias")
     text = "no such file or directory: deploys are frozen until 2027"
-    assert taxonomy.classify("", "tool", None, (), None, text, None) == ("DeployFrozenError", "message")
-    assert TAXONOMY.classify("", "tool", None, (), None, text, None) == ("FileNotFoundError", "message")
+    assert taxonomy.classify(Evidence(text=text)) == ("DeployFrozenError", "message")
+    assert TAXONOMY.classify(Evidence(text=text)) == ("FileNotFoundError", "message")
 
 
 def test_a_later_file_replaces_fields(tmp_path: Path) -> None:

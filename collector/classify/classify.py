@@ -43,12 +43,18 @@ LEADING_NAME = re.compile(
 )
 
 
-class Place(NamedTuple):
-    """Where an error happened: the same name or text may mean something else elsewhere."""
+class Evidence(NamedTuple):
+    """What is known of an error: where it happened, as the same name or text may mean something else elsewhere, and
+    what it said of itself.
+    """
 
-    source: str
-    operation: str
-    tool_kind: str | None
+    source: str = ""
+    operation: str = "tool"
+    tool_kind: str | None = None
+    reported: str | None = None
+    shape: tuple[str, ...] = ()
+    status_code: int | None = None
+    text: str | None = None
 
 
 class Finding(NamedTuple):
@@ -68,59 +74,43 @@ class Taxonomy:
         self._texts = _Texts(table.messages)
         self._recent = lru_cache(maxsize=REMEMBERED)(self._decide)
 
-    def classify(
-        self,
-        source: str,
-        operation: str,
-        reported: str | None,
-        shape: tuple[str, ...],
-        status_code: int | None,
-        text: str | None,
-        tool_kind: str | None,
-    ) -> tuple[str, str]:
+    def classify(self, evidence: Evidence) -> tuple[str, str]:
         """Name of the class and how it was found: reported, alias, shape, status, message or none. Total."""
+        text = evidence.text
         if text is not None and len(text) > HEAD + TAIL:
-            text = f"{text[:HEAD]}\n{text[-TAIL:]}"
-        return self._recent(source, operation, reported, shape, status_code, text, tool_kind)
+            evidence = evidence._replace(text=f"{text[:HEAD]}\n{text[-TAIL:]}")
+        return self._recent(evidence)
 
     def defaults(self, name: str, source: str) -> ErrorClass:
         """What follows from a class, as that source means it. A name that is no class is UnknownError."""
         known = name if name in self.classes else UNKNOWN
         return self._table.meant_by.get((known, source)) or self.classes[known]
 
-    def _decide(
-        self,
-        source: str,
-        operation: str,
-        reported: str | None,
-        shape: tuple[str, ...],
-        status_code: int | None,
-        text: str | None,
-        tool_kind: str | None,
-    ) -> tuple[str, str]:
-        place = Place(source, operation, tool_kind)
-        found = self._evidence(place, reported, shape, status_code)
-        here = self.in_place(found.name, place)
+    def _decide(self, evidence: Evidence) -> tuple[str, str]:
+        found = self._surest(evidence)
+        here = self.in_place(found.name, evidence)
         if found.by == "reported" and found.sure and here == found.name:
             return here, "reported"
         finer = self._table.gives_way.get(found.name, frozenset())
-        words = text or ("" if found.name else reported) or ""  # Cline's errorType holds the text itself
-        told = self._told(words, place) if finer or not found.sure else ""
+        # Cline's errorType holds the text itself.
+        words = evidence.text or ("" if found.name else evidence.reported) or ""
+        told = self._told(words, evidence) if finer or not found.sure else ""
         if told and (told in finer or not found.sure):
-            return self.in_place(told, place), "message"
+            return self.in_place(told, evidence), "message"
         if found.name:
             return here, found.by if here == found.name or found.by != "reported" else "alias"
-        usual = self._table.kinds.get(tool_kind or "") if operation == "tool" else None
+        usual = self._table.kinds.get(evidence.tool_kind or "") if evidence.operation == "tool" else None
         return (usual, "shape") if usual else (UNKNOWN, "none")
 
-    def _evidence(self, place: Place, reported: str | None, shape: tuple[str, ...], status_code: int | None) -> Finding:
+    def _surest(self, evidence: Evidence) -> Finding:
         """The first of name, shape and status code that says something; else a generic name that is also a class."""
+        reported, status_code = evidence.reported, evidence.status_code
         if reported and len(reported) == 3 and reported.isdecimal():  # error.type may be an HTTP status
             status_code, reported = status_code or int(reported), None
-        named = self._named(reported, place) if reported else Finding("", "none", sure=False)
+        named = self._named(reported, evidence) if reported else Finding("", "none", sure=False)
         if named.sure:
             return named
-        for flag in shape:
+        for flag in evidence.shape:
             word = flag.rpartition("#")[2]  # "detail#_validationError": a flag inside a field
             shaped = self._table.shapes.get(word) or self._table.shapes.get(word.partition(":")[0])
             if shaped:
@@ -129,7 +119,7 @@ class Taxonomy:
             return Finding(self._table.status[status_code], "status", sure=True)
         return named
 
-    def _named(self, reported: str, place: Place) -> Finding:
+    def _named(self, reported: str, place: Evidence) -> Finding:
         """What a reported name means; a generic one is not sure."""
         table = self._table
         for form in _forms(reported):
@@ -142,7 +132,7 @@ class Taxonomy:
                 return Finding(known, "reported" if reported == known else "alias", sure=not generic)
         return Finding("", "none", sure=False)
 
-    def _told(self, text: str, place: Place) -> str:
+    def _told(self, text: str, place: Evidence) -> str:
         """The class that a text shows, "" if none: the class name that it starts with, unless its words say more."""
         row = self._texts.first(text, place)
         lead = LEADING_NAME.match(text)
@@ -151,7 +141,7 @@ class Taxonomy:
         named = self._named(lead[1], place)
         return named.name if named.sure and row not in self._table.gives_way[named.name] else row
 
-    def in_place(self, name: str, place: Place) -> str:
+    def in_place(self, name: str, place: Evidence) -> str:
         """The class that this trouble is in that place: the TimeoutError of a command is a CommandTimeoutError."""
         row = self.classes.get(name)
         if row is None or not row.becomes:
@@ -167,7 +157,7 @@ class _Texts:
         self._lock = Lock()
         self._automaton = automaton([(number, pattern) for number, row in enumerate(rows) for pattern in row.match])
 
-    def first(self, text: str, place: Place) -> str:
+    def first(self, text: str, place: Evidence) -> str:
         """Class of the first row, in the table's order, that matches and belongs to the place; "" if none."""
         hits: list[int] = []
         if "\\" in text:  # JSON inside a string: "Tool \\"x\\" not found\\nExit Code: 1"
@@ -225,9 +215,10 @@ def _wrong_examples(taxonomy: Taxonomy, table: Table) -> Iterator[str]:
     """Examples that do not come to their row's class by their text alone, and counter-examples that do."""
     for number, row in enumerate(table.messages, start=1):
         operation, kind = example_place(row, table)
-        wanted = taxonomy.in_place(row.error_class, Place("", operation, kind))
+        place = Evidence(operation=operation, tool_kind=kind)
+        wanted = taxonomy.in_place(row.error_class, place)
         for text in (*row.examples, *row.counter_examples):
-            name, _ = taxonomy.classify("", operation, None, (), None, text, kind)
+            name, _ = taxonomy.classify(place._replace(text=text))
             if (name == wanted) != (text in row.examples):
                 verb = "must come to" if text in row.examples else "must not come to"
                 yield f"messages[{number}]: {text!r} {verb} {wanted}, but comes to {name}"
