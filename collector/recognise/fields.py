@@ -51,19 +51,27 @@ def _severity(value: Any) -> str | None:
     return SEVERITIES.get(str(value).lower())
 
 
+def _sequence(value: Any) -> int | None:
+    """A number that the agent counts up, or milliseconds of its own clock where it tells the time."""
+    if isinstance(value, str) and value.count("-") == 2:
+        return time_of(value) // 1_000_000 or None
+    return as_int(value)
+
+
 def _unchanged(value: Any) -> Any:
     return value
 
 
 CONVERT: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
-        ("sequence", "attempt", "retry_after_ms", "status_code", "input_tokens", "output_tokens", "reported_streak"),
+        ("attempt", "retry_after_ms", "status_code", "input_tokens", "output_tokens", "reported_streak"),
         as_int,
     ),
     **dict.fromkeys(("duration_ms", "cost_usd"), as_float),
     **dict.fromkeys(("retryable_declared", "fatal"), as_bool),
     "params": as_params,
     "suggestion": as_lines,
+    "sequence": _sequence,
     "severity": _severity,
     "time_ns": _unchanged,
 }
