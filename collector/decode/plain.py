@@ -25,6 +25,7 @@ TIMES = ("timestamp", "time", "ts", "@timestamp", "event.timestamp", "bookmark.t
 
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _HEX = re.compile(r"[0-9a-fA-F]+")
+_NANOSECONDS = re.compile(r"[.,]\d{6}(\d{1,3})")  # of a second, beyond what `fromisoformat` keeps
 
 
 def batch(pipeline: Pipeline, body: bytes, received_ns: int) -> Batch:
@@ -194,4 +195,5 @@ def _iso(text: str) -> int:
         return 0
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return max(0, (since.days * 86400 + since.seconds) * 10**9 + since.microseconds * 1000)
+    rest = int(beyond[1].ljust(3, "0")) if (beyond := _NANOSECONDS.search(text)) else 0
+    return max(0, (since.days * 86400 + since.seconds) * 10**9 + since.microseconds * 1000 + rest)
