@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -183,6 +185,16 @@ def test_the_keeper_is_done_when_it_says_so() -> None:
         ]
     keeper.close()
     store.close()
+
+
+def test_no_answer_waits_for_hours_that_are_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(store, "count_hours", lambda: 0 if answered.wait(60) else 1)
+    keeper = Keeper(store)
+    keeper.start()
+    assert keeper.settle(20)
+    answered.set()
+    keeper.close()
 
 
 def test_what_was_noted_is_done_after_a_crash(collector: RunningCollector) -> None:

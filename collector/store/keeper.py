@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
@@ -76,24 +78,36 @@ class Keeper:
                     return
                 noted, self._asked = self._noted, False
             began = time.monotonic()
-            whole = self._turn()
-            rest = max(EVERY_S, REST * (time.monotonic() - began))
-            if whole:
+            if self._streaks():
                 with self._wake:
                     self._done, self._since = noted, began
                     self._wake.notify_all()
+            self._hours()
+            rest = max(EVERY_S, REST * (time.monotonic() - began))
 
-    def _turn(self) -> bool:
-        try:
-            while self._store.keep_up() == MOST_SESSIONS:
-                if self._closing:
-                    return False
-            while self._store.count_hours() and not self._closing:
+    def _streaks(self) -> bool:
+        """Whether all that was noted is accounted for: not where that failed, or the end came."""
+        whole = False
+        with _reported():
+            while self._store.keep_up() == MOST_SESSIONS and not self._closing:
                 pass
-        except Exception as error:  # events go on being stored; the next turn finds the same notes again
-            telemetry.FAILED.labels("keeper").inc()
-            log.error(
-                "what is kept beside the events could not be kept up", error=str(error)[:300], kind=type(error).__name__
-            )
-            return False
-        return True
+            whole = not self._closing
+        return whole
+
+    def _hours(self) -> None:
+        """Counts hours until all are counted, or somebody waits for streaks: no answer waits for hours."""
+        with _reported():
+            while not (self._asked or self._closing) and self._store.count_hours():
+                pass
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Lets the thread live where a turn fails: events go on being stored, and the next one finds the same notes."""
+    try:
+        yield
+    except Exception as error:
+        telemetry.FAILED.labels("keeper").inc()
+        log.error(
+            "what is kept beside the events could not be kept up", error=str(error)[:300], kind=type(error).__name__
+        )
