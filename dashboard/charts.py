@@ -63,11 +63,12 @@ def errors_over_time(
     """
     known = set(frame["category"].map_elements(slot, return_dtype=pl.String)) if frame.height else set()
     colours = {name: colour for name, colour in palette.category.items() if name in known}
+    slots = {name: place for place, name in enumerate(palette.category)}
     rows = frame.with_columns(
         slot=pl.col("category").map_elements(slot, return_dtype=pl.String, skip_nulls=False),
         end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)),
         rate=pl.col("errors").sum().over("time") / pl.col("of"),
-    )
+    ).with_columns(place=pl.col("slot").replace_strict(slots, return_dtype=pl.Int64))
     bars: alt.Chart = (
         alt.Chart(rows, height=HEIGHT)
         .mark_bar(binSpacing=1)
@@ -76,7 +77,7 @@ def errors_over_time(
             x2="end:T",
             y=alt.Y("sum(errors):Q", axis=_value_axis(palette), stack="zero"),
             color=_colour("slot", colours),
-            order=alt.Order("slot:N"),
+            order=alt.Order("place:Q"),
             tooltip=[
                 alt.Tooltip("time:T", format="%d %b %H:%M", title="from"),
                 alt.Tooltip("slot:N", title="category"),
@@ -198,10 +199,14 @@ def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 
 def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classes: Sequence[str]) -> Picture:
-    """Errors of a class ÷ calls of the tool. `frame`: tool, error_class, errors, calls, share; no row, no cell."""
+    """Errors of a class ÷ calls of the tool; under 20 calls a cell has no colour, only its count.
+
+    `frame`: tool, error_class, errors, calls, share; no row, no cell.
+    """
     # Through RGB: Vega's own way from grey to orange leads through purple.
     shade = alt.Scale(domain=[0, 1], range=list(palette.ramp), interpolate="rgb")
-    base = alt.Chart(frame).encode(
+    rows = frame.with_columns(certain=pl.col("calls") >= 20)
+    base = alt.Chart(rows).encode(
         x=alt.X(
             "error_class:N",
             sort=list(classes),
@@ -213,14 +218,15 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
             axis=alt.Axis(title=None, labelLimit=180, labelFlush=False, domain=False, ticks=False),
         ),
     )
-    cells = base.mark_rect(stroke=palette.paper, strokeWidth=2).encode(
-        color=alt.Color("share:Q", scale=shade, legend=None),
+    cells = base.mark_rect(strokeWidth=2).encode(
+        fill=alt.condition("datum.certain", alt.Fill("share:Q", scale=shade, legend=None), alt.value(palette.paper)),
+        stroke=alt.condition("datum.certain", alt.value(palette.paper), alt.value(palette.line)),
         tooltip=["tool:N", "error_class:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("calls:Q", format=",d"),
                  alt.Tooltip("share:Q", format=".1%", title="of the tool's calls")],
     ).add_params(alt.selection_point(name="picked", fields=["tool", "error_class"]))  # fmt: skip
-    ink = alt.condition("datum.share > 0.55", alt.value(palette.paper), alt.value(palette.ink))
+    ink = alt.condition("datum.certain && datum.share > 0.55", alt.value(palette.paper), alt.value(palette.ink))
     labels = (
-        base.transform_filter("datum.errors >= 10")
+        base.transform_filter("datum.errors >= 10 || !datum.certain")
         .mark_text(fontSize=11)
         .encode(text=alt.Text("errors:Q", format=",d"), color=ink)
     )
@@ -324,7 +330,7 @@ def _by_class(frame: pl.DataFrame, palette: Palette) -> alt.Color:
 
 def _recovery(frame: pl.DataFrame, palette: Palette, x: alt.X, how: Literal["linear", "step-after"]) -> Picture:
     y = alt.Y("recovery_rate:Q", scale=alt.Scale(domain=[0, 1]), axis=_value_axis(palette, PERCENT))
-    base = alt.Chart(frame, height=HEIGHT).encode(x=x)
+    base = alt.Chart(frame, height=260).encode(x=x)  # its legend takes two lines
     tooltip = [
         alt.Tooltip("error_class:N", title="of"),
         alt.Tooltip("at:Q", title="within"),
@@ -366,9 +372,9 @@ _SHAPES = {
 
 
 def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -> Picture:
-    """A session's calls in order, one row per tool, streaks as brackets above.
+    """A session's calls in order, one row per tool, streaks as brackets above, each error joined with its retry.
 
-    `frame`: order, tool, outcome, about; `streaks`: first, last, label.
+    `frame`: order, tool, outcome, about, again (the order of its retry); `streaks`: first, last, label.
     """
     legend = alt.Legend(title=None, orient="bottom", direction="horizontal")
     colour = alt.Scale(domain=list(OUTCOMES), range=[palette.outcome[name] for name in OUTCOMES])
@@ -389,14 +395,19 @@ def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -
         )
         .add_params(alt.selection_point(name="picked", fields=["order"], nearest=True))
     )
+    retried = frame.drop_nulls("again")
+    layers = [marks]
+    if retried.height:
+        joined = alt.Chart(retried).mark_rule(color=palette.quiet, strokeWidth=1.5)
+        layers.insert(0, joined.encode(x=alt.X("order:Q", scale=places), x2="again:Q", y="tool:N"))
     if streaks.is_empty():
-        return alt.layer(marks).properties(height=alt.Step(30))
+        return alt.layer(*layers).properties(height=alt.Step(30))
     brackets = alt.Chart(streaks).encode(x=alt.X("first:Q", scale=places), y=alt.value(-6))
     rule = brackets.mark_rule(color=palette.outcome["error"], strokeWidth=3).encode(x2="last:Q")
     label = brackets.mark_text(color=palette.outcome["error"], dy=-10, fontWeight="bold", align="left").encode(
         text="label:N"
     )
-    return alt.layer(marks, rule, label).properties(height=alt.Step(30), padding={"top": 26})
+    return alt.layer(*layers, rule, label).properties(height=alt.Step(30), padding={"top": 26})
 
 
 def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold: float | None) -> Picture:

@@ -1,7 +1,7 @@
 """Answers of the API turned into what tables and charts show. Pure: frames in, frames out."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -13,6 +13,7 @@ LEVELS = ("domain", "category", "error_class")
 STATES = ("recovered", "open", "ended")
 HEIGHTS = {"o": 1, "c": 2, "d": 2, "e": 4}
 OTHER_MIX = 0.1  # of the calls would have to go to another tool
+RETRY_WITHIN = timedelta(minutes=30)
 NO_TOOL = {"model": "model request", "agent": "the agent itself"}
 
 
@@ -82,6 +83,17 @@ def brackets(rows: pl.DataFrame, streaks: pl.DataFrame) -> pl.DataFrame:
             places = inside["order"]
             spans.append({"first": places[0], "last": places[-1], "label": words.count(streak["length"])})
     return pl.DataFrame(spans, schema={"first": pl.Int64, "last": pl.Int64, "label": pl.String})
+
+
+def again(rows: pl.DataFrame) -> pl.Series:
+    """For each of a session's ordered events the place of its retry: what follows an error of the same tool and target.
+
+    That is the API's chain: same sub-agent, operation, tool and target, within half an hour.
+    """
+    chain = ("subagent", "operation", "tool", "target")
+    following, at = (pl.col(name).shift(-1).over(chain) for name in ("order", "time"))
+    tried = (pl.col("outcome") == "error") & (at - pl.col("time") <= RETRY_WITHIN)
+    return rows.select(pl.when(tried).then(following).alias("again"))["again"]
 
 
 def strip(letters: str | None) -> list[int]:
@@ -160,6 +172,24 @@ def twin(rows: pl.DataFrame, event: Mapping[str, Any]) -> int | None:
         pl.col("params_hash") == event["params_hash"],
     )
     return int(same["order"][-1]) if same.height else None
+
+
+def apart(rows: pl.DataFrame, x: str, y: str, most: int) -> list[bool]:
+    """Whether each point's label covers none of those before it, for at most so many; the chart is logarithmic in x."""
+    places = rows.select(x=pl.col(x).log() / _width(pl.col(x).log()), y=pl.col(y) / _width(pl.col(y)))
+    said: list[tuple[float, float]] = []
+    chosen = []
+    for across, up in places.iter_rows():
+        free = len(said) < most and all(abs(across - a) > 0.25 or abs(up - b) > 0.08 for a, b in said)
+        chosen.append(free)
+        said += [(across, up)] if free else []
+    return chosen
+
+
+def _width(values: pl.Expr) -> pl.Expr:
+    """How far the values lie apart, 1 where they are all the same."""
+    width = values.max() - values.min()
+    return pl.when(width > 0).then(width).otherwise(1)
 
 
 def most_different(messages: pl.Series) -> int:

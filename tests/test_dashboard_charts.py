@@ -112,7 +112,9 @@ CASES = {
     "curve": lambda p: charts.recovery_curve(STEPS, p),
     "times": lambda p: charts.time_to_recovery(STEPS, p),
     "session": lambda p: charts.session_line(
-        pl.DataFrame({"order": [1, 2], "tool": ["a", "a"], "outcome": ["error", "ok"], "about": ["E", ""]}),
+        pl.DataFrame(
+            {"order": [1, 2], "tool": ["a", "a"], "outcome": ["error", "ok"], "about": ["E", ""], "again": [2, None]}
+        ),
         p,
         pl.DataFrame({"first": [1], "last": [2], "label": ["2"]}),
     ),
@@ -150,8 +152,31 @@ def test_times_stay_aware_of_their_zone_and_the_clock_has_24_hours() -> None:
 
 def test_outcomes_differ_in_shape_as_well_as_in_colour() -> None:
     made = spec(CASES["session"](colours.LIGHT))
-    shapes = made["layer"][0]["encoding"]["shape"]["scale"]
+    [shapes] = [each["encoding"]["shape"]["scale"] for each in made["layer"] if "shape" in each["encoding"]]
     assert len(set(shapes["range"])) == len(colours.OUTCOMES)
+
+
+def test_an_error_is_joined_with_its_retry() -> None:
+    made = spec(CASES["session"](colours.LIGHT))
+    [joined] = [each for each in made["layer"] if each["encoding"].get("x2") == {"field": "again"}]
+    assert [row["again"] for row in made["datasets"][joined["data"]["name"]]] == [2]
+
+
+def test_a_cell_of_few_calls_has_no_colour_but_its_count() -> None:
+    few = pl.DataFrame({"tool": ["a"], "error_class": ["E"], "errors": [1.0], "calls": [1.0], "share": [1.0]})
+    made = spec(charts.heat_map(few, colours.LIGHT, ["a"], ["E"]))
+    assert [row["certain"] for row in next(iter(made["datasets"].values()))] == [False]
+    cells, counts = made["layer"]
+    assert cells["encoding"]["fill"]["condition"]["test"] == "datum.certain"
+    assert cells["encoding"]["fill"]["value"] == colours.LIGHT.paper
+    assert "!datum.certain" in counts["transform"][0]["filter"]
+
+
+def test_categories_are_stacked_in_the_order_of_the_legend() -> None:
+    made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300))
+    [rows] = made["datasets"].values()
+    assert made["encoding"]["order"] == {"field": "place", "type": "quantitative"}
+    assert [row["place"] for row in rows] == [0, len(colours.CATEGORIES), len(colours.CATEGORIES)]
 
 
 def test_a_rate_without_calls_makes_no_point() -> None:

@@ -206,6 +206,27 @@ def test_how_much_of_a_fact_is_told(share: float | None, mark: str) -> None:
     assert frames.told({}, "session") == ""
 
 
+def test_a_retry_is_the_next_call_of_the_same_chain_within_half_an_hour() -> None:
+    calls = [  # tool, target, outcome, minute
+        ("read", "a", "error", 0), ("edit", "a", "error", 1), ("read", "b", "ok", 2), ("read", "a", "ok", 29),
+        ("read", "a", "ok", 30), ("edit", "a", "error", 32), ("chat", None, "error", 33), ("chat", None, "ok", 34),
+    ]  # fmt: skip
+    rows = pl.DataFrame(
+        [
+            {"tool": tool, "target": target, "outcome": outcome, "time": START + timedelta(minutes=minute)}
+            for tool, target, outcome, minute in calls
+        ]
+    ).with_columns(subagent=pl.lit(None, pl.String), operation=pl.lit("tool"))
+    assert frames.again(frames.ordered(rows)).to_list() == [4, None, None, None, None, None, 8, None]
+
+
+def test_a_label_is_left_out_where_it_would_cover_another() -> None:
+    rows = pl.DataFrame({"calls": [100.0, 110.0, 1000.0, 10.0], "error_rate": [0.5, 0.5, 0.5, 0.0]})
+    assert frames.apart(rows, "calls", "error_rate", 9) == [True, False, True, True]
+    assert frames.apart(rows, "calls", "error_rate", 1) == [True, False, False, False]
+    assert frames.apart(rows.clear(), "calls", "error_rate", 9) == []
+
+
 def test_a_strip_is_low_where_it_went_well() -> None:
     assert frames.strip("oecd?") == [1, 4, 2, 2, 1]
     assert frames.strip(None) == []

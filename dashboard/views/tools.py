@@ -3,7 +3,7 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, tables, words
+from dashboard import charts, components, frames, tables, words
 from dashboard.components import Page
 
 TOP_TOOLS, TOP_CLASSES, LABELS = 20, 15, 8
@@ -82,12 +82,12 @@ def _scatter(page: Page, rows: pl.DataFrame) -> None:
         .filter(pl.col("errors") > 0, ~pl.col("uncertain"))
         .join(main.select("tool", "attribution"), on="tool")
         .sort("errors", descending=True)
-        .with_row_index("place")
-        .with_columns(label=pl.when(pl.col("place") < LABELS).then("tool"))
     )
     if shown.is_empty():
         components.quiet("No tool with 20 calls or more has failed.")
         return
+    named = pl.Series(frames.apart(shown, "calls", "error_rate", LABELS), dtype=pl.Boolean)
+    shown = shown.with_columns(label=pl.when(named).then("tool"))
     text = f"Most errors: {shown['tool'][0]}, {words.rate_of(shown['error_rate'][0], shown['rated'][0])} calls."
     if picked := components.clicked(charts.scatter(shown, page.palette), f"dots-{components.key_of(page)}", text):
         tool = str(picked["tool"])
