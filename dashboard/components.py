@@ -269,9 +269,10 @@ def link(page: Page, to: str, label: str, **about: str | None) -> None:
     st.page_link(f"views/{to}.py", label=label, query_params=filters.query())
 
 
-def row(page: Page, to: str, subject: str, facts: str, **about: str | None) -> None:
+def row(page: Page, to: str, subject: str, facts: str, *, before: str = "", **about: str | None) -> None:
     """One row of a short list: a link on its subject (agent text) and what there is to say about it (Markdown)."""
-    link(page, to, f"**{words.plain(subject, 60)}** \u2002 :gray[{facts}]", **about)
+    head = f":gray[{before}] \u2002" if before else ""
+    link(page, to, f"{head}**{words.plain(subject, 60)}** \u2002 :gray[{facts}]", **about)
 
 
 def sidebar(current: str) -> None:

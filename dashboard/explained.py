@@ -19,6 +19,7 @@ DULL = ("domain", "severity", "classified_by", "fatal", "operation", "recovery",
 # What calls have whether or not they fail; for the others, all calls are the whole.
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
 HALF = 0.5
+BAR = 10  # characters
 # What people name first when they say what broke.
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
 
@@ -59,15 +60,16 @@ def subject(row: dict[str, Any]) -> str:
 
 
 def listed(page: Page, found: pl.DataFrame, *, rise: bool) -> None:
-    """One link for each value with its part of the rise (or fall), which shows its errors."""
+    """One link for each value with its part of the rise (or fall), which shows its errors; the bars begin in line."""
     for row in found.iter_rows(named=True):
         share = row["share"] or 0.0
-        bar = "█" * max(round(min(abs(share), 1.0) * 10), 1)
+        tenths = max(round(min(abs(share), 1.0) * BAR), 1)
+        bar = "█" * tenths + "▁" * (BAR - tenths)
         whole = "rise" if rise else "fall"
         part = f"{words.rate(share)} of the {whole}" if share > 0 else f"against the {whole}"
         errors = words.count(row["b_errors"])
         how = f"new, {errors}" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {errors}"
         failed = f" of {words.plural(row['b_calls'], 'call')}" if row["dimension"] in WITH_CALLS else ""
         to = "group" if row["dimension"] == "fingerprint" else "errors"
-        facts = f"{bar} {part} · {how}{failed}"
-        components.row(page, to, subject(row), facts, **{row["dimension"]: row["value"]})
+        facts = f"{part} · {how}{failed}"
+        components.row(page, to, subject(row), facts, before=bar, **{row["dimension"]: row["value"]})

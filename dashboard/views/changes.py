@@ -9,6 +9,7 @@ from dashboard import charts, components, explained, sentences, words
 from dashboard.components import Page
 
 BARS, LISTED = 16, 40
+ORDER = "First what has more of the change than its share of the calls, or of the errors before, explains."
 
 
 def body(page: Page) -> None:
@@ -41,7 +42,7 @@ def body(page: Page) -> None:
             a_errors=pl.col("a_errors").cast(pl.Float64), b_errors=pl.col("b_errors").cast(pl.Float64),
         ).unique("name", maintain_order=True)  # fmt: skip
         components.chart(charts.paired_bars(shown, page.palette), "changes", str(rows["sentence"][0]))
-    with components.part("One by one"):
+    with components.part("One by one", ORDER):
         rise = (total["errors"] or 0) > (total["previous_errors"] or 0)
         explained.listed(page, rows.head(LISTED), rise=rise)
 

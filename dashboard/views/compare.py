@@ -82,7 +82,8 @@ def _verdicts(rows: pl.DataFrame, sides: tuple[str, str]) -> None:
     st.markdown(f"**{words.plain(sides[0], 60)}** → **{words.plain(sides[1], 60)}**")
     said = {row["measure"]: row for row in rows.iter_rows(named=True)}
     for measure, label in MEASURES.items():
-        if row := said.get(measure):
+        row = said.get(measure)
+        if row and (row["a_whole"] or row["b_whole"]):
             st.markdown(f"{label}: {sentences.compared(row['verdict'], row['sentence'])}")
 
 
