@@ -19,6 +19,7 @@ from collector.store.connection import all_or_nothing
 HOUR_NS = 3_600_000_000_000
 IDLE_NS = HOUR_NS  # without any event of its session for longer than this, a streak has ended
 WINDOW_NS = HOUR_NS // 2  # for so long an error's retry chain lasts
+MAX_NS = 2**63 - 1
 PATIENCE = 0.95  # of the wait that was asked for: clocks and durations are rounded
 KEPT = ("kept_streaks", "kept_chains", "kept_newest", "hourly", "stale_hours")
 MOST_HOURS = 48  # in one transaction
@@ -54,21 +55,22 @@ def _statements(name: str) -> list[str]:
     ).split(";\n")
 
 
-def compute(cursor: duckdb.DuckDBPyConnection, most: int) -> int:
+def compute(cursor: duckdb.DuckDBPyConnection, most: int, *, whole: bool = False) -> int:
     """Brings up to `most` sessions that changed up to date, in one transaction; returns how many there were.
 
-    The cursor is the caller's own: temporary tables are left on it.
+    The cursor is the caller's own: temporary tables are left on it. `whole`: what is noted of a session spans all of
+    its events, as after `forget`, so that nothing later is read.
     """
     given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "most": most, "hour": HOUR_NS}
     with all_or_nothing(cursor):
         for statement in _statements("take"):
             _run(cursor, statement, given)
-        taken, low, newest = cursor.execute(
+        taken, low, high, newest = cursor.execute(
             "select (select count(*) from taken), (select min(begin_ns) from bounds),"
-            " (select min(time_ns) from services)"
-        ).fetchone() or (0, None, None)
+            " (select max(until_ns) from taken), (select min(time_ns) from services)"
+        ).fetchone() or (0, None, None, None)
         if taken:
-            given |= {"low_ns": low or 0, "newest_ns": newest}
+            given |= {"low_ns": low or 0, "high_ns": high if whole else MAX_NS, "newest_ns": newest}
             for statement in _statements("keep"):
                 _run(cursor, statement, given)
             if _missing(cursor):
@@ -99,5 +101,8 @@ def forget(cursor: duckdb.DuckDBPyConnection) -> None:
     """Removes all that is kept and notes every session and hour as changed, so that it is computed from nothing."""
     for table in (*KEPT, "changed"):
         cursor.execute(f"delete from {table}")
-    cursor.execute("insert into changed select service, session, min(time_ns) from events group by all")
+    cursor.execute(
+        "insert into changed select service, session, unnest(ends) from"
+        " (select service, session, [min(time_ns), max(time_ns)] as ends from events group by all)"
+    )
     cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR_NS])

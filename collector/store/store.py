@@ -186,12 +186,12 @@ class Store(Reader):
             except duckdb.IOException as error:
                 raise Unavailable(first_line(error), 5) from None
 
-    def keep_up(self, most: int = MOST_SESSIONS) -> int:
+    def keep_up(self, most: int = MOST_SESSIONS, *, whole: bool = False) -> int:
         """Brings streaks, retry chains and the like up to date for up to `most` sessions that changed; how many it
-        did. From any thread.
+        did. `whole`: nobody else writes, and nothing is noted but by `rebuild`. From any thread.
         """
         with self._keeping, self._cursor(KEEP_UP_S) as cursor:
-            done = compute(cursor, most)
+            done = compute(cursor, most, whole=whole)
         if done:
             self._changed()
         return done
@@ -207,7 +207,7 @@ class Store(Reader):
             forget(cursor)
         yield (left := self.behind())
         while left:
-            self.keep_up(REBUILD_SESSIONS)
+            self.keep_up(REBUILD_SESSIONS, whole=True)
             yield (left := self.behind())
         while self.count_hours():
             yield 0

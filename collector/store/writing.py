@@ -11,10 +11,8 @@ import msgspec
 
 from collector.store.batch import TABLES, ArrowColumns, Columns, Report, columns_of
 from collector.store.correlate import Changes
-from collector.store.kept import HOUR_NS
+from collector.store.kept import HOUR_NS, MAX_NS
 from collector.store.senders import Sender
-
-MAX_NS = 2**63 - 1
 
 NOTE_SENDERS = """
   insert into seen

@@ -12,7 +12,7 @@ create or replace temporary table told as
 select e.event_id, e.time_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms,
   e.input_tokens, e.output_tokens, e.cost_usd, {dimensions}, b.from_ns, b.number
 from events e join bounds b on e.session = b.session and e.service is not distinct from b.service
-where e.time_ns >= $low_ns and e.time_ns >= b.begin_ns;
+where e.time_ns between $low_ns and $high_ns and e.time_ns >= b.begin_ns;
 
 -- The events of each session in order, in narrow rows: what is sorted again and again below is numbers. Whose call it was, and of which
 -- tool and target, is a hash: 64 bits among the few of one session.

@@ -1,7 +1,7 @@
 -- Takes the sessions that changed, and finds from which time on each must be read. What an event at or after `from_ns` cannot change stays: a
 -- streak that was closed before it, and a retry chain whose half hour was over. So the earliest streak that was not bounds what is read.
 create or replace temporary table taken as
-select service, session, min(time_ns) as from_ns from changed group by all order by from_ns limit $most;
+select service, session, min(time_ns) as from_ns, max(time_ns) as until_ns from changed group by all order by from_ns limit $most;
 
 insert into stale_hours
 select distinct c.time_ns - c.time_ns % $hour
