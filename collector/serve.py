@@ -32,7 +32,7 @@ from collector.health import health, health_routes
 from collector.pipeline import Pipeline
 from collector.query.api import api_routes, exception_handlers, guard_query
 from collector.query.queries import most_called
-from collector.query.shared import Measures
+from collector.query.shared import measure_all
 from collector.receive.delivery import Delivery
 from collector.receive.grpc import grpc_server
 from collector.receive.http import door_errors, ingest_routes
@@ -76,7 +76,7 @@ async def serve(
     engine = Engine(
         store,
         RuleBook(settings.rules),
-        Measures(store, pipeline.sources.failure_only),
+        partial(measure_all, failure_only=pipeline.sources.failure_only),
         send,
         scrub=lambda text: scrub(text)[0],
         dashboard_url=settings.dashboard_url,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,14 @@ import pytest
 import stamina
 
 from collector.alerts.dispatch import in_batches
-from collector.alerts.engine import Engine
+from collector.alerts.engine import Engine, Measuring
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence
 from collector.alerts.notify import send
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.state import Sample
 from collector.alerts.status import alert_rows, history_rows, receiver_rows, rule_rows, sample_rows
-from collector.query.measures import measure
+from collector.query.measures import Question
+from collector.query.shared import Answer, measure_all
 from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, event, failed, holding
 from tests.webhook import Webhook
@@ -35,24 +36,16 @@ receivers:
 
 
 class Values:
-    """What rules measure: set by a test, read by the engine as if it were collector.query.measures.measure."""
+    """What rules measure: set by a test, read by the engine as if it were collector.query.shared.measure_all."""
 
     def __init__(self) -> None:
         self.by_measure: dict[str, list[Sample] | Exception] = {}
 
-    def __call__(
-        self,
-        store: Store,
-        measure: str,
-        where: Mapping[str, list[str] | str | bool],
-        by: Sequence[str],
-        start_ns: int,
-        end_ns: int,
-    ) -> list[Sample]:
-        found = self.by_measure.get(measure, [])
-        if isinstance(found, Exception):
-            raise found
-        return found
+    def __call__(self, store: Store, questions: Sequence[Question]) -> dict[Question, Answer]:
+        return {one: self.answer(self.by_measure.get(one.measure, [])) for one in questions}
+
+    def answer(self, found: list[Sample] | Exception) -> Answer:
+        return Answer(error=found) if isinstance(found, Exception) else Answer(found)
 
     def set(self, measure: str = "errors", **by_tool: Any) -> None:
         self.by_measure[measure] = [Sample({"tool": tool}, value, 100) for tool, value in by_tool.items()]
@@ -69,7 +62,7 @@ class World:
         self.path = folder / "alerts.yaml"
         self.store = Store.open(place)
         self.path.write_text(RULES.format(url=url))
-        self.measure: Callable[..., list[Sample]] = self.values
+        self.measure: Measuring = self.values
         self.start()
 
     def start(self) -> None:
@@ -434,11 +427,11 @@ def test_the_end_of_what_was_told_before_its_cause_is_told(world: World, hook: W
 
 
 def test_lateness_ends_the_window_so_long_before_the_evaluation(world: World) -> None:
-    asked = []
+    asked: list[tuple[int, int]] = []
 
-    def counts(*args: Any) -> list[Sample]:
-        asked.append((world.now_ns - args[-1], args[-1] - args[-2]))
-        return []
+    def counts(store: Store, questions: Sequence[Question]) -> dict[Question, Answer]:
+        asked.extend((world.now_ns - one.end_ns, one.end_ns - one.start_ns) for one in questions)
+        return dict.fromkeys(questions, Answer())
 
     world.measure = counts
     world.rules(RULES.format(url=world.url).replace('condition: "> 3"', 'condition: "> 3", lateness: 90s'))
@@ -449,7 +442,7 @@ def test_lateness_ends_the_window_so_long_before_the_evaluation(world: World) ->
 
 def test_an_event_that_comes_late_is_seen_by_the_next_evaluation(world: World, hook: Webhook) -> None:
     world.rules("rules: [{name: a, measure: errors, window: 10m, condition: '>= 2'}]\n")
-    world.measure = measure
+    world.measure = measure_all
     world.restart()
     holding(world.store, [failed(5)])
     world.tick()
@@ -498,12 +491,14 @@ def test_a_value_that_is_no_number_says_nothing(world: World) -> None:
 
 
 def test_a_baseline_is_scaled_to_the_window(world: World, hook: Webhook) -> None:
-    asked = []
+    asked: list[tuple[int, int]] = []
 
-    def counts(*args: Any) -> list[Sample]:
-        start_ns, end_ns = args[-2:]
-        asked.append((world.now_ns - end_ns, end_ns - start_ns))
-        return [Sample({"tool": "x"}, 21.0 if end_ns == world.now_ns else 240.0, 100)]
+    def counts(store: Store, questions: Sequence[Question]) -> dict[Question, Answer]:
+        asked.extend((world.now_ns - one.end_ns, one.end_ns - one.start_ns) for one in questions)
+        return {
+            one: Answer([Sample({"tool": "x"}, 21.0 if one.end_ns == world.now_ns else 240.0, 100)])
+            for one in questions
+        }
 
     world.measure = counts
     world.rules(RULES.format(url=hook.url).replace("> 3", "> 2x previous 1d"))
@@ -580,7 +575,7 @@ def test_a_store_that_fails_is_said_and_the_loop_goes_on(world: World, hook: Web
 def default_world(world: World, hook: Webhook, events: list[dict[str, Any]]) -> World:
     """The default rules, told to the webhook, over these events as they are measured."""
     world.rules(f"receivers:\n  team: {{webhook: '{hook.url}', group_interval: 0s}}\n")
-    world.measure = measure
+    world.measure = measure_all
     world.restart()
     holding(world.store, events)
     return world

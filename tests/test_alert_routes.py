@@ -15,7 +15,7 @@ from collector.alerts.engine import Engine
 from collector.alerts.routes import alert_routes
 from collector.alerts.rulefile import RuleBook
 from collector.query.api import exception_handlers
-from collector.query.measures import measure
+from collector.query.shared import measure_all
 from collector.store.store import Store
 from tests.recorded import NOW, failed, holding
 
@@ -33,7 +33,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     store = Store.open("duckdb://:memory:")
     holding(store, [failed(number) for number in (1, 2, 3, 4)])
     book = RuleBook(tmp_path / "alerts.yaml")
-    made = Engine(store, book, measure, lambda _: None, scrub=str, dashboard_url="http://dash", clock=lambda: NOW)
+    made = Engine(store, book, measure_all, lambda _: None, scrub=str, dashboard_url="http://dash", clock=lambda: NOW)
     yield made
     store.close()
 

@@ -19,7 +19,7 @@ from collector.alerts.status import history_rows
 from collector.alerts.trials import evaluations, suggest_row, with_threshold
 from collector.query.filters import SECOND, rfc3339
 from collector.query.history_sql import Evaluations
-from collector.query.measures import measure
+from collector.query.shared import measure_all
 from collector.store.correlate import Changes
 from collector.store.reading import QueryTimeout
 from collector.store.store import Store
@@ -71,7 +71,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]
     told: list[Notification] = []
     now = [STEPS.first_ns]
 
-    live = partial(measure, failure_only=["roo-code"])
+    live = partial(measure_all, failure_only=["roo-code"])
     engine = Engine(store, RuleBook(path), live, told.append, scrub=str, clock=lambda: now[0])
     for number in range(STEPS.count):
         now[0] = STEPS.at(number)

@@ -20,7 +20,7 @@ from collector.alerts.rulefile import RuleBook, default_rules
 from collector.alerts.status import history_rows
 from collector.commands.demo import demo
 from collector.query.history_sql import Evaluations
-from collector.query.measures import measure
+from collector.query.shared import measure_all
 from collector.store.correlate import Changes
 from collector.store.store import Store
 from tests.conftest import RunningCollector
@@ -147,7 +147,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, set[str]]
     """Which rules fired in each story as the engine ran, and in a backtest of the same evaluations."""
     store = Store.open("duckdb://:memory:")
     store.write(Changes(NOW, events=told()))
-    engine = Engine(store, RuleBook(None), measure, lambda _: None, scrub=str, clock=lambda: NIGHT.first_ns)
+    engine = Engine(store, RuleBook(None), measure_all, lambda _: None, scrub=str, clock=lambda: NIGHT.first_ns)
     for number in range(NIGHT.count):
         engine.evaluate(NIGHT.at(number))
     assert not [one.error for one in engine.evaluations.values() if one.error]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +12,12 @@ import pytest
 from collector.alerts.rules import MEASURES
 from collector.alerts.state import Labels, Sample, labels_of
 from collector.query import history as module
-from collector.query.filters import BadParameter
+from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
 from collector.query.groups import mark
 from collector.query.history import History, history
 from collector.query.history_sql import Evaluations
-from collector.query.measures import measure
-from collector.query.shared import Measures
+from collector.query.measures import RELATIONS, Question, measure
+from collector.query.shared import measure_all
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, failed, holding
 from tests.recorded import event as well
@@ -123,23 +125,32 @@ def test_history_is_what_was_measured_then(store: Store, name: str, where: Any, 
         }
 
 
-@pytest.mark.parametrize("window_ns", [HOUR, 3 * HOUR])
-def test_what_rules_share_does_not_change_what_they_measure(store: Store, window_ns: int) -> None:
+def test_many_questions_at_once_are_answered_as_each_alone(store: Store) -> None:
     holding(store, lively(5))
-    shared = Measures(store, SILENT)
-    for now_ns in (START, START + HOUR):
-        for _ in range(2):
-            for name, where, by in CASES:
-                alone = measure(store, name, where, by, now_ns - window_ns, now_ns, failure_only=SILENT)
-                found = shared(store, name, where, by, now_ns - window_ns, now_ns)
-                assert sorted(map(str, found)) == sorted(map(str, alone)), (name, where, by)
-        kept = store.rows("select table_name from duckdb_tables() where database_name = 'kept' order by 1")
-        assert [row["table_name"].rsplit("_", 1)[0] for row in kept] == [
-            "chains",
-            "new_groups",
-            "regressed_groups",
-            "runs",
-        ]
+    kept: list[str] = []
+    keep = store.keep
+    store.keep = lambda name, sql, params=None: kept.append(name.rsplit("_", 1)[0]) or keep(name, sql, params)  # type: ignore
+    spans = [(window_ns, START + later) for window_ns in (HOUR, 3 * HOUR) for later in (0, HOUR)]
+    asked = {
+        Question(name, terms_of_rule(where), tuple(by), end_ns - window_ns, end_ns): (name, where, by)
+        for window_ns, end_ns in spans
+        for name, where, by in CASES
+    }
+    found = measure_all(store, asked, SILENT)
+    for one, about in asked.items():
+        alone = measure(store, *about, one.start_ns, one.end_ns, failure_only=SILENT)
+        assert sorted(map(str, found[one].samples)) == sorted(map(str, alone)), one
+    assert Counter(kept) == dict.fromkeys(RELATIONS, len(spans))
+    assert not store.rows("select table_name from duckdb_tables() where database_name = 'kept'")
+
+
+def test_a_question_that_fails_costs_no_other_its_answer(store: Store) -> None:
+    holding(store, lively(5))
+    well_asked = Question("errors", (), ("tool",), START - HOUR, START)
+    broken = replace(well_asked, terms=(Term(BY_NAME["fingerprint"], ("no number",)),))
+    found = measure_all(store, [well_asked, broken, replace(well_asked, measure="calls")])
+    assert [bool(one.error) for one in found.values()] == [False, True, False]
+    assert found[well_asked].samples == measure(store, "errors", {}, ["tool"], START - HOUR, START)
 
 
 def test_evaluations_are_counted_from_a_time_that_need_not_be_round(store: Store) -> None:

@@ -21,7 +21,9 @@ from collector.alerts.recorder import Evaluation, Recorder
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.rules import MEASURES, Condition, Rule
 from collector.alerts.state import Alert, Sample, State, labels_of, step
-from collector.query.filters import HOUR
+from collector.query.filters import HOUR, terms_of_rule
+from collector.query.measures import Question
+from collector.query.shared import Answer
 
 if TYPE_CHECKING:
     from collector.store.store import Store
@@ -32,15 +34,11 @@ MAX_LABEL_SETS = 1000  # with an alert, of one rule
 
 log = structlog.get_logger()
 
-Where = Mapping[str, list[str] | str | bool]
-
 
 class Measuring(Protocol):
-    """Samples of a measure over `start_ns` ≤ time < `end_ns`, for each label set: collector.query.measures.measure."""
+    """What every question came to: collector.query.shared.measure_all."""
 
-    def __call__(
-        self, store: Store, measure: str, where: Where, by: Sequence[str], start_ns: int, end_ns: int
-    ) -> list[Sample]: ...
+    def __call__(self, store: Store, questions: Sequence[Question]) -> Mapping[Question, Answer]: ...
 
 
 class Engine:
@@ -103,13 +101,16 @@ class Engine:
             self.dispatch.set_back(now_ns)
         if self.book.refresh():
             self._take_rules()
+        asked = {rule.name: _questions(rule, now_ns) for rule in self.book.file.rules}
+        answers = self._measure(self.store, [question for each in asked.values() for question in each])
         evaluations = {}
         alerts: dict[Key, Alert] = {}
         left: defaultdict[str, dict[Key, Alert]] = defaultdict(dict)
         for key, alert in self.alerts.items():
             left[key[0]][key] = alert
         for rule in self.book.file.rules:
-            evaluations[rule.name], stepped = self._evaluate_rule(rule, left.pop(rule.name, {}), now_ns)
+            own = [answers[question] for question in asked[rule.name]]
+            evaluations[rule.name], stepped = self._evaluate_rule(rule, own, left.pop(rule.name, {}), now_ns)
             alerts |= stepped
         for orphans in left.values():
             alerts |= {key: _retired(alert, now_ns) for key, alert in orphans.items() if alert.fired_ns}
@@ -186,15 +187,15 @@ class Engine:
         self.dispatch.forgive()
         log.info("rules_loaded", path=self.book.file.path, rules=len(self.book.file.rules))
 
-    def _evaluate_rule(self, rule: Rule, mine: Mapping[Key, Alert], now_ns: int) -> tuple[Evaluation, dict[Key, Alert]]:
+    def _evaluate_rule(
+        self, rule: Rule, answers: Sequence[Answer], mine: Mapping[Key, Alert], now_ns: int
+    ) -> tuple[Evaluation, dict[Key, Alert]]:
         """A rule that fails keeps its alerts as they are, and stops no other."""
-        started = time.perf_counter()
-        try:
-            found = {(rule.name, labels_of(sample.labels)): sample for sample in self._samples(rule, now_ns)}
-        except Exception as error:
+        for error in (answer.error for answer in answers if answer.error):
             said = self.scrub(f"{type(error).__name__}: {error}")
             log.warning("rule_failed", rule=rule.name, error=said)
             return replace(self.evaluations.get(rule.name, Evaluation(rule)), rule=rule, error=said), dict(mine)
+        found = {(rule.name, labels_of(sample.labels)): sample for sample in _samples(rule, answers)}
         keys = dict.fromkeys((*mine, *found))
         stepped = {key: step(mine.get(key), rule, found.get(key), now_ns) for key in keys}
         alerts = {key: alert for key, alert in stepped.items() if alert is not None}
@@ -202,27 +203,8 @@ class Engine:
         if len(alerts) > MAX_LABEL_SETS:
             excess = f"{len(alerts)} label sets have an alert, {MAX_LABEL_SETS} are kept; group by fewer dimensions"
             alerts = dict(list(alerts.items())[:MAX_LABEL_SETS])
-        took_ms = (time.perf_counter() - started) * 1000
+        took_ms = sum(answer.took_ms for answer in answers)
         return Evaluation(rule, tuple(found.values()), now_ns, took_ms, excess), alerts
-
-    def _samples(self, rule: Rule, now_ns: int) -> list[Sample]:
-        end_ns = now_ns - rule.lateness_ns
-        start_ns = end_ns - rule.window_ns
-        samples = self._measured(rule, start_ns, end_ns)
-        previous_ns = rule.condition.previous_ns
-        if not previous_ns:
-            return samples
-        scale = rule.window_ns / previous_ns if MEASURES[rule.measure].grows else 1.0
-        earlier = {
-            labels_of(one.labels): one.value * scale
-            for one in self._measured(rule, start_ns - previous_ns, start_ns)
-            if one.value is not None
-        }
-        return [replace(one, baseline=earlier.get(labels_of(one.labels))) for one in samples]
-
-    def _measured(self, rule: Rule, start_ns: int, end_ns: int) -> list[Sample]:
-        samples = self._measure(self.store, rule.measure, rule.where, rule.by, start_ns, end_ns)
-        return [one if one.value is None or math.isfinite(one.value) else replace(one, value=None) for one in samples]
 
     def _describe(self, alert: Alert) -> Item:
         rule = self._rules.get(alert.rule) or replace(_GONE, name=alert.rule)
@@ -270,6 +252,31 @@ class Engine:
         idle = [receiver for receiver in self.book.file.receivers if receiver.key not in self._busy]
         messages = self.dispatch.due(told, idle, now_ns)
         return [replace(message, dashboard_url=self._dashboard_url) for message in messages]
+
+
+def _questions(rule: Rule, now_ns: int) -> list[Question]:
+    """What the rule asks now: its window, and where it has a baseline the period before that."""
+    terms, end_ns = terms_of_rule(rule.where), now_ns - rule.lateness_ns
+    start_ns = end_ns - rule.window_ns
+    spans = [(start_ns, end_ns)]
+    if rule.condition.previous_ns:
+        spans.append((start_ns - rule.condition.previous_ns, start_ns))
+    return [Question(rule.measure, terms, rule.by, *span) for span in spans]
+
+
+def _samples(rule: Rule, answers: Sequence[Answer]) -> list[Sample]:
+    """The answers to these, each value with its baseline."""
+    now, *before = ([_finite(one) for one in answer.samples] for answer in answers)
+    if not before:
+        return now
+    scale = rule.window_ns / rule.condition.previous_ns if MEASURES[rule.measure].grows else 1.0
+    earlier = {labels_of(one.labels): one.value * scale for one in before[0] if one.value is not None}
+    return [replace(one, baseline=earlier.get(labels_of(one.labels))) for one in now]
+
+
+def _finite(sample: Sample) -> Sample:
+    finite = sample.value is None or math.isfinite(sample.value)
+    return sample if finite else replace(sample, value=None)
 
 
 # What is said of an alert whose rule left the file while the collector was stopped.

@@ -1,16 +1,21 @@
-"""What alert rules compare with a threshold: one value per label set, as it was known at the end of the window."""
+"""What alert rules compare with a threshold: one value per label set, as it was known at the end of the window.
+
+Planning a statement costs more than counting an hour of events. So questions that agree in dimensions and window are
+one family and one statement, in which each filters its own aggregates.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from collector.alerts.state import Sample
 from collector.query.breakdowns import SESSION
-from collector.query.filters import BY_NAME, UNITS, Selection, terms_of_rule
+from collector.query.filters import BY_NAME, UNITS, Selection, Term, terms_of_rule
 from collector.query.groups import SILENCE
 from collector.query.hours import counted
-from collector.query.retries import judged, relation
+from collector.query.retries import judged
+from collector.query.retries import relation as with_chains
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streaks_from_events
 
@@ -37,13 +42,42 @@ GROUPS = {
     "regressed_groups": "fingerprint in (select fingerprint from returned)",
 }
 
-STREAKS = {
-    "streak": "coalesce(max(length) filter (state = 'open'), 0)",
-    "streaks": "count(*) filter (limit_reached)",
-}
+KINDS = {"failing_sessions": "sessions", "streak": "streaks", "streaks": "streaks", "silent": "silence"}
 
-# Name of a relation that was worked out before: what several rules need of one window; None where nobody did.
-Prepared = Callable[[str, Selection], str | None]
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A measure of the events with `start_ns` ≤ time < `end_ns` that meet all terms, for each label set of `by`."""
+
+    measure: str
+    terms: tuple[Term, ...]
+    by: tuple[str, ...]
+    start_ns: int
+    end_ns: int
+
+    @property
+    def kind(self) -> str:
+        """Which of `STATEMENTS` answers it."""
+        return KINDS.get(self.measure, "events")
+
+    @property
+    def window(self) -> Selection:
+        """The events that it reads."""
+        start_ns = max(0, self.end_ns - GONE) if self.measure == "silent" else self.start_ns
+        return Selection(start_ns, self.end_ns, self.terms)
+
+    @property
+    def chains(self) -> bool:
+        """Whether it asks what became of retry chains."""
+        return needs_chains(self.measure, self.window, self.by)
+
+    @property
+    def family(self) -> tuple[object, ...]:
+        """Questions for which this is the same can be one statement."""
+        shared = (self.kind, self.by, self.window.start_ns, self.end_ns)
+        if self.kind == "silence":
+            return (*shared, self.chains, counted(self.window, self.by).hourly)
+        return (*shared, self.chains) if self.kind == "streaks" else shared
 
 
 def measure(
@@ -55,7 +89,6 @@ def measure(
     end_ns: int,
     *,
     failure_only: Sequence[str] = (),
-    prepared: Prepared = lambda relation, selection: None,
 ) -> list[Sample]:
     """One sample per label set with events in [`start_ns`, `end_ns`); exactly one where `by` is empty.
 
@@ -65,25 +98,56 @@ def measure(
     back. `silent` is seconds since the last event of whoever sent within a week. Rates leave sources of `failure_only`
     out and are None over nothing.
     """
-    selection = Selection(start_ns, end_ns, terms_of_rule(where), failure_only=tuple(failure_only))
-    if measure in ("streak", "streaks"):
-        sql = _over_streaks(measure, selection, by, prepared)
-    elif measure == "silent":
-        selection = replace(selection, start_ns=max(0, end_ns - GONE))
-        sql = _silence(selection, by)
-    elif measure == "failing_sessions":
-        sql = _over_sessions(selection, by, prepared)
-    else:
-        sql = _over_events(measure, selection, by, prepared)
-    params = selection.params() | {"window_ns": end_ns - start_ns}
+    question = Question(measure, terms_of_rule(where), tuple(by), start_ns, end_ns)
+    return measure_family(store, [question], failure_only)[0]
+
+
+# Gives what to read a relation of `RELATIONS` from, over a window: SQL, or the name of a table that holds it.
+Relation = Callable[[str, Selection], str]
+
+
+def measure_family(
+    store: Reads,
+    questions: Sequence[Question],
+    failure_only: Sequence[str] = (),
+    relation: Relation = lambda name, window: f"({RELATIONS[name](window)})",
+) -> list[list[Sample]]:
+    """The samples of each question of one family."""
+    window = replace(questions[0].window, terms=(), failure_only=tuple(failure_only))
+    marks = {terms: f"w{place}_" for place, terms in enumerate(dict.fromkeys(one.terms for one in questions))}
+    wheres = {
+        terms: replace(window, terms=tuple(replace(term, mark=mark) for term in terms)) for terms, mark in marks.items()
+    }
+    asked = [_Asked(place, one, wheres[one.terms].condition()) for place, one in enumerate(questions)]
+    sql = STATEMENTS[questions[0].kind](asked, window, relation)
+    params = window.params()
+    for where in wheres.values():
+        params |= where.params()
     rows = store.rows(sql, used(sql, params))
-    return [_sample(row, by) for row in rows]
+    return [[_sample(row, one) for row in rows if not one.question.by or row[f"there_{one.place}"]] for one in asked]
 
 
-def _sample(row: Mapping[str, object], by: Sequence[str]) -> Sample:
-    value, calls = row["value"], row["calls"]
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question at its place in a statement, and which events it selects, as SQL."""
+
+    place: int
+    question: Question
+    here: str
+
+    def over(self, aggregate: str, condition: str = "true") -> str:
+        """The aggregate of those events that it selects and that meet the condition."""
+        return f"{aggregate} filter ({self.here} and ({condition}))"
+
+    def answers(self, value: str, calls: str, there: str) -> str:
+        """The columns of its answer."""
+        return f"{value} as value_{self.place}, {calls} as calls_{self.place}, {there} as there_{self.place}"
+
+
+def _sample(row: Mapping[str, object], asked: _Asked) -> Sample:
+    value, calls = row[f"value_{asked.place}"], row[f"calls_{asked.place}"]
     return Sample(
-        {name: label(row[name]) for name in by},
+        {name: label(row[name]) for name in asked.question.by},
         None if value is None else float(str(value)),
         int(str(calls or 0)),
     )
@@ -96,82 +160,126 @@ def label(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _keys(by: Sequence[str]) -> tuple[str, str]:
+def _over_events(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
+    keys, group = _keys(asked)
+    answers = ", ".join(one.answers(*_aggregates(one, window), one.over("count(*)")) for one in asked)
+    return f"select {keys}{answers} from {_source(asked, window, relation)} {group}"
+
+
+def _aggregates(asked: _Asked, window: Selection) -> tuple[str, str]:
+    """What the measure is, and how many events it rests on."""
+    measure = asked.question.measure
+    if measure in SHARES:
+        part, whole = (asked.over("count(*)", text.replace("{rated}", window.rated())) for text in SHARES[measure])
+        return share(part, whole), whole
+    if measure == "p95_ms":
+        return asked.over("quantile_cont(duration_ms, 0.95)"), asked.over("count(duration_ms)")
+    if measure in DISTINCT:
+        counts = f"of_{measure}" if measure in GROUPS else "true"
+        return asked.over(f"count(distinct {DISTINCT[measure]})", counts), asked.over("count(*)")
+    return asked.over("count(*)", COUNTED[measure]), asked.over("count(*)")
+
+
+def _over_sessions(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
+    keys, group = _keys(asked)
+    kinds = [("of", "true"), ("errors", "outcome = 'error'")]
+    counts = ", ".join(f"{one.over('count(*)', what)} as {name}_{one.place}" for one in asked for name, what in kinds)
+    answers = []
+    for one in asked:
+        sessions = f"count(*) filter (of_{one.place} > 0)"
+        failing = f"count(*) filter (2 * errors_{one.place} > of_{one.place})"
+        answers.append(one.answers(share(failing, sessions), sessions, sessions))
+    whose = FAILING.replace("{rated}", window.rated())
+    return f"""select {keys}{", ".join(answers)} from (
+        select {keys}whose, {counts} from (select *, {whose} as whose from {_source(asked, window, relation)})
+        where whose is not null group by all) {group}"""
+
+
+def _over_streaks(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
+    keys, group = _keys(asked)
+    values = {"streak": ("max(length)", "state = 'open'"), "streaks": ("count(*)", "limit_reached")}
+    answers = ", ".join(
+        one.answers(
+            f"coalesce({one.over(*values[one.question.measure])}, 0)",
+            f"coalesce({one.over('sum(length)')}, 0)",
+            one.over("count(*)"),
+        )
+        for one in asked
+    )
+    runs = relation("judged_runs" if asked[0].question.chains else "runs", window)
+    return f"select {keys}{answers} from {runs} {group}"
+
+
+def _silence(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
+    by = asked[0].question.by
+    wide = replace(window, terms=tuple(term for one in asked for term in one.question.terms))
+    rows = counted(wide, by)
+    keys, group = _keys(asked)
+    lengths = {one.place: one.question.end_ns - one.question.start_ns for one in asked}
+    return load("silence").format(
+        keys=keys,
+        group=group,
+        where=_where(asked),
+        counted=rows.source,
+        lasts=", ".join(f"{rows.last(one.here)} as last_{one.place}" for one in asked),
+        earliest=f"least({', '.join(f'min(last_{place}) - {length}' for place, length in lengths.items())})",
+        heres=", ".join(f"coalesce({one.here}, false) as here_{one.place}" for one in asked),
+        source=with_chains(wide, *by),
+        same=" and ".join(["true", *(f'matching."{name}" is not distinct from last."{name}"' for name in by)]),
+        answered="".join(f'last."{name}", ' for name in by),
+        answers=", ".join(
+            one.answers(
+                f"($until_ns - any_value(last_{one.place})) / 1e9",
+                f"count(*) filter (here_{one.place} and time_ns > last_{one.place} - {lengths[one.place]})",
+                f"any_value(last_{one.place}) is not null",
+            )
+            for one in asked
+        ),
+    )
+
+
+Writes = Callable[[Sequence[_Asked], Selection, Relation], str]
+STATEMENTS: Mapping[str, Writes] = {
+    "events": _over_events,
+    "sessions": _over_sessions,
+    "streaks": _over_streaks,
+    "silence": _silence,
+}
+
+
+def _keys(asked: Sequence[_Asked]) -> tuple[str, str]:
+    by = asked[0].question.by
     listed = ", ".join(f'"{name}"' for name in by)
     return (f"{listed}, ", f"group by {listed}") if by else ("", "")
 
 
-def _over_events(measure: str, selection: Selection, by: Sequence[str], prepared: Prepared) -> str:
-    keys, group = _keys(by)
-    if measure in GROUPS and not needs_chains(measure, selection, by) and (known := prepared(measure, selection)):
-        return _over_groups(selection, by, known)
-    value, calls = _aggregates(measure, selection)
-    source = _source(measure, selection, by, prepared)
-    return f"""{_known_before(measure)} select {keys}{value} as value, {calls} as calls
-      from {source} where {selection.where()} {group}"""
+def _where(asked: Sequence[_Asked]) -> str:
+    """The time range, and that any of the questions selects the event."""
+    either = (
+        "true"
+        if any(not one.question.terms for one in asked)
+        else " or ".join(dict.fromkeys(one.here for one in asked))
+    )
+    return f"time_ns >= $start_ns and time_ns < $until_ns and ({either})"
 
 
-def _over_groups(selection: Selection, by: Sequence[str], counted: str) -> str:
-    keys, group = _keys(by)
-    where = selection.where()
-    same = " and ".join(["true", *(f'every."{name}" is not distinct from fresh."{name}"' for name in by)])
-    listed = "".join(f'every."{name}", ' for name in by)
-    return f"""select {listed}coalesce(groups, 0) as value, calls
-      from (select {keys}count(*) as calls from events where {where} {group}) as every
-      left join (select {keys}count(distinct fingerprint) as groups from {counted} where {where} {group}) as fresh
-        on {same}"""
+def _source(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
+    """The events that are asked about; where it is asked, with what became of their retry chains and of which groups
+    they are.
+    """
+    events = relation("chains", window) if any(one.question.chains for one in asked) else "events"
+    groups = dict.fromkeys(one.question.measure for one in asked if one.question.measure in GROUPS)
+    told = "".join(f", event_id in (select event_id from {relation(name, window)}) as of_{name}" for name in groups)
+    return f"(select *{told} from {events} where {_where(asked)})"
 
 
-def _over_sessions(selection: Selection, by: Sequence[str], prepared: Prepared) -> str:
-    keys, group = _keys(by)
-    source = _source("failing_sessions", selection, by, prepared)
-    rate = share("count(*) filter (2 * errors > calls)", "count(*)")
-    whose = FAILING.replace("{rated}", selection.rated())
-    return f"""select {keys}{rate} as value, count(*) as calls from (
-        select {keys}whose, count(*) as calls, count(*) filter (outcome = 'error') as errors
-        from (select *, {whose} as whose from {source} where {selection.where()})
-        where whose is not null group by all) {group}"""
-
-
-def _source(measure: str, selection: Selection, by: Sequence[str], prepared: Prepared) -> str:
-    """The events of the window, with what became of their retry chains where that is asked."""
-    if not needs_chains(measure, selection, by):
-        return "events"
-    return prepared("chains", selection) or f"({chains(selection)})"
-
-
-def chains(selection: Selection) -> str:
-    """The events of the window as they were known at its end."""
-    known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
-    return judged(selection, known, as_of_end=True)
-
-
-def returned() -> str:
-    """With which events groups came back in the range: `fingerprint, returned_ns`."""
-    return load("returned").format(silence=SILENCE, day=UNITS["d"])
-
-
-def _known_before(measure: str) -> str:
-    """The relations that GROUPS names, as WITH."""
-    if measure == "regressed_groups":
-        return f"with returned as ({returned()})"
-    return load("earlier").format(day=UNITS["d"]) if measure == "new_groups" else ""
-
-
-def of_groups(measure: str) -> str:
-    """The events of the groups that a measure counts."""
-    names = ", ".join(f'"{name}"' for name in BY_NAME if name != "recovered")
-    return f"""{_known_before(measure)} select time_ns, {names} from events
-      where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null and {GROUPS[measure]}"""
-
-
-def runs(selection: Selection) -> str:
-    """Every streak of the window, with its first event's dimensions under their own names."""
-    firsts = [name for name in BY_NAME if name != "recovered"]
-    named = ", ".join(f'"first_{name}" as "{name}"' for name in firsts)
-    whole = replace(selection, terms=())
-    streaks = streaks_from_events(whole, Scope(), firsts, as_of_end=True)
-    return f"select length, state, limit_reached, {named} from ({streaks})"
+def relations(questions: Sequence[Question]) -> set[str]:
+    """Those of `RELATIONS` that the statement of a family reads."""
+    chains = any(one.chains for one in questions)
+    if questions[0].kind == "streaks":
+        return {"judged_runs" if chains else "runs"}
+    groups = {one.measure for one in questions if one.measure in GROUPS}
+    return groups | {"chains"} if chains and questions[0].kind != "silence" else groups
 
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
@@ -179,41 +287,41 @@ def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
     return measure in ("recovery_rate", "retries") or "recovered" in by or selection.uses("recovered")
 
 
-def _aggregates(measure: str, selection: Selection) -> tuple[str, str]:
-    """What the measure is, and how many events it rests on, over the events of the window."""
-    if measure in SHARES:
-        part, whole = (f"count(*) filter ({text.replace('{rated}', selection.rated())})" for text in SHARES[measure])
-        return share(part, whole), whole
-    if measure == "p95_ms":
-        return "quantile_cont(duration_ms, 0.95)", "count(duration_ms)"
-    if measure in DISTINCT:
-        only = f" filter ({GROUPS[measure]})" if measure in GROUPS else ""
-        return f"count(distinct {DISTINCT[measure]}){only}", "count(*)"
-    return f"count(*) filter ({COUNTED[measure]})", "count(*)"
+def returned() -> str:
+    """With which events groups came back in the range: `fingerprint, returned_ns`."""
+    return load("returned").format(silence=SILENCE, day=UNITS["d"])
 
 
-def _over_streaks(measure: str, selection: Selection, by: Sequence[str], prepared: Prepared) -> str:
-    if not needs_chains(measure, selection, by) and (known := prepared("runs", selection)):
-        keys, group = _keys(by)
-        return f"""select {keys}{STREAKS[measure]} as value, coalesce(sum(length), 0) as calls
-          from {known} where {selection.condition()} {group}"""
-    _, group = _keys([f"first_{name}" for name in by])
-    keys = "".join(f'"first_{name}" as "{name}", ' for name in by)
-    streaks = streaks_from_events(selection, Scope(), by, as_of_end=True)
-    return f"select {keys}{STREAKS[measure]} as value, coalesce(sum(length), 0) as calls from ({streaks}) {group}"
+def _chains(window: Selection) -> str:
+    """The events of the window as they were known at its end."""
+    known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
+    names = ", ".join(f'"{name}"' for name in BY_NAME)
+    chains = judged(window, known, as_of_end=True)
+    return f"select event_id, time_ns, duration_ms, retried, {names} from ({chains})"
 
 
-def _silence(selection: Selection, by: Sequence[str]) -> str:
-    keys, group = _keys(by)
-    rows = counted(selection, by)
-    return load("silence").format(
-        keys=keys,
-        group=group,
-        where=selection.where(),
-        counted=rows.source,
-        last=rows.last(),
-        source=relation(selection, *by),
-        same=" and ".join(["true", *(f'matching."{name}" is not distinct from last."{name}"' for name in by)]),
-        answered="".join(f'last."{name}", ' for name in by),
-        answered_group=", ".join([*(f'last."{name}"' for name in by), "newest_ns"]),
+def _runs(window: Selection, *, judged: bool) -> str:
+    """Every streak of the window, with its first event's dimensions under their own names."""
+    firsts = [name for name in BY_NAME if judged or name != "recovered"]
+    named = ", ".join(f'"first_{name}" as "{name}"' for name in firsts)
+    streaks = streaks_from_events(window, Scope(), firsts, as_of_end=True)
+    return f"select length, state, limit_reached, {named} from ({streaks})"
+
+
+def _of_groups(measure: str) -> str:
+    """The events of the groups that a measure counts."""
+    known = (
+        f"with returned as ({returned()})" if measure == "regressed_groups" else load("earlier").format(day=UNITS["d"])
     )
+    return f"""{known} select event_id from events
+      where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null and {GROUPS[measure]}"""
+
+
+# What the statements of several families may need of one window.
+RELATIONS: Mapping[str, Callable[[Selection], str]] = {
+    "chains": _chains,
+    "runs": lambda window: _runs(window, judged=False),
+    "judged_runs": lambda window: _runs(window, judged=True),
+    "new_groups": lambda _: _of_groups("new_groups"),
+    "regressed_groups": lambda _: _of_groups("regressed_groups"),
+}

@@ -1,30 +1,28 @@
-"""`measure` for many rules: what several of them need of one window is worked out once and kept for the evaluation.
+"""The questions of many rules: one statement for each family, and what several of these read of one window read once.
 
-Retry chains and streaks cost a hundred times what counting them does. The first rule that needs a relation reads it
-as part of its own statement; for the second it becomes a table in memory, which all further ones read, and at the
-next evaluation the first one too.
+Retry chains, streaks and what is new cost a hundred times what counting does. What two families need is a table in
+memory until all are answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from collector.alerts.state import Sample
 from collector.query.filters import Selection
-from collector.query.measures import chains, of_groups, runs
-from collector.query.measures import measure as measured
+from collector.query.measures import RELATIONS, Question, measure_family, relations
 from collector.query.statement import Reads, used
 
-RELATIONS: Mapping[str, Callable[[Selection], str]] = {
-    "chains": chains,
-    "runs": runs,
-    "new_groups": lambda _: of_groups("new_groups"),
-    "regressed_groups": lambda _: of_groups("regressed_groups"),
-}
-MOST_ASKS = 10_000
 
-Where = Mapping[str, list[str] | str | bool]
+class Answer(NamedTuple):
+    """What a question came to: a sample per label set, or why there is none. `took_ms` is its share of the time."""
+
+    samples: Sequence[Sample] = ()
+    took_ms: float = 0.0
+    error: Exception | None = None
 
 
 class Keeps(Reads, Protocol):
@@ -35,48 +33,61 @@ class Keeps(Reads, Protocol):
     def drop_kept(self) -> None: ...
 
 
-class Measures:
-    """Called like `measure`, by one thread at a time. A later end begins a new evaluation."""
+def measure_all(
+    store: Keeps, questions: Iterable[Question], failure_only: Sequence[str] = ()
+) -> dict[Question, Answer]:
+    """The answer to each question. One that fails costs no other its answer. For one thread at a time."""
+    families: defaultdict[tuple[object, ...], list[Question]] = defaultdict(list)
+    for question in dict.fromkeys(questions):
+        families[question.family].append(question)
+    shared = _Shared(store, families.values())
+    answers: dict[Question, Answer] = {}
+    try:
+        for family in families.values():
+            answers |= _answered(store, family, failure_only, shared)
+    finally:
+        shared.drop()
+    return answers
 
-    def __init__(self, store: Keeps, failure_only: Sequence[str] = ()) -> None:
+
+def _answered(
+    store: Keeps, family: Sequence[Question], failure_only: Sequence[str], shared: _Shared
+) -> dict[Question, Answer]:
+    began = time.perf_counter()
+    try:
+        found = measure_family(store, family, failure_only, shared)
+    except Exception as error:
+        if len(family) == 1:
+            return {family[0]: Answer(error=error)}
+        return {
+            question: answer
+            for one in family
+            for question, answer in _answered(store, [one], failure_only, shared).items()
+        }
+    took_ms = (time.perf_counter() - began) * 1000 / len(family)
+    return {question: Answer(samples, took_ms) for question, samples in zip(family, found, strict=True)}
+
+
+class _Shared:
+    """Gives relations to read from: a table where more than one family needs it, else SQL."""
+
+    def __init__(self, store: Keeps, families: Iterable[Sequence[Question]]) -> None:
         self._store = store
-        self._failure_only = tuple(failure_only)
-        self._newest_ns = 0
-        self._asked: set[tuple[str, int, int]] = set()
+        self._needed = Counter(
+            (name, family[0].start_ns, family[0].end_ns) for family in families for name in relations(family)
+        )
         self._kept: dict[tuple[str, int, int], str] = {}
-        self._answers: dict[str, list[Sample]] = {}
-        self._shared: set[tuple[str, int]] = set()  # relations and lengths of windows that the last evaluation shared
 
-    def __call__(
-        self, store: Reads, measure: str, where: Where, by: Sequence[str], start_ns: int, end_ns: int
-    ) -> list[Sample]:
-        if end_ns > self._newest_ns:
-            self._forget()
-            self._newest_ns = end_ns
-        ask = repr((measure, dict(where), tuple(by), start_ns, end_ns))
-        if ask not in self._answers:
-            found = measured(
-                store, measure, where, by, start_ns, end_ns, failure_only=self._failure_only, prepared=self._prepared
-            )
-            if sum(map(len, self._answers.values())) + len(found) > MOST_ASKS:
-                return found
-            self._answers[ask] = found
-        return self._answers[ask]
-
-    def _prepared(self, relation: str, selection: Selection) -> str | None:
-        key = (relation, selection.start_ns, selection.end_ns)
-        known_to_share = (relation, selection.end_ns - selection.start_ns) in self._shared
-        if key not in self._asked and not known_to_share:
-            self._asked.add(key)
-            return None
+    def __call__(self, name: str, window: Selection) -> str:
+        key = (name, window.start_ns, window.end_ns)
+        sql = RELATIONS[name](window)
+        if self._needed[key] < 2:
+            return f"({sql})"
         if key not in self._kept:
-            sql = RELATIONS[relation](selection)
-            name = f"{relation}_{len(self._kept)}"
-            self._kept[key] = self._store.keep(name, sql, used(sql, selection.params()))
+            self._kept[key] = self._store.keep(f"{name}_{len(self._kept)}", sql, used(sql, window.params()))
         return self._kept[key]
 
-    def _forget(self) -> None:
-        self._shared = {(relation, end_ns - start_ns) for relation, start_ns, end_ns in self._kept}
+    def drop(self) -> None:
+        """Forgets the tables."""
         if self._kept:
             self._store.drop_kept()
-        self._asked, self._kept, self._answers = set(), {}, {}
