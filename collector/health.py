@@ -18,6 +18,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from collector import telemetry
 from collector.errors import Unavailable
+from collector.query.parameters import read
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.store import Store
 from collector.store.writer import Writer
@@ -65,6 +66,7 @@ def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
 @get("/api/v1/health", sync_to_thread=True, summary="Accepted = stored + duplicate + dropped by reason")
 def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """What became of every record ever accepted, and how the store and the queue are."""
+    read(request.scope["query_string"], (), {}, time.time_ns(), filters=False)
     store: Store = request.app.state.store
     writer: Writer = request.app.state.writer
     return {

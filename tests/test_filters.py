@@ -132,10 +132,10 @@ def test_values_of_a_filter(name: str, text: str, wanted: list[Any], unwanted: l
         ("mistake", "yes", ("true", "false")),
         ("outcome", "failed", ("ok", "error", "cancelled", "denied")),
         ("operation", "tool,!agents", ("tool", "model", "agent")),
-        ("status_code", "4x", ()),
-        ("status_code", "99999999999", ()),
-        ("fingerprint", "-1", ()),
-        ("fingerprint", str(2**64), ()),
+        ("status_code", "4x", ("-2147483648 to 2147483647",)),
+        ("status_code", "99999999999", ("-2147483648 to 2147483647",)),
+        ("fingerprint", "-1", ("0 to 18446744073709551615",)),
+        ("fingerprint", str(2**64), ("0 to 18446744073709551615",)),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused_with_what_is_allowed(

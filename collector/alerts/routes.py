@@ -198,7 +198,7 @@ def _names(engine: Engine) -> tuple[str, ...]:
 
 def check_names(request: Asked, *known: str) -> None:
     """Raises BadParameter for a query parameter that an address does not have."""
-    for name in request.query_params:
+    for name, value in request.query_params.items():
         if name not in known:
             allowed = ", ".join(known) or "none"
-            raise BadParameter(name, "", f"{name} is no parameter here; there are: {allowed}", known)
+            raise BadParameter(name, value, f"{name} is no parameter here; there are: {allowed}", known)

@@ -94,13 +94,13 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/streaks/summary", "Per length: streaks that reached it, went on (hazard), recovered",
-        (take.SCOPE, take.KIND, take.SORT, take.LIMIT),
-        lambda s, o: summary(s, _scope(o), o["sort"], o["limit"]),
+        (take.SCOPE, take.KIND, take.PREVIOUS, take.SORT, take.LIMIT),
+        lambda s, o: summary(s, _scope(o), o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
         "/streaks/limits", "What a limit of n mistakes in a row would have done, for every n",
-        (take.SCOPE, take.KIND, take.BY_ERROR, take.SORT, take.MANY),
-        lambda s, o: limits(s, _scope(o), o["by"], o["sort"], o["limit"]),
+        (take.SCOPE, take.KIND, take.BY_ERROR, take.PREVIOUS, take.SORT, take.MANY),
+        lambda s, o: limits(s, _scope(o), o["by"], o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
         "/streaks/signals", "What agents said of their own streaks, beside our count at that moment",
@@ -114,13 +114,13 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/retries", "Errors, and what became of them when tried again",
-        (take.BY_ERROR, take.SORT, take.LIMIT),
-        lambda s, o: retries(s, o["by"], o["sort"], o["limit"]),
+        (take.BY_ERROR, take.PREVIOUS, take.SORT, take.LIMIT),
+        lambda s, o: retries(s, o["by"], o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
         "/retries/curve", "Share recovered by number of attempts and by seconds",
-        (take.BY_ERROR, take.SORT, take.MANY),
-        lambda s, o: curve(s, o["by"], o["sort"], o["limit"]),
+        (take.BY_ERROR, take.PREVIOUS, take.SORT, take.MANY),
+        lambda s, o: curve(s, o["by"], o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
         "/retries/storms", "Bursts of errors of one class, and whether agents waited as they were told",

@@ -244,7 +244,7 @@ def _typed(dimension: Dimension, word: str) -> Value:
 def whole_number(name: str, word: str, least: int, most: int) -> int:
     """Raises BadParameter where `word` is no decimal integer between the two bounds."""
     if not re.fullmatch(r"-?[0-9]{1,20}", word) or not least <= int(word) <= most:
-        raise BadParameter(name, word, f"{name} is a whole number from {least} to {most}")
+        raise BadParameter(name, word, f"{name} is a whole number from {least} to {most}", (f"{least} to {most}",))
     return int(word)
 
 
@@ -262,6 +262,9 @@ _RFC3339 = re.compile(
 )
 
 
+TIMES = ("RFC 3339", "now", "-90s", "-5m", "-24h", "-7d")
+
+
 def time_ns(name: str, word: str, now_ns: int) -> int:
     """`now`, `-24h` or RFC 3339 (UTC where it names no zone) in nanoseconds since 1970. Raises BadParameter.
 
@@ -273,9 +276,9 @@ def time_ns(name: str, word: str, now_ns: int) -> int:
         at = max(0, now_ns - duration_ns(name, word[1:])) if word.startswith("-") else rfc3339_ns(word)
     except ValueError:
         message = f"{name} is a time in RFC 3339, such as 2026-11-21T21:41:51Z, or relative, such as -24h or now"
-        raise BadParameter(name, word, message, ("RFC 3339", "now", "-90s", "-5m", "-24h", "-7d")) from None
+        raise BadParameter(name, word, message, TIMES) from None
     if not 0 <= at <= LATEST:
-        raise BadParameter(name, word, f"{name} lies between 1970 and 2262")
+        raise BadParameter(name, word, f"{name} lies between 1970 and 2262", TIMES)
     return at
 
 
@@ -306,7 +309,8 @@ def select(
     start = time_ns("from", params.get("from", since), now_ns)
     end = time_ns("to", params.get("to", "now"), now_ns)
     if start > end:
-        raise BadParameter("from", params.get("from", since), f"from ({rfc3339(start)}) is after to ({rfc3339(end)})")
+        message = f"from ({rfc3339(start)}) is after to ({rfc3339(end)})"
+        raise BadParameter("from", params.get("from", since), message, TIMES)
     terms = tuple(term for name, text in params.items() if name in BY_NAME for term in terms_of(name, text))
     to_now = params.get("to", "now") == "now"
     return Selection(start, end, terms, params.get("q", ""), tuple(failure_only), to_now)

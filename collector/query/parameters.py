@@ -160,9 +160,8 @@ def read(
         known = [*taken, *(one.name for one in RANGE), *(name for name in BY_NAME if name not in places)]
     for name, word in words.items():
         if name not in known:
-            raise BadParameter(
-                name, word, f"there is no parameter {name!r} here; allowed are {', '.join(known)}", known
-            )
+            allowed = ", ".join(known) or "none"
+            raise BadParameter(name, word, f"there is no parameter {name!r} here; allowed are {allowed}", known)
     options = {one.name: one.default for one in taken.values()}
     options |= {name: taken[name].read(word) for name, word in words.items() if name in taken}
     options |= {one.name: one.read(path[one.name]) for one in declared if one.path}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from collector.query.filters import SECOND, UNITS, Selection, own_dimensions
-from collector.query.statement import Statement, load, order_by, share, wilson
+from collector.query.statement import Statement, load, order_by, rates, share, wilson
 from collector.store.kept import PATIENCE
 from collector.store.kept import WINDOW_NS as WINDOW
 
@@ -27,6 +27,9 @@ COLUMNS = (
     "low", "high", "identical_retries", "wasted_retries", "median_attempts", "median_seconds", "told_to_wait",
     "honoured", "declared", "declared_retryable", "taxonomy_retryable", "said_retryable", "verdict", "disagreement",
 )  # fmt: skip
+OF_SOME = ("recovery_rate", "low", "high", "median_attempts", "median_seconds", "said_retryable")  # null over none
+EMPTY = {name: "0" for name in COLUMNS if name not in OF_SOME} | {"verdict": "'unclear'"}
+CURVE_COLUMNS = ("retried", "recovered", "recovery_rate", "low", "high")
 TOLD = (
     "next_id", "honoured", "identical_retry", "recovered", "recovered_identical", "recovered_changed", "attempts",
     "seconds",
@@ -88,7 +91,9 @@ def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
       where events.time_ns >= {start} and events.time_ns < $until_ns)"""
 
 
-def retries(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 100) -> Statement:
+def retries(
+    selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 100, *, previous: bool = False
+) -> Statement:
     """Errors with what became of them, by the dimensions of the error."""
     keys = [f'"{name}"' for name in by]
     low, high = wilson("rated_recovered", "rated")
@@ -105,11 +110,13 @@ def retries(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), l
         often=OFTEN,
         group=f"group by {', '.join(keys)}" if keys else "",
     )
-    order = order_by(sort or ["-disagreement", "-errors"], (*by, *COLUMNS), by)
-    return Statement(sql, selection.params(), order, limit)
+    order = sort or ["-disagreement", "-errors"]
+    return rates(selection, sql, by, COLUMNS, EMPTY, previous=previous, sort=order, limit=limit)
 
 
-def curve(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 1000) -> Statement:
+def curve(
+    selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 1000, *, previous: bool = False
+) -> Statement:
     """Share of the retried errors that recovered within so many attempts, and within so many seconds."""
     keys = "".join(f'"{name}", ' for name in by)
     low, high = wilson("recovered", "retried")
@@ -124,9 +131,8 @@ def curve(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), lim
         low=low,
         high=high,
     )
-    ties = (*by, "axis", "at")
-    columns = (*ties, "retried", "recovered", "recovery_rate", "low", "high")
-    return Statement(sql, selection.params(), order_by(sort, columns, ties), limit)
+    empty = dict.fromkeys(("retried", "recovered"), "0")
+    return rates(selection, sql, (*by, "axis", "at"), CURVE_COLUMNS, empty, previous=previous, sort=sort, limit=limit)
 
 
 def storms(

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
-from collector.query.filters import BY_NAME, BadParameter
+from collector.query.filters import BY_NAME, BadParameter, Selection
 from collector.store.batch import arrow_stream
 
 Row = dict[str, Any]
@@ -143,6 +143,43 @@ def order_by(sort: Sequence[str], columns: Iterable[str], ties: Iterable[str] = 
     listed = [f'"{word.removeprefix("-")}" {"desc" if word.startswith("-") else "asc"} nulls last' for word in sort]
     named = {word.removeprefix("-") for word in sort}
     return ", ".join(listed + [f'"{tie}" nulls last' for tie in ties if tie not in named]) or "1"
+
+
+PREVIOUS = "previous_"
+
+
+def rates(
+    selection: Selection,
+    sql: str,
+    keys: Sequence[str],
+    columns: Sequence[str],
+    empty: Mapping[str, str],
+    *,
+    previous: bool,
+    sort: Sequence[str],
+    limit: int,
+) -> Statement:
+    """The question of `sql`, which answers with `columns` for each of `keys`; by default in the order of the keys.
+
+    With `previous`, each column also as `previous_…`: the same for the equally long period before. What one of both has
+    alone is a row too, with what `empty` says, as SQL, in the columns of the other, else null.
+    """
+    if not previous:
+        return Statement(sql, selection.params(), order_by(sort, (*keys, *columns), keys), limit)
+    before = sql.replace("$start_ns", "$previous_ns").replace("$until_ns", "$start_ns")
+    sides = {"": "present", PREVIOUS: "past"}
+    listed = [f'coalesce(present."{key}", past."{key}") as "{key}"' for key in keys]
+    listed += [
+        f'coalesce({side}."{name}", {empty.get(name, "null")}) as "{prefix}{name}"'
+        for prefix, side in sides.items()
+        for name in columns
+    ]
+    same = ["present.one = past.one", *(f'present."{key}" is not distinct from past."{key}"' for key in keys)]
+    both = f"""select {", ".join(listed)} from (select *, 1 as one from ({sql})) as present
+      full join (select *, 1 as one from ({before})) as past on {" and ".join(same)}"""
+    named = (*keys, *(prefix + name for prefix in sides for name in columns))
+    params = selection.params() | {"previous_ns": selection.previous_ns}
+    return Statement(both, params, order_by(sort, named, keys), limit)
 
 
 Z = 1.959963984540054  # two-sided 95 % of a normal distribution

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from collector.query.filters import DIMENSIONS, Selection
 from collector.query.retries import beyond, chains, judged, relation
-from collector.query.statement import Statement, load, order_by, share, wilson
+from collector.query.statement import Statement, load, order_by, rates, share, wilson
 from collector.store.kept import IDLE_NS as IDLE
 
 SCOPES = {"session": (), "tool": ("tool",), "target": ("tool", "target")}
@@ -146,7 +146,9 @@ def streaks(
     return Statement(sql, selection.params() | {"min_length": min_length}, order, limit, ("started", "ended"))
 
 
-def summary(selection: Selection, asked: Scope, sort: Sequence[str] = (), limit: int = 100) -> Statement:
+def summary(
+    selection: Selection, asked: Scope, sort: Sequence[str] = (), limit: int = 100, *, previous: bool = False
+) -> Statement:
     """Per length: streaks that reached it, of these those that went on (hazard), recovered, are open, or ended."""
     low, high = wilson("reached_next", "streaks")
     sql = f"""select length, streaks, reached_next, {share("reached_next", "streaks")} as hazard,
@@ -156,12 +158,19 @@ def summary(selection: Selection, asked: Scope, sort: Sequence[str] = (), limit:
           {", ".join(f"count(*) filter (state = '{state}') as {state}" for state in STATES)}
         from ({streak_sql(selection, asked)}), unnest(range(1, length + 1)) as steps(reached)
         group by reached)"""
-    columns = ("length", "streaks", "reached_next", "hazard", "low", "high", *STATES)
-    return Statement(sql, selection.params(), order_by(sort, columns, ["length"]), limit)
+    columns = ("streaks", "reached_next", "hazard", "low", "high", *STATES)
+    empty = dict.fromkeys(("streaks", "reached_next", *STATES), "0")
+    return rates(selection, sql, ["length"], columns, empty, previous=previous, sort=sort, limit=limit)
 
 
 def limits(
-    selection: Selection, asked: Scope, by: Sequence[str], sort: Sequence[str] = (), limit: int = 1000
+    selection: Selection,
+    asked: Scope,
+    by: Sequence[str],
+    sort: Sequence[str] = (),
+    limit: int = 1000,
+    *,
+    previous: bool = False,
 ) -> Statement:
     """Per limit: sessions it would have interrupted, those whose streaks all recovered, mistakes saved."""
     low, high = wilson("recovered", "interrupted")
@@ -177,5 +186,6 @@ def limits(
         low=low,
         high=high,
     )
-    ties = (*by, "mistake_limit")
-    return Statement(sql, selection.params(), order_by(sort, (*ties, *LIMIT_COLUMNS), ties), limit)
+    empty = dict.fromkeys(("sessions", "interrupted", "recovered", "mistakes_saved"), "0")
+    keys = (*by, "mistake_limit")
+    return rates(selection, sql, keys, LIMIT_COLUMNS, empty, previous=previous, sort=sort, limit=limit)
