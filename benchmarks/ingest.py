@@ -33,7 +33,8 @@ from collector.decode.otlp_json import DECODERS
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
-from collector.store.correlate import Batch, Correlator
+from collector.store.changes import Batch
+from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 

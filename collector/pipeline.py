@@ -28,7 +28,8 @@ from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
 from collector.sanitise.sanitise import Sanitiser, written
 from collector.store.batch import INTEGERS, TEXTS, Report
-from collector.store.correlate import Batch, Recent
+from collector.store.changes import Batch
+from collector.store.recent import Recent
 from collector.store.senders import SENDERS, Sender
 
 EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock

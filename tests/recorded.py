@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from collector.query.filters import SECOND
-from collector.store.correlate import Changes
+from collector.store.changes import Changes
 from collector.store.store import Store
 
 MINUTE = 60 * SECOND

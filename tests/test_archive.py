@@ -21,7 +21,7 @@ from collector.query.retries import retries
 from collector.query.sql_queries import answer_sql
 from collector.query.streaks import Scope, streaks
 from collector.store import archive
-from collector.store.correlate import Changes
+from collector.store.changes import Changes
 from collector.store.lookup import StoreLookup
 from collector.store.retention import DAY_NS, ROOM
 from collector.store.store import Store

@@ -20,7 +20,7 @@ from collector.alerts.trials import evaluations, suggest_row, with_threshold
 from collector.query.filters import SECOND, rfc3339
 from collector.query.history_sql import Evaluations
 from collector.query.shared import measure_all
-from collector.store.correlate import Changes
+from collector.store.changes import Changes
 from collector.store.reading import QueryTimeout
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, failed, holding

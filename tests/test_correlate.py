@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from collector.recognise.identify import key64
 from collector.store.batch import Report
-from collector.store.correlate import Batch, Correlator, Recent, keys_of
+from collector.store.changes import Batch
+from collector.store.correlate import Correlator, keys_of
 from collector.store.fold import fold
 from collector.store.lookup import StoreLookup
+from collector.store.recent import Recent
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.senders import SENDERS
 from collector.store.store import Store

@@ -21,7 +21,7 @@ from collector.alerts.status import history_rows
 from collector.commands.demo import demo
 from collector.query.history_sql import Evaluations
 from collector.query.shared import measure_all
-from collector.store.correlate import Changes
+from collector.store.changes import Changes
 from collector.store.store import Store
 from tests.conftest import RunningCollector
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from collector.errors import Unavailable
+from collector.store.changes import Changes
 from collector.store.complaint import Complaint
-from collector.store.correlate import Changes
 from collector.store.lookup import StoreLookup
 from collector.store.opening import SETTINGS, StoreError
 from collector.store.store import Store

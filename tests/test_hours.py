@@ -12,7 +12,7 @@ import pytest
 from collector.query.breakdowns import breakdown, timeseries, values
 from collector.query.filters import Selection, terms_of
 from collector.query.queries import sources
-from collector.store.correlate import Changes
+from collector.store.changes import Changes
 from collector.store.kept import KEPT
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding

@@ -19,7 +19,7 @@ from collector.query.filters import DIMENSIONS, Selection, terms_of
 from collector.query.retries import chains, judged, retries
 from collector.query.statement import used
 from collector.query.streaks import COLUMNS, KINDS, SCOPES, Scope, streak_sql, streaks, streaks_from_events
-from collector.store.correlate import Changes
+from collector.store.changes import Changes
 from collector.store.keeper import Keeper
 from collector.store.kept import DIMENSIONS as OF_CHAINS
 from collector.store.kept import FIRSTS, KEPT

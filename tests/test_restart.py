@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from collector.store.batch import Report
-from collector.store.correlate import Batch, Correlator
+from collector.store.changes import Batch
+from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, spans, taken, through

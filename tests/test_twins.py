@@ -10,7 +10,8 @@ import pytest
 
 from collector.query.queries import redirected
 from collector.store.batch import Report
-from collector.store.correlate import Batch, Correlator
+from collector.store.changes import Batch
+from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from collector.store.twins import REACH, WINDOW_NS, parts_of

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from collector.store import writer as module
-from collector.store.correlate import Changes
+from collector.store.changes import Changes
 from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.writer import Writer

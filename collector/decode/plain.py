@@ -19,7 +19,7 @@ from collector.decode.shallow import shallow
 from collector.errors import Rejected
 from collector.pipeline import Pipeline, identity
 from collector.recognise.readers import unwrapped
-from collector.store.correlate import Batch
+from collector.store.changes import Batch
 
 TIMES = ("timestamp", "time", "ts", "@timestamp", "event.timestamp", "bookmark.timestamp")
 

@@ -18,7 +18,7 @@ from collector.decode.otlp import JSON
 from collector.decode.otlp_protobuf import MESSAGES
 from collector.decode.shallow import shallow
 from collector.errors import Rejected, where
-from collector.store.correlate import Batch
+from collector.store.changes import Batch
 
 MOST = 1_000  # bad records that are searched for; with more of them the sender is broken, not a record
 

@@ -28,7 +28,7 @@ from collector.receive.access import check_host, check_token
 from collector.receive.encoding import decompress
 from collector.receive.workers import Body
 from collector.settings import Settings
-from collector.store.correlate import Batch
+from collector.store.changes import Batch
 
 RESPONSES = {
     "logs": ExportLogsServiceResponse,

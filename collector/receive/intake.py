@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from collector import telemetry
 from collector.errors import Unavailable
 from collector.receive.workers import Body, Readers
-from collector.store.correlate import Batch
+from collector.store.changes import Batch
 from collector.store.writer import Writer
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from collector import telemetry
 from collector.decode import plain
 from collector.errors import Rejected, Unavailable, where
 from collector.pipeline import Pipeline
-from collector.store.correlate import Batch
+from collector.store.changes import Batch
 
 MOST_CHOSEN = 4  # the one writer takes what about three of them read
 

@@ -7,22 +7,19 @@ what arrives do not change what is stored. `Correlator.plan` decides, the store 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Protocol
 
 from collector.recognise.identify import bare_tool, key64
 from collector.store.batch import Report
+from collector.store.changes import Batch, Changes
 from collector.store.fold import canonical, fold, oldest
 from collector.store.groups import Entry, Group, Groups
-from collector.store.senders import Sampling, Sender, Senders
+from collector.store.recent import Recent
+from collector.store.senders import Sender, Senders
 from collector.store.sites import SITE, site_keys
 from collector.store.twins import Span, pair
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 KEYS_REMEMBERED = 300_000  # about 40 MB at two generations; older ones are looked up in the store
 TRACES_REMEMBERED = 50_000
@@ -47,83 +44,6 @@ class Lookup(Protocol):
     def sessionless(self, traces: Sequence[str]) -> set[int]: ...
     def awaiting(self, keys: Sequence[int]) -> set[int]: ...
     def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]: ...
-
-
-@dataclass(slots=True)
-class Batch:
-    """What one request came to: sanitised reports, sessions of traces, and what was no report, by reason."""
-
-    identity: bytes
-    received_ns: int
-    reports: list[Report]
-    sessions: dict[str, str]
-    dropped: Counter[str]
-    records: int = 0  # as the door found them in the request
-    warning: str = ""
-    kept: int = 0  # of `records`, as counted where they are read, those of which a report came
-    failed: int = 0  # of `records`, those that we failed on
-    rejected: int = 0  # of `records`, those that nobody can read; dropped as "malformed"
-    redacted: Counter[str] = field(default_factory=Counter)  # secrets cut, by rule
-    senders: dict[Sender, str] = field(default_factory=dict)  # of metrics, with the names of these
-    sampled: dict[Sender, Sampling] = field(default_factory=dict)
-    told: set[int] = field(default_factory=set)  # digests of tool results that need no second report once stored
-
-
-@dataclass(slots=True)
-class Changes:
-    """Everything one transaction writes."""
-
-    received_ns: int
-    identities: list[bytes] = field(default_factory=list)
-    duplicates: set[int] = field(default_factory=set)  # positions of batches that were stored before
-    events: list[Report] = field(default_factory=list)
-    replaced: list[int] = field(default_factory=list)  # event ids whose row and single reports go, to be written anew
-    reports: list[tuple[int, Report]] = field(default_factory=list)
-    keys: dict[int, int] = field(default_factory=dict)
-    sessions: dict[str, str] = field(default_factory=dict)
-    redirects: dict[int, int] = field(default_factory=dict)
-    waiting: list[tuple[int, int]] = field(default_factory=list)  # (key of a call not told of yet, event that is of it)
-    twins: list[Report] = field(default_factory=list)  # which events (units) are one with others for want of an id
-    accepted: int = 0  # records in these requests
-    accounting: Counter[str] = field(default_factory=Counter)  # what became of them
-    senders: dict[Sender, str] = field(default_factory=dict)
-    sampled: dict[Sender, Sampling] = field(default_factory=dict)
-
-
-class Recent(Generic[V]):
-    """The newest entries of a mapping, in two generations; `whole` until one was forgotten."""
-
-    def __init__(self, size: int, *, whole: bool = True) -> None:
-        self._size = size
-        self._young: dict[Any, V] = {}
-        self._old: dict[Any, V] = {}
-        self.whole = whole
-
-    def get(self, key: object) -> V | None:
-        found = self._young.get(key)
-        return found if found is not None else self._old.get(key)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._young or key in self._old
-
-    def known(self, keys: Set[K]) -> Iterator[tuple[K, V]]:
-        """Those of the keys that are remembered, with their values."""
-        for remembered in (self._old, self._young):
-            yield from ((key, remembered[key]) for key in keys & remembered.keys())
-
-    def put(self, key: object, value: V) -> None:
-        self._young[key] = value
-        self._age()
-
-    def update(self, entries: Mapping[K, V]) -> None:
-        """Puts all of them."""
-        self._young.update(entries)
-        self._age()
-
-    def _age(self) -> None:
-        if len(self._young) > self._size:
-            self.whole = self.whole and not self._old
-            self._old, self._young = self._young, {}
 
 
 def keys_of(report: Report) -> list[int]:

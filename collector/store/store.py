@@ -20,8 +20,8 @@ import duckdb
 from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.batch import ArrowColumns, Report, columns_of
+from collector.store.changes import Changes
 from collector.store.connection import Connection, all_or_nothing, first_line
-from collector.store.correlate import Changes
 from collector.store.kept import compute, count_hours, forget
 from collector.store.opening import SETTINGS, connect
 from collector.store.reading import Reader

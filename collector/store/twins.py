@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from collector.recognise.identify import key64
 from collector.store.batch import Report
+from collector.store.changes import Changes
 from collector.store.fold import canonical, fold, oldest
-
-if TYPE_CHECKING:
-    from collector.store.correlate import Changes
 
 WINDOW_NS = 2_000_000_000
 AROUND_NS = 5 * WINDOW_NS  # what lies as near to a new report is drawn anew

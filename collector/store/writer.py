@@ -19,8 +19,9 @@ import structlog
 from collector import telemetry
 from collector.errors import Unavailable, where
 from collector.store.archive import sweep
+from collector.store.changes import Batch
 from collector.store.complaint import Complaint
-from collector.store.correlate import Batch, Correlator
+from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.retention import Retention
 from collector.store.store import Store

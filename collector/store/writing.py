@@ -10,7 +10,7 @@ import duckdb
 import msgspec
 
 from collector.store.batch import TABLES, ArrowColumns, Columns, Report, columns_of
-from collector.store.correlate import Changes
+from collector.store.changes import Changes
 from collector.store.kept import HOUR_NS, MAX_NS
 from collector.store.senders import Sender
 
