@@ -92,6 +92,26 @@ def test_contributions_are_what_plain_counting_gives_and_add_up(store: Store, me
     assert (VOLUME in by_name) != measure.endswith("_rate")
 
 
+@pytest.mark.parametrize("measure", MEASURES)
+def test_intervals_rest_on_what_each_session_has(store: Store, measure: str) -> None:
+    """Σ part² over the sessions of a value, from which all verdicts follow; who has no session is one of its own."""
+    events = random_events(4)
+    holding(store, events)
+    for name, statement in zip(DIMENSIONS, changes(HALF, measure).asked, strict=False):
+        sessions: dict[Any, list[Event]] = defaultdict(list)
+        for one in events:
+            if one["time_ns"] >= NOW - 5 * HOUR:
+                session = (one["service"], one["session"]) if "session" in one else one["event_id"]
+                sessions[one.get(name), session].append(one)
+        squares: dict[Any, int] = defaultdict(int)
+        for (value, _), members in sessions.items():
+            squares[value] += counted(members, measure)[0] ** 2
+        found = {row["value"]: row["parts2"] for row in statement.rows(store) if row["side"] == "b"}
+        assert {value: number for value, number in found.items() if number} == {
+            value: number for value, number in squares.items() if number
+        }, name
+
+
 def story() -> list[Event]:
     """Twenty sessions of two versions; the new one's diff tool breaks in the second half, with a message of its own."""
     dice = random.Random(5)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collector.query.filters import HOUR, BadParameter, Selection, duration_ns
+from collector.query.filters import BadParameter, Selection, duration_ns
 from collector.query.hours import Counted, counted
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
@@ -95,7 +95,7 @@ def values(selection: Selection, dimension: str, contains: str, sort: Sequence[s
 
 
 def _grouped(
-    selection: Selection, keys: Mapping[str, str], measures: Sequence[str], previous: bool, bucket_ns: int = HOUR
+    selection: Selection, keys: Mapping[str, str], measures: Sequence[str], previous: bool, bucket_ns: int = 0
 ) -> tuple[str, list[str]]:
     """One pass over the events by `keys` (name → expression), and the names of the columns that it answers with."""
     start = "$previous_ns" if previous else "$start_ns"

@@ -8,12 +8,13 @@ neither period is the yardstick.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from collector.query.compare import COMPARED, RATED, sides_of
+from collector.query.compare import COMPARED, RATED
 from collector.query.filters import BY_NAME, Selection
-from collector.query.retries import relation
+from collector.query.hours import counted
+from collector.query.retries import chains, relation
 from collector.query.statement import Derived, Row, Statement, load
 from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, gathered, judge, percent, rate
 
@@ -23,6 +24,8 @@ DIMENSIONS = (
 )  # fmt: skip
 MEASURES = ("errors", "mistakes", "error_rate", "mistake_rate")
 VOLUME = "volume"
+TOTAL, GROUPS = "*total", "*groups"  # asked beside the dimensions
+SIDE = "case when time_ns >= $start_ns then 'b' else 'a' end"
 MOST_VALUES = 100_000
 NOTHING = Gathered()
 
@@ -50,49 +53,73 @@ def changes(
 ) -> Derived:
     """The values that explain most of a change beyond their usual share, clear ones first; `volume` before all."""
     names = tuple(by) or DIMENSIONS
-    sides = sides_of(selection, None, "", "")
-    whole = RATED if measure.endswith("_rate") else "true"
-    part = COMPARED[measure].part
-    keys = "side, of_session"
-    params = {**sides.selection.params(), **sides.params}
-    asked = []
-    for name in names:  # one after the other: all grouping sets at once would hold all their sessions in memory
-        sql = load("changed").format(
-            name=f'"{name}"',
-            relation=relation(sides.selection, name),
-            where=sides.selection.where(),
-            side=sides.sql,
-            part=part,
-            whole=whole.replace("{rated}", selection.rated()),
-            sets=f'("{name}", {keys})' + (f", ({keys})" if name == names[0] else ""),
-        )
-        asked.append(Statement(sql, params, "1", MOST_VALUES))
+    part, whole = COMPARED[measure].part, "true"
+    if measure.endswith("_rate"):
+        whole = RATED.replace("{rated}", selection.rated())
+        part = f"{part} and {whole}"
+    # One after the other: all grouping sets at once would hold all their sessions in memory.
+    asked = {name: _values(selection, name, part, whole) for name in names}
+    asked[TOTAL] = _total(selection, part, whole)
+    if whole == "true":
+        asked[VOLUME] = _sessions(selection)
     if "fingerprint" in names:
-        told = load("told").format(source=relation(selection), where=selection.where())
-        asked.append(Statement(told, {**selection.params(), **sides.params}, "1", MOST_VALUES))
+        asked[GROUPS] = load("told").format(source=relation(selection), where=selection.where())
+    params = selection.params() | {"previous_ns": selection.previous_ns, "middle_ns": selection.start_ns}
 
     def work(*answers: Sequence[Row]) -> list[Row]:
-        groups = answers[len(names)] if len(answers) > len(names) else ()
-        found = dict(zip(names, answers, strict=False))
-        return _explained(measure, found, {str(row["fingerprint"]): row for row in groups})
+        return _explained(measure, names, dict(zip(asked, answers, strict=True)))
 
-    return Derived(tuple(asked), work, TYPES, sort, limit)
+    statements = tuple(Statement(sql, params, "1", MOST_VALUES) for sql in asked.values())
+    return Derived(statements, work, TYPES, sort, limit)
 
 
-def _explained(measure: str, found: Mapping[str, Sequence[Row]], groups: Mapping[str, Row]) -> list[Row]:
-    total, values = Both(), dict[tuple[str, Any], Both]()
-    for name, row in ((name, row) for name, rows in found.items() for row in rows):
-        side = {row["side"]: gathered(row)}
-        if row["which"]:
-            total = Both(**{"a": total.a, "b": total.b} | side)
-            continue
-        known = values.get((name, row["value"]), Both())
-        values[name, row["value"]] = Both(**{"a": known.a, "b": known.b} | side)
-    rows = [
-        _row(measure, name, value, both, total, groups)
-        for (name, value), both in values.items()
-        if both.a.part or both.b.part or BY_NAME[name].about == "call"
-    ]
+def _values(selection: Selection, name: str, part: str, whole: str) -> str:
+    """The sums of each value and side. Calls of a rate are needed by session, of all else the errors alone."""
+    common = {"name": f'"{name}"', "side": SIDE, "where": selection.where("$previous_ns"), "whole": whole}
+    about_call = BY_NAME[name].about == "call"
+    if about_call and whole != "true":
+        return load("changed").format(**common, part=part, source=relation(selection, name, start="$previous_ns"))
+    rows = counted(selection, [name], previous=True)
+    return load("changed_counts").format(
+        **common | {"whole": rows.count(whole)},
+        part=rows.count(part),
+        alone=f"{rows.count(part)} - {rows.fact('with_session', part)}",
+        counted=rows.source,
+        only=whole if about_call else part,
+        chains=chains(selection, name),
+        counts=part,
+    )
+
+
+def _total(selection: Selection, part: str, whole: str) -> str:
+    rows = counted(selection, [], previous=True)
+    return f"""select {SIDE} as side, {rows.count(part)} as part, {rows.count(whole)} as whole
+      from {rows.source} where {selection.where("$previous_ns")} group by all"""
+
+
+def _sessions(selection: Selection) -> str:
+    """Of each side, where a call without a session counts as one."""
+    session = "case when session is null then event_id else hash(service, session) end"
+    return f"""select {SIDE} as side, count(distinct {session}) as sessions
+      from {relation(selection, start="$previous_ns")} where {selection.where("$previous_ns")} group by all"""
+
+
+def _explained(measure: str, names: Sequence[str], found: Mapping[str, Sequence[Row]]) -> list[Row]:
+    sessions = {row["side"]: row["sessions"] for row in found.get(VOLUME, ())}
+    total = Both(**{
+        row["side"]: Gathered(sessions.get(row["side"], 0), row["part"], row["whole"]) for row in found[TOTAL]
+    })  # fmt: skip
+    groups = {str(row["fingerprint"]): row for row in found.get(GROUPS, ())}
+    rows = []
+    for name in names:
+        values: dict[Any, Both] = {}
+        for row in found[name]:
+            values[row["value"]] = replace(values.get(row["value"], Both()), **{row["side"]: gathered(row)})
+        rows += [
+            _row(measure, name, value, both, total, groups)
+            for value, both in values.items()
+            if both.a.part or both.b.part or BY_NAME[name].about == "call"
+        ]
     rows.sort(key=_importance)
     return ([] if measure.endswith("_rate") else _volume(total)) + rows
 

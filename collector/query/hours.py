@@ -29,9 +29,11 @@ class Counted:
         only = _only(conditions)
         return f"coalesce(sum(events){only}, 0)::bigint" if self.hourly else f"count(*){only}"
 
-    def fact(self, name: str) -> str:
-        """How many events `FACTS` counts by this name, as SQL."""
-        return f"coalesce(sum({name}), 0)::bigint" if self.hourly else f"count(*) filter ({FACTS[name]})"
+    def fact(self, name: str, *conditions: str) -> str:
+        """How many events that meet all conditions `FACTS` counts by this name, as SQL."""
+        if not self.hourly:
+            return self.count(FACTS[name], *conditions)
+        return f"coalesce(sum({name}){_only(conditions)}, 0)::bigint"
 
     def first(self, *conditions: str) -> str:
         """Time of the first event that meets all conditions, as SQL."""
@@ -42,15 +44,15 @@ class Counted:
         return f"max({'last_ns' if self.hourly else 'time_ns'}){_only(conditions)}"
 
 
-def counted(selection: Selection, names: Iterable[str], *, previous: bool = False, bucket_ns: int = HOUR) -> Counted:
+def counted(selection: Selection, names: Iterable[str], *, previous: bool = False, bucket_ns: int = 0) -> Counted:
     """What to count the selection by these columns from; with `previous`, also the equally long period before it.
 
-    `bucket_ns`: times matter only as far as they lie in different buckets of this length since 1970.
+    `bucket_ns`: times matter as far as they lie in different buckets of this length since 1970, in both periods.
     """
     wanted = list(dict.fromkeys(names))
     spans = [*([("$previous_ns", "$start_ns")] if previous else []), ("$start_ns", "$until_ns")]
     whole = bucket_ns % HOUR == 0 and selection.end_ns - selection.start_ns >= LEAST
-    whole = whole and not (previous and (selection.start_ns - selection.previous_ns) % HOUR)
+    whole = whole and not (previous and bucket_ns and (selection.start_ns - selection.previous_ns) % HOUR)
     known = all(name in HOURLY for name in (*wanted, *(term.dimension.name for term in selection.terms)))
     if not (whole and known) or selection.text:
         return Counted(relation(selection, *wanted, start=spans[0][0]), False)
