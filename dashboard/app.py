@@ -1,5 +1,6 @@
 """The dashboard as a web application: Streamlit, told where it lies, its libraries loaded before anybody comes."""
 
+import gc
 import json
 import threading
 from collections.abc import AsyncIterator
@@ -36,13 +37,18 @@ async def index(request: Request) -> HTMLResponse:
 
 
 def warm() -> None:
-    """Loads what the first page needs, down to the checks of a first chart."""
+    """Loads what the first page needs, down to the checks of a first chart.
+
+    What is loaded then stays: Streamlit looks through all objects for garbage after each run of a page or part.
+    """
     import polars as pl
 
     from dashboard import charts, colours, components  # noqa: F401
 
     rows = pl.DataFrame({"attribution": ["model"], "errors": [1.0], "label": ["1"]})
     json.dumps(charts.share_bar(rows, colours.LIGHT).to_dict())
+    gc.collect()
+    gc.freeze()
 
 
 @asynccontextmanager
