@@ -13,23 +13,20 @@ NAMES = (
     "dimension", "value", "contribution", "share", "a_errors", "a_calls", "b_errors", "b_calls", "state", "verdict",
     "sentence",
 )  # fmt: skip
-# What says the same as another row, in a word that helps nobody to act.
-DULL = ("domain", "severity", "classified_by", "fatal", "operation", "recovery", "retryable", "mistake", "source")
-
 # What calls have whether or not they fail; for the others, all calls are the whole.
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
 HALF = 0.5
 BAR = 10  # characters
 # What people name first when they say what broke.
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
+# Beside these, what says the same as another value in a word that helps nobody to act is not asked for.
+ALL = (*ACTS, "mcp_server", "category", "attribution", "fingerprint", "provider", "environment")
 
 
-def rows(page: Page, by: Sequence[str] = ()) -> pl.DataFrame:
-    """Values that explain the change in errors, of all dimensions or some; clear ones first, those that are filters."""
-    some = {"by": ",".join(by)} if by else {}
-    answer = page.ask("changes", measure="errors", limit="200", **some).pick(*NAMES)
-    known = pl.col("dimension").is_in([name for name in DIMENSIONS if name not in DULL])
-    return answer.filter(known & pl.col("value").is_not_null())
+def rows(page: Page, by: Sequence[str]) -> pl.DataFrame:
+    """Values of these dimensions that explain the change in errors; clear ones first."""
+    answer = page.ask("changes", measure="errors", limit="200", by=",".join(by)).pick(*NAMES)
+    return answer.filter(pl.col("dimension").is_in(by) & pl.col("value").is_not_null())
 
 
 def most(found: pl.DataFrame) -> str:
@@ -48,7 +45,7 @@ def most(found: pl.DataFrame) -> str:
 
 def volume(page: Page) -> list[str]:
     """The same change as more sessions, more calls in each, and calls that fail more often."""
-    answer = page.ask("changes", measure="errors", limit="200").pick("dimension", "sentence")
+    answer = page.ask("changes", measure="errors", limit="200", by=",".join(ACTS)).pick("dimension", "sentence")
     return [words.plain(said) for said in answer.filter(pl.col("dimension") == "volume")["sentence"]]
 
 

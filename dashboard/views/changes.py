@@ -29,22 +29,26 @@ def body(page: Page) -> None:
         for said in explained.volume(page):
             components.quiet(said)
         components.sampled(page)
-    if not total:
+    if total:
+        components.beside("Errors before and now", _periods, page)
+        components.beside("One by one", _values, page, total, help=ORDER)
+
+
+def _periods(page: Page) -> None:
+    rows = explained.rows(page, explained.ALL)
+    if rows.is_empty():
+        components.quiet("No single value stands out.")
         return
-    rows = pl.DataFrame()
-    with components.part("Errors before and now"):
-        rows = explained.rows(page)
-        if rows.is_empty():
-            components.quiet("No single value stands out.")
-            return
-        shown = rows.head(BARS).with_columns(
-            pl.Series("name", [explained.subject(row)[:60] for row in rows.head(BARS).iter_rows(named=True)]),
-            a_errors=pl.col("a_errors").cast(pl.Float64), b_errors=pl.col("b_errors").cast(pl.Float64),
-        ).unique("name", maintain_order=True)  # fmt: skip
-        components.chart(charts.paired_bars(shown, page.palette), "changes", str(rows["sentence"][0]))
-    with components.part("One by one", ORDER):
-        rise = (total["errors"] or 0) > (total["previous_errors"] or 0)
-        explained.listed(page, rows.head(LISTED), rise=rise)
+    shown = rows.head(BARS).with_columns(
+        pl.Series("name", [explained.subject(row)[:60] for row in rows.head(BARS).iter_rows(named=True)]),
+        a_errors=pl.col("a_errors").cast(pl.Float64), b_errors=pl.col("b_errors").cast(pl.Float64),
+    ).unique("name", maintain_order=True)  # fmt: skip
+    components.chart(charts.paired_bars(shown, page.palette), "changes", str(rows["sentence"][0]))
+
+
+def _values(page: Page, total: dict[str, Any]) -> None:
+    rise = (total["errors"] or 0) > (total["previous_errors"] or 0)
+    explained.listed(page, explained.rows(page, explained.ALL).head(LISTED), rise=rise)
 
 
 page = components.open_page("changes", "What changed", "Which versions, tools, models or classes explain the change?")

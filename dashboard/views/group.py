@@ -6,7 +6,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import charts, components, frames, sentences, tables, taxonomy, words
-from dashboard.client import Problem, path
+from dashboard.client import Answer, Problem, path
 from dashboard.components import Page
 from dashboard.filters import escaped
 
@@ -22,16 +22,18 @@ def body(page: Page) -> None:
         components.quiet("Choose a group on the Errors page.")
         return
     group: dict[str, Any] = {}
+    seen = True
     with components.part():
         group = page.ask("groups").first()
         if not group:  # not in this range: what it ever was
-            group = page.collector.ask(path("groups", fingerprint)).first()
+            group, seen = page.collector.ask(path("groups", fingerprint)).first(), False
         _header(page, group)
     if not group:
         return
     left, right = components.pair("group-1")
     with left, components.part("Advice"):
-        newest = page.ask("events", limit="1", **{"from": EVER, "to": None}).first()
+        ever = {"from": EVER, "to": None}
+        newest = (_newest(page) if seen else page.ask("events", limit="1", **ever)).first()
         _advice(page, newest)
         _marks(page, fingerprint, group, newest)
     with right:
@@ -124,9 +126,9 @@ def _where(page: Page) -> None:
     shown = False
     for dimension, many in DIMENSIONS.items():
         mine = page.ask("breakdown", by=dimension, limit="200").pick(dimension, "errors").drop_nulls()
-        everything = page.ask("breakdown", by=dimension, limit="2000", fingerprint=None).pick(dimension, "calls")
-        if mine.is_empty():
+        if mine.is_empty() or (mine.height == 1 and dimension == "tool"):  # a group is of one tool
             continue
+        everything = page.ask("breakdown", by=dimension, limit="2000", fingerprint=None).pick(dimension, "calls")
         rows = (
             mine.join(everything.drop_nulls(), on=dimension, how="left", maintain_order="left")
             .with_columns(
@@ -136,8 +138,6 @@ def _where(page: Page) -> None:
             )
             .head(MOST)
         )
-        if rows.height == 1 and dimension == "tool":
-            continue  # a group is of one tool
         shown = True
         components.quiet(many)
         text = f"{rows['name'][0]}: {words.rate(rows['share'][0])} of this group."
@@ -148,13 +148,20 @@ def _where(page: Page) -> None:
         components.quiet("Its senders tell neither model, version nor agent.")
 
 
+def _newest(page: Page) -> Answer:
+    """Its newest events in the range."""
+    return page.ask("events", limit=str(MESSAGES))
+
+
 def _samples(page: Page) -> None:
     """The newest, the oldest, and the one that is least like the newest."""
-    rows = page.ask("events", limit=str(MESSAGES)).rows
+    rows = _newest(page).rows
     if rows.is_empty():
         components.quiet("None in this range.")
         return
-    oldest = page.ask("events", limit="1", sort="time").first()
+    oldest = rows.row(-1, named=True)
+    if rows.height == MESSAGES:  # there may be older ones
+        oldest = page.ask("events", limit="1", sort="time").first()
     chosen = {"Newest": rows.row(0, named=True), "Oldest": oldest}
     chosen["Most different"] = rows.row(frames.most_different(rows["message"]), named=True)
     seen: set[str] = set()
