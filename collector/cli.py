@@ -96,6 +96,7 @@ def dashboard(
     from dashboard import launch
 
     place = settings.dashboard
+    print(f"Dashboard  {place.url}", flush=True)
     arguments = launch.command(place.port, place.host)
     os.execve(
         arguments[0],

@@ -31,6 +31,11 @@ class Address:
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def url(self) -> str:
+        """Where a browser or an agent on this machine reaches it."""
+        return f"http://{Address({'0.0.0.0': '127.0.0.1', '::': '::1'}.get(self.host, self.host), self.port)}"
+
 
 def address(text: str) -> Address:
     """`host:port`, `[::1]:port` or `:port` (all interfaces)."""

@@ -9,7 +9,12 @@ HERE = Path(__file__).parent
 
 def command(port: int = 8501, address: str = "127.0.0.1") -> list[str]:
     """The command that serves the dashboard on `address:port`; run it with `environment()`."""
-    options = {"server.port": port, "server.address": address, "server.headless": "true"}
+    options = {
+        "server.port": port,
+        "server.address": address,
+        "server.headless": "true",
+        "logger.hideWelcomeMessage": "true",  # whoever starts it says where it is
+    }
     script = str(HERE / "app.py")
     return [sys.executable, "-m", "streamlit", "run", script, *(f"--{name}={value}" for name, value in options.items())]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from collector.commands.up import greeting, url
+from collector.commands.up import greeting
 from collector.settings import Address, load
 from tests.conftest import EVER, MISSTEP, free_port, wait_until
 
@@ -68,6 +68,7 @@ def test_both_answer_where_it_says(up: Up) -> None:
     said = up.logged()
     assert f"http://127.0.0.1:{up.ports['DASHBOARD']}" in said
     assert f"export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:{up.ports['HTTP']}" in said
+    assert "Streamlit" not in said  # one place says where to go
     assert httpx.get(f"http://127.0.0.1:{up.ports['HTTP']}/readyz").is_success
     assert httpx.get(f"http://127.0.0.1:{up.ports['DASHBOARD']}/_stcore/health").is_success
     assert httpx.get(f"http://127.0.0.1:{up.ports['HTTP']}/api/v1/events", params={"from": EVER}).json()["rows"] == []
@@ -92,8 +93,8 @@ def test_end_of_one_is_the_end_of_the_other(up: Up, name: str) -> None:
 
 
 def test_addresses_are_ones_that_can_be_opened() -> None:
-    assert url(Address("0.0.0.0", 4318)) == "http://127.0.0.1:4318"
-    assert url(Address("::", 4318)) == "http://[::1]:4318"
+    assert Address("0.0.0.0", 4318).url == "http://127.0.0.1:4318"
+    assert Address("::", 4318).url == "http://[::1]:4318"
     settings = load({}, {"MISSTEP_INGEST_TOKENS": "hunter2"}, Path("no such file"))
     assert "OTEL_EXPORTER_OTLP_HEADERS" in greeting(settings)
     assert "hunter2" not in greeting(settings)

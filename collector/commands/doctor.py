@@ -15,7 +15,6 @@ from typing import Any
 import httpx
 
 from collector.commands.client import bearer
-from collector.commands.up import url
 from collector.settings import Settings, SettingsError, is_secret, load
 from collector.store.opening import StoreError, path_of
 from collector.tables import TableError, load_toml
@@ -50,7 +49,7 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
     headers = bearer(settings.query_token)
     with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=10) as client:
         yield from _collector(client, settings.collector_url)
-    yield _dashboard(url(settings.dashboard))
+    yield _dashboard(settings.dashboard.url)
 
 
 def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Sequence
 from types import FrameType
 
-from collector.settings import Address, Settings
+from collector.settings import Settings
 from dashboard import launch
 
 START_S = 60.0
@@ -30,7 +30,7 @@ def up(settings: Settings) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, ask_to_stop)
-    collector_url = url(settings.http)
+    collector_url = settings.http.url
     token = settings.query_token or next(iter(settings.query_tokens), "")
     environ = launch.environment(os.environ, collector_url, token, settings.trace_url, settings.dimensions)
     environ["MISSTEP_OTLP_URL"] = collector_url
@@ -39,7 +39,7 @@ def up(settings: Settings) -> int:
     dashboard = subprocess.Popen(launch.command(place.port, place.host), env=environ)
     processes = {"collector": collector, "dashboard": dashboard}
     try:
-        if _started(processes, (f"{collector_url}/readyz", f"{url(place)}/_stcore/health"), stop):
+        if _started(processes, (f"{collector_url}/readyz", f"{place.url}/_stcore/health"), stop):
             print(greeting(settings), flush=True)
         while not stop.wait(LOOK_EVERY_S):
             for name, process in processes.items():
@@ -53,23 +53,18 @@ def up(settings: Settings) -> int:
 
 def greeting(settings: Settings) -> str:
     """Where everything is, and the line to paste into an agent."""
-    endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={url(settings.http)}"
+    endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={settings.http.url}"
     if settings.ingest_tokens:
         endpoint += ' OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20<one of MISSTEP_INGEST_TOKENS>"'
     return "\n".join(
         (
-            f"Dashboard  {url(settings.dashboard)}",
-            f"Collector  {url(settings.http)}  (OTLP/HTTP and query API), {settings.grpc} (OTLP/gRPC)",
+            f"Dashboard  {settings.dashboard.url}",
+            f"Collector  {settings.http.url}  (OTLP/HTTP and query API), {settings.grpc} (OTLP/gRPC)",
             "Paste into the shell that starts your agent:",
             f"  export {endpoint}",
             f"No agent at hand? {sys.argv[0]} demo",
         )
     )
-
-
-def url(place: Address) -> str:
-    """Where a browser or an agent on this machine reaches `place`."""
-    return f"http://{Address({'0.0.0.0': '127.0.0.1', '::': '::1'}.get(place.host, place.host), place.port)}"
 
 
 def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
