@@ -34,12 +34,11 @@ DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint", "regressed_groups"
 # what is broken for everybody, rather than badly used by one.
 FAILING = "case when session is not null and outcome in ('ok', 'error') and {rated} then hash(service, session) end"
 
-# Of which groups the measures of groups count the events of the window. On a service's first day everything is new, and
-# no news.
+# Of which groups the measures of groups count the events. On a service's first day everything is new, and no news.
 GROUPS = {
-    "new_groups": """fingerprint not in (select fingerprint from earlier_groups)
-      and coalesce(service, '') in (select service from earlier_services)""",
-    "regressed_groups": "fingerprint in (select fingerprint from returned)",
+    "new_groups": f"""(fingerprint, coalesce(service, '')) in (select (fingerprint, service) from {{relation}}
+      where born_ns >= $start_ns and whose_ns < $start_ns - {UNITS["d"]})""",
+    "regressed_groups": "fingerprint in (select fingerprint from {relation} where returned_ns >= $start_ns)",
 }
 
 KINDS = {"failing_sessions": "sessions", "streak": "streaks", "streaks": "streaks", "silent": "silence"}
@@ -207,7 +206,7 @@ def _over_streaks(asked: Sequence[_Asked], window: Selection, relation: Relation
         for one in asked
     )
     runs = relation("judged_runs" if asked[0].question.chains else "runs", window)
-    return f"select {keys}{answers} from {runs} {group}"
+    return f"select {keys}{answers} from {runs} where ended >= $start_ns {group}"
 
 
 def _silence(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
@@ -269,7 +268,7 @@ def _source(asked: Sequence[_Asked], window: Selection, relation: Relation) -> s
     """
     events = relation("chains", window) if any(one.question.chains for one in asked) else "events"
     groups = dict.fromkeys(one.question.measure for one in asked if one.question.measure in GROUPS)
-    told = "".join(f", event_id in (select event_id from {relation(name, window)}) as of_{name}" for name in groups)
+    told = "".join(f", {GROUPS[name].format(relation=relation(name, window))} as of_{name}" for name in groups)
     return f"(select *{told} from {events} where {_where(asked)})"
 
 
@@ -297,7 +296,7 @@ def _chains(window: Selection) -> str:
     known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
     names = ", ".join(f'"{name}"' for name in BY_NAME)
     chains = judged(window, known, as_of_end=True)
-    return f"select event_id, time_ns, duration_ms, retried, {names} from ({chains})"
+    return f"select time_ns, duration_ms, retried, {names} from ({chains})"
 
 
 def _runs(window: Selection, *, judged: bool) -> str:
@@ -305,23 +304,14 @@ def _runs(window: Selection, *, judged: bool) -> str:
     firsts = [name for name in BY_NAME if judged or name != "recovered"]
     named = ", ".join(f'"first_{name}" as "{name}"' for name in firsts)
     streaks = streaks_from_events(window, Scope(), firsts, as_of_end=True)
-    return f"select length, state, limit_reached, {named} from ({streaks})"
+    return f"select length, ended, state, limit_reached, {named} from ({streaks})"
 
 
-def _of_groups(measure: str) -> str:
-    """The events of the groups that a measure counts."""
-    known = (
-        f"with returned as ({returned()})" if measure == "regressed_groups" else load("earlier").format(day=UNITS["d"])
-    )
-    return f"""{known} select event_id from events
-      where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null and {GROUPS[measure]}"""
-
-
-# What the statements of several families may need of one window.
+# What the statements of several families may need of one window, or of one that ends with it and is longer.
 RELATIONS: Mapping[str, Callable[[Selection], str]] = {
     "chains": _chains,
     "runs": lambda window: _runs(window, judged=False),
     "judged_runs": lambda window: _runs(window, judged=True),
-    "new_groups": lambda _: _of_groups("new_groups"),
-    "regressed_groups": lambda _: _of_groups("regressed_groups"),
+    "new_groups": lambda _: load("born"),
+    "regressed_groups": lambda _: returned(),
 }

@@ -54,7 +54,7 @@ def judged(
         events=events,
         window=WINDOW,
         rated=selection.rated(),
-        known_by="time_ns < $until_ns" if as_of_end else "true",
+        known_by="time_ns >= $start_ns and time_ns < $until_ns" if as_of_end else "true",
         patience=PATIENCE,
         kept=kept,
     )

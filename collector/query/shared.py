@@ -7,14 +7,17 @@ memory until all are answered.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from collector.alerts.state import Sample
-from collector.query.filters import Selection
+from collector.query.filters import HOUR, Selection
 from collector.query.measures import RELATIONS, Question, measure_family, relations
 from collector.query.statement import Reads, used
+
+SHORT = 6 * HOUR  # windows up to this share what the longest of them needs
 
 
 class Answer(NamedTuple):
@@ -73,21 +76,29 @@ class _Shared:
 
     def __init__(self, store: Keeps, families: Iterable[Sequence[Question]]) -> None:
         self._store = store
-        self._needed = Counter(
-            (name, family[0].start_ns, family[0].end_ns) for family in families for name in relations(family)
-        )
-        self._kept: dict[tuple[str, int, int], str] = {}
+        self._needed: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for family in families:
+            for name in relations(family):
+                self._needed[_key(name, family[0].window)].append(family[0].start_ns)
+        self._kept: dict[tuple[object, ...], str] = {}
 
     def __call__(self, name: str, window: Selection) -> str:
-        key = (name, window.start_ns, window.end_ns)
-        sql = RELATIONS[name](window)
-        if self._needed[key] < 2:
-            return f"({sql})"
+        key = _key(name, window)
+        if len(self._needed[key]) < 2:
+            return f"({RELATIONS[name](window)})"
         if key not in self._kept:
-            self._kept[key] = self._store.keep(f"{name}_{len(self._kept)}", sql, used(sql, window.params()))
+            longest = replace(window, start_ns=min(self._needed[key]))
+            sql = RELATIONS[name](longest)
+            self._kept[key] = self._store.keep(f"{name}_{len(self._kept)}", sql, used(sql, longest.params()))
         return self._kept[key]
 
     def drop(self) -> None:
         """Forgets the tables."""
         if self._kept:
             self._store.drop_kept()
+
+
+def _key(name: str, window: Selection) -> tuple[object, ...]:
+    """Windows for which this is the same share a relation."""
+    short = window.end_ns - window.start_ns <= SHORT
+    return (name, window.end_ns, short or window.start_ns)

@@ -84,7 +84,7 @@ def streaks_from_events(
     """
     return load("streaks").format(
         steps=streak_steps(selection, asked, judging="recovered" in firsts, as_of_end=as_of_end),
-        known_by="time_ns < $until_ns" if as_of_end else "true",
+        known_by="time_ns >= $start_ns and time_ns < $until_ns" if as_of_end else "true",
         idle=IDLE,
         key=key_of(asked),
         firsts="".join(f', arg_min_null("{name}", place) as "first_{name}"' for name in firsts),
