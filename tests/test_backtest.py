@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from collector.alerts import backtest as module
 from collector.alerts.backtest import REMEMBERED_S, LookedBack, Trial, find_sessions, look_back, run
 from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine
@@ -136,7 +137,7 @@ def test_a_backtest_ends_in_time(store: Store) -> None:
         run(rule, look_back(store, rule, STEPS), (), timeout_s=-1)
 
 
-def test_another_threshold_asks_the_store_nothing(store: Store) -> None:
+def test_another_threshold_asks_the_store_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     holding(store, lively(7))
     asked: list[str] = []
 
@@ -165,6 +166,10 @@ def test_another_threshold_asks_the_store_nothing(store: Store) -> None:
         now[0] += later
         look(Counting(), another, steps, failure_only=["roo-code"], timeout_s=30)
         assert len(asked) == place + 2
+    monkeypatch.setattr(module, "REMEMBERED_BYTES", 0)
+    for _ in range(2):
+        look(Counting(), other, STEPS, failure_only=["roo-code"], timeout_s=30)
+    assert len(asked) == place + 4, "what is too large is not remembered"
 
 
 def test_suggested_is_the_most_sensitive_threshold_that_pages_seldom_enough(store: Store) -> None:

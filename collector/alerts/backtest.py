@@ -11,14 +11,14 @@ import sys
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from collector.alerts.dispatch import Dispatch
 from collector.alerts.ledger import Key
 from collector.alerts.notify import Item, labels
-from collector.alerts.rules import MEASURES, Receiver, Rule
+from collector.alerts.rules import MEASURES, Condition, Receiver, Rule
 from collector.alerts.state import Alert, Labels, Reason, Sample, Sent, State, step
 from collector.query.filters import Selection, terms_of, terms_of_rule
 from collector.query.history import History, Point, history
@@ -29,7 +29,8 @@ from collector.store.reading import QueryTimeout
 
 MOST_FIRINGS = 1_000
 REMEMBERED_S = 120
-REMEMBERED_POINTS = 50_000  # 10 MiB
+REMEMBERED_BYTES = 64 << 20
+POINT_BYTES, LINE_BYTES = 25, 600
 SESSIONS = 20  # of one firing, those with most events first
 SESSION_FIRINGS = 50
 
@@ -86,10 +87,23 @@ class Past:
 
     def baseline_at(self, labels: Labels, number: int) -> float | None:
         """What the rule compared with at an evaluation."""
-        line = self.baseline.lines.get(labels, []) if self.baseline else []
+        line = self.baseline.lines.get(labels, ()) if self.baseline else ()
         place = bisect_right(line, number, key=lambda point: point.number)
         value = line[place - 1].value if place else None
         return None if value is None else value * self.scale
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory this takes."""
+        both = [one for one in (self.values, self.baseline) if one]
+        return sum(POINT_BYTES * one.points + LINE_BYTES * len(one.lines) for one in both)
+
+    def reaching(self, condition: Condition) -> list[Labels]:
+        """The label sets for which the condition held at some evaluation; all where it has a baseline."""
+        if self.baseline:
+            return list({**self.values.lines, **self.baseline.lines})
+        every = self.values
+        return [labels for labels in every.lines if any(condition.holds(value) for _, value in every.edges(labels))]
 
 
 def look_back(
@@ -131,8 +145,7 @@ class LookedBack:
         if last and last[1] == asked and self._clock() - last[0] < REMEMBERED_S:
             return last[2]
         past = look_back(store, rule, evaluations, failure_only=failure_only, timeout_s=timeout_s)
-        points = sum(map(len, past.values.lines.values()))
-        self._last = (self._clock(), asked, past) if points <= REMEMBERED_POINTS else None
+        self._last = (self._clock(), asked, past) if past.bytes <= REMEMBERED_BYTES else None
         return past
 
 
@@ -145,7 +158,7 @@ def run(rule: Rule, past: Past, receivers: Sequence[Receiver], *, timeout_s: flo
     evaluations = past.at
     trial = Trial(rule, evaluations)
     night = _Night(rule, told, trial)
-    for number, samples in _looks(past, night.alerts):
+    for number, samples in _looks(past, rule, night.alerts):
         if time.monotonic() > deadline:
             raise QueryTimeout(f"the rule took longer than {timeout_s:g} s to step through")
         night.evaluate(samples, evaluations.at(number), number)
@@ -241,13 +254,14 @@ class _Forgetful:
         """Nothing to keep."""
 
 
-def _looks(past: Past, alerts: Mapping[Labels, Alert]) -> Iterator[tuple[int, dict[Labels, Sample | None]]]:
+def _looks(past: Past, rule: Rule, alerts: Mapping[Labels, Alert]) -> Iterator[tuple[int, dict[Labels, Sample | None]]]:
     """The evaluations at which something can change, each with the samples of the label sets that it can change for.
 
     Where neither the sample nor the alert of a label set changes, an evaluation leaves it as it is.
     """
-    now = _Cursor(past.values)
-    before = _Cursor(past.baseline) if past.baseline else None
+    reaching = past.reaching(rule.condition)
+    now = _Cursor(past.values, reaching)
+    before = _Cursor(past.baseline, reaching) if past.baseline else None
     number = 0
     while number < past.at.count:
         touched = now.advance(number) | (before.advance(number) if before else set())
@@ -269,11 +283,11 @@ def _against(sample: Sample | None, baseline: float | None) -> Sample | None:
 class _Cursor:
     """Walks a history: `points` is what holds for each label set at the evaluation reached."""
 
-    def __init__(self, past: History) -> None:
+    def __init__(self, past: History, which: Iterable[Labels]) -> None:
         self.points: dict[Labels, Point] = {}
         self._past = past
         self._queue = sorted(
-            ((point.number, labels, point) for labels, line in past.lines.items() for point in line),
+            ((point.number, labels, point) for labels in which for point in past.lines.get(labels, ())),
             key=lambda one: one[0],
         )
         self._next = 0

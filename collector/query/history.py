@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import chain, groupby, pairwise
+from operator import itemgetter
+from typing import Any, NamedTuple, overload
 
 from collector.alerts.state import Labels, Sample, labels_of
 from collector.query.filters import BadParameter, Selection, terms_of_rule
@@ -25,13 +29,67 @@ class Point(NamedTuple):
     there: bool = True
 
 
+class _Columns:
+    """Points of many label sets: 25 bytes each, where tuples take 150."""
+
+    def __init__(self) -> None:
+        self.numbers = array("q")
+        self.values = array("d")  # not a number for none
+        self.calls = array("q")
+        self.there = bytearray()
+
+    def append(self, point: Point) -> None:
+        self.numbers.append(point.number)
+        self.values.append(math.nan if point.value is None else point.value)
+        self.calls.append(point.calls)
+        self.there.append(point.there)
+
+    def pop(self) -> None:
+        for column in (self.numbers, self.values, self.calls, self.there):
+            column.pop()
+
+
+class Line(Sequence[Point]):
+    """The points of one label set, oldest first."""
+
+    __slots__ = ("_columns", "_start", "_stop")
+
+    def __init__(self, columns: _Columns, start: int, stop: int) -> None:
+        self._columns, self._start, self._stop = columns, start, stop
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    @overload
+    def __getitem__(self, place: int) -> Point: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Point]: ...
+
+    def __getitem__(self, place: int | slice) -> Point | list[Point]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        at = place + (self._start if place >= 0 else self._stop)
+        value, columns = self._columns.values[at], self._columns
+        return Point(
+            columns.numbers[at], None if math.isnan(value) else value, columns.calls[at], bool(columns.there[at])
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class History:
-    """The points of each label set, oldest first. `rising` values grow by a second a second from each point on."""
+    """The points of each label set. `rising` values grow by a second a second from each point on."""
 
     evaluations: Evaluations
-    lines: Mapping[Labels, list[Point]]
+    lines: Mapping[Labels, Line]
     rising: bool = False
+
+    @property
+    def points(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.lines.values()))
 
     def sample(self, labels: Labels, point: Point, number: int) -> Sample | None:
         """What an evaluation since the point saw."""
@@ -45,8 +103,8 @@ class History:
     def edges(self, labels: Labels) -> list[tuple[int, float | None]]:
         """Evaluation and value wherever the line turns; of a rising one both ends."""
         found: list[tuple[int, float | None]] = []
-        line = self.lines[labels]
-        for point, following in zip(line, [*line[1:], None], strict=True):
+        for point, following in pairwise(chain(self.lines[labels], [None])):
+            assert point
             if point.number >= self.evaluations.count:
                 break
             found.append((point.number, point.value if point.there else None))
@@ -77,17 +135,27 @@ def history(
         max(0, evaluations.first_ns - reach_ns), until_ns, terms_of_rule(where), failure_only=tuple(failure_only)
     )
     asked = Asked(selection, measure, tuple(by), evaluations, window_ns)
-    lines: defaultdict[Labels, list[Point]] = defaultdict(list)
+    rows = _rows(store, asked, timeout_s)
+    found = _longest(rows, by) if measure == "streak" else _points(rows, by)
     if not by:
         nothing = None if measure in (*SHARES, "failing_sessions", "p95_ms", "silent") else 0.0
-        lines[()].append(Point(0, nothing, 0))
-    rows = _rows(store, asked, timeout_s)
-    for labels, point in _longest(rows, by) if measure == "streak" else _points(rows, by):
-        line = lines[labels]
-        if line and line[-1].number == point.number:
-            line.pop()
-        line.append(point if by else point._replace(there=True))
-    return History(evaluations, dict(lines), rising=measure == "silent")
+        found = chain([((), Point(0, nothing, 0))], ((labels, point._replace(there=True)) for labels, point in found))
+    return History(evaluations, _lines(found), rising=measure == "silent")
+
+
+def _lines(found: Iterable[tuple[Labels, Point]]) -> dict[Labels, Line]:
+    """Of points of one label set after the other; the later of two at one evaluation holds."""
+    columns = _Columns()
+    lines: dict[Labels, Line] = {}
+    for labels, points in groupby(found, key=itemgetter(0)):
+        start, last = len(columns.numbers), -1
+        for _, point in points:
+            if point.number == last:
+                columns.pop()
+            columns.append(point)
+            last = point.number
+        lines[labels] = Line(columns, start, len(columns.numbers))
+    return lines
 
 
 def _rows(store: Reads, asked: Asked, timeout_s: float) -> list[dict[str, Any]]:
