@@ -10,6 +10,7 @@ import pytest
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.testing import TestClient
+from structlog.testing import capture_logs
 
 from collector.alerts.engine import Engine
 from collector.alerts.routes import alert_routes
@@ -17,7 +18,7 @@ from collector.alerts.rulefile import RuleBook
 from collector.query.api import exception_handlers
 from collector.query.shared import measure_all
 from collector.store.store import Store
-from tests.recorded import NOW, failed, holding
+from tests.recorded import MINUTE, NOW, failed, holding
 
 SILENCE = {
     "rule": "mistakes-in-a-row",
@@ -101,6 +102,26 @@ def test_a_broken_file_is_told_with_its_mistakes(engine: Engine, client: TestCli
     (mistake,) = get(client, "/api/v1/rules")["mistakes"]
     assert (mistake["line"], mistake["field"]) == (2, "measure")
     assert len(get(client, "/api/v1/rules")["rows"]) == 10
+
+
+def test_a_file_that_vanishes_is_told_once_in_the_log_and_always_in_the_answers(
+    engine: Engine, client: TestClient[Litestar]
+) -> None:
+    path = engine.book.path
+    assert path is not None
+    path.write_text("rules:\n  - {name: mine, measure: errors, condition: '> 1'}\n")
+    engine.evaluate(NOW)
+    path.unlink()
+    with capture_logs() as logs:
+        engine.evaluate(NOW + MINUTE)
+        engine.evaluate(NOW + 2 * MINUTE)
+    assert [(entry["event"], entry["log_level"], entry["path"]) for entry in logs] == [
+        ("rules_not_taken", "error", str(path))
+    ]
+    for place in ("/api/v1/rules", "/api/v1/alerts"):
+        (mistake,) = get(client, place)["mistakes"]
+        assert "stays in force" in mistake["text"]
+    assert [(row["rule"], row["state"]) for row in get(client, "/api/v1/alerts")["rows"]] == [("mine", "firing")]
 
 
 def test_a_rule_file_is_checked_without_being_taken(client: TestClient[Litestar]) -> None:

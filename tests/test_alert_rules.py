@@ -301,9 +301,30 @@ def test_a_changed_file_is_taken_and_a_broken_one_keeps_the_rules(tmp_path: Path
     assert book.error is None
     assert [rule.name for rule in book.file.rules] == ["bb"]
 
+
+def test_a_file_that_vanishes_keeps_its_rules_until_it_is_back(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.yaml"
+    path.write_text(RULE)
+    book = RuleBook(path)
+    path.unlink()
+    assert not book.refresh()
+    assert [rule.name for rule in book.file.rules] == ["a"]
+    assert str(book.error).startswith(f"{path}:1: is gone: what was read from it stays in force")
+
+    path.write_text(RULE)
+    assert book.refresh()
+    assert book.error is None
+
+
+def test_a_broken_file_that_is_removed_is_no_mistake_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.yaml"
+    path.write_text("rules: [")
+    book = RuleBook(path)
+    said = [str(book.error)]
     path.unlink()
     assert book.refresh()
-    assert len(book.file.rules) == len(default_rules().rules)
+    said.append(str(book.error))
+    assert (said[0] != "None", said[1], book.file) == (True, "None", default_rules())
 
 
 def test_a_file_that_is_broken_at_the_start_leaves_the_default_rules(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from collector.alerts.dispatch import Dispatch, in_batches
 from collector.alerts.ledger import DAY_NS, Key, Ledger, Silence
 from collector.alerts.notify import Item, Notification, Scrub, describe
 from collector.alerts.recorder import Evaluation, Recorder
-from collector.alerts.rulefile import RuleBook
+from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import MEASURES, Condition, Rule
 from collector.alerts.state import Alert, Sample, State, labels_of, step
 from collector.query.filters import HOUR, terms_of_rule
@@ -80,6 +80,7 @@ class Engine:
         self._rules = {rule.name: rule for rule in book.file.rules}
         self._recorder = Recorder()
         self._stale = False
+        self._refused: RuleError | None = None  # what was last said of the file
         self._pruned_ns = 0
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
@@ -99,8 +100,7 @@ class Engine:
             self.dispatch.read_again()
         if not self.evaluated_ns or now_ns < self.evaluated_ns:
             self.dispatch.set_back(now_ns)
-        if self.book.refresh():
-            self._take_rules()
+        self._take_rules(changed=self.book.refresh())
         asked = {rule.name: _questions(rule, now_ns) for rule in self.book.file.rules}
         answers = self._measure(self.store, [question for each in asked.values() for question in each])
         evaluations = {}
@@ -180,7 +180,13 @@ class Engine:
         self.error = ""
         return messages
 
-    def _take_rules(self) -> None:
+    def _take_rules(self, *, changed: bool) -> None:
+        if self.book.error and self.book.error is not self._refused:
+            said = [self.scrub(str(mistake)) for mistake in self.book.error.mistakes]
+            log.error("rules_not_taken", path=self.book.error.path, mistakes=said, in_force=self.book.file.path)
+        self._refused = self.book.error
+        if not changed:
+            return
         in_use = {rule for rule, _ in self.alerts}
         kept = {name: rule for name, rule in self._rules.items() if name in in_use}
         self._rules = kept | {rule.name: rule for rule in self.book.file.rules}

@@ -29,6 +29,8 @@ MAX_DEPTH = 20
 SHOWN = 80  # characters of a value in a message
 MAX_NODES = 50_000  # aliases counted as often as they are used: YAML's "billion laughs" ends here
 
+GONE = "is gone: what was read from it stays in force until it is back; without it, a restart takes the default rules"
+
 Place = tuple[str | int, ...]
 
 
@@ -112,7 +114,9 @@ def _defaults() -> list[dict[str, Any]]:
 
 
 class RuleBook:
-    """The rules in force: the user's file, else the default ones. A broken file changes nothing and is remembered."""
+    """The rules in force: the user's file, else the default ones. A file that breaks or vanishes changes nothing and is
+    remembered: nobody is told by other rules than theirs because a disk is not mounted.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -128,7 +132,10 @@ class RuleBook:
             return False
         self._read = version
         try:
-            self.file = load_rules(self.path) if self.path and version else default_rules()
+            if self.path and version:
+                self.file = load_rules(self.path)
+            elif self.file is not default_rules():
+                raise RuleError(str(self.path), [Mistake(1, "", "", "", GONE)])
         except RuleError as error:
             self.error = error
             return False

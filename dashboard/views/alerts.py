@@ -15,6 +15,7 @@ from dashboard.filters import DIMENSIONS, escaped
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
 LINES = 16  # alerts in the picture of the week
+MISTAKES = 10  # of a rule file
 SILENT_S = 60  # an engine that has not evaluated for so long says nothing by its silence
 
 
@@ -27,7 +28,8 @@ def body(page: Page) -> None:
         answer = page.collector.ask("alerts", {"history": "true"})
         told = dict(answer.rest)
         if said := told.get("error"):
-            st.error(f"The rule file in force is an older one: {words.plain(str(said), 300)}")
+            st.error(f"The rules could not be evaluated: {words.plain(str(said), 300)}")
+        _mistakes(told)
         _alerts(page, answer.rows, rules)
         if refused := st.session_state.pop("alerts-refused", ""):
             components.quiet(words.plain(refused, 300))
@@ -45,6 +47,16 @@ def body(page: Page) -> None:
         _receivers(page, client.frame(told.get("receivers") or ()))
     with right, components.part("Silences"):
         _silences(page)
+
+
+def _mistakes(told: Mapping[str, Any]) -> None:
+    """What is wrong with the rule file; the rules in force are older than it."""
+    mistakes = told.get("mistakes") or ()
+    if not mistakes:
+        return
+    said = "".join(f"\n- line {words.plain(str(mistake['text']), 300)}" for mistake in mistakes[:MISTAKES])
+    more = f"\n- and {len(mistakes) - MISTAKES} more" if len(mistakes) > MISTAKES else ""
+    st.error(f"The rule file was not taken, the rules of {words.plain(told.get('path'))} stay in force:\n{said}{more}")
 
 
 def about(labels: str | None) -> str:
