@@ -3,7 +3,7 @@
     python -m benchmarks.pages [--events 1000000] [--store duckdb:////tmp/bench.duckdb] [--range 24h] [--only Tools]
 
 Makes the store where there is none (`misstep demo --bulk`) and starts a collector and a dashboard over it. First: from
-the request of the page to the first figure, chart or table of its answer; whole: until nothing on it changes any
+the request of the page to the first figure, sentence, chart or table of its answer; whole: until nothing on it changes any
 longer. Then from a click on `7d` in the filter bar, and from one inside the page, until it stands still. Medians of
 three in milliseconds; each asks about a range of its own, so that no answer is known beforehand. CPU time is that of
 collector and dashboard together for opening the page; `others` is how many cores other processes kept busy meanwhile.
@@ -42,7 +42,8 @@ UNITS = {"h": 3600, "d": 86_400}
 # When the page's answer began to stand in it, when anything in it changed last, how often its script was run.
 WATCH = """
 const answers = ['stMetric', 'stVegaLiteChart', 'stDataFrame', 'stAlert', 'stText', 'stCode', 'stJson']
-  .map(name => `[data-testid=${name}]`).concat('[data-testid=stMain] [data-testid=stPageLink]').join(',');
+  .map(name => `[data-testid=${name}]`).concat('[data-testid=stMain] [data-testid=stPageLink]',
+    '[data-testid=stMain] [data-testid=stMarkdown]:not(:has([data-testid=stCaptionContainer]))').join(',');
 window.seen = {first: 0, last: 0, runs: 0};
 new MutationObserver(() => {
   const main = document.querySelector('[data-testid=stMain]');

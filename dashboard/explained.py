@@ -45,7 +45,7 @@ def most(found: pl.DataFrame) -> str:
 
 def volume(page: Page) -> list[str]:
     """The same change as more sessions, more calls in each, and calls that fail more often."""
-    answer = page.ask("changes", measure="errors", limit="200", by=",".join(ACTS)).pick("dimension", "sentence")
+    answer = page.ask("changes", measure="errors", limit="200", by=",".join(ALL)).pick("dimension", "sentence")
     return [words.plain(said) for said in answer.filter(pl.col("dimension") == "volume")["sentence"]]
 
 

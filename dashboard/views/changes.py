@@ -26,8 +26,6 @@ def body(page: Page) -> None:
             return
         [verdict] = page.ask("compare", measure="error_rate").pick("verdict", "sentence").rows()
         st.markdown(sentences.compared(*verdict))
-        for said in explained.volume(page):
-            components.quiet(said)
         components.sampled(page)
     if total:
         components.beside("Errors before and now", _periods, page)
@@ -35,6 +33,8 @@ def body(page: Page) -> None:
 
 
 def _periods(page: Page) -> None:
+    for said in explained.volume(page):
+        components.quiet(said)
     rows = explained.rows(page, explained.ALL)
     if rows.is_empty():
         components.quiet("No single value stands out.")
