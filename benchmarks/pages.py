@@ -3,8 +3,8 @@
     python -m benchmarks.pages [--events 1000000] [--store duckdb:////tmp/bench.duckdb] [--range 24h] [--only Tools]
 
 Makes the store where there is none (`misstep demo --bulk`) and starts a collector and a dashboard over it. First: from
-the request of the page to the first figure, sentence, chart or table of its answer; whole: until nothing on it changes any
-longer. Then from a click on `7d` in the filter bar, and from one inside the page, until it stands still. Medians of
+the request of the page to the first figure, sentence, chart or table of its answer; whole: until nothing on it changes
+any longer. Then from a click on `7d` in the filter bar, and from one inside the page, until it stands still. Medians of
 three in milliseconds; each asks about a range of its own, so that no answer is known beforehand. CPU time is that of
 collector and dashboard together for opening the page; `others` is how many cores other processes kept busy meanwhile.
 """
