@@ -211,7 +211,7 @@ def _text(filters: Filters) -> None:
         go(replace(filters, text=st.session_state["message-text"].strip()))
 
     st.text_input(
-        "Message text", placeholder="Text in the message", width=140, **bind("message-text", filters.text, write)
+        "Message text", placeholder="In the message", width=140, **bind("message-text", filters.text, write)
     )
 
 
