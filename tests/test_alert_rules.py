@@ -214,16 +214,31 @@ def test_every_mistake_of_a_file_is_named_at_once() -> None:
           - {name: a, measure: errors, condition: "> 1", by: [x]}
           - {name: b, measure: errors, condition: "1", where: {y: 1}}
           - {name: c, measure: errors, condition: "> 1", notify: [z]}
+          - {name: d, measure: errs, condition: "2", window: 0s, windwo: 5m, inhibits: [e], notify: [z]}
+          - {name: [d], measure: errors, condition: "> 1", by: [5], where: {y: 1}}
+          - 5
         receivers:
-          r: {webhook: nowhere}
+          r: {webhook: nowhere, group_by: [x]}
     """)
     with pytest.raises(RuleError) as caught:
         parse_rules(text)
     assert [(mistake.line, mistake.rule, mistake.field) for mistake in caught.value.mistakes] == [
         (3, "rule 'a'", "by.1"),
         (4, "rule 'b'", "condition"),
+        (4, "rule 'b'", "where.y"),
         (5, "rule 'c'", "notify.1"),
-        (7, "receiver 'r'", "webhook"),
+        (6, "rule 'd'", "condition"),
+        (6, "rule 'd'", "inhibits.1"),
+        (6, "rule 'd'", "measure"),
+        (6, "rule 'd'", "notify.1"),
+        (6, "rule 'd'", "window"),
+        (6, "rule 'd'", "windwo"),
+        (7, "rule 5", "by.1"),
+        (7, "rule 5", "name"),
+        (7, "rule 5", "where.y"),
+        (8, "rule 6", ""),
+        (10, "receiver 'r'", "group_by.1"),
+        (10, "receiver 'r'", "webhook"),
     ]
 
 

@@ -182,8 +182,8 @@ class Engine:
 
     def _take_rules(self, *, changed: bool) -> None:
         if self.book.error and self.book.error is not self._refused:
-            said = [self.scrub(str(mistake)) for mistake in self.book.error.mistakes]
-            log.error("rules_not_taken", path=self.book.error.path, mistakes=said, in_force=self.book.file.path)
+            said = "; ".join(self.scrub(str(mistake)) for mistake in self.book.error.mistakes)
+            log.error("rules_not_taken", path=self.book.error.path, mistakes=said)
         self._refused = self.book.error
         if not changed:
             return

@@ -1,17 +1,16 @@
 """Reads `alerts.yaml`, again when it changes, and names every mistake at once: line, rule, field, value and remedy.
 
 Three passes, each on what the one before let through: YAML, schemas/rules.schema.json, and what a schema cannot say
-(names that must exist, numbers that must fit their measure). jsonschema is imported only for files of users: it costs
-10 MiB, and tests/test_alert_rules.py proves the file that comes with the program.
+(meaning.py). jsonschema is imported only for files of users: it costs 10 MiB, and tests/test_alert_rules.py proves the
+file that comes with the program.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,9 +18,8 @@ from typing import Any
 
 import yaml
 
-from collector.alerts import ruletest, summary
-from collector.alerts.rules import Receiver, RuleFile, contradicts, parse_condition, receivers_of, rule_of, test_of
-from collector.query.filters import BY_NAME, BadParameter, duration_ns, terms_of_rule
+from collector.alerts.meaning import Place, meaning, suggestion
+from collector.alerts.rules import Receiver, RuleFile, receivers_of, rule_of, test_of
 from collector.tables import schemas
 
 MAX_BYTES = 1 << 20
@@ -30,8 +28,6 @@ SHOWN = 80  # characters of a value in a message
 MAX_NODES = 50_000  # aliases counted as often as they are used: YAML's "billion laughs" ends here
 
 GONE = "is gone: what was read from it stays in force until it is back; without it, a restart takes the default rules"
-
-Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,7 +61,9 @@ def load_rules(path: Path) -> RuleFile:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RuleError(str(path), [Mistake(1, "", "", "", f"cannot be read: {error}")]) from None
+        raise RuleError(
+            str(path), [Mistake(1, "", "", "", f"cannot be read: {getattr(error, 'strerror', None) or error}")]
+        ) from None
     return parse_rules(text, str(path))
 
 
@@ -88,7 +86,7 @@ def parse_rules(
         raise RuleError(path, document.mistakes)
     document.check_schema(data)
     if isinstance(data, dict):
-        for at, message in _meaning(data, document.bad, {each.name for each in elsewhere}):
+        for at, message in meaning(data, _defaults(), document.bad, {each.name for each in elsewhere}):
             document.add(at, message)
     if document.mistakes:
         raise RuleError(path, document.mistakes)
@@ -156,7 +154,9 @@ class _Document:
     def __init__(self) -> None:
         self.lines: dict[Place, int] = {}
         self.mistakes: list[Mistake] = []
-        self.bad: set[Place] = set()  # rules and receivers that the schema refused: their meaning is not looked at
+        # Of rules, receivers and tests what the schema refused: "" for the whole, else fields. Only the meaning of the
+        # rest is looked at.
+        self.bad: defaultdict[Place, set[str]] = defaultdict(set)
         self._data: Any = None
         self._nodes = 0
 
@@ -214,11 +214,14 @@ class _Document:
 
         for error in Draft202012Validator(_schema()).iter_errors(data):
             at: Place = tuple(error.absolute_path)
-            self.bad.add(at[:2])
+            if len(at) < 3:
+                self.bad[at[:2]] |= _wrong(error)
+            else:
+                self.bad[at[:2]].add(str(at[2]))
             if error.validator == "additionalProperties" and isinstance(error.instance, dict):
                 known = list(error.schema["properties"])
                 for name in error.instance.keys() - set(known):
-                    self.add((*at, name), f"is not known here{_suggestion(name, known)}", shown=False)
+                    self.add((*at, name), f"is not known here{suggestion(name, known)}", shown=False)
             elif error.validator == "required" and "errorMessage" not in error.schema:
                 for name in [name for name in error.validator_value if name not in error.instance]:
                     self.add((*at, name), "is missing", shown=False)
@@ -260,7 +263,7 @@ def _remedy(error: Any) -> str:
         return str(error.schema["errorMessage"])
     if error.validator == "enum":
         values = [str(value) for value in error.validator_value]
-        return f"is none of {', '.join(values)}{_suggestion(str(error.instance), values)}"
+        return f"is none of {', '.join(values)}{suggestion(str(error.instance), values)}"
     if error.validator == "type":
         words = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number"}
         return f"must be {words.get(error.validator_value, error.validator_value)}"
@@ -274,115 +277,13 @@ def _remedy(error: Any) -> str:
     return words.get(error.validator, f"does not fit {error.validator} {{}}").format(error.validator_value)
 
 
-def _meaning(data: dict[str, Any], bad: set[Place], elsewhere: Collection[str]) -> Iterator[tuple[Place, str]]:
-    """What the schema cannot say, for every rule and receiver that the schema accepts."""
-    if not isinstance(data.get("rules", []), list):
-        return
-    found = data.get("receivers")
-    receivers: dict[str, Any] = found if isinstance(found, dict) else {}
-    names: set[str] = set()
-    labels = {"name", "severity", *BY_NAME}
-    graph = {
-        raw["name"]: raw.get("inhibits", ()) for i, raw in enumerate(data.get("rules", [])) if ("rules", i) not in bad
-    }
-    for i, raw in enumerate(data.get("rules", [])):
-        at: Place = ("rules", i)
-        if isinstance(raw, dict):
-            if raw.get("name") in names:
-                yield (*at, "name"), "is the name of an earlier rule; choose another"
-            names |= {raw["name"]} if isinstance(raw.get("name"), str) else set()
-            labels |= set(raw["labels"]) if isinstance(raw.get("labels"), dict) else set()
-        if at not in bad:
-            yield from ((at + field, message) for field, message in _inhibits_meaning(raw, graph))
-            yield from ((at + field, message) for field, message in _rule_meaning(raw, (*receivers, *elsewhere)))
-    yield from _tests_meaning(data, bad)
-    for name, raw in receivers.items():
-        if ("receivers", name) not in bad:
-            yield from ((("receivers", name, *field), message) for field, message in _receiver_meaning(raw, labels))
-
-
-def _inhibits_meaning(raw: dict[str, Any], graph: Mapping[str, Collection[str]]) -> Iterator[tuple[Place, str]]:
-    """`graph` has for each rule those that it inhibits: nobody may hold back themselves, or nothing would be told."""
-    for i, name in enumerate(raw.get("inhibits", ())):
-        if name not in graph:
-            yield ("inhibits", i), f"is no rule of this file{_suggestion(name, graph)}"
-            continue
-        reached, ahead = set(), [name]
-        while ahead:
-            reached.add(one := ahead.pop())
-            ahead += [other for other in graph.get(one, ()) if other not in reached]
-        if raw["name"] in reached:
-            yield ("inhibits", i), "would hold back this rule itself, and nobody would be told; name only consequences"
-
-
-def _tests_meaning(data: dict[str, Any], bad: set[Place]) -> Iterator[tuple[Place, str]]:
-    tests = data.get("tests", [])
-    own = data["rules"] if "rules" in data else _defaults()
-    names = [raw["name"] for raw in own if isinstance(raw, dict) and isinstance(raw.get("name"), str)]
-    for i, raw in enumerate(tests if isinstance(tests, list) else ()):
-        if ("tests", i) not in bad:
-            yield from ((("tests", i, field), message) for field, message in ruletest.mistakes(raw, names))
-
-
-def _rule_meaning(raw: dict[str, Any], receivers: Collection[str]) -> Iterator[tuple[Place, str]]:
-    for i, name in enumerate(raw.get("by", ())):
-        if name not in BY_NAME:
-            yield ("by", i), f"is no dimension{_suggestion(name, BY_NAME)}"
-    for name, value in raw.get("where", {}).items():
-        if reason := _bad_filter(name, value):
-            yield ("where", name), reason
-    if not duration_ns("window", raw.get("window", "1h")):
-        yield ("window",), "must be longer than nothing"
-    conditions = {}
-    for field in ("condition", "recover"):
-        try:
-            if field in raw:
-                conditions[field] = parse_condition(raw[field], raw["measure"])
-        except ValueError as error:
-            yield (field,), str(error)
-    if len(conditions) == 2 and (reason := contradicts(conditions["condition"], conditions["recover"])):
-        yield ("recover",), reason
-    for i, name in enumerate(raw.get("notify", ())):
-        if name not in receivers:
-            yield ("notify", i), f"is no receiver of this file{_suggestion(name, receivers)}"
-    for name in raw.get("labels", ()):
-        if name in ("alertname", "severity"):
-            yield ("labels", name), "is set by Misstep; choose another name"
-    for field in ("summary", "description"):
-        for message in summary.mistakes(raw.get(field, ""), (*raw.get("by", ()), *summary.VALUES)):
-            yield (field,), message
-
-
-def _bad_filter(name: str, value: Any) -> str:
-    """Why the query API would refuse this filter; empty where it would not."""
-    if name not in BY_NAME:
-        return f"is no dimension{_suggestion(name, BY_NAME)}"
-    for item in value if isinstance(value, list) else [value]:
-        if isinstance(item, bool) and BY_NAME[name].type != "flag":
-            return "is text that YAML reads as true or false; put it in quotes"
-    try:
-        terms_of_rule({name: value})
-    except BadParameter as error:
-        return error.message
-    return ""
-
-
-def _receiver_meaning(raw: dict[str, Any], labels: Collection[str]) -> Iterator[tuple[Place, str]]:
-    for i, name in enumerate(raw.get("group_by", ())):
-        if name not in labels:
-            yield ("group_by", i), f"is no label of any rule{_suggestion(name, labels)}"
-    if not raw.get("apprise"):
-        return
-    from apprise import Apprise  # 35 MiB with its services, for who sends through it
-
-    for i, address in enumerate(raw["apprise"]):
-        if Apprise.instantiate(address, suppress_exceptions=True) is None:
-            yield ("apprise", i), "is no address that Apprise knows; see https://github.com/caronc/apprise/wiki"
-
-
-def _suggestion(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
+def _wrong(error: Any) -> set[str]:
+    """Which fields of a rule or receiver are unknown or missing; "" where it is none at all."""
+    if not isinstance(error.instance, dict) or error.validator not in ("additionalProperties", "required"):
+        return {""}
+    if error.validator == "required":
+        return {str(name) for name in error.validator_value if name not in error.instance}
+    return error.instance.keys() - set(error.schema["properties"])
 
 
 def _shown(value: Any) -> str:
