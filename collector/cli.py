@@ -164,9 +164,12 @@ def backup(
     store: Annotated[str | None, Parameter(help="The store to copy.")] = None,
 ) -> int:
     """Copy the whole store, also while a collector writes to it; a store is such a file."""
-    from collector.commands.backup import backup
+    from collector.commands.backup import backup, left_out
 
-    print(f"the store is in {backup(_settings(store=store), place)}")
+    copy = backup(_settings(store=store), place)
+    print(f"the store is in {copy}")
+    if missing := left_out(copy):
+        print(missing)
     return 0
 
 

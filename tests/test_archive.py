@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from litestar.testing import TestClient
 
 from collector.apply import Apply
 from collector.commands.bulk import bulk
@@ -25,9 +26,10 @@ from collector.store.changes import Changes
 from collector.store.lookup import StoreLookup
 from collector.store.retention import DAY_NS, ROOM
 from collector.store.store import Store
-from tests.conftest import RunningCollector
+from tests.conftest import RunningCollector, misstep
 from tests.recorded import MINUTE, failed
 from tests.recorded import event as made
+from tests.test_api import application
 from tests.test_apply import WORD, _with_rule, secret
 from tests.test_kept import ALL_SETS, compared
 
@@ -176,6 +178,43 @@ def test_retention_removes_whole_files(store: Store, tmp_path: Path, monkeypatch
     store.close()
 
 
+def test_a_lost_file_costs_its_events_alone_until_it_is_back(store: Store, tmp_path: Path) -> None:
+    """Also where it is lost while questions are asked; who is answered is told how many events are missing."""
+    before, whole = answers(store), stored(store)
+    files = moved(store, tmp_path)
+    held = store.rows("select file, events from archived order by file")
+    lost, aside = files[3], tmp_path / "aside.parquet"
+    lost.rename(aside)
+    assert stored(store) == whole - held[3]["events"]
+    assert store.archived() == {
+        "files": len(files), "events": sum(row["events"] for row in held),
+        "bytes": sum(path.stat().st_size for path in (*files[:3], aside, *files[4:])),
+        "missing_events": held[3]["events"],
+    }  # fmt: skip
+    with TestClient(application(store)) as client:
+        body = client.get("/api/v1/breakdown?from=-40d").json()
+        assert (body["exact"], body["missing_events"]) == (False, held[3]["events"])
+        aside.rename(lost)
+        body = client.get("/api/v1/breakdown?from=-40d").json()
+        assert (body["exact"], body.get("missing_events"), body["rows"][0]["calls"]) == (True, None, whole)
+    assert answers(store) == before
+    store.close()
+
+
+def test_what_was_kept_of_a_file_that_stays_lost_goes_with_it(store: Store, tmp_path: Path) -> None:
+    files = moved(store, tmp_path)
+    files[0].unlink()
+    store.prune(NOW, NOW - int(files[1].name.split("-")[0]))
+    for _ in range(100):
+        store.keep_up()
+        store.count_hours()
+    assert not store.missing_events
+    [row] = breakdown(EVER, []).rows(store)
+    assert row["calls"] == stored(store)
+    compared(store, ALL_SETS[:2])
+    store.close()
+
+
 def test_a_new_rule_reaches_what_was_moved(store: Store, tmp_path: Path) -> None:
     token = secret(3)
     old = [failed(number, message=f"cannot open {token}", received_ns=WEEK_AGO - DAY_NS) for number in range(1, 30)]
@@ -231,4 +270,12 @@ def test_a_running_collector_moves_and_answers(
         time.sleep(0.2)
     assert len(list(tmp_path.glob("old/*/*.parquet"))) == 1
     [row] = collector.get("/api/v1/breakdown", by="", **{"from": "-40d"})["rows"]
-    assert row["calls"] == collector.get("/api/v1/health")["events"] == 6_000
+    health = collector.get("/api/v1/health")
+    assert row["calls"] == health["events"] == 6_000
+    assert (health["archive"]["files"], health["archive"]["missing_events"]) == (1, 0)
+    settings = {"STORE": f"duckdb:///{path}", "COLLECTOR_URL": collector.url}
+    said = misstep("backup", tmp_path / "copy.duckdb", cwd=tmp_path, settings=settings).stdout
+    moved = (
+        f"{health['archive']['events']} archived events are not in it: copy {tmp_path / 'old'} too (1 Parquet files)"
+    )
+    assert said == f"the store is in {tmp_path / 'copy.duckdb'}\n{moved}\n"

@@ -33,6 +33,18 @@ def backup(settings: Settings, place: Path) -> Path:
     return place
 
 
+def left_out(copy: Path) -> str:
+    """What the copy lists and does not hold, as a sentence; empty where there is nothing."""
+    store = Store.open(f"duckdb:///{copy.absolute()}")
+    try:
+        rows = store.rows("select file, events from archived order by file")
+    finally:
+        store.close()
+    folders = ", ".join(sorted({str(Path(row["file"]).parent.parent) for row in rows}))
+    events = sum(row["events"] for row in rows)
+    return f"{events} archived events are not in it: copy {folders} too ({len(rows)} Parquet files)" if rows else ""
+
+
 def _write(settings: Settings, part: Path) -> None:
     path = path_of(settings.store)
     if path is not None and path.exists():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -49,6 +49,13 @@ JSON_COLUMNS = ("params", "attributes")
 log = structlog.get_logger()
 
 HttpRequest = Request[Any, Any, Any]
+
+
+class Holds(Reads, Protocol):
+    """The part of the store that answers need."""
+
+    @property
+    def missing_events(self) -> int: ...
 
 
 def api_routes() -> list[ControllerRouterHandler]:
@@ -104,12 +111,12 @@ async def _left(request: HttpRequest) -> None:
 
 def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     state = request.app.state
-    store: Reads = state.store
+    store: Holds = state.store
     tables = state.sources.sources
     asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
     arrow = ARROW in request.headers.get("accept", "")
     statement = endpoint.ask(asked.selection, asked.options)
-    exact = not statement.of_kept or state.keeper.settle(SETTLE_SECONDS)
+    exact = (not statement.of_kept or state.keeper.settle(SETTLE_SECONDS)) and not store.missing_events
     tag = _tag(store, endpoint, asked, arrow)
     if tag in request.headers.get("if-none-match", ""):
         return Response(b"", status_code=304, headers={"ETag": tag})
@@ -122,7 +129,7 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     return answer
 
 
-def _tag(store: Reads, endpoint: Endpoint, asked: Asked, arrow: bool) -> str:
+def _tag(store: Holds, endpoint: Endpoint, asked: Asked, arrow: bool) -> str:
     """The same for the same question while nothing was written.
 
     Of a range that ends now, an answer is as good for a thousandth of its length, a minute at most: only its oldest
@@ -140,7 +147,7 @@ def _answer_to(
     endpoint: Endpoint,
     asked: Asked,
     statement: Answer,
-    store: Reads,
+    store: Holds,
     tables: Sequence[Source],
     arrow: bool,
     seconds: float,
@@ -235,7 +242,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
     return await answered(request, work)
 
 
-def _gone(endpoint: Endpoint, store: Reads, asked: Asked) -> Response[bytes]:
+def _gone(endpoint: Endpoint, store: Holds, asked: Asked) -> Response[bytes]:
     """A redirect for an event that was merged into another; else raises Rejected 404."""
     event_id = asked.options.get("event_id")
     if event_id is not None and (now := redirected(store, event_id)) is not None:
@@ -246,7 +253,7 @@ def _gone(endpoint: Endpoint, store: Reads, asked: Asked) -> Response[bytes]:
 
 
 def _page(
-    endpoint: Endpoint, store: Reads, asked: Asked, statement: Answer, rows: list[Row], exact: bool
+    endpoint: Endpoint, store: Holds, asked: Asked, statement: Answer, rows: list[Row], exact: bool
 ) -> dict[str, Any]:
     shown, more = rows[: statement.limit], len(rows) > statement.limit
     body: dict[str, Any] = {
@@ -256,6 +263,8 @@ def _page(
         "truncated": more,
         "exact": exact,
     }
+    if store.missing_events:
+        body["missing_events"] = store.missing_events
     if endpoint.path.startswith("/sessions/{"):
         body["next"] = token(*_place(shown[-1])) if more else None
     if endpoint.path == "/events":

@@ -16,7 +16,7 @@ import duckdb
 import structlog
 
 from collector.store.batch import Report
-from collector.store.reading import Reader
+from collector.store.reading import Reader, View
 from collector.store.retention import DAY_NS, forget_events
 
 MOST_EVENTS = 1_000_000  # in a file: writing it takes about five seconds
@@ -25,26 +25,30 @@ SLICE_EVENTS = 20_000  # of a file that is gone over: each slice reads a whole r
 log = structlog.get_logger()
 
 
-def view(cursor: duckdb.DuckDBPyConnection) -> str:
-    """The statement by which a cursor sees all events as `events`; empty where no file belongs to the store."""
-    listed = [file for (file,) in cursor.execute("select file from archived order by received_ns").fetchall()]
-    files = [file for file in listed if Path(file).exists()]
-    for missing in sorted(set(listed).difference(files)):
-        log.error("archived events cannot be found: put the file back", file=missing)
+def view(cursor: duckdb.DuckDBPyConnection) -> View:
+    """How a cursor sees all events as `events`, and the files of the store that are not where they were."""
+    listed = cursor.execute("select file, events from archived order by received_ns").fetchall()
+    files = [file for file, _ in listed if Path(file).exists()]
+    known = {Path(file): events for file, events in listed}
+    missing = frozenset(known).difference(map(Path, files))
+    for file in sorted(missing):
+        log.error("archived events cannot be found: put the file back", file=str(file))
     for place in map(Path, files):  # what a kill left of a file that was written anew
         for older in place.parent.glob(f"{place.name.split('.')[0]}.*"):
             if older != place and (older.suffix == ".part" or _generation(older) < _generation(place)):
                 older.unlink(missing_ok=True)
     if not files:
-        return ""
+        return View("", known, missing)
     [[database]] = cursor.execute("select current_database()").fetchall()
     columns = [row[0] for row in cursor.execute(f'describe "{database}".main.events').fetchall()]
     # The oldest file has the fewest columns; attributes of the user's own may have become columns since.
     there = {row[0] for row in cursor.execute(f"describe from {_read(files[:1])}").fetchall()}
     named = (f'"{name}"' if name in there else f"""attributes ->> '$."{name}"' as "{name}\"""" for name in columns)
-    return (
+    return View(
         f'create or replace temporary view events as from "{database}".main.events'
-        f" union all select {', '.join(named)} from {_read(files)}"
+        f" union all select {', '.join(named)} from {_read(files)}",
+        known,
+        missing,
     )
 
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import IO, Any, Protocol
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any, NamedTuple, Protocol
 
 import duckdb
 from nanoarrow.ipc import StreamWriter
@@ -72,12 +74,32 @@ class CallOff:
 CALL_OFF: ContextVar[CallOff | None] = ContextVar("CALL_OFF", default=None)
 
 
+class View(NamedTuple):
+    """What every cursor begins with, so that it sees archived events too; all files with how many events each holds,
+    and those of them that were not there.
+    """
+
+    sql: str = ""
+    files: Mapping[Path, int] = MappingProxyType({})
+    missing: frozenset[Path] = frozenset()
+
+    def gone(self) -> frozenset[Path]:
+        """The files that are not there now."""
+        return frozenset(file for file in self.files if not file.exists())
+
+
 class Reader:
     """Questions to one database; may be asked from any thread."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, see: Callable[[duckdb.DuckDBPyConnection], View]) -> None:
         self._connection = connection
-        self._view = ""  # what every cursor begins with, so that it sees archived events too
+        self._see = see
+        self._view = View()
+
+    @property
+    def missing_events(self) -> int:
+        """Archived events that no question sees, because their files are not where they were."""
+        return sum(self._view.files[file] for file in self._view.gone())
 
     def rows(
         self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30, archived: bool = True
@@ -113,8 +135,8 @@ class Reader:
             call_off = CALL_OFF.get()
             try:
                 with call_off.over(cursor) if call_off else nullcontext():
-                    if archived and self._view:
-                        cursor.execute(self._view)
+                    if archived:
+                        self._look(cursor)
                     yield cursor
             except duckdb.InterruptException:
                 raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
@@ -125,3 +147,10 @@ class Reader:
             finally:
                 timer.cancel()
                 cursor.close()
+
+    def _look(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Lets a cursor see archived events, of files that are there now: people unplug disks and plug them in."""
+        if self._view.gone() != self._view.missing:
+            self._view = self._see(cursor)
+        if self._view.sql:
+            cursor.execute(self._view.sql)

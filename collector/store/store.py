@@ -42,7 +42,7 @@ class Store(Reader):
     """One database file. `rows`, `arrow`, `execute` may be called from any thread, `write`, `prune` from one only."""
 
     def __init__(self, connection: Connection, path: Path | None) -> None:
-        super().__init__(connection)
+        super().__init__(connection, view)
         self.path = path
         self._executing = threading.Lock()
         self._versions = count()
@@ -203,14 +203,17 @@ class Store(Reader):
 
     def rebuild(self) -> Iterator[int]:
         """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""
-        with self._keeping, self._cursor(KEEP_UP_S) as cursor, all_or_nothing(cursor):
-            forget(cursor)
+        self._forget()
         yield (left := self.behind())
         while left:
             self.keep_up(REBUILD_SESSIONS, whole=True)
             yield (left := self.behind())
         while self.count_hours():
             yield 0
+
+    def _forget(self) -> None:
+        with self._keeping, self._cursor(KEEP_UP_S) as cursor, all_or_nothing(cursor):
+            forget(cursor)
 
     def behind(self) -> int:
         """How many sessions changed since `keep_up` last did them."""
@@ -234,7 +237,10 @@ class Store(Reader):
         with self.transaction() as cursor:
             gone = drop(cursor, now_ns, before_ns)
             archived, files = drop_files(cursor, before_ns)
+        lost = [file for file in files if not file.exists()]
         self._remove(files)
+        if lost:  # whose sessions were in them, nobody knows
+            self._forget()
         return gone + archived
 
     def move(self, folder: Path, before_ns: int) -> int:
@@ -273,8 +279,16 @@ class Store(Reader):
             for file in files:
                 file.unlink(missing_ok=True)
 
+    def archived(self) -> dict[str, int]:
+        """How many Parquet files belong to the store, with how many events and bytes, and events that are missing."""
+        [found] = self.rows(
+            "select count(*) as files, coalesce(sum(events), 0)::bigint as events,"
+            " coalesce(sum(bytes), 0)::bigint as bytes from archived"
+        )
+        return found | {"missing_events": self.missing_events}
+
     def _archived_bytes(self) -> int:
-        return int(self.rows("select coalesce(sum(bytes), 0)::bigint as n from archived")[0]["n"])
+        return self.archived()["bytes"]
 
     def fit(self, now_ns: int, most_bytes: int) -> int:
         """Removes the oldest files and whole hours where all fills nearly `most_bytes`, and gives the space back.
