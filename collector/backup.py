@@ -86,7 +86,12 @@ def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
     return found
 
 
-@get("/api/v1/backup/file", sync_to_thread=True, summary="The finished copy of the store, once")
+@get(
+    "/api/v1/backup/file",
+    sync_to_thread=True,
+    media_type="application/octet-stream",
+    summary="The finished copy of the store, once",
+)
 def file(request: Request[Any, Any, Any]) -> Stream:
     """A DuckDB file."""
     return Stream(_chunks(request.app.state.backups.take()), media_type="application/octet-stream")

@@ -18,6 +18,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from collector import telemetry
 from collector.errors import Unavailable
+from collector.query.describe import completed
 from collector.query.parameters import read
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.store import Store
@@ -61,7 +62,7 @@ def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
 @get("/openapi.json", include_in_schema=False, sync_to_thread=False)
 def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """The description of this API."""
-    return request.app.openapi_schema.to_schema()
+    return completed(request.app.openapi_schema.to_schema())
 
 
 @get("/api/v1/health", sync_to_thread=True, summary="Accepted = stored + duplicate + dropped by reason")

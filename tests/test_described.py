@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import httpx
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, status_code_conformance
 
+from collector.query.describe import ANSWERS, TAKEN_AS_IS
 from collector.query.endpoints import ENDPOINTS
 from collector.store.store import Store
+from tests.conftest import RunningCollector
 from tests.recorded import holding
 from tests.test_api import application, events
 
@@ -43,3 +47,26 @@ def test_what_is_described_is_what_is_answered() -> None:
     store.close()
     assert len(answered) == len(ENDPOINTS) + 2  # and the two that take a body
     assert {200, 400} <= set().union(*answered.values())
+
+
+def test_every_answer_has_an_example_that_looks_like_it(collector: RunningCollector) -> None:
+    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    for path, methods in described.items():
+        for method, operation in methods.items():
+            found = {
+                media_type: content
+                for status, answer in operation["responses"].items()
+                for media_type, content in answer.get("content", {}).items()
+                if status.startswith("2")
+            }
+            for media_type in found.keys() & {"application/json", "text/plain"}:
+                assert found[media_type].get("examples"), f"{method} {path}"
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                assert content.get("examples"), f"body of {method} {path}"
+    for name, example in ANSWERS.items():
+        method, _, path = name.rpartition(" ")
+        if method == "get" and "{" not in path and isinstance(example, dict):
+            answer = httpx.get(collector.url + path, params={"history": "true"} if path.endswith("alerts") else {})
+            assert set(answer.json()) == set(example), name
+    taken = collector.post("/v1/events", json.dumps(TAKEN_AS_IS["post /v1/events"]))
+    assert set(taken.json()) == set(ANSWERS["post /v1/events"])

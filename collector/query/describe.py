@@ -72,9 +72,17 @@ BODIES: Mapping[str, Mapping[str, str]] = {
     "mark": {"state": "resolved", "note": "the tool's path was wrong"},
     "sql": {"sql": "select tool, count(*) as n from events group by all order by n desc"},
 }
+# What an address that is described by its handler alone takes.
+TAKEN_AS_IS: Mapping[str, Mapping[str, Any]] = {
+    "post /v1/events": {
+        "tool": "apply_diff", "outcome": "error", "error_class": "DiffApplyFailedError", "message": "hunk 1 is not there",
+        "service": "coder", "session": "task-7", "call_id": "call-42", "time": "2026-11-21T21:41:51.123Z",
+        "params": {"path": "a.py"}, "duration_ms": 12.5,
+    },
+}  # fmt: skip
 
 
-# A row of each address's answer, by its path.
+# A row of each list's answer by its path, and whole answers by method and path.
 ANSWERS: Mapping[str, Mapping[str, Any]] = msgspec.json.decode(schemas().joinpath("answers.json").read_bytes())
 RANGE_SHOWN = {"from": "2026-11-20T21:41:51.000000000Z", "to": "2026-11-21T21:41:51.000000000Z"}
 
@@ -132,6 +140,27 @@ def taking(media_type: str, example: object) -> type[Operation]:
             self.request_body = RequestBody({media_type: shown}, required=True)
 
     return Taking
+
+
+def completed(description: dict[str, Any]) -> dict[str, Any]:
+    """The description with the examples of `ANSWERS` and `TAKEN_AS_IS` that go by method and path."""
+    for path, methods in description["paths"].items():
+        for method, described in methods.items():
+            name = f"{method} {path}"
+            if name in TAKEN_AS_IS:
+                described["requestBody"] = {
+                    "content": {"application/json": _shown(TAKEN_AS_IS[name])},
+                    "required": True,
+                }
+            for status, answer in described["responses"].items():
+                for media_type in answer.get("content", {}) if name in ANSWERS and status.startswith("2") else ():
+                    if media_type in ("application/json", "text/plain"):
+                        answer["content"][media_type] |= _shown(ANSWERS[name])
+    return description
+
+
+def _shown(value: Any) -> dict[str, Any]:
+    return {"examples": {"example": {"value": value}}}
 
 
 def _body(example: Mapping[str, str], required: list[str]) -> RequestBody:
