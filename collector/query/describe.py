@@ -75,7 +75,7 @@ BODIES: Mapping[str, Mapping[str, str]] = {
 # What an address that is described by its handler alone takes.
 TAKEN_AS_IS: Mapping[str, Mapping[str, Any]] = {
     "post /v1/events": {
-        "tool": "apply_diff", "outcome": "error", "error_class": "DiffApplyFailedError", "message": "hunk 1 is not there",
+        "tool": "apply_diff", "outcome": "error", "error_class": "DiffApplyFailedError", "message": "no such hunk",
         "service": "coder", "session": "task-7", "call_id": "call-42", "time": "2026-11-21T21:41:51.123Z",
         "params": {"path": "a.py"}, "duration_ms": 12.5,
     },
