@@ -210,9 +210,7 @@ def _text(filters: Filters) -> None:
     def write() -> None:
         go(replace(filters, text=st.session_state["message-text"].strip()))
 
-    st.text_input(
-        "Message text", placeholder="In the message", width=140, **bind("message-text", filters.text, write)
-    )
+    st.text_input("Message text", placeholder="In the message", width=140, **bind("message-text", filters.text, write))
 
 
 def _refresh(filters: Filters) -> None:

@@ -40,19 +40,19 @@ def examine_agent(settings: Settings, name: str) -> Iterator[Finding]:
             wanted = {name, *(_sources(page) if page and page.name == f"{name}.md" else ())}
             rows = [row for row in answer.json()["rows"] if wanted & {row["source"], row["service"]}]
             for row in rows:
-                yield from _arrived(client, row, page or page_of(row["source"]))
+                yield from _arrived(client, row, _lines(page or page_of(row["source"]), settings))
             if not rows:
-                yield _nothing(name, page)
+                yield _nothing(name, page, settings)
         except httpx.TransportError:
             remedy = "misstep up, or set MISSTEP_COLLECTOR_URL"
             yield Finding("fail", f"collector: nobody answers at {settings.collector_url}", remedy)
 
 
-def _arrived(client: httpx.Client, row: Mapping[str, Any], page: Traversable | None) -> Iterator[Finding]:
+def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterator[Finding]:
     who = f"{row['source'] or 'no known source'} from {row['service'] or 'a service without a name'}"
     if not row["tool_data"]:
         said = f"{who}: seen, no tool data; metrics {row['metrics']}, last {row['last_seen']}"
-        yield Finding("warn", said, f"its logs or traces tell of its calls, if it has any\n{_lines(page)}".rstrip())
+        yield Finding("warn", said, f"its logs or traces tell of its calls, if it has any\n{lines}".rstrip())
         return
     where = {name: re.sub(r"([\\,!])", r"\\\1", row[name] or "") for name in ("source", "service")}
     counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
@@ -76,11 +76,13 @@ def _never(share: float | None) -> bool:
     return share is not None and share < NEVER
 
 
-def _nothing(name: str, page: Traversable | None) -> Finding:
+def _nothing(name: str, page: Traversable | None, settings: Settings) -> Finding:
     if page is None:
         known = ", ".join(sorted(each.name.removesuffix(".md") for each in _pages()))
         return Finding("fail", f"agent {name}: nothing has arrived, and there is no page on it", f"pages: {known}")
-    return Finding("fail", f"agent {name}: nothing yet", f"paste these lines, then let it call a tool:\n{_lines(page)}")
+    return Finding(
+        "fail", f"agent {name}: nothing yet", f"paste these lines, then let it call a tool:\n{_lines(page, settings)}"
+    )
 
 
 def page_of(name: str) -> Traversable | None:
@@ -104,10 +106,12 @@ def _sources(page: Traversable) -> list[str]:
     return re.findall(r"`([^`]+)`", said[1]) if said else []
 
 
-def _lines(page: Traversable | None) -> str:
-    """What the page says to paste, indented."""
+def _lines(page: Traversable | None, settings: Settings) -> str:
+    """What the page says to paste, indented, with the addresses of this collector."""
     if page is None:
         return ""
     text = page.read_text(encoding="utf-8").partition("## Point it at Misstep\n")[2].partition("\n## ")[0]
     plain = "\n".join(line for line in text.strip().splitlines() if not line.startswith("```"))
-    return re.sub(r"^(?=.)", "        ", plain, flags=re.MULTILINE)
+    here = plain.replace(Settings().collector_url, settings.collector_url)
+    here = here.replace(Settings().grpc.url, settings.grpc.url)
+    return re.sub(r"^(?=.)", "        ", here, flags=re.MULTILINE)
