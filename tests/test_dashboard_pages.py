@@ -404,6 +404,9 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     params = {"from": "-7d", "step": "5m"}
     tried = httpx.post(f"{running.url}/api/v1/rules/backtest", params=params, content=text, timeout=30).json()["rows"]
     assert sentences.backtest(tried[0]) in [each.value for each in app.markdown]
+    rules.unlink()
+    wait_until(lambda: running.get("/api/v1/alerts")["mistakes"], 40)
+    assert any("what was read from it stays in force" in each.value for each in open_app(running.url, "alerts").error)
 
 
 @pytest.fixture(scope="module")

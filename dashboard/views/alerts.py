@@ -54,7 +54,8 @@ def _mistakes(told: Mapping[str, Any]) -> None:
     mistakes = told.get("mistakes") or ()
     if not mistakes:
         return
-    said = "".join(f"\n- line {words.plain(str(mistake['text']), 300)}" for mistake in mistakes[:MISTAKES])
+    texts = [f"line {one['text']}" if one.get("rule") else str(one["message"]) for one in mistakes[:MISTAKES]]
+    said = "".join(f"\n- {words.plain(text, 300)}" for text in texts)
     more = f"\n- and {len(mistakes) - MISTAKES} more" if len(mistakes) > MISTAKES else ""
     st.error(f"The rule file was not taken, the rules of {words.plain(told.get('path'))} stay in force:\n{said}{more}")
 
@@ -70,15 +71,29 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
     when = words.age(evaluated, page.now, page.zone)
     if evaluated and (page.now - evaluated).total_seconds() > SILENT_S:
         st.error(f"The rules were last evaluated {when}: that no alert shows is no news.")
-    if "state" not in alerts.columns or "firing" not in alerts["state"]:
-        st.markdown(f"No alert is firing. {words.plural(rules.height, 'rule')}, evaluated {when}.")
+    rows = alerts.to_dicts()
+    quiet = [row for row in rows if _quiet(row)]
+    loud = [row for row in rows if not _quiet(row)]
+    states = [row["state"] for row in loud]
+    counts = [f"{colours.ALERT_WORDS[state][0]} {states.count(state)} {state}" for state in STATES if state in states]
+    facts = [f"{words.plural(rules.height, 'rule')}, evaluated {when}"]
+    st.markdown(" · ".join(([] if "firing" in states else ["No alert is firing."]) + counts + facts))
     where = (
         {name: components.as_json(text) or {} for name, text in rules.select("name", "where").iter_rows()}
         if "where" in rules.columns
         else {}
     )
-    for row in alerts.iter_rows(named=True):
+    for row in loud:
         _alert(page, row, where.get(row["rule"], {}))
+    if quiet:
+        with st.expander(f"Silenced or held back: {len(quiet)}", key="alerts-quiet"):
+            for row in quiet:
+                _alert(page, row, where.get(row["rule"], {}))
+
+
+def _quiet(row: Mapping[str, Any]) -> bool:
+    """Whether somebody, or the alert of a cause, keeps receivers from hearing of it."""
+    return row.get("silenced") in (True, "true") or bool(row.get("inhibited_by"))
 
 
 def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | None = None) -> None:
@@ -117,21 +132,22 @@ def _silence(page: Page, row: Mapping[str, Any]) -> None:
 
 
 def _alert(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None:
-    with st.container(border=True, gap="xsmall"):
+    with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
         word = f"{STATES.get(row['state'], ':gray')}[{colours.ALERT_WORDS.get(row['state'], row['state'])}]"
         labels = f" · {words.plain(about(row.get('labels')), 120)}" if about(row.get("labels")) else ""
         value = words.plain(row.get("value_text") or words.count(row.get("value")))
-        condition = words.plain(row.get("condition"))
-        st.markdown(f"{word} \u2002 **{words.plain(row['rule'])}**{labels} \u2002 {value} {condition}")
+        compared = f"{value} {words.plain(row.get('condition'))}".replace(" ", "\u00a0")  # not broken over two lines
+        title = f"{word} \u2002 **{words.plain(row['rule'])}**{labels} \u2002 {compared}"
         facts = [f"since {words.age(row.get('since'), page.now, page.zone)}", words.plain(row.get("severity"))]
         facts += [words.plural(row["calls"], "call")] if row.get("calls") else []
         facts += ["silenced"] if row.get("silenced") in (True, "true") else []
         facts += [f"held back by {words.plain(row['inhibited_by'])}"] if row.get("inhibited_by") else []
-        st.caption(f"{words.plain(row.get('summary'), 300)} \u2002 {' · '.join(facts)}")
-        with st.container(horizontal=True, vertical_alignment="center"):
-            _evidence(page, row, where)
-            if row["state"] != "resolved":
-                _silence(page, row)
+        with st.container(gap=None):
+            st.markdown(title)
+            st.caption(f"{words.plain(row.get('summary'), 300)} \u2002 {' · '.join(facts)}")
+        _evidence(page, row, where)
+        if row["state"] != "resolved":
+            _silence(page, row)
 
 
 def _history(page: Page, rows: pl.DataFrame) -> None:
@@ -170,10 +186,15 @@ def _receivers(page: Page, rows: pl.DataFrame) -> None:
     for row in rows.iter_rows(named=True):
         good, bad = (words.age(row.get(name), page.now, page.zone) for name in ("success", "failure"))
         why = f", {words.plain(row['error'], 120)}" if row.get("error") else ""
-        facts = f"last success {good} · last failure {bad}{why}"
+        colour = "red" if row.get("failures") else "gray"
         name = str(row["receiver"])
-        st.markdown(f"**{words.plain(name)}** ({words.plain(row.get('kind'))}) \u2002 :gray[{facts}]")
-        if st.button("Send test", key=f"test-{name}"):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.container(gap=None).markdown(
+                f"**{words.plain(name)}** ({words.plain(row.get('kind'))}) \u2002 "
+                f":gray[last success {good}] · :{colour}[last failure {bad}{why}]"
+            )
+            pressed = st.button("Send test", key=f"test-{name}", type="tertiary")
+        if pressed:
             sent = page.collector.change("POST", client.path("receivers", name, "test")).pick("sent", "error")
             for arrived, error in sent.iter_rows():
                 components.quiet("Sent." if arrived else f"Not sent: {words.plain(error, 200)}")
@@ -189,8 +210,8 @@ def _silences(page: Page) -> None:
         until = words.clock(row["ends"], page.zone, now=page.now) if row.get("ends") else "resolved"
         with st.container(horizontal=True, vertical_alignment="center"):
             said = f"{words.plain(row.get('reason'), 120)}, {words.plain(row.get('author'), 40)}"
-            st.markdown(
-                f"**{words.plain(row.get('rule'))}**{labels} \u2002 :gray[until {until} · {said}]", width="content"
+            st.container(gap=None).markdown(
+                f"**{words.plain(row.get('rule') or 'every rule')}**{labels} \u2002 :gray[until {until} · {said}]"
             )
             place = client.path("silences", str(row["id"]))
             st.button("End", key=f"end-{row['id']}", type="tertiary", on_click=_change, args=(page, "DELETE", place))
@@ -235,7 +256,7 @@ def _tried(page: Page, told: Mapping[str, Any], threshold: float | None) -> None
     if not points:
         components.quiet("It would have had no value in these 7 days.")
         return
-    samples = client.frame(points).with_columns(pl.col("value").cast(pl.Float64)).sort("time")
+    samples = frames.held(client.frame(points).with_columns(pl.col("value").cast(pl.Float64)).sort("time"), page.now)
     week = (page.now - timedelta(days=7) + page.shift, page.now + page.shift)
     picture = charts.value_over_time(page.drawn(samples), page.palette, week, threshold)
     components.chart(picture, f"tried-{told['name']}", f"Value of {told['name']} over 7 days.")
@@ -243,7 +264,7 @@ def _tried(page: Page, told: Mapping[str, Any], threshold: float | None) -> None
 
 def about_of(labels: Mapping[str, Any]) -> str:
     """Labels as words."""
-    return ", ".join(f"{name} {value}" for name, value in labels.items())
+    return ", ".join(f"{name} {value or '(none)'}" for name, value in labels.items())
 
 
 def _rules(page: Page, rules: pl.DataFrame) -> None:
@@ -253,7 +274,7 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         "state": tables.text("state", "small"),
         "measure": tables.text("measure"),
         "value_text": tables.text("value now", "small"),
-        "condition": tables.text("fires at", "small"),
+        "condition": tables.text("fires at", 130),
         "window": tables.text("window", "small"),
         "severity": tables.text("severity", "small"),
         "evaluated": tables.when("evaluated", page),
