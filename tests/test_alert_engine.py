@@ -176,6 +176,14 @@ def test_a_restart_in_any_state_neither_forgets_nor_repeats(
     assert told
 
 
+def test_when_a_receiver_was_last_told_is_known_after_a_restart(world: World, hook: Webhook) -> None:
+    world.tick(x=4)
+    before = receiver_rows(world.engine)
+    world.restart()
+    assert before[0]["success"]
+    assert receiver_rows(world.engine) == before
+
+
 def test_a_crash_before_the_message_is_recorded_repeats_it_and_loses_nothing(world: World, hook: Webhook) -> None:
     world.values.set(x=4)
     world.now_ns += STEP

@@ -31,7 +31,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How sending to one address went since the start. It is left alone until `retry_ns`."""
+    """How sending to one address went since the start; of successes before it, what was told of alerts that stand.
+
+    The address is left alone until `retry_ns`.
+    """
 
     success_ns: int = 0
     failure_ns: int = 0
@@ -61,6 +64,8 @@ class Dispatch:
         self._sent = ledger.sent()
         self._group_sent: dict[tuple[str, Labels], int] = {}
         self._health: dict[str, Health] = {}
+        for (receiver, _), one in sorted(self._sent.items(), key=lambda pair: pair[1].sent_ns):
+            self._health[receiver] = Health(success_ns=one.sent_ns)
         self._lock = threading.Lock()
 
     @property

@@ -60,6 +60,12 @@ class Line(Sequence[Point]):
     def __len__(self) -> int:
         return self._stop - self._start
 
+    def __iter__(self) -> Iterator[Point]:
+        columns, mine = self._columns, slice(self._start, self._stop)
+        rows = (columns.numbers[mine], columns.values[mine], columns.calls[mine], columns.there[mine])
+        for number, value, calls, there in zip(*rows, strict=True):
+            yield Point(number, None if math.isnan(value) else value, calls, bool(there))
+
     @overload
     def __getitem__(self, place: int) -> Point: ...
 
@@ -72,10 +78,7 @@ class Line(Sequence[Point]):
         if not -len(self) <= place < len(self):
             raise IndexError(place)
         at = place + (self._start if place >= 0 else self._stop)
-        value, columns = self._columns.values[at], self._columns
-        return Point(
-            columns.numbers[at], None if math.isnan(value) else value, columns.calls[at], bool(columns.there[at])
-        )
+        return next(iter(Line(self._columns, at, at + 1)))
 
 
 @dataclass(frozen=True, slots=True)
