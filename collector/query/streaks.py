@@ -179,7 +179,8 @@ def limits(
         firsts="".join(f'"first_{name}" as "{name}", ' for name in by),
         streaks=streak_sql(selection, asked, by),
         where=selection.where(),
-        same=" and ".join(["true", *(f'totals."{name}" is not distinct from by_limit."{name}"' for name in by)]),
+        same=_same("totals", by),
+        same_saved=_same("saved", by),
         answered="".join(f'by_limit."{name}", ' for name in by),
         source=relation(selection, *by),
         rate=share("recovered", "interrupted"),
@@ -189,3 +190,7 @@ def limits(
     empty = dict.fromkeys(("sessions", "interrupted", "recovered", "mistakes_saved"), "0")
     keys = (*by, "mistake_limit")
     return rates(selection, sql, keys, LIMIT_COLUMNS, empty, previous=previous, sort=sort, limit=limit)
+
+
+def _same(relation: str, by: Sequence[str]) -> str:
+    return " and ".join(["true", *(f'{relation}."{name}" is not distinct from by_limit."{name}"' for name in by)])

@@ -1,19 +1,32 @@
 -- For each limit n: had the agent stopped to ask after n in a row, the sessions that this would have interrupted, those of them
--- in which every such streak recovered by itself, and the calls that were still to fail.
-with reaching as (
-  select {firsts}hash(service, session) as whose, mistake_limit, bool_and(state = 'recovered') as recovered, sum(length - mistake_limit) as saved
-  from ({streaks}), unnest(range(1, length + 1)) as steps(mistake_limit)
+-- in which every such streak recovered by itself, and the calls that were still to fail. Sessions of the same longest streak, and of the same
+-- longest that did not recover (`lost`), are the same for every limit: they are counted before limits are.
+with found as (
+  select {firsts}hash(service, session) as whose, length, state = 'recovered' as recovered from ({streaks})
+),
+alike as (
+  select {keys}longest, lost, count(*) as sessions
+  from (
+    select {keys}max(length) as longest, coalesce(max(length) filter (not recovered), 0) as lost from found group by {keys}whose
+  )
   group by all
 ),
 by_limit as (
-  select {keys}mistake_limit, count(*) as interrupted, count(*) filter (recovered) as recovered, sum(saved)::bigint as mistakes_saved
-  from reaching group by all
+  select {keys}mistake_limit, sum(sessions)::bigint as interrupted, coalesce(sum(sessions) filter (lost < mistake_limit), 0)::bigint as recovered
+  from alike, unnest(range(1, longest + 1)) as steps(mistake_limit)
+  group by all
+),
+saved as (
+  select {keys}mistake_limit, sum((length - mistake_limit) * streaks)::bigint as mistakes_saved
+  from (select {keys}length, count(*) as streaks from found group by all), unnest(range(1, length + 1)) as steps(mistake_limit)
+  group by all
 ),
 totals as (
   select {keys}count(distinct hash(service, session)) as sessions
   from {source} where {where} and operation = 'tool' and session is not null
   group by all
 )
-select {answered}mistake_limit, sessions, interrupted, recovered, {rate} as recovery_rate, {low} as low, {high} as high,
+select {answered}by_limit.mistake_limit, sessions, interrupted, recovered, {rate} as recovery_rate, {low} as low, {high} as high,
   mistakes_saved
-from by_limit left join totals on {same}
+from by_limit join saved on by_limit.mistake_limit = saved.mistake_limit and {same_saved}
+  left join totals on {same}
