@@ -356,15 +356,10 @@ def total(rows: pl.DataFrame, column: str) -> float:
 
 
 def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
-    """Errors and calls by category and bucket, `of` being all calls of the bucket; and a bucket's length in seconds.
-
-    With `previous="true"` also `previous_errors`, those of the period before.
-    """
+    """Errors and calls by category and bucket, `of` being all calls of the bucket; and a bucket's length in seconds."""
     step = page.bucket(BARS)
     answer = page.ask("timeseries", by="category", bucket=f"{step}s", **params)
-    rows = answer.pick("time", "category", "errors", "calls", "previous_errors").with_columns(
-        pl.col("errors", "calls", "previous_errors").fill_null(0)
-    )
+    rows = answer.pick("time", "category", "errors", "calls").with_columns(pl.col("errors", "calls").fill_null(0))
     return page.drawn(rows).with_columns(of=pl.col("calls").sum().over("time")), step
 
 

@@ -36,7 +36,7 @@ def most(page: Page, now: dict[str, Any]) -> str:
 def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
     """The five figures; `now` is what `totals` says."""
     clear = sentences.clear(now)
-    trend = frames.coarser(components.over_time(page, previous="true")[0], page.bucket(TREND_BARS), page.axis)
+    trend = frames.coarser(components.over_time(page)[0], page.bucket(TREND_BARS), page.axis)
     hit = page.ask("breakdown", measures="sessions", outcome="error", previous="true").first()
     retries = page.ask("retries").first()
     past = page.before

@@ -53,7 +53,7 @@ def _verdict(page: Page, now: dict[str, Any]) -> None:
 
 
 def _over_time(page: Page, now: dict[str, Any]) -> None:
-    rows, step = components.over_time(page, previous="true")
+    rows, step = components.over_time(page)
     if not now.get("errors"):
         components.quiet(f"No errors in {words.plural(now.get('calls'), 'call')}.")
         picture = charts.calls_over_time(rows, page.palette, page.axis, step)
@@ -61,7 +61,8 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
         return
     before = None
     if now.get("previous_errors"):
-        before = frames.filled(rows.group_by("time").agg(pl.col("previous_errors").sum()), step, page.axis)
+        past = page.ask("timeseries", bucket=f"{step}s", previous="true").pick("time", "previous_errors")
+        before = frames.filled(page.drawn(past), step, page.axis)
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True, before=before,
         deploys=page.drawn(_deploys(page)),
