@@ -80,11 +80,15 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int, *, whole: bool = False
 
 def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:
     """Counts hours that are over and in which something changed, in one transaction; returns how many."""
+    choose, *count = _statements("count")
     with all_or_nothing(cursor):
-        for statement in _statements("count"):
-            _run(cursor, statement, {"hour": HOUR_NS})
-        counted = cursor.execute("select count(*) from counted_hours").fetchone()
-    return int(counted[0]) if counted else 0
+        _run(cursor, choose, {"hour": HOUR_NS})
+        hours = [hour for (hour,) in cursor.execute("select time_ns from counted_hours").fetchall()]
+        if hours:
+            given = {"hour": HOUR_NS, "hours": hours, "low_ns": min(hours), "high_ns": max(hours) + HOUR_NS}
+            for statement in count:
+                _run(cursor, statement, given)
+    return len(hours)
 
 
 def _run(cursor: duckdb.DuckDBPyConnection, statement: str, given: dict[str, Any]) -> None:

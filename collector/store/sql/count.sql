@@ -10,9 +10,8 @@ delete from hourly using counted_hours c where hourly.time_ns = c.time_ns;
 insert into hourly by name
 select e.time_ns - e.time_ns % $hour as time_ns, {names}, count(*) as events, min(e.time_ns) as first_ns, max(e.time_ns) as last_ns,
   {facts}
-from events e
-where e.time_ns >= (select min(time_ns) from counted_hours) and e.time_ns < (select max(time_ns) + $hour from counted_hours)
-  and e.time_ns - e.time_ns % $hour in (select time_ns from counted_hours)
+from events e                   -- the hours as a list: of a join with them the engine keeps the events in memory, not the hours
+where e.time_ns >= $low_ns and e.time_ns < $high_ns and list_contains($hours::bigint[], e.time_ns - e.time_ns % $hour)
 group by e.time_ns - e.time_ns % $hour, {names};
 
 delete from stale_hours using counted_hours c where stale_hours.time_ns = c.time_ns
