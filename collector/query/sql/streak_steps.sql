@@ -23,8 +23,10 @@ parts as (              -- numbered stretches without such a pause, and the time
 calls as (              -- what extends a streak or ends it, with the number of successes before it
   select *, {counts} as counts,
     count(*) filter (outcome = 'ok') over (partition by {key}, part order by place) as successes,
-    count(*) filter (outcome = 'ok') over (partition by {key}, part) as all_successes
-  from parts
+    count(*) filter (outcome = 'ok') over (partition by {key}, part) as all_successes,
+    min(time_ns) filter (outcome = 'ok') over (
+      partition by {key}, part order by place rows between current row and unbounded following) as ok_ns
+  from (select *, max(time_ns) over (partition by service, session, part) as rest_ns from parts)
   where operation = 'tool' and session is not null and {known} and (outcome = 'ok' or {counts})
 ),
 steps as (              -- the events of streaks, with whether the agent's own count fell since the one before

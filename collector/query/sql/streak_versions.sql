@@ -1,21 +1,12 @@
 -- Every streak at each length that it had: from the mistake that made it so long until the next one, or until it left the window.
--- It is open until a success (`ok_ns`), or until its service was heard of an hour after the last event of its session.
+-- It is open until a success (`ok_ns`), or until its service was heard of an hour after the last event of its session before a pause
+-- (`rest_ns`).
 with {steps},
-rests as (              -- the last event of the session before its next pause
-  select event_id as rest_id, min(case when next_ns is null or next_ns - time_ns > {idle} then time_ns end) over (
-    partition by service, session order by place rows between current row and unbounded following) as rest_ns
-  from (select *, lead(time_ns) over (partition by service, session order by place) as next_ns from timeline)
-),
-ends as (
-  select event_id as end_id, min(time_ns) filter (outcome = 'ok') over (
-    partition by {key}, part order by place rows between current row and unbounded following) as ok_ns
-  from calls
-),
 runs as (
-  select counted.*, ends.ok_ns, rests.rest_ns, coalesce(service, '') as whose,
+  select counted.*, coalesce(service, '') as whose,
     first_value(chosen) over run as of_interest, row_number() over run as length, lead(time_ns) over run as next_ns,
     bool_or(count_since = {limit}) over run as limit_reached{firsts}
-  from counted join rests on event_id = rest_id join ends on event_id = end_id
+  from counted
   window run as (partition by {key}, part, successes order by place)
 )
 select runs.time_ns as enter_ns, least(runs.next_ns, runs.time_ns + {kept}) as leave_ns, length, limit_reached,
