@@ -19,9 +19,11 @@ from typing import Any
 import httpx
 import pytest
 
+import dashboard
 from collector.store.store import Store
 
 MISSTEP = str(Path(sys.executable).with_name("misstep"))
+APP = str(Path(dashboard.__file__).with_name("main.py"))
 EVER = "2000-01-01T00:00:00Z"
 
 
@@ -176,3 +178,25 @@ def store() -> Iterator[Store]:
     opened = Store.open("duckdb://:memory:")
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def open_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Opens a page of the dashboard on a collector; further names are the link's parameters."""
+
+    from streamlit.testing.v1 import AppTest  # half a second that most tests need not wait
+
+    def opened(url: str, page: str = "overview", *, token: str = "", **link: str) -> Any:
+        monkeypatch.setenv("MISSTEP_COLLECTOR_URL", url)
+        monkeypatch.setenv("MISSTEP_QUERY_TOKEN", token)
+        app = AppTest.from_file(APP, default_timeout=60)
+        for name, value in link.items():
+            app.query_params[name.rstrip("_")] = value
+        if page == "overview":
+            return app.run()
+        app.run()
+        for name, value in link.items():
+            app.query_params[name.rstrip("_")] = value
+        return app.switch_page(f"views/{page}.py").run()
+
+    return opened

@@ -16,14 +16,12 @@ import httpx
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import dashboard
 from dashboard import launch, sentences, start, words
-from tests.conftest import RunningCollector, misstep, wait_until
+from tests.conftest import APP, RunningCollector, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.test_faults import largest_file
 from tests.traffic import two_versions
 
-APP = str(Path(dashboard.__file__).with_name("main.py"))
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live"]
 RANGE = {"from": "-7d"}
 
@@ -47,26 +45,6 @@ def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector
     assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
     yield running
     running.stop()
-
-
-@pytest.fixture
-def open_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
-    """Opens a page of the dashboard on a collector; further names are the link's parameters."""
-
-    def opened(url: str, page: str = "overview", *, token: str = "", **link: str) -> AppTest:
-        monkeypatch.setenv("MISSTEP_COLLECTOR_URL", url)
-        monkeypatch.setenv("MISSTEP_QUERY_TOKEN", token)
-        app = AppTest.from_file(APP, default_timeout=60)
-        for name, value in link.items():
-            app.query_params[name.rstrip("_")] = value
-        if page == "overview":
-            return app.run()
-        app.run()
-        for name, value in link.items():
-            app.query_params[name.rstrip("_")] = value
-        return app.switch_page(f"views/{page}.py").run()
-
-    return opened
 
 
 def captions(app: AppTest) -> list[str]:

@@ -1,0 +1,202 @@
+"""Every figure, table and chart of numbers on every page is what the API says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard import sentences, words
+from tests.conftest import RunningCollector, misstep, wait_until
+from tests.traffic import storm, two_versions
+
+Row = Mapping[str, Any]
+RANGE = {"from": "-7d"}
+# What another moment or machine tells otherwise.
+MOVING = {"First seen", "Last seen", "Commit p99", "Waiting", "Lag", "Store", "Disk free"}
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
+    """The demo's agents, a coder whose version 3.2 breaks its diff tool, and a storm."""
+    folder = tmp_path_factory.mktemp("full")
+    running = RunningCollector(folder).start()
+    assert misstep("demo", "--to", running.url, "--sessions", "20", "--seed", "3", cwd=folder).returncode == 0
+    now = datetime.now(UTC)
+    assert running.post("/v1/events", json.dumps(two_versions(now) + storm(now))).is_success
+    wait_until(lambda: rows(running, "retries/storms"), 20)
+    yield running
+    running.stop()
+
+
+def rows(running: RunningCollector, path: str, **params: Any) -> list[Row]:
+    found: list[Row] = running.get(f"/api/v1/{path}", **RANGE | params)["rows"]
+    return found
+
+
+def first(running: RunningCollector, path: str, **params: Any) -> Row:
+    return (rows(running, path, **params) or [{}])[0]
+
+
+def subject(running: RunningCollector, page: str) -> dict[str, str]:
+    """What a page of one tool or group is opened with."""
+    if page == "tool":
+        return {"tool": "apply_diff"}
+    return {"fingerprint": first(running, "groups", sort="-events")["fingerprint"]} if page == "group" else {}
+
+
+def overview(api: RunningCollector) -> dict[str, str]:
+    alerts = api.get("/api/v1/alerts")["rows"]
+    return {
+        "Error rate": words.rate(first(api, "breakdown")["error_rate"]),
+        "Lasting errors": words.count(first(api, "retries")["lasting"]),
+        "Sessions hit": words.count(first(api, "breakdown", outcome="error", measures="sessions")["sessions"]),
+        "Worst open streak": words.count(first(api, "streaks", state="open", sort="-length").get("length")),
+        "Alerts": f"{sum(row['state'] == 'firing' for row in alerts)} firing",
+    }
+
+
+def tool(api: RunningCollector) -> dict[str, str]:
+    total = first(api, "breakdown", **subject(api, "tool"), measures="p50_ms")
+    retries = first(api, "retries", **subject(api, "tool"))
+    return {
+        "Error rate": words.rate(total["error_rate"]),
+        "Lasting errors": words.count(retries["lasting"]),
+        "Recovered": words.rate(retries["recovery_rate"]),
+        "Cancelled · denied": f"{words.count(total['cancelled'])} · {words.count(total['denied'])}",
+        "Duration, p50": words.duration(total["p50_ms"]),
+    }
+
+
+def group(api: RunningCollector) -> dict[str, str]:
+    about = first(api, "groups", sort="-events")
+    return {
+        "Events": words.count(about["events"]),
+        "Sessions": words.count(about["sessions"]),
+        "Spread": words.rate(about["spread"]),
+    }
+
+
+def retries(api: RunningCollector) -> dict[str, str]:
+    total, cost = first(api, "retries"), first(api, "costs")
+    told = [cost[name] for name in ("wasted_input_tokens", "wasted_output_tokens") if cost[name] is not None]
+    money = cost["wasted_cost_usd"]
+    return {
+        "Errors": words.count(total["errors"]),
+        "Tried again": words.count(total["retried"]),
+        "Recovery": words.rate(total["recovery_rate"]),
+        "Lasting errors": words.count(total["lasting"]),
+        "Identical retries": words.count(total["identical_retries"]),
+        "Calls in streaks": words.count(cost["calls"]),
+        "Time in streaks": words.duration(cost["seconds"] * 1000),
+        "Retries in vain": words.count(cost["wasted_retries"]),
+        "Tokens in vain": words.count(sum(told)) if told else words.NONE,
+        "Money in vain": words.NONE if money is None else f"${money:,.2f}",
+    }
+
+
+def health(api: RunningCollector) -> dict[str, str]:
+    return {"Events": words.count(first(api, "breakdown", **{"from": "-3650d"})["calls"])}
+
+
+@pytest.mark.parametrize("said", [overview, tool, group, retries, health], ids=lambda said: said.__name__)
+def test_every_figure_is_the_apis(
+    full: RunningCollector, open_app: Callable[..., AppTest], said: Callable[[RunningCollector], dict[str, str]]
+) -> None:
+    page = said.__name__
+    app = open_app(full.url, page, from_="-7d", **subject(full, page))
+    shown = {metric.label: str(metric.value) for metric in app.metric if metric.label not in MOVING}
+    assert shown == said(full)
+
+
+# Page, columns by which its table is known, and where the API has the same columns.
+TABLES: list[tuple[str, tuple[str, ...], str, dict[str, Any]]] = [
+    ("sessions", ("session", "calls", "errors", "worst_streak"), "sessions", {"limit": 500}),
+    ("live", ("outcome", "error_class", "message"), "events", {"limit": 200}),
+    ("sources", ("source", "service", "events", "errors"), "sources", {"limit": 500}),
+    ("retries", ("error_class", "errors", "retried", "lasting", "identical_retries"), "retries",
+     {"by": "error_class", "limit": 200}),
+    ("retries", ("error_class", "sessions", "calls", "most_in_a_minute"), "retries/storms", {}),
+    ("streaks", ("model", "sessions", "interrupted", "mistakes_saved"), "streaks/limits",
+     {"by": "model", "scope": "session", "kind": "mistake"}),
+    ("tool", ("error_class", "errors"), "breakdown",
+     {"by": "error_class", "outcome": "error", "tool": "apply_diff"}),
+    ("compare", ("error_class", "a", "b"), "compare",
+     {"measure": "errors", "by": "error_class", "outcome": "error", "dimension": "service_version", "a": "3.1",
+      "b": "3.2"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("page", "columns", "path", "params"), TABLES, ids=lambda value: str(value)[:30])
+def test_the_numbers_of_every_table_are_the_apis(
+    full: RunningCollector,
+    open_app: Callable[..., AppTest],
+    page: str,
+    columns: tuple[str, ...],
+    path: str,
+    params: dict[str, Any],
+) -> None:
+    app = open_app(full.url, page, from_="-7d", **subject(full, page))
+    [table] = [table.value for table in app.dataframe if set(columns) <= set(table.value.columns)]
+    told = rows(full, path, **params)
+    if path == "streaks/limits":
+        told = [row for row in told if row["mistake_limit"] == 3 and row["interrupted"]]
+    shown = [
+        tuple(None if cell != cell else cell for cell in row) for row in table[list(columns)].itertuples(index=False)
+    ]
+    expected = [tuple(row[name] for name in columns) for row in told]
+    if page == "streaks":
+        expected = [("not told" if row[0] is None else row[0], *row[1:]) for row in expected]
+    assert shown
+    assert same(shown) == same(expected)
+
+
+def same(cells: list[tuple[Any, ...]]) -> list[tuple[str, ...]]:
+    """In one order, numbers as they compare."""
+    return sorted(
+        tuple(str(float(cell)) if isinstance(cell, int | float) else str(cell) for cell in row) for row in cells
+    )
+
+
+def drawn(app: AppTest, alt: str) -> pl.DataFrame:
+    """The largest data set of the chart whose sentence begins so."""
+    [chart] = [each.proto for each in app.get("vega_lite_chart") if each.proto.alt.startswith(alt)]
+    return max((pl.read_ipc_stream(part.data.data) for part in chart.datasets), key=lambda frame: frame.height)
+
+
+@pytest.mark.parametrize("page", ["overview", "errors", "group"])
+def test_the_bars_over_time_are_all_errors(full: RunningCollector, open_app: Callable[..., AppTest], page: str) -> None:
+    about = subject(full, page)
+    app = open_app(full.url, page, from_="-7d", **about)
+    errors = first(full, "breakdown", **about)["errors"]
+    named = "Errors of this group over time" if page == "group" else f"{words.plural(errors, 'error')} over time"
+    assert drawn(app, named)["errors"].sum() == errors
+
+
+def test_the_lines_of_lists_are_the_apis(full: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    labels = [link.proto.label for link in open_app(full.url, from_="-7d").get("page_link")]
+    rates = {row["tool"]: row for row in rows(full, "breakdown", by="tool", operation="tool")}
+    for row in rows(full, "retries", by="tool", operation="tool", sort="-lasting", limit=6):
+        rate = words.rate_of(rates[row["tool"]]["error_rate"], rates[row["tool"]]["rated"])
+        facts = f"{words.count(row['lasting'])} of {words.plural(row['errors'], 'error')} lasting · {rate} calls"
+        assert f"**{words.plain(row['tool'])}** \u2002 :gray[{facts}]" in labels
+    groups = [row for row in rows(full, "groups", limit=500) if row["state"] in {"new", "regressed"}]
+    for row in sorted(groups, key=lambda row: -row["events"])[:1]:
+        name, many = words.plain(row["error_class"]), words.plural(row["events"], "event")
+        assert any(f"**{name}**" in label and many in label for label in labels)
+
+
+def test_every_verdict_of_compare_is_the_apis(full: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    said = [each.value for each in open_app(full.url, "compare", from_="-7d", service="coder").markdown]
+    asked = {"measure": "error_rate,mistakes_per_session,lasting_rate,recovery_rate,streak_rate,p95_ms"}
+    sides = {"dimension": "service_version", "a": "3.1", "b": "3.2", "service": "coder"}
+    found = rows(full, "compare", **asked, **sides)
+    assert len(found) == 6
+    for row in found:
+        told = any(line.endswith(sentences.compared(row["verdict"], row["sentence"])) for line in said)
+        assert told == bool(row["a_whole"] or row["b_whole"]), row
