@@ -22,6 +22,7 @@ from collector.classify.target import extract_target, target_from_params
 from collector.decode import otlp
 from collector.decode.record import Metrics
 from collector.decode.salvage import salvage
+from collector.errors import Rejected
 from collector.recognise.identify import canonical, key64
 from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
@@ -86,7 +87,11 @@ class Pipeline:
 
         try:
             return read(body)
+        except MemoryError:
+            raise
         except Exception as error:  # whatever it is, one bad record must not cost the others
+            if isinstance(error, Rejected) and error.status != 400:  # it is the request that is too large
+                raise
             return salvage(body, media_type, signal, read, error)
 
     def batch(self, request: otlp.Request, identity: bytes, received_ns: int) -> Batch:

@@ -167,6 +167,11 @@ REFUSED = [
     (b'{"resourceSpans":' + b"[" * 100_000, JSON),
     (traces(span(traceId="xyz")), JSON),
     (traces(span(traceId="0af7")), JSON),
+    (traces(span(traceId="0x" + TRACE[2:])), JSON),
+    (traces(span(traceId="+" + TRACE[1:])), JSON),
+    (traces(span(traceId=TRACE[:8] + "_" + TRACE[9:])), JSON),
+    (traces(span(spanId=" " + SPAN[1:])), JSON),
+    (traces(span(spanId="\u0661" + SPAN[1:])), JSON),
     (b"\x00\x01random", PROTOBUF),
     (b"\x0a\x7f", PROTOBUF),
 ]

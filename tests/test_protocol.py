@@ -137,7 +137,7 @@ def wide(number: int) -> dict[str, Any]:
 
 
 BAD: dict[str, tuple[Callable[[int], dict[str, Any]], str]] = {
-    "a bad id": (lambda number: {**span(number), "traceId": "xyz"}, "a trace or span id is not hex"),
+    "a bad id": (lambda number: {**span(number), "traceId": "xyz"}, "3 characters is not hex"),
     "a deep value": (
         lambda number: {**span(number), "attributes": [*span(number)["attributes"], deep(70)]}, "nested too deeply"
     ),

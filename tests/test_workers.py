@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
+from collector.decode.otlp import JSON, PROTOBUF
 from collector.receive.workers import MOST_CHOSEN, chosen
 from tests.conftest import RunningCollector, wait_until
 from tests.test_ingest import span, traces
@@ -83,6 +85,61 @@ def test_workers_end_with_their_collector(
     wait_until(lambda: all(map(gone, workers)), 10, lambda: f"{workers} go on without a collector")
     with pytest.raises(httpx.ConnectError):
         collector.post("/v1/traces", traces(span(1)))
+
+
+def message(*path: int, last: bytes) -> bytes:
+    """A protobuf message inside others, each the field of the outer one that `path` names."""
+    for tag in reversed(path):
+        size, length = len(last), b""
+        while size > 0x7F:
+            length += bytes((size & 0x7F | 0x80,))
+            size >>= 7
+        last = bytes((tag << 3 | 2,)) + length + bytes((size,)) + last
+    return last
+
+
+MILLIONS = 30 << 20  # of empty ones: 60 MiB, and some 60 kB on the way
+BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
+    "log records": ("logs", PROTOBUF, lambda: message(1, 2, last=b"\x12\0" * MILLIONS)),
+    "resources": ("traces", PROTOBUF, lambda: b"\x0a\0" * MILLIONS),
+    "attributes": ("logs", PROTOBUF, lambda: message(1, 2, 2, last=b"\x32\0" * MILLIONS)),
+    "values": ("logs", PROTOBUF, lambda: message(1, 2, 2, 5, 5, last=b"\x0a\0" * MILLIONS)),
+    "spans in JSON": (
+        "traces", JSON, lambda: b'{"resourceSpans":[{"scopeSpans":[{"spans":[{}' + b",{}" * (MILLIONS // 2) + b"]}]}]}"
+    ),
+    "a hundred thousand spans": (
+        "traces", JSON, lambda: b'{"resourceSpans":[{"scopeSpans":[{"spans":[{}' + b",{}" * 100_000 + b"]}]}]}"
+    ),
+    "objects": ("events", JSON, lambda: b"[{}" + b",{}" * (MILLIONS // 2) + b"]"),
+    "lines": ("events", JSON, lambda: b'{"tool":"t"}\n' * 100_001),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BOMBS)
+def test_a_small_body_of_millions_is_refused_before_it_takes_gigabytes(case: str, one: RunningCollector) -> None:
+    signal, media, body = BOMBS[case]
+    headers = {"content-type": media, "content-encoding": "gzip"}
+    answer = one.post(f"/v1/{signal}", gzip.compress(body(), 1), headers)
+    assert (answer.status_code, "send smaller batches" in answer.text) == (413, True)
+    assert one.process
+    [worker] = children(one)
+    assert peak_mib(worker) < 1800
+    assert peak_mib(one.process.pid) < 600
+    assert one.post("/v1/traces", traces(span(0))).status_code == 200
+
+
+def peak_mib(pid: int) -> int:
+    """The most memory that a process ever had."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
+    """A collector with one worker."""
+    running = RunningCollector(tmp_path_factory.mktemp("one"), {"WORKERS": "1"}).start()
+    yield running
+    running.stop()
 
 
 def test_workers_end_where_the_store_cannot_be_opened(

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth
+from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth, check_records
 from collector.decode.shallow import shallow
 from collector.errors import Rejected
 
@@ -185,11 +185,16 @@ def _first_line(text: str) -> str:
 
 def _scopes(message: Any, signal: str) -> Iterator[Scope]:
     record_of = _span if signal == "traces" else _log
-    for group in (message.resourceSpans if signal == "traces" else message.resourceLogs) or ():
+    groups = (message.resourceSpans if signal == "traces" else message.resourceLogs) or ()
+    check_records(count := len(groups))
+    for group in groups:
+        parts = (group.scopeSpans if signal == "traces" else group.scopeLogs) or ()
+        check_records(count := count + len(parts))
         resource = _attributes(group.resource.attributes) if group.resource else {}
-        for part in (group.scopeSpans if signal == "traces" else group.scopeLogs) or ():
+        for part in parts:
             scope = part.scope or _ScopeInfo()
             raw = (part.spans if signal == "traces" else part.logRecords) or ()
+            check_records(count := count + len(raw))
             records = [record_of(item) for item in raw]
             yield Scope(resource, scope.name or "", scope.version or "", records, _attributes(scope.attributes))
 
@@ -252,19 +257,13 @@ def _hex(value: str | None) -> str:
     """Lower-case hex; ids in the proto3 mapping's base64 (12 or 24 characters) are taken too; all zeros mean none."""
     if not value or not value.strip("0"):
         return ""
-    if len(value) in (16, 32):
-        try:
-            int(value, 16)
-            return value.lower()
-        except ValueError:
-            pass
     try:
-        raw = base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise Rejected(f"a trace or span id is not hex ({len(value)} characters)") from None
-    if len(raw) not in (8, 16):
-        raise Rejected(f"a trace or span id has {len(raw)} bytes; 16 or 8 are allowed")
-    return raw.hex()
+        raw = binascii.unhexlify(value) if len(value) in (16, 32) else base64.b64decode(value, validate=True)
+        if len(raw) in (8, 16):
+            return raw.hex()
+    except ValueError:
+        pass
+    raise Rejected(f"a trace or span id of {len(value)} characters is not hex of 32 or 16 digits")
 
 
 def _attributes(pairs: list[_KeyValue] | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth
+from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth, check_records
 from collector.decode.wire import mended
 from collector.errors import Rejected
 
@@ -51,10 +51,15 @@ def request_of(message: Any, signal: str, warning: str = "") -> Request:
 def _scopes(message: Any, signal: str) -> Iterator[Scope]:
     traces = signal == "traces"
     record_of = _span if traces else _log
-    for group in message.resource_spans if traces else message.resource_logs:
+    groups = message.resource_spans if traces else message.resource_logs
+    check_records(count := len(groups))
+    for group in groups:
+        parts = group.scope_spans if traces else group.scope_logs
+        check_records(count := count + len(parts))
         resource = _attributes(group.resource.attributes)
-        for part in group.scope_spans if traces else group.scope_logs:
+        for part in parts:
             raw = part.spans if traces else part.log_records
+            check_records(count := count + len(raw))
             scope = part.scope
             records = [record_of(item) for item in raw]
             yield Scope(resource, scope.name, scope.version, records, _attributes(scope.attributes))

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from collector.decode.record import MAX_DEPTH, Record, Request, Scope
+from collector.decode.record import MAX_DEPTH, Record, Request, Scope, check_records
 from collector.decode.shallow import shallow
 from collector.errors import Rejected
 from collector.pipeline import Pipeline, identity
@@ -46,7 +46,8 @@ def decode(body: bytes) -> Request:
     """
     found: list[dict[str, Any]] = []
     wrong: list[str] = []
-    for place, item in _items(body):
+    for number, (place, item) in enumerate(_items(body), 1):
+        check_records(number)
         try:
             found.append(_object(item))
         except ValueError as error:

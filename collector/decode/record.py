@@ -13,6 +13,7 @@ from collector.errors import Rejected
 
 MAX_DEPTH = 64  # of nested attribute values; real agents stay below 10
 MAX_ATTRIBUTES = 65_536  # of one record; conversations flattened into a span come to some thousand
+MAX_RECORDS = 100_000  # of one request: empty ones take two bytes each, and some kB of memory
 
 
 def check_depth(depth: int) -> None:
@@ -25,6 +26,12 @@ def check_count(attributes: int) -> None:
     """Raises Rejected for more attributes than MAX_ATTRIBUTES."""
     if attributes > MAX_ATTRIBUTES:
         raise Rejected(f"more than {MAX_ATTRIBUTES} attributes")
+
+
+def check_records(records: int) -> None:
+    """Raises Rejected 413 for more records in one request than MAX_RECORDS."""
+    if records > MAX_RECORDS:
+        raise Rejected(f"more than {MAX_RECORDS} records in one request: send smaller batches", 413)
 
 
 class SpanEvent:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
+import msgspec
 import structlog
 from google.protobuf.message import DecodeError
 
@@ -39,6 +40,7 @@ def salvage(body: bytes, media_type: str, signal: str, read: Callable[[bytes], B
 
     `error` is what it said of the whole, and is raised where nothing can be saved.
     """
+    error = _light(error)
     try:
         parts = _parts(body, media_type, signal)
     except (DecodeError, RecursionError, ValueError, AttributeError, TypeError, KeyError):
@@ -50,8 +52,10 @@ def salvage(body: bytes, media_type: str, signal: str, read: Callable[[bytes], B
     def fails(records: Sequence[int]) -> Exception | None:
         try:
             read(parts.only(frozenset(records)))
+        except MemoryError:
+            raise
         except Exception as reason:
-            return reason
+            return _light(reason)
         return None
 
     _search(range(parts.count), fails, bad, error)
@@ -64,6 +68,11 @@ def salvage(body: bytes, media_type: str, signal: str, read: Callable[[bytes], B
     batch.dropped["malformed"] += len(bad)
     batch.warning = f"{_said(bad, parts.count)}; {batch.warning}" if batch.warning else _said(bad, parts.count)
     return batch
+
+
+def _light(error: Exception) -> Exception:
+    """The error, without all that was being read where it holds nothing but that: it would stay in memory."""
+    return error.with_traceback(None) if isinstance(error, Rejected) else error
 
 
 def _search(
@@ -100,7 +109,10 @@ def _said(bad: dict[int, Exception], count: int) -> str:
 class _JsonParts:
     def __init__(self, body: bytes, levels: tuple[str, str, str]) -> None:
         self._levels = levels
-        self._tree = json.loads(shallow(body).decode("utf-8-sig", "replace"))
+        try:
+            self._tree = msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._tree = json.loads(shallow(body).decode("utf-8-sig", "replace"))
         self.count = self._filtered(frozenset())[1]
 
     def only(self, wanted: Container[int]) -> bytes:

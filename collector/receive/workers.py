@@ -10,10 +10,13 @@ import multiprocessing
 import os
 import pickle
 import queue
+import resource
 import signal
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, Protocol
 
@@ -26,6 +29,7 @@ from collector.pipeline import Pipeline
 from collector.store.changes import Batch
 
 MOST_CHOSEN = 4  # the one writer takes what about three of them read
+MEMORY = 3 << 29  # for what a worker reads: to find one bad record in the largest batch takes two thirds of it
 
 log = structlog.get_logger()
 
@@ -60,7 +64,7 @@ class Here:
                 if body.signal == "events":
                     return plain.batch(self._pipeline, body.content, received_ns)
                 return self._pipeline.process(body.content, body.media, body.signal, received_ns)
-        except (Rejected, Unavailable):
+        except (Rejected, Unavailable, MemoryError):
             raise
         except Exception as error:  # a defect of ours: the exporter must keep the batch, so not a 500
             log.error("a request could not be read", kind=type(error).__name__, where=where(error))
@@ -116,22 +120,35 @@ def _work(pipe: Connection, other_end: Connection, pipeline: Pipeline) -> None:
     other_end.close()  # or the pipe would stay open when the collector is gone
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group from a terminal; the collector decides
         signal.signal(number, signal.SIG_IGN)
+    _bound_memory()
     here = Here(pipeline)
     while True:
         try:
-            told, body, received_ns = pickle.loads(pipe.recv_bytes())
-        except EOFError:
+            pipe.send_bytes(_answer(here, pipe.recv_bytes()))
+        except (EOFError, OSError, MemoryError):  # OSError where the collector was killed while it sent
             os._exit(0)
+
+
+def _answer(here: Here, request: bytes) -> bytes:
+    """What goes back for a request; nothing of it stays in memory, as it would with an exception in `_work`."""
+    try:
+        told, body, received_ns = pickle.loads(request)
         here.stored(told)
-        found: Batch | Exception
-        try:
-            found = here.read(body, received_ns)
-        except (Rejected, Unavailable) as error:
-            found = error
-        try:
-            pipe.send_bytes(pickle.dumps(found, protocol=5))
-        except OSError:
-            os._exit(0)
+        return pickle.dumps(here.read(body, received_ns), protocol=5)
+    except (Rejected, Unavailable) as error:
+        return pickle.dumps(error, protocol=5)
+    except MemoryError:
+        return pickle.dumps(
+            Rejected("reading this request takes too much memory: send smaller batches", 413), protocol=5
+        )
+
+
+def _bound_memory() -> None:
+    """From now on this process gets MEMORY more and then MemoryError: two bytes of a body can come to seventy."""
+    with suppress(OSError, ValueError):  # only Linux counts what is private and written
+        used = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData"))
+        most = (int(used.split()[1]) << 10) + MEMORY
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 class Readers:
