@@ -205,9 +205,9 @@ class Store(Reader):
         """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""
         self._forget()
         yield (left := self.behind())
-        while left:
-            self.keep_up(REBUILD_SESSIONS, whole=True)
-            yield (left := self.behind())
+        while done := self.keep_up(REBUILD_SESSIONS, whole=True):
+            left -= done
+            yield left
         while self.count_hours():
             yield 0
 
