@@ -172,6 +172,30 @@ def test_another_threshold_asks_the_store_nothing(store: Store, monkeypatch: pyt
     assert len(asked) == place + 4, "what is too large is not remembered"
 
 
+@pytest.mark.parametrize(
+    ("measure", "condition", "recover", "number", "expected"),
+    [
+        ("errors", "> 3", "< 2", 6, ("> 6", "< 4")),
+        ("calls", ">= 10", None, 12_000_000, (">= 12000000", None)),
+        ("error_rate", "> 30 %", "< 20 %", 0.45, ("> 45 %", "< 30 %")),
+        ("error_rate", "> 0.3", "< 0.2", 0.45, ("> 0.45", "< 0.3")),
+        ("silent", "> 2h", "< 30m", 14_400, ("> 4h", "< 60m")),
+        ("silent", "> 0s", None, 90, ("> 90", None)),
+        ("errors", "> 2x previous 7d", "< 1.5x previous 7d", 4, ("> 4x previous 7d", "< 3x previous 7d")),
+        ("errors", "> 0x previous 7d", None, 0.5, ("> 0.5x previous 7d", None)),
+    ],
+)
+def test_another_threshold_is_written_in_the_same_unit(
+    measure: str, condition: str, recover: str | None, number: float, expected: tuple[str, str | None]
+) -> None:
+    back = f", recover: '{recover}'" if recover else ""
+    (rule,) = parse_rules(f"rules: [{{name: a, measure: {measure}, condition: '{condition}'{back}}}]").rules
+    moved = with_threshold(rule, number)
+    assert (moved.condition.text, moved.recover.text if moved.recover else None) == expected
+    for one in (moved.condition, moved.recover):
+        assert one is None or parse_condition(one.text, measure).number == pytest.approx(one.number)
+
+
 def test_suggested_is_the_most_sensitive_threshold_that_pages_seldom_enough(store: Store) -> None:
     bursts = [(10, 4), (20, 8), (30, 16), (40, 32)]  # hours ago, errors within a minute
     holding(store, [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from collector.alerts.backtest import Past, Trial, find_sessions, run
@@ -215,5 +217,12 @@ def with_threshold(rule: Rule, number: float) -> Rule:
 
 
 def _renumbered(condition: Condition, number: float) -> Condition:
-    previous = condition.text[condition.text.index("x previous") :] if condition.previous_ns else ""
-    return replace(condition, number=number, text=f"{condition.operator} {number:g}{previous}")
+    """The condition with about this number, in the unit in which it is written."""
+    found = re.fullmatch(r"\D*([0-9.]+)(.*)", condition.text.strip())
+    assert found
+    written, rest = float(found[1]), found[2]
+    unit = condition.number / written if written else 1.0
+    if not written and not condition.previous_ns:
+        rest = ""
+    shown = f"{Decimal(f'{number / unit:.6g}'):f}"
+    return replace(condition, number=float(shown) * unit, text=f"{condition.operator} {shown}{rest}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from collector.alerts.notify import format_value
 from collector.alerts.rulefile import load_rules
 from collector.alerts.summary import duration
 from collector.commands.client import bearer
@@ -55,8 +56,9 @@ def backtested(row: dict[str, Any]) -> str:
         sessions = ", ".join(str(one["session"]) for one in firing["sessions"][:3])
         more = f" and {len(firing['sessions']) - 3} more" if len(firing["sessions"]) > 3 else ""
         lasted = duration(firing["seconds"]) + ("" if firing["resolved"] else ", still firing at the end")
+        peak = format_value(row["measure"], firing["peak"])
         lines.append(
-            f"  {firing['fired'][:19]}Z for {lasted}, {row['condition']} was {firing['peak']:g}"
+            f"  {firing['fired'][:19]}Z for {lasted}, {row['condition']} was {peak}"
             + (f" ({labels})" if labels else "")
             + (f"; sessions {sessions}{more}" if sessions else "")
         )
