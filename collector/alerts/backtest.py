@@ -30,7 +30,7 @@ from collector.store.reading import QueryTimeout
 MOST_FIRINGS = 1_000
 REMEMBERED_S = 120
 REMEMBERED_BYTES = 64 << 20
-POINT_BYTES, LINE_BYTES = 25, 600
+POINT_BYTES, LINE_BYTES = 25, 450
 SESSIONS = 20  # of one firing, those with most events first
 SESSION_FIRINGS = 50
 

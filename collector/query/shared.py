@@ -1,6 +1,6 @@
 """The questions of many rules: one statement for each family, and what several of these read of one window read once.
 
-Retry chains, streaks and what is new cost a hundred times what counting does. What two families need is a table in
+Retry chains, streaks and what is new cost a hundred times what counting does. What two statements need is a table in
 memory until all are answered.
 """
 
@@ -13,10 +13,12 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from collector.alerts.state import Sample
+from collector.errors import Unavailable
 from collector.query.filters import HOUR, Selection
 from collector.query.measures import RELATIONS, Question, measure_family, relations
 from collector.query.statement import Reads, used
 
+TOGETHER = 16  # questions in a statement; its rows have three columns for each
 SHORT = 6 * HOUR  # windows up to this share what the longest of them needs
 
 
@@ -43,11 +45,12 @@ def measure_all(
     families: defaultdict[tuple[object, ...], list[Question]] = defaultdict(list)
     for question in dict.fromkeys(questions):
         families[question.family].append(question)
-    shared = _Shared(store, families.values())
+    parts = [every[at : at + TOGETHER] for every in families.values() for at in range(0, len(every), TOGETHER)]
+    shared = _Shared(store, parts)
     answers: dict[Question, Answer] = {}
     try:
-        for family in families.values():
-            answers |= _answered(store, family, failure_only, shared)
+        for part in parts:
+            answers |= _answered(store, part, failure_only, shared)
     finally:
         shared.drop()
     return answers
@@ -72,7 +75,7 @@ def _answered(
 
 
 class _Shared:
-    """Gives relations to read from: a table where more than one family needs it, else SQL."""
+    """Gives relations to read from: a table where more than one statement needs it and it can be kept, else SQL."""
 
     def __init__(self, store: Keeps, families: Iterable[Sequence[Question]]) -> None:
         self._store = store
@@ -89,7 +92,11 @@ class _Shared:
         if key not in self._kept:
             longest = replace(window, start_ns=min(self._needed[key]))
             sql = RELATIONS[name](longest)
-            self._kept[key] = self._store.keep(f"{name}_{len(self._kept)}", sql, used(sql, longest.params()))
+            try:
+                self._kept[key] = self._store.keep(f"{name}_{len(self._kept)}", sql, used(sql, longest.params()))
+            except Unavailable:  # such as no room for it in memory: each reads what it needs
+                self._needed[key].clear()
+                return self(name, window)
         return self._kept[key]
 
     def drop(self) -> None:
