@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from collector.alerts.engine import Engine
 from collector.alerts.routes import alert_routes
 from collector.alerts.rulefile import RuleBook
+from collector.alerts.status import SEVERITIES
 from collector.query.api import exception_handlers
 from collector.query.shared import measure_all
 from collector.store.store import Store
@@ -77,6 +78,14 @@ def test_alerts_say_what_fires_and_why(engine: Engine, client: TestClient[Litest
     assert (firing["rule"], firing["fired"], firing["resolved"]) == ("mistakes-in-a-row", row["fired"], None)
     assert get(client, "/api/v1/alerts", state="pending")["rows"] == []
     assert "history" not in get(client, "/api/v1/alerts", state="firing")
+
+
+def test_what_is_critical_comes_first(engine: Engine, client: TestClient[Litestar]) -> None:
+    assert engine.book.path is not None
+    rules = [f"- {{name: {name}, measure: errors, condition: '> 1', severity: {name}}}\n" for name in SEVERITIES[::-1]]
+    engine.book.path.write_text(f"rules:\n{''.join(rules)}")
+    engine.evaluate(NOW)
+    assert tuple(row["severity"] for row in get(client, "/api/v1/alerts")["rows"]) == SEVERITIES
 
 
 def test_rules_and_their_values_over_time(engine: Engine, client: TestClient[Litestar]) -> None:

@@ -15,11 +15,16 @@ from collector.alerts.rules import Rule
 from collector.alerts.state import Alert, State
 from collector.query.filters import SECOND, rfc3339
 
+SEVERITIES = ("critical", "warning", "info")
+
 
 def alert_rows(engine: Engine, now_ns: int) -> list[dict[str, Any]]:
     """Alerts that are pending or firing, or resolved while a receiver has yet to hear of it; the most urgent first."""
     rules = {rule.name: rule for rule in engine.book.file.rules}
-    items = sorted(engine.items.values(), key=lambda item: (-item.alert.state, -item.alert.since_ns))
+    items = sorted(
+        engine.items.values(),
+        key=lambda item: (-item.alert.state, SEVERITIES.index(item.labels["severity"]), -item.alert.since_ns),
+    )
     return [_alert_row(engine, rules.get(item.alert.rule), item, now_ns) for item in items]
 
 
