@@ -42,6 +42,10 @@ def main() -> None:
     """Runs the command that the arguments name. Exits with 1 where something is wrong, 2 where it could not run."""
     try:
         app()
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads what is printed, such as `head`, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except (SettingsError, TableError, StoreError, OSError) as error:
         print(f"misstep: {error}", file=sys.stderr)
         sys.exit(2)

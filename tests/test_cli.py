@@ -130,6 +130,19 @@ def test_rules_check_names_every_mistake(tmp_path: Path) -> None:
     assert "window" in done.stdout
 
 
+def test_who_has_read_enough_is_told_of_no_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "alerts.yaml"
+    file.write_text("rules:\n" + "  - {name: a, measure: erors, condition: '> 3'}\n" * 2000)
+    command = [MISSTEP, "rules", "check", str(file)]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
 def test_rules_may_name_the_dimensions_of_the_user(tmp_path: Path) -> None:
     file = tmp_path / "alerts.yaml"
     rule = "{name: a, measure: errors, by: [team], where: {team: [a, b]}, condition: '> 3'}"
