@@ -92,10 +92,12 @@ def reading_and_answering(encoding: str, requests: int, connections: int, events
 
 
 @contextmanager
-def running_collector(workers: str = "") -> Iterator[tuple[int, subprocess.Popen[bytes], Path]]:
-    """A collector with an empty store: its HTTP port, its process, its file."""
+def running_collector(
+    workers: str = "", held: Path | None = None
+) -> Iterator[tuple[int, subprocess.Popen[bytes], Path]]:
+    """A collector with an empty store, or the one that is `held`: its HTTP port, its process, its file."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder, "bench.duckdb")
+        store = held or Path(folder, "bench.duckdb")
         port, grpc = free_port(), free_port()
         settings = {"HTTP": f"127.0.0.1:{port}", "GRPC": f"127.0.0.1:{grpc}", "STORE": f"duckdb:////{store}"}
         if workers:

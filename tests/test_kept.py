@@ -187,6 +187,29 @@ def test_the_keeper_is_done_when_it_says_so() -> None:
     store.close()
 
 
+def test_nobody_waits_where_the_last_turn_took_longer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def keep_up() -> int:
+        begun.set()
+        return 0 if ended.wait(60) else 1
+
+    monkeypatch.setattr(store, "keep_up", keep_up)
+    keeper = Keeper(store)
+    keeper.start()
+    assert begun.wait(20)
+    assert not keeper.settle(1.0)  # it waits, and in vain
+    ended.set()
+    assert keeper.settle(20)
+    ended.clear()
+    keeper.noted()
+    asked = time.monotonic()
+    assert not keeper.settle(0.9)
+    assert time.monotonic() - asked < 0.9
+    ended.set()
+    keeper.close()
+
+
 def test_no_answer_waits_for_hours_that_are_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
     monkeypatch.setattr(store, "count_hours", lambda: 0 if answered.wait(60) else 1)

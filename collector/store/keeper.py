@@ -31,6 +31,7 @@ class Keeper:
         self._noted = 1  # what an earlier run may have left
         self._done = 0
         self._since = time.monotonic()  # when the first came of what is noted and not done
+        self._took = 0.0  # by the last turn
         self._asked = self._closing = False
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
@@ -59,13 +60,17 @@ class Keeper:
             return 0.0 if self._done == self._noted else time.monotonic() - self._since
 
     def settle(self, timeout_s: float) -> bool:
-        """Whether all that was noted before is accounted for, if need be after waiting so long for it."""
+        """Whether all that was noted before is accounted for, if need be after waiting so long for it.
+
+        Where the last turn took longer, under a load that leaves no time, nobody waits in vain.
+        """
         with self._wake:
             wanted = self._noted
             if self._done < wanted and not self._closing:
                 self._asked = True
                 self._wake.notify_all()
-                self._wake.wait_for(lambda: self._done >= wanted or self._closing, timeout_s)
+                if self._took <= timeout_s:
+                    self._wake.wait_for(lambda: self._done >= wanted or self._closing, timeout_s)
             return self._done >= wanted
 
     def _run(self) -> None:
@@ -80,7 +85,7 @@ class Keeper:
             began = time.monotonic()
             if self._streaks():
                 with self._wake:
-                    self._done, self._since = noted, began
+                    self._done, self._since, self._took = noted, began, time.monotonic() - began
                     self._wake.notify_all()
             self._hours()
             rest = max(EVERY_S, REST * (time.monotonic() - began))
