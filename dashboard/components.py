@@ -241,7 +241,9 @@ def nothing(page: Page, what: str = "calls") -> None:
 
 def _nothing_at_all(page: Page, newest: str | None) -> None:
     if not newest:
-        quiet("Nothing received yet. The Overview says how to point an agent here.")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption("Nothing received yet.", width="content")
+            st.page_link("views/overview.py", label="How to point an agent here →")
         return
     last = moment(newest)
     with st.container(horizontal=True, vertical_alignment="center"):

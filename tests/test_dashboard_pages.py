@@ -241,7 +241,9 @@ def test_an_empty_collector_shows_how_to_point_an_agent_at_it(
     assert "Nothing received yet. Point an agent here:" in [each.value for each in app.subheader]
     assert "This page notices the first event by itself." in captions(app)
     for page in PAGES:
-        check(open_app(collector.url, page), page.capitalize())
+        app = open_app(collector.url, page)
+        check(app, page.capitalize())
+        assert ("Nothing received yet." in captions(app)) == (page not in {"alerts", "health"}), page
 
 
 def test_who_sends_only_metrics_is_seen_and_an_unknown_error_has_a_row_to_paste(

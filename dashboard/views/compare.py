@@ -46,6 +46,9 @@ def body(page: Page) -> None:
             components.quiet(f"Only one {way} in this range: nothing to compare. Take a longer range, or periods.")
             return
         verdicts = page.ask("compare", measure=",".join(MEASURES), **asked).pick(*COLUMNS)
+        if not verdicts["a_whole"].sum() and not verdicts["b_whole"].sum():
+            components.nothing(page)
+            return
         _verdicts(verdicts, sides)
         components.sampled(page)
     if verdicts.is_empty():
