@@ -16,7 +16,7 @@ NAMES = (
 # What calls have whether or not they fail; for the others, all calls are the whole.
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
 HALF = 0.5
-BAR = 10  # characters
+BAR = 6  # characters
 # What people name first when they say what broke.
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
 # Beside these, what says the same as another value in a word that helps nobody to act is not asked for.
@@ -60,8 +60,8 @@ def listed(page: Page, found: pl.DataFrame, *, rise: bool) -> None:
     """One link for each value with its part of the rise (or fall), which shows its errors; the bars begin in line."""
     for row in found.iter_rows(named=True):
         share = row["share"] or 0.0
-        tenths = max(round(min(abs(share), 1.0) * BAR), 1)
-        bar = "█" * tenths + "▁" * (BAR - tenths)
+        filled = max(round(min(abs(share), 1.0) * BAR), 1)
+        bar = "█" * filled + "▁" * (BAR - filled)
         whole = "rise" if rise else "fall"
         part = f"{words.rate(share)} of the {whole}" if share > 0 else f"against the {whole}"
         errors = words.count(row["b_errors"])
