@@ -152,8 +152,10 @@ def _zone(filters: Filters) -> ZoneInfo:
 def _away_bar(page: Page) -> None:
     if since := page.collector.since_away():
         at = words.clock(since, page.zone, now=page.now)
-        said = f"Collector at {page.collector.place} does not answer (since {at})."
-        st.error(f"{said} What is shown is the last that it said. Retrying.")
+        st.error(
+            f"Collector at {page.collector.place} does not answer (since {at}). What is shown is the last that it "
+            "said. Retrying. Is it running? `MISSTEP_COLLECTOR_URL` names another where the dashboard runs."
+        )
 
 
 @contextmanager

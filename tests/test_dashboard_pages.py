@@ -17,7 +17,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard import launch, sentences, start, words
-from tests.conftest import APP, RunningCollector, misstep, wait_until
+from tests.conftest import APP, RunningCollector, free_port, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.test_faults import largest_file
 from tests.traffic import two_versions
@@ -279,6 +279,20 @@ def test_the_last_answer_stays_while_the_collector_is_away(
     wait_until(lambda: bool(app.run().error), 20, lambda: "the page does not say that the collector is away")
     assert app.error[0].value.startswith("Collector at 127.0.0.1:")
     assert metric(app, "Events") == before
+
+
+@pytest.mark.parametrize("page", ["overview", "tool", "retries"])
+def test_of_a_collector_that_never_answered_nothing_is_said_but_that(
+    open_app: Callable[..., AppTest], page: str
+) -> None:
+    place = f"127.0.0.1:{free_port()}"
+    app = open_app(f"http://{place}", page, tool="t")
+    check(app, page.capitalize())
+    assert [said.value.partition(" (since ")[0] for said in app.error] == [f"Collector at {place} does not answer"]
+    assert "MISSTEP_COLLECTOR_URL" in app.error[0].value
+    assert [said for said in captions(app) if "does not answer" in said] == [
+        words.plain(f"Collector at {place} does not answer.")
+    ]
 
 
 def test_the_collectors_own_errors_are_on_the_health_page(

@@ -27,6 +27,8 @@ def body(page: Page) -> None:
             return
         components.beside("", _verdict, page, now)
         components.figures(page, headline.figures(page, now))
+    if not now:
+        return
     components.beside("Errors over time", _over_time, page, now)
     left, right = components.pair("overview-1")
     with left:

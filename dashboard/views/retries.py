@@ -18,12 +18,15 @@ NAMES = (
 
 def body(page: Page) -> None:
     """Figures, said against seen, curves, the table."""
+    total: dict[str, float | None] = {}
     with components.part():
         total = page.ask("retries").first()
         if not total.get("errors"):
             components.nothing(page, "errors with a session")
             return
         components.figures(page, _figures(page, total))
+    if not total:
+        return
     components.beside("Said against seen", _said_and_seen, page, help=words.HELP["retryable, observed"])
     left, right = components.pair("curves")
     with left:

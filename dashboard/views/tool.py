@@ -17,12 +17,15 @@ def body(page: Page) -> None:
         st.caption("Choose a tool on the Tools page.")
         return
     st.subheader(words.plain(tool), anchor=False)
+    totals: dict[str, float | None] = {}
     with components.part():
         totals = page.ask("breakdown", measures="sessions,p50_ms,p95_ms").first()
         if not totals.get("calls"):
             components.nothing(page)
             return
         components.figures(page, _figures(page, totals))
+    if not totals:
+        return
     left, right = components.pair("tool-1")
     with left:
         components.beside("Error rate over time", _rate, page, help=words.HELP["error rate"])
