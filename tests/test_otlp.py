@@ -115,6 +115,16 @@ def test_an_empty_request_succeeds(signal: str, body: bytes) -> None:
     assert decode(body, JSON, signal).records == 0
 
 
+@pytest.mark.parametrize(
+    ("signal", "key"), [("traces", "resourceSpans"), ("logs", "resourceLogs"), ("metrics", "resourceMetrics")]
+)
+def test_a_body_of_something_else_is_said_to_be_none(signal: str, key: str) -> None:
+    for body in (b'{"resource_spans": []}', b'{"resourceProfiles": []}', b'{"tool": "t"}'):
+        assert decode(body, JSON, signal).warning == f"there is no {key} in this body, so nothing was taken"
+    for body in (b"{}", f'{{"{key}": []}}'.encode(), f'{{"{key}": null, "more": 1}}'.encode()):
+        assert not decode(body, JSON, signal).warning
+
+
 def test_metrics_are_counted_by_data_point() -> None:
     metric = {"name": "m", "sum": {"dataPoints": [{"asInt": "1"}, {"asInt": "2"}]}}
     as_json = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).encode()

@@ -219,6 +219,15 @@ def test_bad_plain_objects_are_counted(shared: RunningCollector) -> None:
     assert (answer["accepted"], answer["partialSuccess"]["rejectedEvents"]) == (1, "1")
 
 
+def test_plain_objects_are_taken_as_json_alone(shared: RunningCollector) -> None:
+    body = b'{"tool": "t", "outcome": "ok"}\n{"tool": "u", "outcome": "ok"}'
+    for media in ("application/json", "application/x-ndjson", "application/jsonl; charset=utf-8"):
+        assert shared.post("/v1/events", body, {"content-type": media}).json() == {"accepted": 2}
+    for media in ("application/x-protobuf", "text/plain"):
+        answer = shared.post("/v1/events", body, {"content-type": media})
+        assert (answer.status_code, b"application/x-ndjson" in answer.content) == (415, True)
+
+
 MENDED: dict[str, bytes] = {
     "lone surrogate": traces(span(1)).replace(b"S_1", b"S_\\ud83d"),
     "bad UTF-8": traces(span(2)).replace(b"S_2", b"S_\xff"),
@@ -250,6 +259,7 @@ def test_root_takes_json_of_any_signal(shared: RunningCollector, numbers: Callab
 
 WRONG = {
     "a path that is none": ("POST", "/v1/profiles", {}, 404),
+    "a path of no signal": ("POST", "/otlp/v1/traces", {}, 404),
     "a path that is none, with two slashes": ("POST", "//v1/profiles", {}, 404),
     "another method": ("PUT", "/v1/traces", {}, 405),
     "an unknown encoding": ("POST", "/v1/traces", {"content-encoding": "br"}, 415),
@@ -273,6 +283,31 @@ def test_every_refusal_is_a_status_in_the_form_of_the_request(
 def details(error: Any) -> bytes | None:
     """The `google.rpc.Status` of a gRPC refusal."""
     return dict(error.trailing_metadata()).get("grpc-status-details-bin")
+
+
+def test_grpc_on_the_http_port_is_told_the_other(shared: RunningCollector) -> None:
+    place = shared.url.removeprefix("http://")
+    with grpc.insecure_channel(place) as channel, pytest.raises(grpc.RpcError) as refused:
+        TraceServiceStub(channel).Export(protobuf(1))
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert f"gRPC is taken on port {shared.grpc.rpartition(':')[2]}" in str(refused.value.details())
+
+
+CUT_OFF = {
+    "less than its length": b"Content-Length: 100\r\n\r\n{}",
+    "a chunk that is none": b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
+    "no last chunk": b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+}
+
+
+@pytest.mark.parametrize("case", CUT_OFF)
+def test_a_body_that_is_cut_off_is_no_failure_of_the_collector(case: str, shared: RunningCollector) -> None:
+    with socket.create_connection(("127.0.0.1", int(shared.url.rpartition(":")[2])), timeout=10) as connection:
+        connection.sendall(b"POST /v1/logs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+        connection.sendall(CUT_OFF[case])
+        connection.shutdown(socket.SHUT_WR)
+        assert b" 400 " in connection.recv(1000)
+    assert "misstep_failures_total{" not in httpx.get(f"{shared.url}/metrics").text
 
 
 def test_grpc_messages_of_60_mib_are_taken_and_of_65_refused_for_good(shared: RunningCollector) -> None:

@@ -138,7 +138,7 @@ DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 def decode(body: bytes, signal: str) -> Request:
-    """One OTLP/JSON body. Raises Rejected."""
+    """One OTLP/JSON body; what it says under other keys is ignored, with a warning. Raises Rejected."""
     decoder = DECODERS[signal]
     warning = ""
     if not body.strip():
@@ -149,6 +149,9 @@ def decode(body: bytes, signal: str) -> Request:
         message, warning = _mended(body, decoder.type, str(first))
     except RecursionError:
         message, warning = _mended(shallow(body), decoder.type, "")[0], "values nested too deeply were left out"
+    [key] = decoder.type.__struct_fields__
+    if getattr(message, key) is None and b":" in body and key.encode() not in body:
+        warning = f"there is no {key} in this body, so nothing was taken"
     if signal == "metrics":
         return _metrics_request(message, warning)
     scopes = list(_scopes(message, signal))

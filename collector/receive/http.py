@@ -15,7 +15,7 @@ import msgspec
 import structlog
 from google.rpc.status_pb2 import Status
 from litestar import Request, Response, post
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, InternalServerException
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
@@ -27,7 +27,7 @@ from collector.errors import GRPC_CODE, Rejected, Unavailable, where
 from collector.receive.access import check_host, check_token
 from collector.receive.encoding import decompress
 from collector.receive.workers import Body
-from collector.settings import Settings
+from collector.settings import Address, Settings
 from collector.store.changes import Batch
 
 RESPONSES = {
@@ -41,6 +41,9 @@ REJECTED = {"logs": "rejected_log_records", "traces": "rejected_spans", "metrics
 
 PATHS = "post to /v1/logs, /v1/traces, /v1/metrics or /v1/events"
 INLINE_BYTES = 64 << 10  # a compressed body up to this size is not worth a thread
+
+# Of `/v1/events`. No page in a browser may send one of them without asking first.
+LINES = (JSON, "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
 # What a body on `/` holds is told by its only top key (older Gemini CLIs post everything there).
 TOP_KEYS = {"resourceLogs": "logs", "resourceSpans": "traces", "resourceMetrics": "metrics"}
@@ -73,12 +76,13 @@ async def events(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 def door_errors(others: ExceptionHandlersMap) -> ExceptionHandlersMap:
-    """The same handlers, but whatever goes wrong under /v1/ is answered as OTLP says."""
+    """The same handlers, but whatever goes wrong under /v1/, or with a body for no path, is answered as OTLP says."""
 
     def at_the_door(otherwise: Callable[..., Any]) -> Callable[..., Any]:
         def handler(request: Request[Any, Any, Any], error: Exception) -> Any:
             path = "/" + request.url.path.lstrip("/")
-            return _misdirected(request, error) if path.startswith("/v1/") else otherwise(request, error)
+            ours = path.startswith("/v1/") or (request.method == "POST" and not path.startswith("/api/"))
+            return _misdirected(request, error) if ours else otherwise(request, error)
 
         return handler
 
@@ -87,6 +91,8 @@ def door_errors(others: ExceptionHandlersMap) -> ExceptionHandlersMap:
 
 def _misdirected(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     media, status = _media(request), error.status_code if isinstance(error, HTTPException) else 503
+    if status == 404 and media.startswith("application/grpc"):
+        return _not_grpc(_settings(request).grpc)
     if status == 404:
         return _refusal(Rejected(f"nothing is taken here; {PATHS}", 404), media, "unknown")
     if status == 405:
@@ -96,6 +102,14 @@ def _misdirected(request: Request[Any, Any, Any], error: Exception) -> Response[
     telemetry.FAILED.labels("door").inc()
     log.error("a request could not be taken", kind=type(error).__name__, where=where(error))
     return _refusal(Unavailable("the collector failed on this request; its log says where", 30), media, "unknown")
+
+
+def _not_grpc(place: Address) -> Response[bytes]:
+    """An answer that gRPC clients show to people: status and message in the only headers there are."""
+    error = Rejected(f"this port takes OTLP over HTTP; gRPC is taken on port {place.port}", 404)
+    telemetry.REFUSED.labels(error.reason).inc()
+    headers = {"grpc-status": str(GRPC_CODE[error.status]), "grpc-message": str(error)}
+    return Response(b"", status_code=200, media_type="application/grpc", headers=headers)
 
 
 def ingest_routes() -> list[ControllerRouterHandler]:
@@ -108,8 +122,8 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
     try:
         check_token(request.headers.get("authorization", ""), _settings(request).ingest_tokens)
         check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
-        if media not in (JSON, PROTOBUF) and not (signal == "events" and media == "application/x-ndjson"):
-            raise Rejected(f"this Content-Type is not taken; send {JSON} or {PROTOBUF}", 415)
+        if media not in (taken := LINES if signal == "events" else (JSON, PROTOBUF)):
+            raise Rejected(f"this Content-Type is not taken; send {taken[0]} or {taken[1]}", 415)
         body = await _body(request)
         signal = signal or _signal_of(body, media)
         batch = await request.app.state.intake.take(Body(body, media, signal))
@@ -134,7 +148,10 @@ async def _body(request: Request[Any, Any, Any]) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > limit:
         raise Rejected(f"the body is larger than {limit} bytes", 413)
-    body = await request.app.state.room.body(request.stream(), limit)
+    try:
+        body = await request.app.state.room.body(request.stream(), limit)
+    except InternalServerException:  # what Litestar makes of a sender who goes away or breaks off a chunk
+        raise Rejected("the body ended before all of it had come") from None
     encoding = request.headers.get("content-encoding", "")
     if encoding and len(body) > INLINE_BYTES:
         return await asyncio.to_thread(decompress, body, encoding, limit)
@@ -156,7 +173,7 @@ def _signal_of(body: bytes, media: str) -> str:
 
 
 def _success(batch: Batch, media: str, signal: str) -> Response[bytes]:
-    if media == PROTOBUF and signal != "events":
+    if media == PROTOBUF:
         return Response(otlp_answer(batch, signal), media_type=PROTOBUF)
     answer: dict[str, Any] = {}
     if batch.warning:
