@@ -48,6 +48,19 @@ def damaged(folder: Path) -> Path:
     return path
 
 
+def damaged_log(folder: Path) -> Path:
+    path = folder / "log.duckdb"
+    store = Store.open(f"duckdb:///{path}")
+    for number in range(20):
+        store.write(Changes(number, identities=[number.to_bytes(16, "big")]))
+    log = folder / "log.duckdb.wal"
+    data = bytearray(log.read_bytes())
+    store.close()
+    data[len(data) // 2 : len(data) // 2 + 100] = b"x" * 100
+    log.write_bytes(data)
+    return path
+
+
 def under_a_file(folder: Path) -> Path:
     (folder / "file").write_text("")
     return folder / "file" / "x.duckdb"
@@ -56,6 +69,7 @@ def under_a_file(folder: Path) -> Path:
 UNUSABLE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "garbage": (garbage, "is not a DuckDB file: move it away"),
     "a damaged file": (damaged, "seems to be damaged: move it and its .wal away, or put a backup in its place"),
+    "a damaged log": (damaged_log, "is damaged: move the log away to start with what is in the file alone"),
     "a folder": (lambda folder: folder, "is a folder: name a file in it"),
     "below a file": (under_a_file, "cannot be written to (File exists): make it a folder"),
     "a folder that takes nothing": (lambda _: Path("/proc/x.duckdb"), "/proc cannot be written to"),
@@ -111,6 +125,17 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
     said = [line for line in collector.logged().splitlines() if "the store takes" in line]
     assert ["takes nothing" in line for line in said] == [True, False, True, False]
     assert '"remedy": "make room on its disk"' in said[0]
+
+
+def test_a_log_that_was_removed_costs_nothing_that_was_acknowledged(collector: RunningCollector) -> None:
+    log = collector.store.with_name("misstep.duckdb.wal")
+    for number in range(3):
+        assert collector.post("/v1/traces", traces(span(number))).status_code == 200
+        log.unlink(missing_ok=True)
+    assert collector.post("/v1/traces", traces(span(3))).status_code == 200
+    collector.kill()
+    collector.restart()
+    assert len(collector.events()) == 4
 
 
 def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ REMEDIES = (
     (("No space left", "File too large", "Disk quota", "disk_full"), "make room on its disk"),
     (("Read-only file system", "Permission denied", "read-only"), "make the file and its folder writable"),
     (("moved or removed",), "put it back"),
+    (("Corrupt", "checksum"), "the file is damaged: put a backup in its place"),
     (("Could not set lock",), "stop the other process that has it open"),
 )
 

@@ -66,6 +66,10 @@ class Connection:
                 f"{self._path} was moved or removed: put it back, or restart the collector to begin a new one", 5
             )
 
+    def log_is_gone(self) -> bool:
+        """Whether the log is not where it was written: it went into the file, or somebody removed it."""
+        return self._path is not None and not os.path.exists(f"{self._path}.wal")
+
     def log_shrank(self) -> bool:
         """Whether the engine's log has become shorter since this was last asked: it went into the file."""
         if self._path is None:

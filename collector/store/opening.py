@@ -102,6 +102,11 @@ def _unopened(path: Path | None, error: duckdb.Error) -> StoreError:
         return StoreError(f"{path} cannot be written to: let this user write to it, or give another --store")
     if any(sign in text for sign in ("No space left", "File too large")):
         return StoreError(f"{path} cannot be opened, its disk is full: make room, or give another --store")
+    if "WAL file" in text:
+        return StoreError(
+            f"{path}.wal, the log of {path}, is damaged: move the log away to start with what is in the file alone, or "
+            f"put a backup in its place ({text.splitlines()[0][:300]})"
+        )
     return StoreError(
         f"{path} cannot be opened, it seems to be damaged: move it and its .wal away, or put a backup in its place "
         f"({text.splitlines()[0][:300]})"

@@ -123,6 +123,8 @@ class Store(Reader):
         """Writes everything or nothing; durable when it returns."""
         with self.transaction() as cursor:
             put(cursor, changes)
+        if self._connection.log_is_gone():  # its rows are in memory still; after a checkpoint there is nothing to do
+            self.execute("checkpoint")
 
     def checkpointed(self) -> bool:
         """Whether the log has become shorter since this was last asked."""
