@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collector.commands.recordings import find, read
-from collector.commands.replay import replay
+from collector.commands.replay import ATTEMPTS, replay
 from tests.conftest import RunningCollector, free_port, misstep
 
 THEN = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
@@ -193,3 +193,12 @@ def test_busy_collector_is_given_the_time_it_asks_for(tmp_path: Path) -> None:
         sent = replay([tmp_path], address)
     assert (sent.requests, sent.records, sent.refused) == (1, 1, [])
     assert [later - earlier >= 1 for earlier, later in pairwise(asked)] == [True, True]
+
+
+def test_collector_that_takes_nothing_is_not_asked_for_every_file(folder: Path) -> None:
+    with (
+        busy(1_000, "0") as (address, asked),
+        pytest.raises(ConnectionError, match=r"takes nothing: .*; sent before: 1 requests, 0 records"),
+    ):
+        replay([folder], address)
+    assert len(asked) == ATTEMPTS

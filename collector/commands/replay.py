@@ -19,6 +19,7 @@ from collector.commands.shift import moved, newest_ns
 from collector.decode import otlp
 from collector.errors import Rejected
 
+AGAIN = (429, 503)  # what the collector answers where the same may be taken later
 ATTEMPTS = 10
 PATIENCE_S = 120.0
 
@@ -79,6 +80,10 @@ def _send(client: httpx.Client, recording: Recording, sent: Sent) -> None:
                 answer = client.post(f"/v1/{recording.signal}", content=body, headers=headers)
                 answer.raise_for_status()
     except httpx.HTTPStatusError as error:
+        if error.response.status_code in AGAIN:  # all that follow would wait as long
+            raise ConnectionError(
+                f"the collector takes nothing: {_message(error.response)}; sent before: {sent}"
+            ) from None
         sent.refused.append(f"{recording.place}: {error.response.status_code} {_message(error.response)}")
         return
     said = _partial(recording, answer)
@@ -90,7 +95,7 @@ def _send(client: httpx.Client, recording: Recording, sent: Sent) -> None:
 
 def wait_s(error: Exception) -> bool | float:
     """Whether to send again, and after how many seconds where the collector says so."""
-    if not isinstance(error, httpx.HTTPStatusError) or error.response.status_code not in (429, 503):
+    if not isinstance(error, httpx.HTTPStatusError) or error.response.status_code not in AGAIN:
         return isinstance(error, httpx.TimeoutException)
     after = error.response.headers.get("retry-after", "")
     return float(after) if after.isdigit() else True
