@@ -53,7 +53,7 @@ def groups(
         where=f"{selection.where()} and {wanted}",
         wanted=wanted,
         call_where=selection.about_call().where(),
-        spread=share("sessions", "sessions_of_tool"),
+        spread=share("coalesce(met.sessions, 0)", "sessions_of_tool"),
         state=f"state = '{state}'" if state in STATES else "true",
         slots=SLOTS,
         silence=SILENCE,

@@ -3,10 +3,14 @@
 with matching as (
   select fingerprint, arg_max(error_class, time_ns) as error_class, arg_max(tool, time_ns) as tool,
     arg_max(operation, time_ns) as operation, arg_max(template, time_ns) as template, arg_max(message, time_ns) as sample,
-    arg_max(event_id, time_ns) as newest_event_id, count(*) as events,
-    count(distinct case when session is not null then hash(service, session) end) as sessions{recovery}
+    arg_max(event_id, time_ns) as newest_event_id, count(*) as events{recovery}
   from {source} where {where}
   group by fingerprint
+),
+met as (                -- distinct first, counted then: what `count(distinct …)` holds must fit into memory
+  select fingerprint as met_fingerprint, count(*) as sessions
+  from (select distinct fingerprint, hash(service, session) from {source} where {where} and session is not null)
+  group by all
 ),
 parts as (
   select fingerprint as part_fingerprint, slot, count(*) as many
@@ -24,8 +28,8 @@ trends as (
   group by fingerprint
 ),
 uses as (
-  select operation as used_operation, tool as used_tool, count(distinct hash(service, session)) as sessions_of_tool
-  from events where {call_where} and session is not null
+  select operation as used_operation, tool as used_tool, count(*) as sessions_of_tool
+  from (select distinct operation, tool, hash(service, session) from events where {call_where} and session is not null)
   group by all
 ),
 days as (               -- a pause of more than {silence} ns lies between two days: sorting those is enough
@@ -40,14 +44,14 @@ ever as (               -- `woke`: such a pause ended in the range
   group by all
 ),
 described as (
-  select * replace (coalesce(growth, 0) as growth), {spread} as spread, nullif(resolved_ns, 0) as resolved,
+  select * exclude (sessions) replace (coalesce(growth, 0) as growth), coalesce(met.sessions, 0) as sessions, {spread} as spread, nullif(resolved_ns, 0) as resolved,
     case
       when resolved_ns > 0 then case when last_seen <= resolved_ns then 'resolved' else 'regressed' end
       when woke then 'regressed'
       when first_seen >= $fresh_ns then 'new'
       else 'ongoing'
     end as state
-  from matching join ever on fingerprint = ever_fingerprint join trends on fingerprint = trend_fingerprint
+  from matching left join met on fingerprint = met_fingerprint join ever on fingerprint = ever_fingerprint join trends on fingerprint = trend_fingerprint
     left join uses on operation is not distinct from used_operation and tool is not distinct from used_tool
     left join (select fingerprint as marked, resolved_ns, note from group_marks) on fingerprint = marked
 )
