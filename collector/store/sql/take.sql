@@ -1,5 +1,6 @@
 -- Takes the sessions that changed, and finds from which time on each must be read. What an event at or after `from_ns` cannot change stays: a
--- streak that was closed before it, and a retry chain whose half hour was over. So the earliest streak that was not bounds what is read.
+-- streak that was closed before it, and a retry chain that was repaired before it or whose half hour was over. So the earliest that was not
+-- bounds what is read.
 create or replace temporary table taken as
 select service, session, min(time_ns) as from_ns, max(time_ns) as until_ns from changed group by all order by from_ns limit $most;
 
@@ -12,9 +13,15 @@ delete from changed using taken
 where changed.session is not distinct from taken.session and changed.service is not distinct from taken.service;
 
 create or replace temporary table bounds as
-select row_number() over () as number, t.service, t.session, t.from_ns, least(t.from_ns - $window, min(s.started)) as begin_ns
-from taken t left join kept_streaks s
-  on s.session = t.session and s.service is not distinct from t.service and (s.closed_ns is null or s.closed_ns >= t.from_ns)
+select row_number() over () as number, t.service, t.session, t.from_ns, least(t.from_ns, min(open.begin_ns)) as begin_ns
+from taken t left join (
+  select service, session, started as begin_ns, closed_ns, 9223372036854775807 as until_ns from kept_streaks
+  union all
+  select service, session, time_ns, case when repaired then time_ns + round(seconds * 1e9)::bigint end, time_ns + $window from kept_chains
+  where time_ns >= (select min(from_ns) from taken) - $window
+) as open
+  on open.session = t.session and open.service is not distinct from t.service
+    and open.until_ns >= t.from_ns and (open.closed_ns is null or open.closed_ns >= t.from_ns)
 where t.session is not null
 group by t.service, t.session, t.from_ns;
 
