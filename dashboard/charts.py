@@ -21,7 +21,16 @@ ALL = "all errors"
 _CLOCK = "timeFormat(datum.value, hours(datum.value) + minutes(datum.value) ? '%H:%M' : '%d %b')"
 
 
+# Vega's own has no space before the per cent sign, which words on the pages have.
+_NUMBERS = alt.NumberLocale(decimal=".", thousands=",", grouping=[3], currency=["$", ""], percent="\u00a0%")
+
 Span = tuple[datetime, datetime]
+
+
+def worded(picture: Picture) -> Picture:
+    """The chart with numbers written as everywhere on the pages."""
+    written: Picture = picture.configure(locale=alt.Locale(number=_NUMBERS))
+    return written
 
 
 def _time(span: Span) -> alt.X:
@@ -152,7 +161,7 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
         ["p50", "p95"], index="time", variable_name="quantile", value_name="ms"
     )
     axis = alt.Axis(
-        title=None, tickCount=4, gridColor=palette.line, domain=False, ticks=False,
+        title=None, values=[10**power for power in range(-1, 8)], gridColor=palette.line, domain=False, ticks=False,
         labelExpr="datum.value < 1000 ? datum.value + ' ms' : datum.value / 1000 + ' s'",
     )  # fmt: skip
     picture: Picture = (

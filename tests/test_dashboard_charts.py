@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from dashboard import charts, colours
+from dashboard import charts, colours, words
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPAN = (START - timedelta(hours=1), START + timedelta(hours=1))
@@ -160,6 +160,11 @@ def test_an_error_is_joined_with_its_retry() -> None:
     made = spec(CASES["session"](colours.LIGHT))
     [joined] = [each for each in made["layer"] if each["encoding"].get("x2") == {"field": "again"}]
     assert [row["again"] for row in made["datasets"][joined["data"]["name"]]] == [2]
+
+
+def test_a_share_is_written_as_on_the_pages() -> None:
+    made = spec(charts.worded(CASES["rates"](colours.LIGHT)))
+    assert words.rate(0.5) == f"50.0{made['config']['locale']['number']['percent']}"
 
 
 def test_a_cell_of_few_calls_has_no_colour_but_its_count() -> None:
