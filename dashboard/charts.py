@@ -383,7 +383,7 @@ _SHAPES = {
 def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -> Picture:
     """A session's calls in order, one row per tool, streaks as brackets above, each error joined with its retry.
 
-    `frame`: order, tool, outcome, about, again (the order of its retry); `streaks`: first, last, label.
+    `frame`: order, tool, outcome, about, again (the order of its retry), lane; `streaks`: first, last, label.
     """
     legend = alt.Legend(title=None, orient="bottom", direction="horizontal")
     colour = alt.Scale(domain=list(OUTCOMES), range=[palette.outcome[name] for name in OUTCOMES])
@@ -404,11 +404,10 @@ def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -
         )
         .add_params(alt.selection_point(name="picked", fields=["order"], nearest=True))
     )
-    retried = frame.drop_nulls("again")
     layers = [marks]
-    if retried.height:
-        joined = alt.Chart(retried).mark_rule(color=palette.quiet, strokeWidth=1.5)
-        layers.insert(0, joined.encode(x=alt.X("order:Q", scale=places), x2="again:Q", y="tool:N"))
+    for (lane,), retried in frame.drop_nulls("again").group_by(pl.col("lane").clip(0, 2), maintain_order=True):
+        joined = alt.Chart(retried).mark_rule(color=palette.quiet, strokeWidth=1.5, yOffset=8 + 3 * int(str(lane)))
+        layers.append(joined.encode(x=alt.X("order:Q", scale=places), x2="again:Q", y="tool:N"))
     if streaks.is_empty():
         return alt.layer(*layers).properties(height=alt.Step(30))
     brackets = alt.Chart(streaks).encode(x=alt.X("first:Q", scale=places), y=alt.value(-6))

@@ -96,6 +96,22 @@ def again(rows: pl.DataFrame) -> pl.Series:
     return rows.select(pl.when(tried).then(following).alias("again"))["again"]
 
 
+def lanes(rows: pl.DataFrame) -> list[int]:
+    """For each of the ordered events a lane for the line to its retry, in which no other of its tool's runs meanwhile.
+
+    `rows`: order, tool, again.
+    """
+    ends: dict[str | None, list[int]] = {}
+    found = []
+    for order, tool, again in rows.select("order", "tool", "again").iter_rows():
+        taken = ends.setdefault(tool, [])
+        lane = next((lane for lane, end in enumerate(taken) if end <= order), len(taken))
+        if again is not None:
+            taken[lane : lane + 1] = [again]
+        found.append(lane)
+    return found
+
+
 def strip(letters: str | None) -> list[int]:
     """A session's last calls as bar heights: ok 1, cancelled or denied 2, error 4."""
     return [HEIGHTS.get(letter, 1) for letter in letters or ""]

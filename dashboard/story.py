@@ -26,7 +26,7 @@ def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> No
     picture = charts.session_line(_marks(rows), page.palette, frames.brackets(rows, streaks))
     clicked = components.clicked(picture, f"line-{key}", said)
     if rows["outcome"].eq("error").any():
-        components.quiet("A grey line joins an error with its retry, a red one above spans mistakes in a row.")
+        components.quiet("Lines under the calls join an error with its retry; bars above span mistakes in a row.")
     left, right = components.pair("session-detail")
     with left:
         picked = _steps(page, rows)
@@ -68,7 +68,8 @@ def _arrows(rows: pl.DataFrame, at: int, key: str) -> None:
 def _marks(rows: pl.DataFrame) -> pl.DataFrame:
     tool = pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)).str.slice(0, 40)
     about = pl.col("error_class").fill_null("").alias("about")
-    return rows.select("order", tool.alias("tool"), "outcome", about, frames.again(rows))
+    marks = rows.select("order", tool.alias("tool"), "outcome", about, frames.again(rows))
+    return marks.with_columns(lane=pl.Series(frames.lanes(marks), dtype=pl.Int64))
 
 
 def _steps(page: Page, rows: pl.DataFrame) -> dict[str, Any] | None:

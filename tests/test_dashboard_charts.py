@@ -113,7 +113,14 @@ CASES = {
     "times": lambda p: charts.time_to_recovery(STEPS, p),
     "session": lambda p: charts.session_line(
         pl.DataFrame(
-            {"order": [1, 2], "tool": ["a", "a"], "outcome": ["error", "ok"], "about": ["E", ""], "again": [2, None]}
+            {
+                "order": [1, 2],
+                "tool": ["a", "a"],
+                "outcome": ["error", "ok"],
+                "about": ["E", ""],
+                "again": [2, None],
+                "lane": [0, 0],
+            }
         ),
         p,
         pl.DataFrame({"first": [1], "last": [2], "label": ["2"]}),

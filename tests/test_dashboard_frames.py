@@ -220,6 +220,12 @@ def test_a_retry_is_the_next_call_of_the_same_chain_within_half_an_hour() -> Non
     assert frames.again(frames.ordered(rows)).to_list() == [4, None, None, None, None, None, 8, None]
 
 
+def test_lines_to_retries_that_overlap_run_in_lanes_of_their_own() -> None:
+    again = {1: 5, 2: 3, 3: 4, 4: None, 5: 6, 6: None}
+    rows = pl.DataFrame({"order": list(again), "tool": ["a"] * 6, "again": list(again.values())})
+    assert [lane for lane, to in zip(frames.lanes(rows), again.values(), strict=True) if to] == [0, 1, 1, 0]
+
+
 def test_a_label_is_left_out_where_it_would_cover_another() -> None:
     rows = pl.DataFrame({"calls": [100.0, 110.0, 1000.0, 10.0], "error_rate": [0.5, 0.5, 0.5, 0.0]})
     assert frames.apart(rows, "calls", "error_rate", 9) == [True, False, True, True]
