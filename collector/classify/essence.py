@@ -6,6 +6,8 @@ Every step first looks for a word that its pattern needs, so that most messages 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache, partial
 
 from collector.tables import load_toml, schemas
 
@@ -24,6 +26,7 @@ SQL = re.compile(
     r"\bLINE \d+: .*|\[(?:SQL|parameters): .*|\b(?:SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET)\b [^\"'`)\n]{3,400}"
 )
 SQL_WORDS = ("LINE ", "[SQL", "SELECT ", "INSERT ", "DELETE ", "UPDATE ")
+HINT = re.compile(r"(?<=\w)\.? Did you (?:mean|forget) [^?\n]{1,200}\?")
 REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?", re.IGNORECASE)
 
 # One error inside a JSON or Python object, at the start or after a status, not among arguments; a page's title.
@@ -37,28 +40,43 @@ ESCAPED = re.compile(r"\\([\"'\\])")
 PAGE = re.compile(r"<(?:!doctype|html)\b.{0,100}?<title>(.{1,200}?)</title>", re.DOTALL | re.IGNORECASE)
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-DATE = re.compile(
-    r"\[?\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?(?:\d{1,2}[ /-])?"
+DATE = (
+    r"()(?i:\[?\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?(?:\d{1,2}[ /-])?"
     rf"(?:{'|'.join(MONTHS)})[a-z]{{0,6}}[ /-]{{1,2}}(?:\d{{4}}|\d{{1,2}}(?:,? \d{{4}})?)[ :T]"
-    r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[AP]M)?(?: (?:[A-Z]{3,4}|[+-]\d{4})\b)?(?: \d{4}\b)?\]?",
-    re.IGNORECASE,
+    r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[AP]M)?(?: (?:[A-Z]{3,4}|[+-]\d{4})\b)?(?: \d{4}\b)?\]?)"
 )
 
 
-def _names() -> list[tuple[frozenset[str], str, re.Pattern[str]]]:
-    """The rows of `schemas/names.toml`: telling words, replacement, pattern."""
+def _names() -> tuple[list[tuple[str, str]], dict[str, list[int]]]:
+    """Pattern of each row of `schemas/names.toml` and what it finds; which of them a word tells to try."""
     table = load_toml(schemas() / "names.toml")
-    rows = []
+    rows: list[tuple[str, str]] = [(DATE, "time")]
+    told = {word: [0] for month in MONTHS for word in (month, f"[{month}")}
     for row in table["name"]:
-        pattern = row["pattern"]
+        pattern, words = row["pattern"], row["words"].split()
         for part, text in table["parts"].items():
             pattern = pattern.replace(f"{{{part}}}", text)
-        rows.append((frozenset(row["words"].split()), rf"\1<{row['is']}>", re.compile(pattern)))
-    return rows
+        of_each = "{WORD}" in pattern
+        for word in words:
+            if of_each or word is words[0]:
+                # The set first and what stands before it after it: a pattern that begins with a set is searched fast.
+                alone = rf"[{word[0].upper()}{word[0]}]{word[1:]}(?<![\w</.-].{{{len(word)}}})s?"
+                rows.append((pattern.replace("{WORD}", alone), row["is"]))
+            for form in (word, f"{word}s") if of_each else (word,):
+                told.setdefault(form, []).append(len(rows) - 1)
+    return rows, told
 
 
-NAMES = [(frozenset([*MONTHS, *(f"[{month}" for month in MONTHS)]), "<time>", DATE), *_names()]
-TELLING = frozenset[str]().union(*(words for words, _, _ in NAMES))
+NAMES, TOLD = _names()
+TELLING = frozenset(TOLD)
+
+
+@cache
+def _replace(row: int) -> Callable[[str], str]:
+    """Puts a row's placeholder for what it finds; its pattern is compiled when a message first needs it."""
+    pattern, kind = NAMES[row]
+    placeholder = f"<{kind}>"
+    return partial(re.compile(pattern).sub, lambda found: found[1] + placeholder)
 
 
 def essence(message: str) -> str:
@@ -76,12 +94,13 @@ def essence(message: str) -> str:
         text = text[: found.start()] + found[1]
     if any(word in text for word in SQL_WORDS):
         text = SQL.sub("<sql>", text)
+    if "Did you" in text:
+        text = HINT.sub("", text)
     if "equest" in text:
         text = REQUEST.sub("", text)
     if telling := TELLING.intersection(text.lower().split()):
-        for words, replacement, pattern in NAMES:
-            if not words.isdisjoint(telling):
-                text = pattern.sub(replacement, text)
+        for row in sorted({row for word in telling for row in TOLD[word]}):
+            text = _replace(row)(text)
     return text
 
 

@@ -2,6 +2,7 @@
 
 A template is the message with what differs from call to call replaced: paths, quoted text, names, numbers, ids, times.
 Words stay, and so do exit codes, errno and HTTP status codes: `exit code 1` and `exit code 127` are different errors.
+A group is made of the template's words alone: quoted or bare, a path or a name, one or many are the same error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ REMEMBERED = 2048  # distinct messages; each is at most a few KiB by the bounds 
 EXTENSIONS = (
     "py|pyi|ipynb|js|jsx|mjs|cjs|ts|tsx|vue|svelte|json|jsonl|md|rst|rs|go|java|kt|scala|swift|c|cc|cpp|h|hpp|cs|rb|php|"
     "lua|ex|exs|sh|ps1|bat|mk|gradle|tf|proto|graphql|sql|html|css|scss|xml|csv|tsv|xlsx|docx|parquet|toml|yaml|yml|ini|"
-    "cfg|conf|env|lock|log|txt|pdf|png|jpg|svg|db|sqlite|zip|tar|gz|tgz|deb|rpm|whl|jar|exe|dll|o|bak|tmp"
+    "cfg|conf|env|lock|log|txt|pdf|png|jpe?g|gif|webp|svg|ico|mov|mp[34]|wasm|woff2?|pem|crt|db|"
+    "sqlite|zip|tar|gz|tgz|deb|rpm|whl|jar|exe|dll|o|bak|tmp"
 )
 DOMAINS = "com|org|net|io|dev|ai|co|app|cloud|edu|gov|local|internal|lan|test|example|invalid"
 MODELS = "gpt|claude|gemini|gemma|llama|mistral|mixtral|codestral|qwen|deepseek|grok|command|kimi|glm|phi|nova"
@@ -27,16 +29,36 @@ MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 UNITS = "ns|us|µs|ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?"
 CLOCK = r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
 LENGTH = rf"\d{{1,12}}(?:\.\d{{1,9}})? ?(?:{UNITS})"
-LINE_COLUMN = r"(?::\d{1,7}){0,2}"
+LINE_COLUMN = r"(?:::[\w\[\].:-]{1,200}|(?::\w[\w.-]{0,60}){0,2})"
+# A word of a sentence: no `snake_case`, no `camelCase`.
+PLAIN = r"(?!(?-i:[A-Z]?[a-z]+[A-Z]))[^\W\d_]+(?:'[a-z]+)?"
+# What goes on after a name, for what only may be one: the end of the clause, a verb, a preposition.
+GOES_ON = (
+    r"(?=[.,;)]?\s*\Z|[.,;)]\s|\s(?:is|was|has|does|did|can|could|cannot|must|should|not|already|returned|failed|timed|exited"
+    r"|in|on|of|at|to|from|for|with|by|and|or)\b)"
+)
+IDENTIFIER = (
+    r"(?<![\w./:@-])(?<!code = )(?<!type=)(?<!code=)(?=[@a-z_])(?!(?:\A|(?<=rror: |code: |type: |ason: ))\S+\Z)(?:"
+    # owner/name:tag; a.b, a::b; a_b, aB; a("b")
+    r"@?(?!(?:and|or|i|input|read|client|ssl|tcp|yes|on)/)[a-z][\w.-]{0,60}/[\w./-]{0,60}\w(?::[\w.-]{1,60})?"
+    r"|[a-z_]\w{0,60}(?:(?:\.|::?|->|#)(?=[a-z_])[\w-]{1,60}){1,9}(?::\d[\w.-]{0,40})?"
+    r"|(?=[a-z\d]{0,40}_|(?-i:[a-z]{1,40}[A-Z]))\w{0,20}(?-i:[a-z])\w{0,60}"
+    r"|[a-z]\w{0,60}(?=\([\"')])"
+    # A_B is, a-b is, to AaBb
+    rf"|(?:(?<=[a-z:] )|\A)(?<!is )(?<!be )(?<!ot )(?<!re )[a-z][a-z\d]{{0,40}}(?:[_-][a-z\d]{{1,40}}){{1,6}}{GOES_ON}"
+    rf"|(?<=[a-z] )(?-i:[A-Z][a-z\d]{{1,40}}[A-Z]\w{{0,60}}){GOES_ON}"
+    r")(?![\w=])(?:\(\))?"
+)
 
 # What stands for a token, and its patterns, tried from left to right; what is to `keep` stands for itself.
 KINDS = {
     "keep": (
         # Plain words and what is between them: without these two a message costs three times as much.
-        r"(?<!\w)(?:[^\W\d]+(?:'[a-z]+)?[,;:.!?)]{0,2}\s+\(?(?!\d))+",
-        r"\(\d{1,6}, [\"'](?=\w)",  # (1146, "Table 'x' …": the text of a pair is the error, not a name
+        rf"(?<!\w)(?:{PLAIN}[,;:.!?)]{{0,2}}(?:\s+\(?(?!\d)|\Z))+",
+        # The text of a pair or after a list is the error, no name: (1146, "Table 'x' …", "['a'] not in index".
+        r"\(\d{1,6}, [\"'](?=\w)|\"(?=\[[^\]\n]{1,200}\] \w)",
         r":?[\s,;!?()=]+|:(?!:)",
-        r"(?<!\w)[^\W\d]+(?:'[a-z]+)?(?=[\s,;!?)]|[.:](?:\s|$)|$)",
+        rf"(?<!\w){PLAIN}(?=[\s,;!?)]|[.:](?:\s|$)|$)",
         r"<(?:num|size|path|str|url|host|email|id|name|time|json|sql)>|\[redacted:[\w.:-]{1,64}\]",
         r"\"exit_?code\"\s?:\s?-?\d{1,5}|[\"'][45]\d\d [\w ]{3,30}[\"']",
     ),
@@ -54,15 +76,15 @@ KINDS = {
     ),
     "size": (r"(?=\d)\b\d{1,20}(?:\.\d{0,9})? ?(?:[kmgtp]i?b|bytes?)\b",),
     "json": (
-        r"\{(?![^{}]{0,400}exit_?code)\s?(?:[\"']|<str>|\w+: )[^{}]{0,400}\}|\{\}",
-        r"\[(?:[\"'{\[]|<(?:str|json)>)[^\[\]]{0,400}\]",
+        r"\{(?![^{}]{0,400}exit_?code)\s?(?:[\"']|<str>|\w+: )[^{}]{0,400}\}|\{\}|\{(?:[\"']|<str>)[^{}]{0,400}\Z",
+        r"\[(?:[\"'{\[]|<(?:str|json)>)[^\[\]]{0,400}\]|\[\]",
     ),
     "str": (
         r"'\[[^\]\n]{0,400}\]'",
         r"\"(?:[^\"\\\n]|\\.){0,400}\"|\"[^\"\n]{0,400}\"",
         r"(?<!\w)'(?:[^'\n]|'(?=\w)){0,400}'(?!\w)",
         r"`[^`'\s]{0,100}'(?!\w)|`[^`\n]{0,400}`",
-        "«[^»\n]{0,400}»|“[^”\n]{0,400}”|„[^“”\n]{0,400}[“”]|「[^」\n]{0,400}」",
+        "«[^»\n]{0,400}»|\u2018[^\u2019\n]{0,400}\u2019|“[^”\n]{0,400}”|„[^“”\n]{0,400}[“”]|「[^」\n]{0,400}」",
     ),
     "path": (
         r"(?<![\w<.~/\\])(?:[a-z]:[\\/]|\\\\|~?/|\.{1,2}/|\*{1,2}/)[\w.@%+=*~\\/-]{1,400}(?<!\.)"
@@ -70,7 +92,8 @@ KINDS = {
         rf"(?<![\w<./\\])[\w.@-]{{1,80}}(?:[/\\][\w.@-]{{1,80}}){{2,30}}{LINE_COLUMN}",
         r"(?<![\w<./\\])(?:[\w@-][\w.@-]{0,80}[/\\])?[\w-]{1,80}(?:\.[\w-]{1,20}){0,3}"
         rf"\.(?:{EXTENSIONS})\b{LINE_COLUMN}",
-        r"(?<![\w.)\]])\.(?:env|[a-z]{2,20}(?:rc|ignore))\b",
+        r"(?=[\w./-]{0,60}\*)(?<![\w*])[\w./-]{0,60}(?:\*[./]|[./]\*)[\w./*{},-]{0,200}",
+        r"<(?:string|stdin|anonymous|eval|module)>|(?<=: )/(?![\w/])|(?<![\w.)\]])\.(?:env|[a-z]{2,20}(?:rc|ignore))\b",
     ),
     "host": (
         r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b",
@@ -80,7 +103,8 @@ KINDS = {
         rf"\blocalhost:\d{{1,5}}\b|\b(?:[a-z0-9-]{{1,63}}\.){{1,5}}(?:{DOMAINS})\b(?!\.\w)(?::\d{{1,5}})?",
     ),
     "name": (
-        r"\$[a-z_]\w{0,80}",
+        r"\$[a-z_]\w{0,80}|(?<![\w-])--?[a-z][\w-]{0,60}",
+        IDENTIFIER,
         rf"\b(?:{MODELS})-?(?=[\w.:-]{{0,60}}\d)[\w.:-]{{0,60}}\w\b|\bo[134](?:-[\w.-]{{1,60}}\w)?\b",
     ),
     "id": (
@@ -90,9 +114,18 @@ KINDS = {
         r"\b(?!utf|sha|iso|base)[a-z][a-z0-9]{0,20}(?:[_-][a-z0-9]{1,40}){0,6}[_-](?=[a-z]{0,40}\d)[a-z0-9]{1,64}\b",
         r"\b(?=[a-z]{0,40}\d)(?=\d{0,40}[a-z])[a-z0-9]{12,80}\b",
     ),
-    "num": (r"(?:(?<!\w)[+-])?\bv?\d{1,40}(?:[.,]\d{1,40}){0,8}(?:e[+-]?\d{1,4}|[-+][a-z]{2,8}(?:\.\d{1,9})?)?\b",),
+    "num": (
+        r"(?:(?<!\w)[+-])?\bv?\d{1,40}(?:x\d{1,9})?"
+        r"(?:[.,]\d{1,40}){0,8}(?:e[+-]?\d{1,4}|[-+][a-z]{2,8}(?:\.\d{1,9})?)?\b",
+    ),
 }
 TOKENS = re.compile("|".join(f"(?P<{kind}>{'|'.join(patterns)})" for kind, patterns in KINDS.items()), re.IGNORECASE)
+# What an identifier says went wrong, so that it is no name.
+WRONG = re.compile(
+    "err|fail|exception|invalid|denied|not_?found|exceed|time_?d?_?out|unauth|forbid|unavail|missing|exist|refused|expired|"
+    r"unsupported|unknown|unexpected|overload|throttl|limit_|quota|violat|conflict|insufficient|revoked|disabled|signals\.",
+    re.IGNORECASE,
+)
 # Numbers that name an error instead of counting something, by what stands before or after them.
 CODE_BEFORE = re.compile(
     r"(?:\b(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|status(?:[ _]code)?|https?|returned|errno|code|error"
@@ -102,6 +135,8 @@ CODE_BEFORE = re.compile(
 CODE = re.compile(r"\d{1,3}|-32\d{3}")
 STATUS = re.compile(r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()[45]\d\d(?=\))")
 SPLIT_PLACEHOLDER = re.compile(r"\s?<[a-z]{0,5}$")
+PLACEHOLDERS = re.compile(r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|:)?<[a-z]{2,5}>[\w./@*%+~-]*)*")
+PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|", b" " * 16)
 LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 
 
@@ -111,7 +146,7 @@ def template(message: str) -> str:
     text, before = essence(message)[:LOOKED_AT], ""
     while text != before:
         text, before = " ".join(TOKENS.sub(_placeholder, text).split()), text
-        if text.count("<") > 1:
+        if "> <" in text or ">, <" in text or "> and <" in text or "> or <" in text:
             text = LIST.sub(r"\1", text)
         if "{" not in text and "[<" not in text:  # objects go from the innermost outwards
             break
@@ -119,18 +154,27 @@ def template(message: str) -> str:
 
 
 def fingerprint(error_class: str, tool: str, template: str) -> int:
-    """The group's id: 64 bits over class, tool and template."""
-    words = "\x1f".join((error_class, tool, template)).encode("utf-8", "replace")
+    """The group's id: 64 bits over class, tool and the template's words."""
+    words = b"\x1f".join((f"{error_class}\x1f{tool}".encode("utf-8", "replace"), _words(template)))
     return int.from_bytes(blake2b(words, digest_size=8).digest(), "big")
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _words(template: str) -> bytes:
+    """The template's words: no punctuation, capitals and plurals, and what a placeholder stands for does not matter."""
+    words = PLACEHOLDERS.sub("<>", template.lower()).encode("utf-8", "replace").translate(PUNCTUATION)
+    return (b" ".join(words.split()) + b" ").replace(b"s ", b" ").removeprefix(b"error ")
 
 
 def _placeholder(found: re.Match[str]) -> str:
     """What stands for a token: itself where it is to be kept."""
-    kind, token = found.lastgroup, found[0]
+    kind = found.lastgroup
     if kind == "keep":
-        return token
+        return found[0]
+    if kind == "name" and WRONG.search(found[0]):
+        return found[0]
     if kind == "num":
-        start = found.start()
+        token, start = found[0], found.start()
         if CODE.fullmatch(token) and (
             CODE_BEFORE.search(found.string, max(0, start - 24), start) or STATUS.match(found.string, start)
         ):
