@@ -196,3 +196,13 @@ def backtest(told: Mapping[str, Any]) -> str:
     lasted = words.duration((told.get("firing_seconds") or 0) * 1000)
     pages = words.plural(told.get("pages"), "page")
     return f"**{words.plain(told['name'])}** would have fired {fired}, {lasted} in all: **{pages}**."
+
+
+def failed_rules(rules: pl.DataFrame) -> list[str]:
+    """One sentence for each rule whose last evaluation failed. `rules`: name, error (null where it did not)."""
+    return [
+        f"The rule **{words.plain(name)}** could not be evaluated, its alerts stay as they were: "
+        f"{words.plain(error, 300)}"
+        for name, error in rules.select("name", "error").iter_rows()
+        if error
+    ]

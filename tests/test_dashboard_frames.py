@@ -348,3 +348,11 @@ def test_a_rule_of_the_api_becomes_a_file_of_its_own() -> None:
         {"name": "r", "measure": "error_rate", "where": {"tool": "t"}, "by": ["model"], "condition": "> 0.3",
          "min_calls": 20, "severity": "warning", "window": "15m"}
     ]  # fmt: skip
+
+
+def test_rules_that_failed_are_named_with_the_reason() -> None:
+    rules = pl.DataFrame({"name": ["a", "b*"], "error": [None, "QueryTooLarge: more memory than it may have"]})
+    [said] = sentences.failed_rules(rules)
+    assert "b\\*" in said
+    assert said.endswith("more memory than it may have")
+    assert sentences.failed_rules(rules.with_columns(error=pl.lit(None))) == []

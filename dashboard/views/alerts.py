@@ -279,6 +279,8 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         "severity": tables.text("severity", "small"),
         "evaluated": tables.when("evaluated", page),
     }
+    for said in sentences.failed_rules(rules):
+        st.error(said)
     picked = tables.table(page, rows, columns, key="rules", alt_text=f"{rows.height} rules.", select=True,
                           wide=("measure", "severity", "evaluated"))  # fmt: skip
     rule = picked or rows.row(0, named=True)
