@@ -27,6 +27,7 @@ from collector.recognise.identify import canonical, key64
 from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
+from collector.sanitise.bounds import beginning, bounded, cut, json_text
 from collector.sanitise.sanitise import Sanitiser, written
 from collector.store.batch import INTEGERS, TEXTS, Report
 from collector.store.changes import Batch
@@ -38,6 +39,7 @@ AHEAD_NS = 3_600_000_000_000
 SMALLEST, LARGEST, TOO_LARGE = -(1 << 63), (1 << 63) - 1, 1 << 64
 
 JSON_BYTES = {"params": 16 << 10, "attributes": 8 << 10}
+READ_BYTES = 64 << 10  # of a JSON value in which there may be a secret: the rest would be cut, and takes 1 µs a byte
 MESSAGE_CHARS, STACK_CHARS = 4 << 10, 16 << 10
 NAMES_REMEMBERED = 1_000  # sets of names that reports have; random ones must not grow the process
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
@@ -228,17 +230,20 @@ class Pipeline:
         touched = {text for one, text in enumerate(texts) if one in suspects or len(text) > NAME_CHARS}
         for report, names in held:
             doubtful: dict[str, Any] = {}
+            whole: dict[str, int] = {}
             if not touched.isdisjoint(map(report.__getitem__, names.texts)):
                 doubtful = {name: report[name] for name in names.texts if report[name] in touched}
             for name in names.values:
                 document = documents[place]
                 if document is None or place in suspects:
                     doubtful[name] = looked_at[place]
+                    if document and len(document) > READ_BYTES:
+                        doubtful[name], whole[name] = beginning(looked_at[place], READ_BYTES), len(document)
                 else:
-                    report[name] = _bounded(document.decode(), JSON_BYTES[name])
+                    report[name] = bounded(document.decode(), JSON_BYTES[name])
                 place += 1
             if doubtful:
-                self._redact(report, doubtful, batch)
+                self._redact(report, doubtful, whole, batch)
             for name in names.integers:
                 if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
                     report[name] = _integer(value)
@@ -246,12 +251,14 @@ class Pipeline:
                 report["template"] = template(report.get("message") or "")
                 report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
 
-    def _redact(self, report: Report, doubtful: dict[str, Any], batch: Batch) -> None:
-        """The slow way for fields of one report in which there may be something to cut."""
+    def _redact(self, report: Report, doubtful: dict[str, Any], whole: Mapping[str, int], batch: Batch) -> None:
+        """The slow way for fields of one report in which there may be something to cut; `whole` is how long those are
+        of which only the beginning is there.
+        """
         report.update(self._scrub(doubtful, batch))
         for name in doubtful:
             if name in JSON_BYTES:
-                report[name] = _json(report[name], JSON_BYTES[name])
+                report[name] = json_text(report[name], JSON_BYTES[name], whole.get(name, 0))
             else:
                 report[name] = cut(report[name], BOUNDS.get(name, NAME_CHARS))
 
@@ -289,29 +296,12 @@ def params_hash(params: object, key: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(canonical(_parsed(params)), digest_size=8, key=key).digest(), "big")
 
 
-def cut(text: str, limit: int) -> str:
-    """The text, or its beginning with a mark and the original length."""
-    return text if len(text) <= limit else f"{text[:limit]}… [cut, {len(text)} characters]"
-
-
 def _parsed(value: object) -> object:
     """JSON text as its value."""
     if isinstance(value, str):
         with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
             return msgspec.json.decode(value)
     return value
-
-
-def _json(value: object, limit: int) -> str:
-    """JSON text of at most about `limit` bytes; what is longer becomes a JSON string with the mark of `cut`."""
-    [document] = written([value])
-    if document is None:
-        document = msgspec.json.encode(repr(value).encode("utf-8", "replace").decode())
-    return _bounded(document.decode(), limit)
-
-
-def _bounded(text: str, limit: int) -> str:
-    return text if len(text) <= limit else msgspec.json.encode(cut(text, limit)).decode()
 
 
 def _integer(value: Any) -> int | None:
