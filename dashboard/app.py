@@ -18,6 +18,7 @@ from dashboard.components import NARROW_PX, WIDTH
 # Opened at a page's own address, Streamlit would first look for its server below that address: two 404s in the
 # browser's console and two round trips. Whatever a proxy puts before it, the last part is the page.
 # Wider than this, lines are too long to read; links begin where their headings do, and are not cut.
+# Whoever goes through the page by keyboard sees where they are: a grey ground alone is hardly seen.
 # The width of the window is known to the page from the start: in a narrow one, tables have fewer columns.
 WHERE = """<head><script>
 document.cookie = "%s=" + innerWidth + "; path=/; SameSite=Strict"
@@ -26,6 +27,7 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 [data-testid=stMainBlockContainer] {max-width: 1800px}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] {position: relative; left: -0.5rem}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] :is(span, div, p) {white-space: normal}
+[data-testid=stApp] [data-testid=stPageLink-NavLink]:focus-visible {outline: 2px solid; outline-offset: -2px}
 @media (max-width: %dpx) {[data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 1.5rem}}
 </style>"""
 INDEX = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")

@@ -96,6 +96,18 @@ def test_the_menu_keeps_the_filters_and_back_restores_them(busy: Dashboard, tab:
     tab.check()
 
 
+def test_every_link_is_reached_and_marked_by_keyboard(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
+    links = tab.page.get_by_test_id("stPageLink-NavLink")
+    marked = "() => { const e = document.activeElement; return [e.dataset.testid, getComputedStyle(e).outlineStyle] }"
+    found = []
+    for _ in range(3 * links.count()):
+        tab.page.keyboard.press("Tab")
+        found.append(tab.page.evaluate(marked))
+    assert found.count(["stPageLink-NavLink", "solid"]) >= links.count()
+    assert ["stPageLink-NavLink", "none"] not in found
+
+
 def test_which_tool_should_we_fix_first(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/", "Overview")
     asked = {"by": "tool", "operation": "tool", "sort": "-lasting", "limit": 1}
