@@ -39,6 +39,12 @@ STATUS = re.compile(r"[\"'](?:code|status|status_?code)[\"']\s?:\s?(\d{3}|-32\d{
 ESCAPED = re.compile(r"\\([\"'\\])")
 PAGE = re.compile(r"<(?:!doctype|html)\b.{0,100}?<title>(.{1,200}?)</title>", re.DOTALL | re.IGNORECASE)
 
+# A name or names, which are all that is said after a colon; what is before it when they say what went wrong.
+LAST = re.compile(r"(?![a-z]*(?:err|fail|invalid|unavail|timeout)|[a-z]+ed\b)[a-z_][\w-]+(?:, ?[\w.-]+)*[.!]?")
+TOLD_WHY = re.compile(
+    r"(?:ed|[Ee]rrors?|[Ee]xception|[Ff]ailure|[Rr]easons?|[Ss]tatus|[Cc]ode|[Ss]tate|[Cc]ause|[Tt]ype|[Rr]esult|[Mm]essage|[Ff]atal)\Z"
+)
+
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DATE = (
     r"()(?i:\[?\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?(?:\d{1,2}[ /-])?"
@@ -101,6 +107,9 @@ def essence(message: str) -> str:
     if telling := TELLING.intersection(text.lower().split()):
         for row in sorted({row for word in telling for row in TOLD[word]}):
             text = _replace(row)(text)
+    head, colon, last = text.rpartition(": ")
+    if colon and " " in head and LAST.fullmatch(last) and not TOLD_WHY.search(head, max(0, len(head) - 12)):
+        text = f"{head}: <name>"
     return text
 
 

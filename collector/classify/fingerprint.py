@@ -41,7 +41,7 @@ IDENTIFIER = (
     r"(?<![\w./:@-])(?<!code = )(?<!type=)(?<!code=)(?=[@a-z_])(?!(?:\A|(?<=rror: |code: |type: |ason: ))\S+\Z)(?:"
     # owner/name:tag; a.b, a::b; a_b, aB; a("b")
     r"@?(?!(?:and|or|i|input|read|client|ssl|tcp|yes|on)/)[a-z][\w.-]{0,60}/[\w./-]{0,60}\w(?::[\w.-]{1,60})?"
-    r"|[a-z_]\w{0,60}(?:(?:\.|::?|->|#)(?=[a-z_])[\w-]{1,60}){1,9}(?::\d[\w.-]{0,40})?"
+    r"|[a-z_]\w{0,60}(?:(?:\[\w{1,20}\])?(?:\.|::?|->|#)(?=[a-z_])[\w-]{1,60}){1,9}(?::\d[\w.-]{0,40})?"
     r"|(?=[a-z\d]{0,40}_|(?-i:[a-z]{1,40}[A-Z]))\w{0,20}(?-i:[a-z])\w{0,60}"
     r"|[a-z]\w{0,60}(?=\([\"')])"
     # A_B is, a-b is, to AaBb
@@ -54,11 +54,11 @@ IDENTIFIER = (
 KINDS = {
     "keep": (
         # Plain words and what is between them: without these two a message costs three times as much.
-        rf"(?<!\w)(?:{PLAIN}[,;:.!?)]{{0,2}}(?:\s+\(?(?!\d)|\Z))+",
+        rf"(?<![\w=])(?:{PLAIN}[,;:.!?)]{{0,2}}(?:\s+\(?(?!\d)|\Z))+",
         # The text of a pair or after a list is the error, no name: (1146, "Table 'x' …", "['a'] not in index".
         r"\(\d{1,6}, [\"'](?=\w)|\"(?=\[[^\]\n]{1,200}\] \w)",
         r":?[\s,;!?()=]+|:(?!:)",
-        rf"(?<!\w){PLAIN}(?=[\s,;!?)]|[.:](?:\s|$)|$)",
+        rf"(?<![\w=]){PLAIN}(?=[\s,;!?)]|[.:](?:\s|$)|$)",
         r"<(?:num|size|path|str|url|host|email|id|name|time|json|sql)>|\[redacted:[\w.:-]{1,64}\]",
         r"\"exit_?code\"\s?:\s?-?\d{1,5}|[\"'][45]\d\d [\w ]{3,30}[\"']",
     ),
@@ -105,6 +105,8 @@ KINDS = {
     "name": (
         r"\$[a-z_]\w{0,80}|(?<![\w-])--?[a-z][\w-]{0,60}",
         IDENTIFIER,
+        r"\b[a-z][\w.-]{0,60}(?:==|>=|<=|~=|!=) ?v?\d[\w.*]{0,40}",  # a requirement
+        r"(?<=\w=|[\"'>]=)(?<!type=)(?<!code=)(?<!rror=)(?<!ason=)(?<!atus=)[a-z][\w.-]{0,60}(?=[\s,;)\]]|\Z)",
         rf"\b(?:{MODELS})-?(?=[\w.:-]{{0,60}}\d)[\w.:-]{{0,60}}\w\b|\bo[134](?:-[\w.-]{{1,60}}\w)?\b",
     ),
     "id": (
@@ -135,7 +137,7 @@ CODE_BEFORE = re.compile(
 CODE = re.compile(r"\d{1,3}|-32\d{3}")
 STATUS = re.compile(r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()[45]\d\d(?=\))")
 SPLIT_PLACEHOLDER = re.compile(r"\s?<[a-z]{0,5}$")
-PLACEHOLDERS = re.compile(r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|:)?<[a-z]{2,5}>[\w./@*%+~-]*)*")
+PLACEHOLDERS = re.compile(r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|[,:])?<[a-z]{2,5}>[\w./@*%+~-]*)*")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|", b" " * 16)
 LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 
