@@ -46,10 +46,10 @@ def warm() -> None:
     """
     import polars as pl
 
-    from dashboard import charts, colours, components  # noqa: F401
+    from dashboard import colours, components, shares  # noqa: F401
 
     rows = pl.DataFrame({"attribution": ["model"], "errors": [1.0], "label": ["1"]})
-    json.dumps(charts.share_bar(rows, colours.LIGHT).to_dict())
+    json.dumps(shares.share_bar(rows, colours.LIGHT).to_dict())
     gc.collect()
     gc.freeze()
 

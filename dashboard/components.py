@@ -15,8 +15,8 @@ import polars as pl
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import charts, client, colours, filterbar, frames, sentences, share, words
-from dashboard.charts import Picture
+from dashboard import axes, client, colours, filterbar, frames, sentences, share, words
+from dashboard.axes import Picture
 from dashboard.client import Answer, Collector, Problem
 from dashboard.filters import DIMENSIONS, Filters, rfc3339
 from dashboard.menu import MENU, SUBJECTS
@@ -345,7 +345,7 @@ def pair(key: str) -> tuple[DeltaGenerator, DeltaGenerator]:
 def clicked(picture: Picture, key: str, alt_text: str) -> dict[str, Any] | None:
     """A chart whose marks can be clicked; the fields of the one that was."""
     state = st.altair_chart(
-        charts.worded(picture), width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="picked"
+        axes.worded(picture), width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="picked"
     )
     points = state.get("selection", {}).get("picked", ())
     return dict(points[0]) if points else None
@@ -353,7 +353,7 @@ def clicked(picture: Picture, key: str, alt_text: str) -> dict[str, Any] | None:
 
 def chart(picture: Picture, key: str, alt_text: str) -> None:
     """A chart, with a sentence for those who do not see it."""
-    st.altair_chart(charts.worded(picture), width="stretch", key=key, alt=alt_text)
+    st.altair_chart(axes.worded(picture), width="stretch", key=key, alt=alt_text)
 
 
 def total(rows: pl.DataFrame, column: str) -> float:
@@ -379,7 +379,7 @@ def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
     # The filters are part of the key: other ones make another chart, without the brush or click that led to them.
     key = f"{key}-{key_of(page)}"
     state = st.altair_chart(
-        charts.worded(picture),
+        axes.worded(picture),
         width="stretch",
         key=key,
         alt=alt_text,

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, frames, tables, words
+from dashboard import attempts, components, frames, tables, words
 from dashboard.client import path
 from dashboard.components import Page
 
@@ -23,7 +23,7 @@ def events(page: Page, session: str) -> tuple[pl.DataFrame, bool]:
 def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> None:
     """Timeline, list and the chosen event of these ordered events."""
     key = f"at-{page.name}-{components.key_of(page)}"
-    picture = charts.session_line(_marks(rows), page.palette, frames.brackets(rows, streaks))
+    picture = attempts.session_line(_marks(rows), page.palette, frames.brackets(rows, streaks))
     clicked = components.clicked(picture, f"line-{key}", said)
     if rows["outcome"].eq("error").any():
         components.quiet("Lines under the calls join an error with its retry; bars above span mistakes in a row.")

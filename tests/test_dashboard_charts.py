@@ -7,14 +7,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from dashboard import charts, colours, words
+from dashboard import attempts, axes, charts, colours, shares, words
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPAN = (START - timedelta(hours=1), START + timedelta(hours=1))
 PALETTES = [colours.LIGHT, colours.DARK]
 
 
-def spec(picture: charts.Picture) -> dict[str, Any]:
+def spec(picture: axes.Picture) -> dict[str, Any]:
     """The chart as Vega-Lite, validated against its schema."""
     made: dict[str, Any] = picture.to_dict()
     return made
@@ -49,7 +49,7 @@ RATES = pl.DataFrame(
 )
 STEPS = pl.DataFrame(
     {"at": [1, 2, 1], "recovery_rate": [0.3, 0.5, 0.1], "low": [0.2, 0.4, 0.0], "high": [0.4, 0.6, 0.2],
-     "retried": [40.0, 40.0, 20.0], "error_class": [charts.ALL, charts.ALL, "TimeoutError"]}
+     "retried": [40.0, 40.0, 20.0], "error_class": [attempts.ALL, attempts.ALL, "TimeoutError"]}
 )  # fmt: skip
 STOPS = pl.DataFrame({"length": [2.0], "label": ["roo-code stops at 2"]})
 LENGTHS = pl.DataFrame(
@@ -72,14 +72,14 @@ CASES = {
         before=pl.DataFrame({"time": [START], "previous_errors": [3.0]}),
         deploys=pl.DataFrame({"time": [START], "label": ["coder 3.2"]}),
     ),
-    "paired": lambda p: charts.paired_bars(
+    "paired": lambda p: shares.paired_bars(
         pl.DataFrame({"name": ["tool = a"], "a_errors": [1.0], "b_errors": [4.0], "sentence": ["s"]}), p
     ),
-    "dumbbells": lambda p: charts.dumbbells(SIDES, p),
-    "over-represented": lambda p: charts.over_share(
+    "dumbbells": lambda p: shares.dumbbells(SIDES, p),
+    "over-represented": lambda p: shares.over_share(
         pl.DataFrame({"name": ["m"], "share": [0.8], "expected": [0.3], "errors": [4.0]}), p
     ),
-    "scatter": lambda p: charts.scatter(
+    "scatter": lambda p: shares.scatter(
         RATES.with_columns(calls=pl.lit(40.0), sessions=pl.lit(3.0), attribution=pl.lit("model")), p
     ),
     "firings": lambda p: charts.firings(
@@ -90,28 +90,30 @@ CASES = {
     "strip": lambda p: charts.storm_strip(pl.DataFrame({"time": [START], "errors": [4.0]}), p, SPAN, 60),
     "calls": lambda p: charts.calls_over_time(over_time(), p, SPAN, 300),
     "rates": lambda p: charts.rate_over_time(over_time(), p, SPAN),
-    "shares": lambda p: charts.share_bar(
+    "shares": lambda p: shares.share_bar(
         pl.DataFrame({"attribution": ["tool", "model"], "errors": [1.0, 3.0], "label": ["1", "3"]}), p
     ),
-    "heat": lambda p: charts.heat_map(
+    "heat": lambda p: shares.heat_map(
         pl.DataFrame({"tool": ["a"], "error_class": ["E"], "errors": [12.0], "calls": [20.0], "share": [0.6]}),
         p,
         ["a"],
         ["E"],
     ),
-    "dots": lambda p: charts.dots(RATES, p, "tool", "error_rate"),
-    "lengths": lambda p: charts.streak_lengths(pl.DataFrame({"length": ["1"], "state": ["open"], "number": [2.0]}), p),
-    "hazard": lambda p: charts.hazard(LENGTHS, p, STOPS),
-    "hazard without a limit": lambda p: charts.hazard(LENGTHS, p, STOPS.clear()),
+    "dots": lambda p: shares.dots(RATES, p, "tool", "error_rate"),
+    "lengths": lambda p: attempts.streak_lengths(
+        pl.DataFrame({"length": ["1"], "state": ["open"], "number": [2.0]}), p
+    ),
+    "hazard": lambda p: attempts.hazard(LENGTHS, p, STOPS),
+    "hazard without a limit": lambda p: attempts.hazard(LENGTHS, p, STOPS.clear()),
     "durations": lambda p: charts.durations(
         pl.DataFrame({"time": [START], "p50_ms": [20.0], "p95_ms": [900.0]}), p, SPAN
     ),
-    "limits": lambda p: charts.limits(
+    "limits": lambda p: attempts.limits(
         pl.DataFrame({"mistake_limit": [3], "fate": ["did not recover"], "sessions": [2.0]}), p, 3
     ),
-    "curve": lambda p: charts.recovery_curve(STEPS, p),
-    "times": lambda p: charts.time_to_recovery(STEPS, p),
-    "session": lambda p: charts.session_line(
+    "curve": lambda p: attempts.recovery_curve(STEPS, p),
+    "times": lambda p: attempts.time_to_recovery(STEPS, p),
+    "session": lambda p: attempts.session_line(
         pl.DataFrame(
             {
                 "order": [1, 2],
@@ -170,13 +172,13 @@ def test_an_error_is_joined_with_its_retry() -> None:
 
 
 def test_a_share_is_written_as_on_the_pages() -> None:
-    made = spec(charts.worded(CASES["rates"](colours.LIGHT)))
+    made = spec(axes.worded(CASES["rates"](colours.LIGHT)))
     assert words.rate(0.5) == f"50.0{made['config']['locale']['number']['percent']}"
 
 
 def test_a_cell_of_few_calls_has_no_colour_but_its_count() -> None:
     few = pl.DataFrame({"tool": ["a"], "error_class": ["E"], "errors": [1.0], "calls": [1.0], "share": [1.0]})
-    made = spec(charts.heat_map(few, colours.LIGHT, ["a"], ["E"]))
+    made = spec(shares.heat_map(few, colours.LIGHT, ["a"], ["E"]))
     assert [row["certain"] for row in next(iter(made["datasets"].values()))] == [False]
     cells, counts = made["layer"]
     assert cells["encoding"]["fill"]["condition"]["test"] == "datum.certain"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, filterbar, frames, sentences, tables, words
+from dashboard import components, filterbar, frames, sentences, shares, tables, words
 from dashboard.components import Page
 from dashboard.filters import OWN, escaped
 
@@ -100,7 +100,7 @@ def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     shown = (enough if enough.height else rows).sort(pl.col("difference").abs(), descending=True).head(TOOLS)
     shown = shown.with_columns(name="tool", clear=pl.col("verdict").is_in(["worse", "better"]))
     worst = str(shown["sentence"][0])
-    components.chart(charts.dumbbells(shown, page.palette), "dumbbells", f"{shown['name'][0]}: {worst}")
+    components.chart(shares.dumbbells(shown, page.palette), "dumbbells", f"{shown['name'][0]}: {worst}")
     components.quiet(
         f"○ {words.plain(sides[0], 40)} ● {words.plain(sides[1], 40)}, with 95 % intervals; coloured where the "
         "difference is clear."

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, frames, sentences, tables, taxonomy, words
+from dashboard import charts, components, frames, sentences, shares, tables, taxonomy, words
 from dashboard.client import Answer, Problem, path
 from dashboard.components import Page
 from dashboard.filters import escaped
@@ -141,7 +141,7 @@ def _where(page: Page) -> None:
         shown = True
         components.quiet(many)
         text = f"{rows['name'][0]}: {words.rate(rows['share'][0])} of this group."
-        components.chart(charts.over_share(rows, page.palette), f"where-{dimension}", text)
+        components.chart(shares.over_share(rows, page.palette), f"where-{dimension}", text)
     if shown:
         components.quiet("Bar: share of this group. Tick: share of all calls.")
     else:

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, explained, filterbar, frames, headline, sentences, start, words
+from dashboard import charts, components, explained, filterbar, frames, headline, sentences, shares, start, words
 from dashboard.client import Problem
 from dashboard.components import Page
 
@@ -135,7 +135,7 @@ def _turns(page: Page) -> None:
     labels = [f"{words.count(errors)} · {words.rate(errors / total)}" for errors in rows["errors"]]
     first = rows.row(0)
     text = f"Most errors are the turn of the {first[0]}: {words.count(first[1])} of {words.count(total)}."
-    picture = charts.share_bar(rows.with_columns(label=pl.Series(labels)), page.palette)
+    picture = shares.share_bar(rows.with_columns(label=pl.Series(labels)), page.palette)
     if picked := components.clicked(picture, f"turns-{components.key_of(page)}", text):
         filterbar.go(page.filters.set("attribution", [str(picked["attribution"])]))
         st.rerun()

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from dashboard import charts, components, frames, tables, words
+from dashboard import attempts, charts, components, frames, shares, tables, words
 from dashboard.components import Figure, Page
 
 STORM = "At least ten errors of one class within a minute of each other."
@@ -75,7 +75,7 @@ def _said_and_seen(page: Page) -> None:
         return
     shown = tried.with_columns(name=pl.col("error_class") + "  " + pl.col("said_words"), label=pl.col("finding"))
     components.chart(
-        charts.dots(shown, page.palette, "name", "recovery_rate"),
+        shares.dots(shown, page.palette, "name", "recovery_rate"),
         "said",
         f"First: {shown['name'][0]} {shown['label'][0]}.",
     )
@@ -87,7 +87,7 @@ def _said_and_seen(page: Page) -> None:
 def _curve(page: Page, axis: str) -> pl.DataFrame:
     """Recovery by attempts or seconds: of all errors, and of the classes that were tried again most often."""
     names = ("axis", "at", "retried", "recovery_rate", "low", "high")
-    whole = page.ask("retries/curve").pick(*names).with_columns(error_class=pl.lit(charts.ALL))
+    whole = page.ask("retries/curve").pick(*names).with_columns(error_class=pl.lit(attempts.ALL))
     each = page.ask("retries/curve", by="error_class").pick(*names, "error_class").drop_nulls("error_class")
     most = each.group_by("error_class").agg(pl.col("retried").max()).filter(pl.col("retried") >= CERTAIN)
     most = most.sort("retried", "error_class", descending=[True, False]).head(CURVES)
@@ -100,7 +100,7 @@ def _attempts(page: Page) -> None:
     if rows.is_empty():
         components.quiet("No error was tried again in this range.")
         return
-    components.chart(charts.recovery_curve(rows, page.palette), "attempts", "Recovery by attempt and class.")
+    components.chart(attempts.recovery_curve(rows, page.palette), "attempts", "Recovery by attempt and class.")
 
 
 def _seconds(page: Page) -> None:
@@ -108,7 +108,7 @@ def _seconds(page: Page) -> None:
     if rows.is_empty():
         components.quiet("No error was tried again in this range.")
         return
-    components.chart(charts.time_to_recovery(rows, page.palette), "seconds", "Recovery by time and class.")
+    components.chart(attempts.time_to_recovery(rows, page.palette), "seconds", "Recovery by time and class.")
 
 
 def _storms(page: Page) -> None:

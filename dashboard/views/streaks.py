@@ -3,7 +3,7 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, frames, sentences, tables, words
+from dashboard import attempts, components, frames, sentences, tables, words
 from dashboard.components import Page
 
 LONGEST = 10
@@ -31,11 +31,11 @@ def body(page: Page) -> None:
         with left:
             st.subheader("Streaks by length", anchor=False, help=words.HELP["streak"])
             text = f"{words.count(rows['streaks'][0])} streaks by length."
-            components.chart(charts.streak_lengths(frames.lengths(rows), page.palette), "lengths", text)
+            components.chart(attempts.streak_lengths(frames.lengths(rows), page.palette), "lengths", text)
         with right:
             st.subheader("Hazard", anchor=False, help=words.HELP["hazard"])
             stops = _stops(page, asked["kind"])
-            picture = charts.hazard(rows.filter(pl.col("length") <= 10), page.palette, stops)
+            picture = attempts.hazard(rows.filter(pl.col("length") <= 10), page.palette, stops)
             told = "".join(f" {label}." for label in stops["label"])
             components.chart(picture, "hazard", f"Hazard by length.{told}")
             components.sampled(page)
@@ -82,7 +82,9 @@ def _simulator(page: Page, rows: pl.DataFrame, each: pl.DataFrame, by: str) -> N
     long = fates.unpivot(index="mistake_limit", variable_name="fate", value_name="sessions").with_columns(
         pl.col("mistake_limit").cast(pl.Int64)
     )
-    components.chart(charts.limits(long, page.palette, limit), "limits", "Sessions that each limit would have stopped.")
+    components.chart(
+        attempts.limits(long, page.palette, limit), "limits", "Sessions that each limit would have stopped."
+    )
     mine = each.filter(pl.col("mistake_limit") == limit, pl.col("interrupted") > 0).sort("interrupted", descending=True)
     if mine.is_empty():
         return

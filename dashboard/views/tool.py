@@ -3,7 +3,7 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, tables, words
+from dashboard import charts, components, shares, tables, words
 from dashboard.components import Figure, Page
 
 RATES = 24  # buckets: enough calls in each for a rate
@@ -86,7 +86,7 @@ def _models(page: Page) -> None:
     if rows.is_empty():
         components.quiet("The agents that call this tool do not tell their model.")
         return
-    picture = charts.dots(
+    picture = shares.dots(
         tables.with_rate_words(rows).with_columns(label=pl.col("rate")), page.palette, "model", "error_rate"
     )
     components.chart(picture, "models", f"Error rate by model; highest: {rows['model'][0]}.")

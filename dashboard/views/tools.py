@@ -3,7 +3,7 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, frames, tables, words
+from dashboard import components, frames, shares, tables, words
 from dashboard.components import Page
 
 TOP_TOOLS, TOP_CLASSES, LABELS = 20, 15, 8
@@ -89,7 +89,7 @@ def _scatter(page: Page, rows: pl.DataFrame) -> None:
     named = pl.Series(frames.apart(shown, "calls", "error_rate", LABELS), dtype=pl.Boolean)
     shown = shown.with_columns(label=pl.when(named).then("tool"))
     text = f"Most errors: {shown['tool'][0]}, {words.rate_of(shown['error_rate'][0], shown['rated'][0])} calls."
-    if picked := components.clicked(charts.scatter(shown, page.palette), f"dots-{components.key_of(page)}", text):
+    if picked := components.clicked(shares.scatter(shown, page.palette), f"dots-{components.key_of(page)}", text):
         tool = str(picked["tool"])
         components.link(page, "tool", f"Open {words.plain(tool, 60)} →", tool=tool)
     else:
@@ -103,7 +103,7 @@ def _rates(page: Page, rows: pl.DataFrame) -> None:
     if shown.is_empty():
         components.quiet("Only failures are reported: no tool has a rate.")
         return
-    picture = charts.dots(shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate")
+    picture = shares.dots(shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate")
     components.chart(picture, "tool-rates", f"Error rates of {shown.height} tools with their 95 % intervals.")
     components.sampled(page)
 
@@ -130,7 +130,7 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
     shown = shown.with_columns(share=pl.col("errors") / pl.col("calls"))
     text = f"Errors by class ÷ calls, for {len(top)} tools and {len(classes)} classes."
     key = f"heat-{components.key_of(page)}"
-    if picked := components.clicked(charts.heat_map(shown, page.palette, top, classes), key, text):
+    if picked := components.clicked(shares.heat_map(shown, page.palette, top, classes), key, text):
         tool, name = str(picked["tool"]), str(picked["error_class"])
         components.link(
             page, "errors", f"{words.plain(name)} of {words.plain(tool, 60)} →", tool=tool, error_class=name

@@ -1,0 +1,181 @@
+"""Charts of shares and rates beside each other. Frames in, charts out, as in `charts`."""
+
+from collections.abc import Sequence
+
+import altair as alt
+import polars as pl
+
+from dashboard.axes import PERCENT, Picture, colour, value_axis
+from dashboard.colours import ATTRIBUTIONS, Palette
+
+
+def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """A bar for each attribution, always in the same order; parts of one bar would be too small for their words.
+
+    `frame`: attribution, errors, label.
+    """
+    colours = {name: palette.attribution[name] for name in ATTRIBUTIONS}
+    total = frame["errors"].sum() or 1
+    rows = frame.filter(pl.col("attribution").is_in(ATTRIBUTIONS)).with_columns(
+        share=pl.col("errors") / total,
+        place=pl.col("attribution").replace_strict({name: place for place, name in enumerate(ATTRIBUTIONS)}),
+    )
+    base = alt.Chart(rows, height=52).encode(
+        y=alt.Y("attribution:N", axis=alt.Axis(title=None, domain=False, ticks=False), sort=list(ATTRIBUTIONS)),
+        x=alt.X("share:Q", axis=None, scale=alt.Scale(domainMin=0)),
+    )
+    bars = (
+        base.mark_bar(height=14)
+        .encode(
+            color=colour("attribution", colours, legend=False),
+            tooltip=["attribution:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("share:Q", format=".1%")],
+        )
+        .add_params(alt.selection_point(name="picked", fields=["attribution"]))
+    )
+    labels = base.mark_text(align="left", dx=6, color=palette.ink).encode(text=alt.Text("label:N"))
+    return alt.layer(bars, labels).properties(height=26 * max(rows.height, 1))
+
+
+def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classes: Sequence[str]) -> Picture:
+    """Errors of a class ÷ calls of the tool; under 20 calls a cell has no colour, only its count.
+
+    `frame`: tool, error_class, errors, calls, share; no row, no cell.
+    """
+    # Through RGB: Vega's own way from grey to orange leads through purple.
+    shade = alt.Scale(domain=[0, 1], range=list(palette.ramp), interpolate="rgb")
+    rows = frame.with_columns(certain=pl.col("calls") >= 20)
+    base = alt.Chart(rows).encode(
+        x=alt.X(
+            "error_class:N",
+            sort=list(classes),
+            axis=alt.Axis(title=None, labelAngle=-40, labelLimit=190, labelOverlap=False, domain=False),
+        ),
+        y=alt.Y(
+            "tool:N",
+            sort=list(tools),
+            axis=alt.Axis(title=None, labelLimit=180, labelFlush=False, domain=False, ticks=False),
+        ),
+    )
+    cells = base.mark_rect(strokeWidth=2).encode(
+        fill=alt.condition("datum.certain", alt.Fill("share:Q", scale=shade, legend=None), alt.value(palette.paper)),
+        stroke=alt.condition("datum.certain", alt.value(palette.paper), alt.value(palette.line)),
+        tooltip=["tool:N", "error_class:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("calls:Q", format=",d"),
+                 alt.Tooltip("share:Q", format=".1%", title="of the tool's calls")],
+    ).add_params(alt.selection_point(name="picked", fields=["tool", "error_class"]))  # fmt: skip
+    ink = alt.condition("datum.certain && datum.share > 0.55", alt.value(palette.paper), alt.value(palette.ink))
+    labels = (
+        base.transform_filter("datum.errors >= 10 || !datum.certain")
+        .mark_text(fontSize=11)
+        .encode(text=alt.Text("errors:Q", format=",d"), color=ink)
+    )
+    return alt.layer(cells, labels).properties(height=alt.Step(26))
+
+
+def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str) -> Picture:
+    """A rate per name as a dot with its interval and words at the right; hollow where it rests on fewer than 20 calls.
+
+    `frame`: name, value, low, high, rated, label.
+    """
+    rows = frame.with_columns(certain=pl.col("rated") >= 20)
+    names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
+    scale = alt.Scale(domain=[0, 1])
+    base = alt.Chart(rows).encode(y=alt.Y(f"{name}:N", sort=frame[name].to_list(), axis=names))
+    colour = palette.outcome["error"] if value == "error_rate" else palette.outcome["ok"]
+    whiskers = base.mark_rule(color=colour, strokeWidth=2, opacity=0.5).encode(
+        x=alt.X("low:Q", scale=scale, axis=value_axis(palette, PERCENT)), x2="high:Q"
+    )
+    point = base.mark_point(color=colour, size=70, opacity=1).encode(
+        x=alt.X(f"{value}:Q", scale=scale),
+        fill=alt.condition("datum.certain", alt.value(colour), alt.value(palette.paper)),
+        tooltip=[f"{name}:N", alt.Tooltip(f"{value}:Q", format=".1%"), "label:N"],
+    )
+    said = base.mark_text(align="left", dx=8, color=palette.quiet).encode(
+        x=alt.X("high:Q", scale=scale), text="label:N"
+    )
+    return alt.layer(whiskers, point, said).properties(height=alt.Step(28))
+
+
+def paired_bars(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """Errors per dimension value in both periods. `frame`: name, a_errors, b_errors, sentence; in this order."""
+    colours = {"before": palette.quiet, "now": palette.outcome["error"]}
+    rows = frame.rename({"a_errors": "before", "b_errors": "now"}).unpivot(
+        ["before", "now"], index=["name", "sentence"], variable_name="period", value_name="errors"
+    )
+    names = alt.Axis(title=None, labelLimit=260, labelFlush=False, domain=False, ticks=False)
+    picture: Picture = (
+        alt.Chart(rows)
+        .mark_bar(height={"band": 0.9})
+        .encode(
+            y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names),
+            yOffset=alt.YOffset("period:N", sort=["before", "now"]),
+            x=alt.X("errors:Q", axis=value_axis(palette)),
+            color=colour("period", colours),
+            tooltip=["name:N", "period:N", alt.Tooltip("errors:Q", format=",d"), "sentence:N"],
+        )
+        .properties(height=alt.Step(11))
+    )
+    return picture
+
+
+def dumbbells(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """A measure on two sides per name, A hollow, B filled. `frame`: name, a, b, low and high of each, sentence."""
+    names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
+    base = alt.Chart(frame).encode(y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names))
+    axis = value_axis(palette, PERCENT)
+    ink = alt.condition("datum.clear", alt.value(palette.outcome["error"]), alt.value(palette.quiet))
+    tooltip = ["name:N", "sentence:N"]
+    line = base.mark_rule(strokeWidth=3, opacity=0.35).encode(x=alt.X("a:Q", axis=axis), x2="b:Q", color=ink)
+    layers = [line]
+    for side, offset in (("a", -4), ("b", 4)):
+        layers.append(
+            base.mark_rule(color=palette.quiet, opacity=0.6, yOffset=offset).encode(
+                x=f"{side}_low:Q", x2=f"{side}_high:Q"
+            )
+        )
+    first = base.mark_point(size=70, opacity=1, fill=palette.paper, yOffset=-4).encode(
+        x="a:Q", color=ink, tooltip=tooltip
+    )
+    second = base.mark_point(size=70, opacity=1, filled=True, yOffset=4).encode(x="b:Q", color=ink, tooltip=tooltip)
+    return alt.layer(*layers, first, second).properties(height=alt.Step(34))
+
+
+def over_share(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """Shares as bars, each with a tick at the share of all calls. `frame`: name, share, expected, errors."""
+    names = alt.Axis(title=None, labelLimit=130, labelFlush=False, domain=False, ticks=False, minExtent=110)
+    base = alt.Chart(frame).encode(
+        y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names),
+        tooltip=["name:N", alt.Tooltip("errors:Q", format=",d"),
+                 alt.Tooltip("share:Q", format=".1%", title="of this group"),
+                 alt.Tooltip("expected:Q", format=".1%", title="of all calls")],
+    )  # fmt: skip
+    x = alt.X("share:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domain=[0, 1]))
+    bars = base.mark_bar(color=palette.outcome["error"], height=12).encode(x=x)
+    ticks = base.mark_tick(color=palette.ink, thickness=2, size=18).encode(x="expected:Q")
+    return alt.layer(bars, ticks).properties(height=alt.Step(24))
+
+
+def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
+    """Tools: calls against error rate with its interval, as large as the sessions hit, coloured by whose turn it is.
+
+    `frame`: tool, calls, error_rate, low, high, sessions, attribution, label.
+    """
+    turns = [name for name in ATTRIBUTIONS if name in set(frame["attribution"])]
+    colours = {name: palette.attribution[name] for name in turns}
+    base = alt.Chart(frame, height=300).encode(
+        x=alt.X("calls:Q", scale=alt.Scale(type="log", nice=True),
+                axis=alt.Axis(title="calls", grid=False, format="~s", tickCount=4)),
+    )  # fmt: skip
+    y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
+    whiskers = base.mark_rule(color=palette.quiet, opacity=0.35).encode(y="low:Q", y2="high:Q")
+    points = base.mark_circle(opacity=0.9).encode(
+        y=y, color=colour("attribution", colours),
+        size=alt.Size("sessions:Q", scale=alt.Scale(range=[40, 500]), legend=None),
+        tooltip=["tool:N", alt.Tooltip("calls:Q", format=",d"), alt.Tooltip("error_rate:Q", format=".1%"),
+                 alt.Tooltip("sessions:Q", format=",d", title="sessions hit"), "attribution:N"],
+    ).add_params(alt.selection_point(name="picked", fields=["tool"]))  # fmt: skip
+    names = (
+        base.transform_filter("isValid(datum.label)")
+        .mark_text(align="left", dx=12, dy=-6, color=palette.ink, limit=120)
+        .encode(y=y, text="label:N")
+    )
+    return alt.layer(whiskers, points, names)
