@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.decode.record import Record, Scope, SpanEvent
+from collector.recognise.messages import unflattened
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Rules, load_sources
-from collector.recognise.told import calls_in, told_in, unflattened
+from collector.recognise.told import calls_in, told_in
 
 TABLES = load_sources()
 PLAIN = Rules()

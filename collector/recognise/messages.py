@@ -1,0 +1,224 @@
+"""The messages of a model request or answer, of any dialect: which calls and results stand in them, in order.
+
+One tolerant walk for OpenAI, Anthropic, Gemini, Bedrock, the AI SDK, LangChain, pydantic-ai and the GenAI conventions,
+whether as JSON text, as span events or flattened into attributes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collector.decode.record import Record
+from collector.recognise.readers import as_params, as_text, parsed, present
+
+MARKS = re.compile(
+    r"tool_call_response|tool[-_]result|functionResponse|toolResult|tool_call_id|function_call_output|toolUseId"
+    r"|tool-return|retry-prompt|\[TOOL RESULT: |gen_ai\.tool\.message"
+)
+RESULT_BLOCK = re.compile(r"(?:\n\n---\n\n)?^\[TOOL RESULT: ([^\]\n]{1,200})\]\n", re.MULTILINE)  # Claude Code's traces
+MESSAGE_EVENTS = {"gen_ai.tool.message": "tool", "gen_ai.assistant.message": "assistant", "gen_ai.user.message": "user"}
+CLASS_ROLES = {"ToolMessage": "tool", "AIMessage": "ai", "AIMessageChunk": "ai"}  # of LangChain
+MODEL_ROLES = frozenset(("assistant", "model", "ai"))
+ANSWER_EVENTS = ("gen_ai.choice", "gen_ai.assistant.message")
+CALL_TYPES = frozenset(
+    ("tool_call", "tool-call", "tool_use", "function_call", "toolCall", "functionCall", "dynamic-tool")
+)
+RESULT_TYPES = frozenset(
+    ("tool_call_response", "tool-result", "tool_result", "function_call_output", "tool-return", "retry-prompt",
+     "toolResult", "custom_tool_call_output", "tool-error")
+)  # fmt: skip
+
+ID_KEYS = ("toolCallId", "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callId", "id")
+NAME_KEYS = ("toolName", "tool_name", "name", "tool")
+ARGUMENT_KEYS = ("input", "arguments", "args", "parameters", "tool_input")
+RESULT_KEYS = ("response", "result", "output", "content", "value", "tool_response")
+FLAT = re.compile(r"^(?P<head>.*?)\.(?P<index>\d+)\.(?:message\.)?(?P<rest>.+)$")
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call that the model asked for; `params` None where its arguments are not told."""
+
+    call_id: str
+    tool: str
+    params: Any
+
+
+@dataclass(slots=True)
+class Result:
+    """What a tool gave back, as the model was told; `mark` is what the message itself says of it, such as "error"."""
+
+    call_id: str
+    tool: str
+    value: Any
+    mark: str
+
+    @property
+    def tells(self) -> bool:
+        """Whether it says how a call ended: where contents are not exported, only its id is there."""
+        return bool(self.call_id and (self.mark or self.value is not None))
+
+
+class Answer:
+    """The model spoke: what it was told before is no news."""
+
+
+ANSWER = Answer()
+
+
+def asked_and_told(messages: Any, *, answers: bool) -> Iterator[Call | Result | Answer]:
+    """What stands in messages (a list, or its JSON text): of those written as events the ones at the end that answer
+    this very request, or all others.
+    """
+    return _walk(_events(parsed(messages), answers=answers))
+
+
+def _events(messages: Any, *, answers: bool) -> Any:
+    """Of messages written as events, those at the end that answer this very request, or all others."""
+    if not isinstance(messages, list) or not any(isinstance(one, dict) and "event.name" in one for one in messages):
+        return messages
+    named = [one for one in messages if isinstance(one, dict)]
+    end = len(named)
+    while end and named[end - 1].get("event.name") in ANSWER_EVENTS:
+        end -= 1
+    return named[end:] if answers else named[:end]
+
+
+def _walk(value: Any, depth: int = 0) -> Iterator[Call | Result | Answer]:
+    """Calls, results and answers in messages, parts and wrappers, in order."""
+    if depth > 8:
+        return
+    if isinstance(value, str) and depth == 0:
+        _, *parts = RESULT_BLOCK.split(value)
+        blocks = zip(parts[::2], parts[1::2], strict=True)
+        yield from (Result(call_id, "", text.strip(), "") for call_id, text in blocks)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _walk(parsed(one) if depth < 2 else one, depth + 1)
+    elif isinstance(value, dict):
+        yield from _message(value, depth)
+
+
+def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | Answer]:
+    if isinstance(lc := value.get("kwargs"), dict) and "lc" in value:  # LangChain's serialised message
+        path = value.get("id")  # of its class: JavaScript writes the role nowhere else
+        role = CLASS_ROLES.get(str(path[-1])) if isinstance(path, list) and path else None
+        value = {"type": role, **lc} if role else lc
+    if as_text(value.get("role", value.get("type"))) in MODEL_ROLES:
+        yield ANSWER
+    for name in ("functionCall", "toolUse"):
+        if isinstance(part := value.get(name), dict):
+            yield _call(part)
+    for name in ("functionResponse", "toolResult"):
+        if isinstance(part := value.get(name), dict):
+            yield _result(part)
+    kind = as_text(value.get("type", value.get("part_kind")))
+    ids = ("tool_call_id", "toolCallId", "id") if "event.name" in value else ("tool_call_id", "toolCallId")
+    if kind in RESULT_TYPES or (value.get("role", kind) == "tool" and _first(value, ids)):
+        yield _result(value)
+        return
+    if kind in CALL_TYPES:
+        yield _call(value)
+        return
+    if "tool_use_id" in value and "tool_response" in value:  # Claude Code's PostToolBatch hook
+        yield _call(value)
+        yield _result(value)
+        return
+    for name in ("parts", "content", "contents", "messages", "message", "tool_calls", "inputs", "input"):
+        if isinstance(part := value.get(name), (list, dict)) and part:
+            yield from _tool_calls(part) if name == "tool_calls" else _walk(part, depth + 1)
+        elif name == "content" and isinstance(part, str) and part[:1] in "[{" and MARKS.search(part):
+            yield from _walk(parsed(part), depth + 1)
+
+
+def _tool_calls(calls: list[Any] | dict[str, Any]) -> Iterator[Call]:
+    for one in calls if isinstance(calls, list) else ():
+        if isinstance(one, dict):
+            inner = one.get("function")
+            yield _call({**one, **inner} if isinstance(inner, dict) else one)
+
+
+def _call(part: Mapping[str, Any]) -> Call:
+    return Call(
+        _first(part, ID_KEYS),
+        _first(part, NAME_KEYS),
+        as_params(next((part[key] for key in ARGUMENT_KEYS if key in part), None)),
+    )
+
+
+def _result(part: Mapping[str, Any]) -> Result:
+    value = next((part[key] for key in RESULT_KEYS if key in part), None)
+    mark = as_text(part.get("status")) or ""
+    if (
+        part.get("is_error") is True
+        or part.get("isError") is True
+        or part.get("type", part.get("part_kind")) in ("tool-error", "retry-prompt")
+    ):
+        mark = "error"
+    if (
+        isinstance(value, dict) and (kind := value.get("type")) and ("value" in value or kind == "execution-denied")
+    ):  # AI SDK's output
+        mark = {"error-text": "error", "error-json": "error", "execution-denied": "denied"}.get(str(kind), mark)
+        value = value.get("value", value.get("reason"))
+    return Result(_first(part, ID_KEYS), _first(part, NAME_KEYS), value, mark)
+
+
+def _first(part: Mapping[str, Any], keys: Iterable[str]) -> str:
+    return next((text for key in keys if isinstance(text := part.get(key), str) and present(text)), "")
+
+
+def unflattened(attributes: Mapping[str, Any], head: str) -> list[dict[str, Any]]:
+    """Messages that were flattened into attributes (`llm.input_messages.0.message.tool_call_id`,
+    `gen_ai.prompt.0.content`), as a list.
+    """
+    messages: dict[int, dict[str, Any]] = {}
+    for key, value in attributes.items():
+        if key.startswith(head) and (found := FLAT.match(key)) and found["head"] == head:
+            _put(messages.setdefault(int(found["index"]), {}), found["rest"].split("."), value)
+    return [_listed(messages[index]) for index in sorted(messages)]
+
+
+def _put(into: dict[str, Any], path: list[str], value: Any) -> None:
+    steps = [step for step in path if step not in ("tool_call", "message_content")]
+    for step in steps[:-1]:
+        inner = into.setdefault(step, {})
+        if not isinstance(inner, dict):
+            return
+        into = inner
+    if steps:
+        into[steps[-1]] = value
+
+
+def _listed(value: Any) -> Any:
+    """Maps whose keys are 0, 1, 2 … as lists."""
+    if not isinstance(value, dict):
+        return value
+    if value and all(key.isdigit() for key in value):
+        return [_listed(value[key]) for key in sorted(value, key=int)]
+    return {key: _listed(one) for key, one in value.items()}
+
+
+def messages_at(places: Iterable[str], record: Record) -> Iterator[Any]:
+    """The messages at these places: attributes, flattened attributes, span events or the log's body."""
+    attributes = record.attributes
+    for key in places:
+        if key == "@body":
+            if isinstance(record.body, dict):
+                yield [{"role": "tool", "tool_call_id": record.body.get("id"), **record.body}]
+        elif key == "@events":
+            yield [_event_message(one.name, one.attributes) for one in record.events if one.name in MESSAGE_EVENTS]
+            yield from (value for one in record.events if (value := one.attributes.get("gen_ai.input.messages")))
+        elif key.endswith(".*"):
+            yield unflattened(attributes, key[:-2])
+        elif present(value := attributes.get(key)):
+            yield value
+
+
+def _event_message(name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    message = {**attributes, "role": MESSAGE_EVENTS[name]}
+    if message["role"] == "tool" and "id" in attributes:
+        message["tool_call_id"] = attributes["id"]
+    return message
