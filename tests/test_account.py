@@ -24,8 +24,8 @@ REQUEST = traces(span(0), span(1), {"name": "unknown"})
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
-def taken(*bodies: bytes) -> dict[str, Any]:
-    """The account after these requests were answered with success."""
+def taken(*bodies: bytes, impatient: bool = False) -> dict[str, Any]:
+    """The account after these requests were answered with success; `impatient` senders first leave before that."""
     store = Store.open("duckdb://:memory:")
     readers, writer = Readers(pipeline(), 0), Writer(store, Retention(3600 * 10**9))
     intake = Intake(readers, writer, 1 << 20)
@@ -33,6 +33,12 @@ def taken(*bodies: bytes) -> dict[str, Any]:
 
     async def send() -> None:
         for body in bodies:
+            if impatient:
+                sender = asyncio.create_task(intake.take(Body(body, "application/json", "traces")))
+                await asyncio.sleep(0)
+                sender.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await sender
             await intake.take(Body(body, "application/json", "traces"))
 
     try:
@@ -76,6 +82,12 @@ def test_a_record_too_few_or_too_many_is_seen(fault: Fault, unaccounted: int, mo
     assert (found["accepted"], found["unaccounted"]) == (6, unaccounted)
     if not unaccounted:
         assert (found["stored"], found["duplicate"], found["dropped"]) == (2, 3, {"no_event": 1})
+
+
+def test_what_was_begun_for_a_sender_who_left_is_done_and_known_when_he_comes_back() -> None:
+    found = taken(REQUEST, impatient=True)
+    assert (found["accepted"], found["unaccounted"]) == (6, 0)
+    assert (found["stored"], found["duplicate"]) == (2, 3)
 
 
 def test_health_says_so_over_restarts_and_an_older_store_begins_even(collector: RunningCollector) -> None:

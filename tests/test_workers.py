@@ -8,7 +8,9 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import grpc
 import httpx
 import pytest
 
@@ -126,6 +128,19 @@ def test_a_small_body_of_millions_is_refused_before_it_takes_gigabytes(case: str
     assert peak_mib(worker) < 1800
     assert peak_mib(one.process.pid) < 600
     assert one.post("/v1/traces", traces(span(0))).status_code == 200
+
+
+def test_bodies_that_were_refused_are_not_held(start_collector: Callable[..., RunningCollector]) -> None:
+    collector = start_collector(WORKERS="1")
+    assert collector.process
+    before, body = peak_mib(collector.process.pid), b"\xff" * (8 << 20)
+    with grpc.insecure_channel(collector.grpc, options=[("grpc.max_send_message_length", -1)]) as channel:
+        export: Any = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+        for _ in range(50):
+            assert collector.post("/v1/traces", body, {"content-type": PROTOBUF}).status_code == 400
+            with pytest.raises(grpc.RpcError):
+                export(body)
+    assert peak_mib(collector.process.pid) < before + 200
 
 
 def peak_mib(pid: int) -> int:

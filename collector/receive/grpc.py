@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -59,16 +59,17 @@ def _export(
     intake: Intake, settings: Settings, signal: str, readers: asyncio.Semaphore, scrub: Callable[[str], str]
 ) -> Callable[[Any, grpc.aio.ServicerContext[Any, Any]], Awaitable[bytes]]:
     async def export(_: Any, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+        refused: Rejected | Unavailable | None = None
         try:
             metadata = dict(context.invocation_metadata() or ())
             check_token(str(metadata.get("authorization", "")), settings.ingest_tokens)
-            body = await _message(context, readers)
-            batch = await intake.take(Body(body, PROTOBUF, signal))
+            batch = await intake.take(Body(await _message(context, readers), PROTOBUF, signal))
         except (Rejected, Unavailable) as error:
-            telemetry.REQUESTS.labels(f"grpc {signal}", error.status).inc()
-            telemetry.REFUSED.labels(error.reason).inc()
-            await _abort(context, error, scrub(str(error)))
-            raise
+            refused = error.with_traceback(None)  # the context keeps what ends a call, and with it would the body stay
+        if refused:
+            telemetry.REQUESTS.labels(f"grpc {signal}", refused.status).inc()
+            telemetry.REFUSED.labels(refused.reason).inc()
+            await _abort(context, refused, scrub(str(refused)))
         telemetry.REQUESTS.labels(f"grpc {signal}", 200).inc()
         return otlp_answer(batch, signal)
 
@@ -85,7 +86,7 @@ async def _message(context: grpc.aio.ServicerContext[Any, Any], readers: asyncio
     return body if isinstance(body, bytes) else b""
 
 
-async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable, said: str) -> None:
+async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable, said: str) -> NoReturn:
     """Ends the call with the code of the error; RetryInfo says when to come back (OTLP: "OTLP/gRPC Throttling")."""
     status = Status(code=GRPC_CODE.get(error.status, 13), message=said)
     if isinstance(error, Unavailable):

@@ -38,13 +38,29 @@ class Intake:
         self._forward = forward
         self._clock = clock
         self._in_flight = 0
+        self._taking: set[asyncio.Task[Batch]] = set()
         self.accepted = accepted  # records in requests that were answered with success
 
     async def take(self, body: Body) -> Batch:
-        """Reads a body and returns its batch once it is durable.
+        """Reads a body and returns its batch once it is durable, also where the sender goes away meanwhile: he will
+        send it again, and what was begun for nothing each time would never be done.
 
         Raises Rejected for what can never be taken, Unavailable for what may be taken later.
         """
+        taking = asyncio.create_task(self._take(body))
+        self._taking.add(taking)
+        taking.add_done_callback(self._taken)
+        try:
+            return await asyncio.shield(taking)
+        finally:
+            del taking  # or its failure would hold it, and it the failure, until the next collection
+
+    def _taken(self, taking: asyncio.Task[Batch]) -> None:
+        self._taking.discard(taking)
+        if not taking.cancelled():
+            taking.exception()  # nobody may be there to hear it
+
+    async def _take(self, body: Body) -> Batch:
         size = len(body.content)
         full = self._in_flight + size > self._queue_bytes or self._writer.reports > QUEUE_REPORTS
         if full and self._in_flight:

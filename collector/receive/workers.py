@@ -97,9 +97,12 @@ class Worker:
             found: Batch | Exception = pickle.loads(self._pipe.recv_bytes())
         except (EOFError, OSError):
             raise Gone("a process that reads requests has ended", retry_after=1) from None
-        if isinstance(found, Exception):
-            raise found
-        return found
+        try:
+            if isinstance(found, Exception):
+                raise found
+            return found
+        finally:
+            del found  # or it and its traceback would hold each other, and the body, until the next collection
 
     def stored(self, told: Iterable[int]) -> None:
         """As `Here.stored`; the process hears of it with its next request."""
