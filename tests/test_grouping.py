@@ -1,4 +1,4 @@
-"""Groups as a person would make them, of messages that were written for it and of those in the recordings.
+"""Groups as a person would make them: of messages written for it, of strangers' and of those in the recordings.
 
 Every pair of messages is judged: precision is the share of pairs with one fingerprint that a person puts together,
 recall the share of the person's pairs that have one fingerprint.
@@ -16,6 +16,7 @@ from collector.classify.fingerprint import fingerprint, template
 
 DATA = Path(__file__).parent / "data"
 WRITTEN = tomllib.loads((DATA / "error-groups.toml").read_text())
+STRANGERS = tomllib.loads((DATA / "stranger-groups.toml").read_text())
 RECORDED = [json.loads(line) for line in (DATA / "recorded-errors.jsonl").read_text().splitlines()]
 
 
@@ -42,6 +43,18 @@ def test_recorded_messages_are_grouped_as_a_person_would() -> None:
         [(row["group"], fingerprint(row["class"], "t", template(row["text"]))) for row in RECORDED]
     )
     assert both >= 0.95, (precision, recall)
+
+
+def test_messages_of_strangers_are_grouped_as_a_person_would() -> None:
+    found = [
+        (f"{lot} {name}", fingerprint("E", "t", template(text)))
+        for lot, groups in STRANGERS.items()
+        for name, texts in groups.items()
+        for text in texts
+    ]
+    precision, recall, both = f1(found)
+    assert both >= 0.91, (precision, recall)
+    assert precision >= 0.98, "different errors have one template"
 
 
 def test_the_measure_itself_tells_lumps_and_splits() -> None:
