@@ -46,7 +46,7 @@ def test_recorded_messages_are_grouped_as_a_person_would() -> None:
 
 
 def test_messages_of_strangers_are_grouped_as_a_person_would() -> None:
-    found = [
+    found: list[tuple[object, int]] = [
         (f"{lot} {name}", fingerprint("E", "t", template(text)))
         for lot, groups in STRANGERS.items()
         for name, texts in groups.items()

@@ -115,6 +115,7 @@ KINDS = {
         r"\b(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])(?!e\d+\b)[0-9a-f]{6,64}\b",  # E11000 is an error, not an id
         r"\b(?!utf|sha|iso|base)[a-z][a-z0-9]{0,20}(?:[_-][a-z0-9]{1,40}){0,6}[_-](?=[a-z]{0,40}\d)[a-z0-9]{1,64}\b",
         r"\b(?=[a-z]{0,40}\d)(?=\d{0,40}[a-z])[a-z0-9]{12,80}\b",
+        r"\b(?!utf|sha|md5|base|u?int|float|ipv|http|oauth)(?-i:[a-z]{2,20}\d[a-z\d]{0,12})\b",  # eth0, web1
     ),
     "num": (
         r"(?:(?<!\w)[+-])?\bv?\d{1,40}(?:x\d{1,9})?"
