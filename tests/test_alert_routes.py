@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +210,38 @@ def test_what_cannot_be_answered_is_explained(
     answer = client.get(path)
     assert answer.status_code == status
     assert message in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "sort", "expected"),
+    [
+        ("rules", "name", sorted),
+        ("rules", "-name", lambda names: sorted(names, reverse=True)),
+        ("rules", "", list),
+        ("rules", "value", lambda names: [*names]),
+    ],
+)
+def test_rules_are_sorted_and_cut_as_asked(
+    engine: Engine, client: TestClient[Litestar], path: str, sort: str, expected: Callable[[list[str]], list[str]]
+) -> None:
+    names = [rule.name for rule in engine.book.file.rules]
+    found = [row["name"] for row in get(client, f"/api/v1/{path}", **({"sort": sort} if sort else {}))["rows"]]
+    assert found == expected(names)
+    assert [row["name"] for row in get(client, f"/api/v1/{path}", sort="name", limit=2)["rows"]] == sorted(names)[:2]
+
+
+def test_what_no_list_is_sorted_by_is_named(engine: Engine, client: TestClient[Litestar]) -> None:
+    for path in ("alerts", "rules", "silences"):
+        refused = client.get(f"/api/v1/{path}", params={"sort": "-labels"})
+        assert (refused.status_code, refused.json()["error"]["parameter"]) == (400, "sort")
+        assert "severity" in refused.json()["error"]["allowed"] or path == "silences"
+
+
+def test_alerts_and_silences_without_a_value_come_last(engine: Engine, client: TestClient[Litestar]) -> None:
+    engine.evaluate(NOW)
+    for duration in ("2h", "until resolved", "1h"):
+        made = client.post("/api/v1/silences", json={**SILENCE, "duration": duration})
+        assert made.status_code == 201, made.text
+    ends = [row["ends"] for row in get(client, "/api/v1/silences", sort="-ends")["rows"]]
+    assert ends == [*sorted(filter(None, ends), reverse=True), None]
+    assert len(get(client, "/api/v1/alerts", sort="since", limit=1)["rows"]) == 1

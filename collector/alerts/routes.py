@@ -20,6 +20,10 @@ from collector.query.filters import BadParameter, duration_ns, time_ns, whole_nu
 from collector.receive.access import check_json
 
 STATES = ("pending", "firing", "resolved")
+# What each list can be sorted by; as it is, it is in the order that its address tells of.
+ALERTS_BY = ("rule", "state", "severity", "value", "calls", "since", "fired", "resolved")
+RULES_BY = ("name", "state", "measure", "severity", "value", "calls", "evaluated", "took_ms")
+SILENCES_BY = ("rule", "author", "starts", "ends")
 
 RULES_SHOWN = """rules:
   - name: diff-tool-failing
@@ -30,6 +34,8 @@ RULES_SHOWN = """rules:
 """
 
 Asked = Request[Any, Any, Any]
+Limit = Annotated[str, QueryParameter(description="most rows, up to 10000")]
+Sort = Annotated[str, QueryParameter(description="a column of the rows to sort by; - for descending")]
 
 
 class NewSilence(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,10 +61,11 @@ def alerts(
     alert_state: Annotated[str | None, QueryParameter(name="state", description="pending, firing or resolved")] = None,
     history: Annotated[str, QueryParameter(description="true: also every firing since `from`")] = "false",
     since: Annotated[str, QueryParameter(name="from", description="start of the history")] = "-7d",
-    limit: Annotated[str, QueryParameter(description="most rows, up to 10000")] = "100",
+    sort: Sort = "",
+    limit: Limit = "100",
 ) -> dict[str, Any]:
     """The most urgent first; with the file in force, receivers, and the time of the last evaluation."""
-    check_names(request, "state", "history", "from", "limit")
+    check_names(request, "state", "history", "from", "sort", "limit")
     engine = _engine(request)
     now_ns = engine.clock()
     if alert_state not in (None, *STATES):
@@ -67,18 +74,23 @@ def alerts(
         raise BadParameter("history", history, "history is true or false", ("true", "false"))
     most = whole_number("limit", limit, 1, 10_000)
     rows = [row for row in status.alert_rows(engine, now_ns) if alert_state in (None, row["state"])]
-    answer = {"rows": rows[:most], **status.file_row(engine), "receivers": status.receiver_rows(engine)}
+    answer = {
+        "rows": _arranged(rows, sort, ALERTS_BY)[:most],
+        **status.file_row(engine),
+        "receivers": status.receiver_rows(engine),
+    }
     if history == "true":
         answer["history"] = status.history_rows(engine, time_ns("from", since, now_ns), most)
     return answer
 
 
 @get("/api/v1/rules", sync_to_thread=True, summary="Rules in force with their last value")
-def rules(request: Asked) -> dict[str, Any]:
+def rules(request: Asked, sort: Sort = "", limit: Limit = "10000") -> dict[str, Any]:
     """In the file's order; `mistakes` are those of a file that could not be taken."""
-    check_names(request)
+    check_names(request, "sort", "limit")
     engine = _engine(request)
-    return {"rows": status.rule_rows(engine), **status.file_row(engine)}
+    most = whole_number("limit", limit, 1, 10_000)
+    return {"rows": _arranged(status.rule_rows(engine), sort, RULES_BY)[:most], **status.file_row(engine)}
 
 
 @get("/api/v1/rules/{name:str}/samples", sync_to_thread=True, summary="Value of a rule over time")
@@ -87,7 +99,7 @@ def samples(
     name: FromPath[str],
     start: Annotated[str, QueryParameter(name="from")] = "-24h",
     end: Annotated[str, QueryParameter(name="to")] = "now",
-    limit: Annotated[str, QueryParameter(description="most rows, up to 10000")] = "10000",
+    limit: Limit = "10000",
 ) -> dict[str, Any]:
     """One row for each change of a label set's value; it holds until the next."""
     check_names(request, "from", "to", "limit")
@@ -121,11 +133,13 @@ async def check(request: Asked) -> dict[str, Any]:
 
 
 @get("/api/v1/silences", sync_to_thread=True, summary="Silences that have not ended")
-def silences(request: Asked) -> dict[str, Any]:
+def silences(request: Asked, sort: Sort = "", limit: Limit = "100") -> dict[str, Any]:
     """The next to end first."""
-    check_names(request)
+    check_names(request, "sort", "limit")
     engine = _engine(request)
-    return {"rows": [status.silence_row(silence) for silence in engine.ledger.silences(engine.clock())]}
+    most = whole_number("limit", limit, 1, 10_000)
+    rows = [status.silence_row(silence) for silence in engine.ledger.silences(engine.clock())]
+    return {"rows": _arranged(rows, sort, SILENCES_BY)[:most]}
 
 
 @post(
@@ -190,6 +204,18 @@ def alert_routes() -> list[ControllerRouterHandler]:
 def _engine(request: Asked) -> Engine:
     engine: Engine = request.app.state.alerts
     return engine
+
+
+def _arranged(rows: list[dict[str, Any]], sort: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The rows sorted by a column, those without a value last; as they are where `sort` is empty."""
+    column = sort.removeprefix("-")
+    if not sort:
+        return rows
+    if column not in columns:
+        raise BadParameter("sort", sort, f"sort is one of {', '.join(columns)}, with - for descending", columns)
+    known = [row for row in rows if row[column] is not None]
+    unknown = [row for row in rows if row[column] is None]
+    return [*sorted(known, key=lambda row: row[column], reverse=sort.startswith("-")), *unknown]
 
 
 def _names(engine: Engine) -> tuple[str, ...]:
