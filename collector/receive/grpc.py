@@ -23,6 +23,7 @@ from collector.receive.http import otlp_answer
 from collector.receive.intake import Intake
 from collector.receive.workers import Body
 from collector.settings import Settings
+from collector.store.correlate import Batch
 
 SERVICES = {
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
@@ -63,7 +64,7 @@ def _export(
         try:
             metadata = dict(context.invocation_metadata() or ())
             check_token(str(metadata.get("authorization", "")), settings.ingest_tokens)
-            batch = await intake.take(Body(await _message(context, readers), PROTOBUF, signal))
+            batch = await _taken(intake, signal, context, readers)
         except (Rejected, Unavailable) as error:
             refused = error.with_traceback(None)  # the context keeps what ends a call, and with it would the body stay
         if refused:
@@ -76,14 +77,16 @@ def _export(
     return export
 
 
-async def _message(context: grpc.aio.ServicerContext[Any, Any], readers: asyncio.Semaphore) -> bytes:
-    """The message of a call. Raises Unavailable where it comes too slowly."""
+async def _taken(
+    intake: Intake, signal: str, context: grpc.aio.ServicerContext[Any, Any], readers: asyncio.Semaphore
+) -> Batch:
+    """The batch of a call's message, as `Intake.take`. Raises Unavailable also where the message comes too slowly."""
     try:
         async with asyncio.timeout(MESSAGE_S), readers:
             body = await context.read()
     except TimeoutError:
         raise Unavailable("the message came too slowly", 5, reason="too_slow") from None
-    return body if isinstance(body, bytes) else b""
+    return await intake.take(Body(body if isinstance(body, bytes) else b"", PROTOBUF, signal))
 
 
 async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable, said: str) -> NoReturn:
