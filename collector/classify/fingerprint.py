@@ -136,7 +136,7 @@ CODE_BEFORE = re.compile(
     re.IGNORECASE,
 )
 CODE = re.compile(r"\d{1,3}|-32\d{3}")
-STATUS = re.compile(r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()[45]\d\d(?=\))")
+STATUS = re.compile(r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()[45]\d\d(?=\))|(?<=: )[45]\d\d\Z")
 SPLIT_PLACEHOLDER = re.compile(r"\s?<[a-z]{0,5}$")
 PLACEHOLDERS = re.compile(r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|[,:])?<[a-z]{2,5}>[\w./@*%+~-]*)*")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|", b" " * 16)
