@@ -64,11 +64,11 @@ def test_calls_of_one_session_count_as_one_when_they_end_alike() -> None:
     ("unit", "a", "b", "verdict", "sentence"),
     [
         (Unit("rate", 1), rate(alone(78, 1904), alone(226, 2310)), rate(alone(226, 2310), alone(78, 1904)), "worse",
-         "worse: 4.1 % → 9.8 % (+5.7 points, between +4.2 and +7.2), n = 1,904 and 2,310 calls"),
+         "worse: 4.1 % → 9.8 % (+5.7 pts, between +4.2 and +7.2), n = 1,904 and 2,310 calls"),
         (Unit("rate", -1), rate(alone(5, 100), alone(60, 100)), rate(alone(60, 100), alone(5, 100)), "better",
-         "better: 5.0 % → 60.0 % (+55.0 points, between +43.4 and +64.5), n = 100 and 100 calls"),
+         "better: 5.0 % → 60.0 % (+55.0 pts, between +43.4 and +64.5), n = 100 and 100 calls"),
         (Unit("rate", 1), rate(alone(1, 19), alone(20, 20)), rate(alone(20, 20), alone(1, 19)), "too_few",
-         "too few calls to compare: 5.3 % → 100.0 %, n = 19 and 20 calls"),
+         "too few calls to compare: 5.3 % → 100 %, n = 19 and 20 calls"),
         (Unit("rate", 1), rate(alone(40, 1000), alone(46, 1000)), rate(alone(46, 1000), alone(40, 1000)), "unclear",
          "no clear difference: 4.0 % → 4.6 %, n = 1,000 and 1,000 calls; a difference this small would need about"
          " 9,000 more calls"),
@@ -87,7 +87,7 @@ def test_a_verdict_says_it_with_its_numbers(unit: Unit, a: Side, b: Side, verdic
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0, "0.0 %"), (0.0004, "< 0.1 %"), (0.041, "4.1 %"), (0.99951, "> 99.9 %"), (1, "100.0 %")],
+    [(0, "0 %"), (0.0004, "< 0.1 %"), (0.041, "4.1 %"), (0.99951, "> 99.9 %"), (1, "100 %")],
 )
 def test_a_share_reads_zero_only_where_it_is(share: float, text: str) -> None:
     assert percent(share) == text
@@ -257,7 +257,7 @@ def test_clear_differences_come_first_and_largest_first(store: Store) -> None:
     assert [(row["tool"], row["verdict"]) for row in rows] == [
         ("bad", "worse"), ("mend", "better"), ("calm", "unclear"), ("rare", "too_few"),
     ]  # fmt: skip
-    assert rows[0]["sentence"].startswith("worse: 5.0 % → 90.0 % (+85.0 points")
+    assert rows[0]["sentence"].startswith("worse: 5.0 % → 90.0 % (+85.0 pts")
     assert [row["tool"] for row in compare(NOW_AND_BEFORE, [], ["tool"], sort=["-tool"], limit=2).rows(store)] == [
         "rare", "mend", "calm",
     ]  # fmt: skip

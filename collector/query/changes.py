@@ -249,7 +249,7 @@ def _text(value: Any) -> str:
 
 def _amount(measure: str, change: float) -> str:
     if measure.endswith("_rate"):
-        return f"{100 * change:+.1f} points"
+        return f"{100 * change:+.1f} pts"
     number = f"{abs(change):,.0f}" if abs(change) >= 0.95 or not change else f"{abs(change):.1f}"
     return f"{number} {'more' if change >= 0 else 'fewer'} {measure}"
 
@@ -257,7 +257,7 @@ def _amount(measure: str, change: float) -> str:
 def _of_change(measure: str, change: float, whole: float) -> str:
     if not whole or change * whole <= 0:
         return ", against the trend" if change * whole < 0 else ""
-    return f", {percent(change / whole).replace('.0 %', ' %')} of the {'rise' if whole > 0 else 'fall'}"
+    return f", {percent(change / whole)} of the {'rise' if whole > 0 else 'fall'}"
 
 
 def _sentence(measure: str, row: Row, whole: float, groups: Mapping[str, Row]) -> str:

@@ -131,7 +131,7 @@ def judge(unit: Unit, a: Side, b: Side) -> dict[str, Any]:
     if found is None or _few(unit, a, b):
         return _row(found, "too_few", f"too few {unit.of} to compare: {_values(unit, a, b)}")
     difference, low, high = found
-    ends = " and ".join(_signed(unit, end).removesuffix(" points") for end in (low, high))
+    ends = " and ".join(_signed(unit, end).removesuffix(" pts") for end in (low, high))
     between = f"({_signed(unit, difference)}, between {ends})"
     if low <= 0 <= high:
         more = _more(unit, a, b, found)
@@ -186,10 +186,12 @@ def written(unit: Unit, value: float | None) -> str:
 
 
 def percent(value: float) -> str:
-    """`4.1 %`; a share that is not zero never reads `0.0 %`, nor one that is not whole `100.0 %`."""
-    if 0 < value < 0.001:
+    """`4.1 %`, `0 %`, `100 %`; a share that is neither none nor all never reads like one of them."""
+    if value <= 0 or value >= 1:
+        return f"{100 * value:.0f} %"
+    if value < 0.001:
         return "< 0.1 %"
-    if 0.999 < value < 1:
+    if value > 0.999:
         return "> 99.9 %"
     return f"{100 * value:.1f} %"
 
@@ -197,7 +199,7 @@ def percent(value: float) -> str:
 def _signed(unit: Unit, value: float) -> str:
     sign = "+" if value >= 0 else "-"
     if unit.kind == "rate":
-        return f"{sign}{100 * abs(value):.1f} points"
+        return f"{sign}{100 * abs(value):.1f} pts"
     return sign + written(unit, abs(value))
 
 
