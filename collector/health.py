@@ -35,12 +35,14 @@ def healthz() -> dict[str, str]:
 
 @get("/readyz", sync_to_thread=True, summary="Readiness")
 def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
-    """The store answers and the writer takes requests."""
+    """The store answers, and takes what is written."""
     store: Store = request.app.state.store
     try:
         store.rows("select 1", timeout_s=2)
-    except Exception:  # whatever keeps the store from answering, the collector is not ready
-        return Response({"status": "the store does not answer"}, status_code=503)
+        if request.app.state.writer.refusing:
+            store.try_to_write()  # who is not ready is sent nothing by which it could show that the cause is gone
+    except Exception:  # whatever it is, the collector is not ready
+        return Response({"status": "the store does not answer or takes nothing"}, status_code=503)
     return Response({"status": "ready"})
 
 

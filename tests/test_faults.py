@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from collector.errors import Unavailable
@@ -104,6 +105,9 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
         assert (answer.headers.get("retry-after") is None) == (answer.status_code == 200)
         return answer.status_code
 
+    def ready() -> int:
+        return httpx.get(f"{collector.url}/readyz").status_code
+
     log = collector.store.with_name("misstep.duckdb.wal")
     assert send(0) == 200
     with largest_file(collector.process.pid, log.stat().st_size + 1000):
@@ -111,10 +115,12 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
         assert len(collector.events()) == 50  # questions are answered
     with largest_file(collector.process.pid, 1):  # not even the log can be written
         assert [send(number) for number in (1, 2)] == [503, 503]
+        assert ready() == 503
+    assert ready() == 200  # also before anything was sent
     assert [send(number) for number in (1, 2, 1)] == [200, 200, 200]
     away = collector.store.with_name("elsewhere")
     collector.store.rename(away)
-    assert send(3) == 503
+    assert (send(3), ready()) == (503, 503)
     away.rename(collector.store)
     assert [send(number) for number in (3, 2)] == [200, 200]
     health = collector.get("/api/v1/health")

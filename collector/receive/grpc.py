@@ -23,7 +23,7 @@ from collector.receive.http import otlp_answer
 from collector.receive.intake import Intake
 from collector.receive.workers import Body
 from collector.settings import Settings
-from collector.store.correlate import Batch
+from collector.store.changes import Batch
 
 SERVICES = {
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",

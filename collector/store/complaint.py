@@ -45,6 +45,11 @@ class Complaint:
             requests=self._requests,
         )
 
+    @property
+    def lasts(self) -> bool:
+        """Whether nothing was stored since the last failure."""
+        return self._since > 0
+
     def over(self) -> None:
         """A request was stored."""
         if self._since:

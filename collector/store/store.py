@@ -97,6 +97,12 @@ class Store(Reader):
             cursor.execute(sql, dict(params or {}))
         self._changed()
 
+    def try_to_write(self) -> None:
+        """Writes a row that says nothing. Raises Unavailable where not even that can be written."""
+        with self.transaction() as cursor:
+            cursor.execute("delete from meta where name = 'written'")
+            cursor.execute("insert into meta values ('written', '')")
+
     def keep(self, name: str, sql: str, params: Mapping[str, Any] | None = None) -> str:
         """Keeps an answer in memory, outside of the file; the name under which statements find it."""
         self.execute("attach if not exists ':memory:' as kept")

@@ -84,6 +84,11 @@ class Writer:
         """Requests that wait."""
         return len(self._queue)
 
+    @property
+    def refusing(self) -> bool:
+        """Whether the last transaction failed."""
+        return self._complaint.lasts
+
     @contextmanager
     def coming(self) -> Iterator[None]:
         """While a request is being read: a transaction that is hardly worth its cost waits a moment for it."""
