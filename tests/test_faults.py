@@ -6,6 +6,7 @@ import resource
 import signal
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from collector.commands.bulk import bulk
 from collector.errors import Unavailable
 from collector.store.changes import Changes
 from collector.store.complaint import Complaint
@@ -21,6 +23,8 @@ from collector.store.opening import SETTINGS, StoreError
 from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep, wait_until
 from tests.test_ingest import span, traces
+
+HEADERS, BLOCK = 12_288, 262_144  # of DuckDB's file
 
 
 @contextmanager
@@ -85,6 +89,28 @@ def test_a_store_that_cannot_be_opened_is_named_with_a_remedy(case: str, tmp_pat
         Store.open(f"duckdb:///{path}")
     assert reason in str(refused.value)
     assert str(path).split("/x.duckdb")[0] in str(refused.value)
+
+
+def test_a_damaged_block_is_a_store_that_cannot_be_opened_or_read(tmp_path: Path) -> None:
+    path = tmp_path / "events.duckdb"
+    bulk(f"duckdb:///{path}", 5_000, seed=1)
+    whole = path.read_bytes()
+    came = Counter[str]()
+    for start in range(HEADERS, len(whole), BLOCK):
+        path.write_bytes(whole[:start] + bytes(byte ^ 1 for byte in whole[start : start + 200]) + whole[start + 200 :])
+        try:
+            store = Store.open(f"duckdb:///{path}")
+        except StoreError as refused:
+            came[type(refused).__name__] += "damaged" in str(refused)
+            continue
+        try:
+            store.rows("select hash(columns(*)) from events")
+        except Unavailable as refused:
+            came[type(refused).__name__] += "Corrupt" in str(refused)
+        finally:
+            store.close()
+    assert set(came) == {"StoreError", "Unavailable"}
+    assert all(came.values())
 
 
 def test_the_command_ends_with_the_reason(tmp_path: Path) -> None:

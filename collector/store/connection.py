@@ -54,6 +54,10 @@ class Connection:
         except duckdb.FatalException as error:
             self._give_up(str(error))
             raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
+        except duckdb.Error as error:
+            if not first_line(error).startswith("Corrupt"):  # it has no class of its own
+                raise
+            raise Unavailable(first_line(error), 5) from None
         finally:
             with self._change:
                 self._users -= 1

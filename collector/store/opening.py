@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    import duckdb
-
     from collector.store.connection import Connection
 
 # A checkpoint holds up acknowledgements, the longer the more log there is, and until then DuckDB has the log's rows in
@@ -54,7 +52,7 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
     try:
         return Connection(lambda: duckdb.connect(str(path) if path else ":memory:", config=dict(settings)), path), path
     except duckdb.Error as error:
-        raise _unopened(path, error) from None
+        raise unopened(path, error) from None
 
 
 def path_of(url: str) -> Path | None:
@@ -92,7 +90,8 @@ def make_folder(path: Path) -> None:
         raise StoreError(f"{path} is a folder: name a file in it with --store")
 
 
-def _unopened(path: Path | None, error: duckdb.Error) -> StoreError:
+def unopened(path: Path | None, error: Exception) -> StoreError:
+    """Why a file cannot be opened, and what to do about it."""
     text = str(error)
     if "Could not set lock" in text:
         return StoreInUse(f"{path} is in use by another process: stop that collector, or give this one another --store")

@@ -23,7 +23,7 @@ from collector.store.batch import ArrowColumns, Report, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import Connection, all_or_nothing, first_line
 from collector.store.kept import compute, count_hours, forget
-from collector.store.opening import SETTINGS, connect
+from collector.store.opening import SETTINGS, connect, unopened
 from collector.store.reading import Reader
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.store.schema import add_column, migrate
@@ -70,6 +70,9 @@ class Store(Reader):
                     with store.transaction() as cursor:
                         add_column(cursor, name)
             store.see_archived()
+        except (duckdb.Error, Unavailable) as error:
+            connection.close()
+            raise unopened(path, error) from None
         except BaseException:
             connection.close()
             raise
