@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from collector.query.filters import UNITS, Selection
 from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, needs_chains, returned
-from collector.query.retries import judged
+from collector.query.retries import AS_OF_END, judged
 from collector.query.statement import load
 from collector.query.streaks import Scope, key_of, streak_steps
 from collector.store.kept import IDLE_NS as IDLE
@@ -97,7 +97,7 @@ def _events(asked: Asked) -> str:
 
 def _chains(asked: Asked, kept_ns: int, events: str = EVENTS, since: str = "$start_ns") -> str:
     """The same once for each thing that became known of its retry chain meanwhile; what is known counts `since`."""
-    chains = judged(asked.selection, events, kept=", next_ns, ok.time_ns as ok_ns", as_of_end=True)
+    chains = judged(asked.selection, events, kept=", next_ns, ok.time_ns as ok_ns", known_by=AS_OF_END)
     return load("versions").format(judged=chains, kept=kept_ns, chain=WINDOW, since=since)
 
 

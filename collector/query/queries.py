@@ -22,6 +22,7 @@ SOURCE_COLUMNS = (
     "source", "service", "events", "errors", "last_seen", "unclassified", "unclassified_rate", "reports_ok", "coverage",
     "tool_data", "metrics", "sampled", "kept", "sampled_by",
 )  # fmt: skip
+PAGED = "event_id, time_ns, service, session, outcome"  # what `whole.sql` needs of a page
 STRIP = 60
 LAST = 2**63 - 1  # what an absent sequence counts as: it comes after every given one
 
@@ -30,13 +31,13 @@ def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "
     """Whole events, newest or oldest first: those beyond `cursor`, of those that arrived after the token `after`."""
     beyond, direction = ("<", " desc") if sort == "-time" else (">", "")
     seek, bound = "true", selection.params()
-    if cursor:
-        seek += f" and (time_ns, event_id) {beyond} ($seek_0, $seek_1)"
+    if cursor:  # not as a comparison of pairs, which reads all events from the first on
+        seek += f" and time_ns {beyond}= $seek_0 and (time_ns {beyond} $seek_0 or event_id {beyond} $seek_1)"
         bound |= read_token("cursor", cursor, 2)
     if after:
-        seek += " and (received_ns, event_id) > ($after_0, $after_1)"
+        seek += " and received_ns >= $after_0 and (received_ns > $after_0 or event_id > $after_1)"
         bound |= read_token("after", after, 2, "after")
-    page = f"""select event_id, time_ns, service, session
+    page = f"""select {PAGED}
       from {relation(selection)} where {selection.where()} and {seek}
       order by time_ns{direction}, event_id{direction} limit {limit + 1}"""
     return Statement(_whole(page, selection), bound, f"time{direction}, event_id{direction}", limit, EVENT_TIMES)
@@ -49,7 +50,7 @@ def session_events(selection: Selection, session: str, limit: int, cursor: str =
     if cursor:
         seek += f" and ({order}) > ($seek_0, $seek_1, $seek_2)"
         bound |= read_token("cursor", cursor, 3)
-    page = f"""select event_id, time_ns, service, session
+    page = f"""select {PAGED}
       from {relation(selection)} where {selection.where()} and {seek}
       order by {order} limit {limit + 1}"""
     return Statement(_whole(page, selection), bound, "time, sequence nulls last, event_id", limit, EVENT_TIMES)
@@ -58,12 +59,13 @@ def session_events(selection: Selection, session: str, limit: int, cursor: str =
 def event(event_id: int, failure_only: Sequence[str] = ()) -> Statement:
     """One event whole."""
     selection = Selection(0, 0, failure_only=tuple(failure_only))
-    page = "select event_id, time_ns, service, session from events where event_id = $event_id"
+    page = f"select {PAGED} from events where event_id = $event_id"
     return Statement(_whole(page, selection), selection.params() | {"event_id": event_id}, "time", 1, EVENT_TIMES)
 
 
 def _whole(page: str, selection: Selection) -> str:
-    return load("whole").format(page=page, judged=judged(selection, load("around").format(window=WINDOW)))
+    around, since = load("around").format(window=WINDOW), "time_ns >= (select min(time_ns) from page)"
+    return load("whole").format(page=page, judged=judged(selection, around, known_by=since))
 
 
 def read_token(name: str, text: str, parts: int, prefix: str = "seek") -> dict[str, int]:

@@ -39,22 +39,26 @@ STORM_COLUMNS = (
 )  # fmt: skip
 
 
+AS_OF_END = "time_ns >= $start_ns and time_ns < $until_ns"  # `known_by` where nothing after the range is known
+
+
 def judged(
-    selection: Selection, events: str = "", start: str = "$start_ns", *, kept: str = "", as_of_end: bool = False
+    selection: Selection, events: str = "", start: str = "$start_ns", *, kept: str = "", known_by: str = "true"
 ) -> str:
     """A relation like `events` with what became of each error's chain.
 
     Adds `retried` and `next_id` (the next attempt), `honoured` (it waited as it was told), `recovered`,
     `identical_retry`, `recovered_identical`, `recovered_changed`, `attempts`, `seconds`.
     Reads the events of the range and of the 30 minutes after it, which may still repair its last errors, unless
-    `events` names others. With `as_of_end` nothing after the range is known. `kept` are further columns.
+    `events` names others. `known_by` are those events, as SQL, that tell whether a window is still open. `kept` are
+    further columns.
     """
     events = events or f"select * from events where time_ns >= {start} and time_ns < $until_ns + {WINDOW}"
     return load("judged").format(
         events=events,
         window=WINDOW,
         rated=selection.rated(),
-        known_by="time_ns >= $start_ns and time_ns < $until_ns" if as_of_end else "true",
+        known_by=known_by,
         patience=PATIENCE,
         kept=kept,
     )

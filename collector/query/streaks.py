@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.query.filters import DIMENSIONS, Selection
-from collector.query.retries import beyond, chains, judged, relation
+from collector.query.retries import AS_OF_END, beyond, chains, judged, relation
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
 from collector.store.kept import IDLE_NS as IDLE
 
@@ -84,7 +84,7 @@ def streaks_from_events(
     """
     return load("streaks").format(
         steps=streak_steps(selection, asked, judging="recovered" in firsts, as_of_end=as_of_end),
-        known_by="time_ns >= $start_ns and time_ns < $until_ns" if as_of_end else "true",
+        known_by=AS_OF_END if as_of_end else "true",
         idle=IDLE,
         key=key_of(asked),
         firsts="".join(f', arg_min_null("{name}", place) as "first_{name}"' for name in firsts),
@@ -105,10 +105,10 @@ def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, a
     # Where they begin is found in three columns, so that the rest is read from there on alone.
     events = f"""select events.* {theirs}
       where {known_by} and events.time_ns >= (select min(events.time_ns) {theirs})"""
-    judging = judging or selection.uses("recovered")
+    whole = judged(selection, events, known_by=AS_OF_END if as_of_end else "true")
     return load("streak_steps").format(
         touched=f"{touched} and time_ns >= $start_ns and time_ns < $until_ns",
-        events=f"({judged(selection, events, as_of_end=as_of_end)})" if judging else f"({events})",
+        events=f"({whole if judging or selection.uses('recovered') else events})",
         idle=IDLE,
         counts=counts,
         chosen=selection.condition(),

@@ -1,6 +1,7 @@
--- Every column of the events of a page, with what became of their retry chains.
-with page as ({page})
-select whole.* exclude (report_rank, outcome_strength, begins, retried, next_id, honoured, identical_retry, recovered_identical,
-    recovered_changed, attempts, seconds, newest_service)
-  rename (time_ns as time, received_ns as received_time)
-from ({judged}) as whole semi join page on whole.event_id = page.event_id
+-- Every column of the events of a page, with what became of the retry chains that its errors began. These are judged over few columns, and
+-- only the page's own events are read whole.
+with page as ({page}),
+chains as (select event_id, recovered from ({judged}))
+select events.* exclude (report_rank, outcome_strength) rename (time_ns as time, received_ns as received_time), chains.recovered
+from events semi join page on events.time_ns = page.time_ns and events.event_id = page.event_id
+  left join chains on events.event_id = chains.event_id
