@@ -131,14 +131,21 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
     return picture
 
 
-def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold: float | None) -> Picture:
-    """A rule's measure, which holds until its next value, with its threshold. `frame`: time, value, labels."""
+def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold: float | None, unit: str) -> Picture:
+    """A rule's measure, which holds until its next value, with its threshold. `frame`: time, value, labels.
+
+    `unit` is count, share, s or ms.
+    """
+    form = PERCENT if unit == "share" else "~g"
+    if unit == "s":
+        frame, threshold = frame.with_columns(pl.col("value") / 60), threshold and threshold / 60
+    title = {"s": "minutes", "ms": "ms"}.get(unit)
     line = (
         alt.Chart(frame, height=HEIGHT)
         .mark_line(strokeWidth=1.5, color=palette.outcome["ok"], interpolate="step-after", point={"size": 14})
         .encode(
             x=time_axis(span),
-            y=alt.Y("value:Q", axis=value_axis(palette, "~g"), scale=alt.Scale(domainMin=0)),
+            y=alt.Y("value:Q", axis=value_axis(palette, form, title), scale=alt.Scale(domainMin=0)),
             detail="labels:N",
             tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("value:Q", format=".3~g"), "labels:N"],
         )

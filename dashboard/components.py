@@ -249,7 +249,7 @@ def _nothing_at_all(page: Page, newest: str | None) -> None:
         return
     last = moment(newest)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"Nothing in {period(page.filters)}. Last event {words.silence(last, page.now)} ago.",
+        st.markdown(f"Nothing in {period(page.filters)}. Last event {words.elapsed(last, page.now)} ago.",
                     width="content")  # fmt: skip
         end = last + timedelta(seconds=1)
         start = end - timedelta(days=1)

@@ -148,7 +148,7 @@ def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
     accepted, stored, duplicate = (f"{said.get(name) or 0:,.0f}" for name in ("accepted", "stored", "duplicate"))
     gone = f"{sum(dropped.values()):,.0f}"
     sign = "=" if even(said) else "≠"
-    line = f"Accepted **{accepted}** {sign} stored {stored} + duplicate {duplicate} + no event {gone}."
+    line = f"Accepted **{accepted}** records {sign} stored {stored} + duplicate {duplicate} + no event {gone}."
     wrong = said.get("unaccounted") or 0
     if not wrong:
         return line
@@ -193,9 +193,10 @@ def _duration(seconds: int) -> str:
 def backtest(told: Mapping[str, Any]) -> str:
     """What a rule would have done in a week."""
     fired = words.plural(told.get("fired"), "time")
-    lasted = words.duration((told.get("firing_seconds") or 0) * 1000)
+    seconds = told.get("firing_seconds") or 0
+    lasted = f", {words.duration(seconds * 1000)} in all" if seconds else ""
     pages = words.plural(told.get("pages"), "page")
-    return f"**{words.plain(told['name'])}** would have fired {fired}, {lasted} in all: **{pages}**."
+    return f"**{words.plain(told['name'])}** would have fired {fired}{lasted}: **{pages}**."
 
 
 def failed_rules(rules: pl.DataFrame) -> list[str]:

@@ -111,7 +111,7 @@ def bars(label: str, help: str | None = None) -> Any:
 
 def trend(label: str) -> Any:
     """A column of counts over time as small bars, each row on its own scale."""
-    return st.column_config.BarChartColumn(label, help="The range in 24 equal parts.", y_min=0, width=90)
+    return st.column_config.BarChartColumn(label, help="The range in 24 equal parts.", y_min=0, width=75)
 
 
 def when(label: str, page: Page, *, day: bool = True) -> Any:

@@ -180,11 +180,11 @@ def age(then: datetime | None, now: datetime, zone: tzinfo = UTC) -> str:
     return f"{seconds // 60:.0f} min ago" if seconds < 3600 else f"{seconds // 3600:.0f} h ago"
 
 
-def silence(then: datetime, now: datetime) -> str:
-    """How long nothing came: `3 h`, `2 d`."""
-    seconds = (now - then).total_seconds()
+def elapsed(then: datetime, now: datetime) -> str:
+    """How long it lasts: `31 s`, `12 min`, `3 h`, `2 d`."""
+    seconds = max((now - then).total_seconds(), 0)
     if seconds < 3600:
-        return f"{max(seconds, 0) // 60:.0f} min"
+        return f"{seconds // 1:.0f} s" if seconds < 60 else f"{seconds // 60:.0f} min"
     return f"{seconds // 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds // 86_400:.0f} d"
 
 

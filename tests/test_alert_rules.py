@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from collector.alerts import rulefile, summary
+from collector.alerts.notify import format_condition
 from collector.alerts.rulefile import RuleBook, RuleError, default_rules, parse_rules
-from collector.alerts.rules import MEASURES, Condition, contradicts, parse_condition
+from collector.alerts.rules import MEASURES, Condition, Rule, contradicts, parse_condition
 from collector.query.filters import DIMENSIONS, HOUR, SECOND
 
 # A service of Apprise imports it, with Python before 3.13.
@@ -192,6 +193,20 @@ BAD_LINES = [
     ("    summary: [", 5, "is not YAML"),
     ("    summary: !!python/object:os.system x", 5, "is not YAML"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("measure", "text", "said"),
+    [
+        ("failing_sessions", "> 0.5", "> 50 %"),
+        ("streak", ">= 3", "≥ 3"),
+        ("silent", "> 30m", "> 30 min"),
+        ("p95_ms", "> 2s", "> 2,000 ms"),
+        ("error_rate", "> 2x previous 7d", "> 2 × the 7 d before"),
+    ],
+)
+def test_a_condition_is_written_in_the_unit_of_its_values(measure: str, text: str, said: str) -> None:
+    assert format_condition(Rule("name", measure, parse_condition(text, measure), {})) == said
 
 
 @pytest.mark.parametrize(("line", "number", "message"), BAD_LINES)

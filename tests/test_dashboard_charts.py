@@ -128,9 +128,9 @@ CASES = {
         pl.DataFrame({"first": [1], "last": [2], "label": ["2"]}),
     ),
     "rule": lambda p: charts.value_over_time(
-        pl.DataFrame({"time": [START], "value": [0.2], "labels": ["{}"]}), p, SPAN, 0.3
+        pl.DataFrame({"time": [START], "value": [0.2], "labels": ["{}"]}), p, SPAN, 0.3, "share"
     ),
-    "rule without threshold": lambda p: charts.value_over_time(VALUES, p, SPAN, None),
+    "rule without threshold": lambda p: charts.value_over_time(VALUES, p, SPAN, None, "s"),
 }
 
 

@@ -195,7 +195,7 @@ def test_a_rate_over_sampled_senders_names_them(senders: list[tuple[Any, ...]], 
 def test_the_account_says_whether_it_comes_out_even(wrong: int, sign: str, what: str) -> None:
     said = {"accepted": 10 + wrong, "stored": 5, "duplicate": 1, "unaccounted": wrong}
     line = sentences.account(said, {"no_event": 3, "metric": 1})
-    assert line.startswith(f"Accepted **{10 + wrong}** {sign} stored 5 + duplicate 1 + no event 4.")
+    assert line.startswith(f"Accepted **{10 + wrong}** records {sign} stored 5 + duplicate 1 + no event 4.")
     assert what in line
     assert ("defect" in line) == bool(wrong)
 

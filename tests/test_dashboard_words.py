@@ -125,9 +125,11 @@ def test_a_clock_names_the_day_only_when_it_is_another_one() -> None:
     assert words.clock(None) == "–"
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(-5, "0 min"), (1800, "30 min"), (7200, "2 h"), (172_800, "2 d")])
-def test_silence(seconds: float, said: str) -> None:
-    assert words.silence(NOW - timedelta(seconds=seconds), NOW) == said
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(-5, "0 s"), (31, "31 s"), (60, "1 min"), (1800, "30 min"), (7200, "2 h"), (172_800, "2 d")]
+)
+def test_how_long_it_lasts(seconds: float, said: str) -> None:
+    assert words.elapsed(NOW - timedelta(seconds=seconds), NOW) == said
 
 
 @pytest.mark.parametrize(("number", "said"), [(None, "–"), (12, "12 B"), (43_000_000, "43 MB"), (81.2e9, "81.2 GB")])

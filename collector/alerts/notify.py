@@ -19,7 +19,7 @@ from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Labels, Reason, State
 from collector.errors import Rejected, Unavailable
-from collector.query.filters import rfc3339
+from collector.query.filters import SECOND, rfc3339
 
 MAX_ALERTS = 100  # in one message; further ones are counted
 TIMEOUT_S = 5.0
@@ -205,7 +205,7 @@ def _apprise(address: str, title: str, body: str, *, firing: bool) -> None:
 def _default_summary(rule: Rule, alert: Alert, shown: Mapping[str, str]) -> str:
     value = format_value(rule.measure, alert.value)
     where = ", ".join(f"{name} {value}" for name, value in shown.items() if value)
-    return f"{rule.name}: {rule.measure} {value}, condition {rule.condition.text}" + (f" ({where})" if where else "")
+    return f"{rule.name}: {rule.measure} {value}, condition {format_condition(rule)}" + (f" ({where})" if where else "")
 
 
 def format_value(measure: str, value: float) -> str:
@@ -216,6 +216,16 @@ def format_value(measure: str, value: float) -> str:
     if unit == "s":
         return summary.duration(value)
     return summary.number(value) + (" ms" if unit == "ms" else "")
+
+
+def format_condition(rule: Rule) -> str:
+    """A rule's condition for people, in the unit of its values: "> 50 %", "≥ 3", "> 2 × the 7 d before"."""
+    condition = rule.condition
+    sign = {">=": "≥", "<=": "≤"}.get(condition.operator, condition.operator)
+    if condition.previous_ns:
+        before = summary.duration(condition.previous_ns / SECOND)
+        return f"{sign} {summary.number(condition.number)} × the {before} before"
+    return f"{sign} {format_value(rule.measure, condition.number)}"
 
 
 def _link(rule: Rule, alert: Alert, own: Mapping[str, str], dashboard_url: str) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence
-from collector.alerts.notify import Item, Scrub, format_value
+from collector.alerts.notify import Item, Scrub, format_condition, format_value
 from collector.alerts.recorder import Evaluation
 from collector.alerts.rulefile import Mistake
-from collector.alerts.rules import Rule
+from collector.alerts.rules import MEASURES, Rule
 from collector.alerts.state import Alert, State
 from collector.query.filters import SECOND, rfc3339
 
@@ -38,6 +38,7 @@ def _alert_row(engine: Engine, rule: Rule | None, item: Item, now_ns: int) -> di
         "value_text": format_value(rule.measure, alert.value) if rule else f"{alert.value:g}",
         "threshold": alert.threshold,
         "condition": rule.condition.text if rule else "",
+        "condition_text": format_condition(rule) if rule else "",
         "measure": rule.measure if rule else "",
         "calls": alert.calls,
         "since": at(alert.since_ns),
@@ -72,10 +73,12 @@ def _rule_row(engine: Engine, rule: Rule, evaluation: Evaluation) -> dict[str, A
         "name": rule.name,
         "state": max(states, default=State.INACTIVE).name.lower(),
         "measure": rule.measure,
+        "unit": MEASURES[rule.measure].unit,
         "where": rule.where,
         "by": list(rule.by),
         "window_s": rule.window_ns / SECOND,
         "condition": rule.condition.text,
+        "condition_text": format_condition(rule),
         "recover": rule.recover.text if rule.recover else None,
         "min_calls": rule.min_calls,
         "for_s": rule.for_ns / SECOND,

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from collector.alerts.backtest import Past, Trial, find_sessions, run
-from collector.alerts.rules import Condition, Receiver, Rule
+from collector.alerts.rules import MEASURES, Condition, Receiver, Rule
 from collector.alerts.state import Labels
 from collector.query.filters import SECOND, UNITS, BadParameter, rfc3339
 from collector.query.history_sql import Evaluations
@@ -53,6 +53,7 @@ def backtest_row(
     return {
         "name": rule.name,
         "measure": rule.measure,
+        "unit": MEASURES[rule.measure].unit,
         "condition": rule.condition.text,
         "threshold": rule.condition.limit(),
         "recover": rule.recover.text if rule.recover else None,

@@ -16,6 +16,7 @@ STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
 LINES = 16  # alerts in the picture of the week
 MISTAKES = 10  # of a rule file
+UNITS = {"count": (1, ""), "share": (100, "%"), "s": (1 / 60, "min"), "ms": (1, "ms")}  # times what it is, and called
 SILENT_S = 60  # an engine that has not evaluated for so long says nothing by its silence
 
 
@@ -136,9 +137,11 @@ def _alert(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None
         word = f"{STATES.get(row['state'], ':gray')}[{colours.ALERT_WORDS.get(row['state'], row['state'])}]"
         labels = f" · {words.plain(about(row.get('labels')), 120)}" if about(row.get("labels")) else ""
         value = words.plain(row.get("value_text") or words.count(row.get("value")))
-        compared = f"{value} {words.plain(row.get('condition'))}".replace(" ", "\u00a0")  # not broken over two lines
+        condition = words.plain(row.get("condition_text"))
+        compared = f"{value} {condition}".replace(" ", "\u00a0")  # not broken over two lines
         title = f"{word} \u2002 **{words.plain(row['rule'])}**{labels} \u2002 {compared}"
-        facts = [f"since {words.age(row.get('since'), page.now, page.zone)}", words.plain(row.get("severity"))]
+        lasts = words.elapsed(row["since"], row.get("resolved") or page.now)
+        facts = [f"for {lasts}", words.plain(row.get("severity"))]
         facts += [words.plural(row["calls"], "call")] if row.get("calls") else []
         facts += ["silenced"] if row.get("silenced") in (True, "true") else []
         facts += [f"held back by {words.plain(row['inhibited_by'])}"] if row.get("inhibited_by") else []
@@ -226,28 +229,35 @@ def _editor(page: Page, rules: pl.DataFrame) -> None:
         text = st.text_area("Rule", sentences.rule_file(rule), height=320, key=key, label_visibility="collapsed")
         components.quiet("Nothing is saved here: copy it into alerts.yaml; `misstep rules check` names mistakes.")
     with right:
-        threshold = st.number_input(
-            "Threshold", value=None, min_value=0.0, format="%g", placeholder="as written", key=f"{key}-threshold",
-            width=200,
-        )  # fmt: skip
+        place = st.empty()
         # The same range until the page is loaded anew: moving the threshold then asks the store nothing.
         since, until = (when.isoformat() for when in (page.now - timedelta(days=7), page.now))
         asked = {"from": since, "to": until, "step": "5m"}
-        moved = {"threshold": f"{threshold:.10g}"} if threshold is not None else {}
-        answer = page.collector.try_rules("rules/backtest", text, asked | moved)
+        answer = page.collector.try_rules("rules/backtest", text, asked)
         if answer.rest.get("mistakes"):
             for mistake in answer.rest["mistakes"]:
                 components.quiet(words.plain(str(mistake.get("text") or mistake.get("message")), 300))
             return
+        if not answer.rows.height:
+            return
+        tried = answer.first()
+        factor, unit = UNITS[tried["unit"]] if tried.get("threshold") is not None else (1, "×")
+        threshold = place.number_input(
+            f"Threshold, {unit}" if unit else "Threshold", value=None, min_value=0.0, format="%g",
+            placeholder="as written", key=f"{key}-threshold", width=200,
+        )  # fmt: skip
+        moved = {"threshold": f"{threshold / factor:.10g}"} if threshold is not None else {}
+        if moved:
+            answer = page.collector.try_rules("rules/backtest", text, asked | moved)
         for told in answer.rows.iter_rows(named=True):
             st.markdown(sentences.backtest(told))
             if moved:
                 recover = f'\nrecover: "{told["recover"]}"' if told.get("recover") else ""
                 st.code(f'condition: "{told["condition"]}"{recover}', language="yaml")
-            _tried(page, told, told.get("threshold"))
+            _tried(page, told)
 
 
-def _tried(page: Page, told: Mapping[str, Any], threshold: float | None) -> None:
+def _tried(page: Page, told: Mapping[str, Any]) -> None:
     series = components.as_json(told.get("series")) or []
     points = [
         {"time": point["time"], "value": point["value"], "labels": about_of(line["labels"])}
@@ -258,7 +268,7 @@ def _tried(page: Page, told: Mapping[str, Any], threshold: float | None) -> None
         return
     samples = frames.held(client.frame(points).with_columns(pl.col("value").cast(pl.Float64)).sort("time"), page.now)
     week = (page.now - timedelta(days=7) + page.shift, page.now + page.shift)
-    picture = charts.value_over_time(page.drawn(samples), page.palette, week, threshold)
+    picture = charts.value_over_time(page.drawn(samples), page.palette, week, told.get("threshold"), told["unit"])
     components.chart(picture, f"tried-{told['name']}", f"Value of {told['name']} over 7 days.")
 
 
@@ -274,7 +284,7 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         "state": tables.text("state", "small"),
         "measure": tables.text("measure"),
         "value_text": tables.text("value now", "small"),
-        "condition": tables.text("fires at", 130),
+        "condition_text": tables.text("fires at", 130),
         "window": tables.text("window", "small"),
         "severity": tables.text("severity", "small"),
         "evaluated": tables.when("evaluated", page),
@@ -292,7 +302,7 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         components.quiet("No value in this range.")
         return
     held = frames.held(samples, page.span[1])
-    picture = charts.value_over_time(page.drawn(held), page.palette, page.axis, rule.get("threshold"))
+    picture = charts.value_over_time(page.drawn(held), page.palette, page.axis, rule.get("threshold"), rule["unit"])
     components.chart(picture, "samples", f"Value of {rule['name']} over time.")
 
 

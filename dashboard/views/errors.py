@@ -66,27 +66,27 @@ def _groups(page: Page) -> None:
     said = {
         "recovery": [words.rate_of(*pair) for pair in rows.select("recovery_rate", "retried").rows()],
         "spread_words": [words.rate(share) for share in rows["spread"]],
-        "first": [words.silence(moment, page.now) for moment in rows["first_seen"]],
-        "last": [words.silence(moment, page.now) for moment in rows["last_seen"]],
+        "first": [words.elapsed(moment, page.now) for moment in rows["first_seen"]],
+        "last": [words.elapsed(moment, page.now) for moment in rows["last_seen"]],
     }
     shown = rows.with_columns(pl.Series(name, texts, dtype=pl.String) for name, texts in said.items())
     columns = {
         "state": tables.text("state", 65),
         "error_class": tables.text("class", 150),
-        "template": tables.text("message", 175),
+        "template": tables.text("message", 240 if page.narrow else 285),
         "tool": tables.text("tool", 90),
         "trend": tables.trend("trend"),
-        "events": tables.number("events", width=55),
+        "events": tables.number("events", width=50),
         "sessions": tables.number("sessions", width=60),
-        "spread_words": tables.text("spread", 60, words.HELP["spread"]),
-        "recovery": tables.text("recovery", 95, words.HELP["recovery"]),
-        "lasting": tables.number("lasting", words.HELP["lasting errors"], width=55),
-        "first": tables.text("first", 60, "How long ago it was seen for the first time."),
-        "last": tables.text("last", 60, "How long ago it was seen last."),
+        "spread_words": tables.text("spread", 55, words.HELP["spread"]),
+        "recovery": tables.text("recovery", 90, words.HELP["recovery"]),
+        **({"lasting": tables.number("lasting", words.HELP["lasting errors"], width=55)} if order == "lasting" else {}),
+        "first": tables.text("first", 55, "How long ago it was seen for the first time."),
+        "last": tables.text("last", 55, "How long ago it was seen last."),
     }
     text = f"{rows.height} groups of equal errors; first: {rows['error_class'][0]}."
     picked = tables.table(page, shown, columns, key=f"groups-{state}-{order}", alt_text=text, select=True,
-                          wide=("trend", "sessions", "spread_words", "recovery", "lasting", "first"))  # fmt: skip
+                          wide=("state", "trend", "sessions", "spread_words", "recovery", "first"))  # fmt: skip
     if picked:
         with st.container(border=True):
             st.text(picked["sample"] or picked["template"] or "")

@@ -9,6 +9,10 @@ import streamlit as st
 from dashboard import components, sentences, tables, words
 from dashboard.components import Figure, Page
 
+EVENTS = (
+    "Calls in the store. Several records can tell of one call, such as its span and its log line, and make one event: "
+    "that there are fewer events than stored records is no loss."
+)
 SINCE = "Since the collector was started."
 
 
@@ -47,7 +51,7 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
     queue = components.as_json(said.get("queue"))
     waiting = queue.get("requests") if isinstance(queue, dict) else queue
     return [
-        Figure("Events", words.count(said.get("events") or store.get("events"))),
+        Figure("Events", words.count(said.get("events") or store.get("events")), EVENTS),
         Figure("Commit p99", words.duration(said.get("commit_p99_ms")), "99 of 100 commits were faster than this."),
         Figure("Waiting", words.count(waiting), f"Requests that are not durable yet: {words.size(_bytes(queue))}."),
         Figure("Lag", words.duration(_ms(said.get("lag_seconds"))), "From the newest event's own time to its arrival."),

@@ -146,7 +146,7 @@ def _now(page: Page) -> None:
     if not open_streaks.is_empty():
         open_streaks = open_streaks.filter(pl.col("length") >= LONG)
     for row in open_streaks.iter_rows(named=True):
-        facts = f"open streak of {words.count(row['length'])} · since {words.age(row['started'], page.now, page.zone)}"
+        facts = f"open streak of {words.count(row['length'])} for {words.elapsed(row['started'], page.now)}"
         about = {"session": row["session"], "service": row.get("service")}
         components.row(page, "session", row["session"], facts, **about)
     storms = page.ask("retries/storms", sort="-ended", limit=str(ROWS // 2))
@@ -161,7 +161,7 @@ def _now(page: Page) -> None:
     last = senders.group_by(names_of, maintain_order=True).agg(pl.col("last_seen").max()).drop_nulls()
     silent = last.filter(page.now - pl.col("last_seen") > SILENT).head(ROWS // 2)
     for who, seen in silent.iter_rows():
-        components.row(page, "sources", who, f"silent for {words.silence(seen, page.now)}")
+        components.row(page, "sources", who, f"silent for {words.elapsed(seen, page.now)}")
     if open_streaks.is_empty() and silent.is_empty() and storms.rows.is_empty():
         components.quiet("No streak of 3 or more is open, no storm, and no sender is silent.")
 

@@ -51,7 +51,7 @@ def _silent(page: Page, rows: pl.DataFrame) -> None:
 
 def _table(page: Page, rows: pl.DataFrame) -> None:
     seen = [
-        f"silent for {words.silence(then, page.now)}"
+        f"silent for {words.elapsed(then, page.now)}"
         if then and (page.now - then).total_seconds() > SILENT_S
         else words.age(then, page.now, page.zone)
         for then in rows["last_seen"]
@@ -69,10 +69,10 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     )
     columns = {
         "source": tables.text("source", 105),
-        "service": tables.text("service", 130),
-        "events": tables.number("events", width=65),
+        "service": tables.text("service", 150),
+        "events": tables.number("events", width=55),
         "errors": tables.number("errors", width=65),
-        "seen": tables.text("last seen", 95),
+        "seen": tables.text("last seen", 90),
         "unclassified": tables.text("unclassified", 92, words.HELP["unclassified"]),
         "reports": tables.text(
             "reports", 115, "A source that reports only failures has no error rate and no recovery."
