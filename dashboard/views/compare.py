@@ -119,11 +119,15 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     only = pl.when(pl.col("a").fill_null(0) == 0).then(pl.lit("only in B")).when(pl.col("b").fill_null(0) == 0)
     shown = rows.with_columns(only=only.then(pl.lit("only in A")).otherwise(pl.lit("")))
     columns = {
-        "error_class": tables.text("class", 180),
-        "a": tables.number(f"A: {words.clip(sides[0], 24)}"),
-        "b": tables.number(f"B: {words.clip(sides[1], 24)}"),
+        "error_class": tables.text("class", 170),
+        "a": tables.number(
+            "A" if page.narrow else f"A: {words.clip(sides[0], 24)}", width=50 if page.narrow else "small"
+        ),
+        "b": tables.number(
+            "B" if page.narrow else f"B: {words.clip(sides[1], 24)}", width=50 if page.narrow else "small"
+        ),
         "only": tables.text("", 90),
-        "sentence": tables.text("difference", 200 if page.narrow else "large"),
+        "sentence": tables.text("difference", 300 if page.narrow else "large"),
     }
     text = f"Errors by class; first: {shown['error_class'][0]}."
     picked = tables.table(page, shown, columns, key="compare-classes", alt_text=text, select=True,

@@ -30,13 +30,13 @@ def body(page: Page) -> None:
             if waiting:
                 st.button(f"{waiting} new, show", key="live-show", on_click=_let_go, args=(page,))
         columns = {
-            "time": tables.when("time", page),
+            "time": tables.when("time", page, day=not page.narrow),
             "outcome": tables.text("outcome", 80),
             "shown_tool": tables.text("tool", 130),
             "error_class": tables.text("class", 165),
             "service": tables.text("service", 120),
             "session": tables.text("session", 105),
-            "message": tables.text("message", 160 if page.narrow else 300),
+            "message": tables.text("message", 240 if page.narrow else 300),
         }
         shown = rows.with_columns(shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)))
         picked = tables.table(

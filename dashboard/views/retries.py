@@ -50,14 +50,24 @@ def _figures(page: Page, total: dict[str, float | None]) -> list[Figure]:
             to="errors",
             more="all errors",
         ),
-        Figure("Tried again", words.count(retried), "A second attempt came within 30 minutes."),
+        Figure(
+            "Tried again",
+            words.count(retried),
+            "A second attempt came within 30 minutes.",
+            note=f"of {words.plural(total.get('errors'), 'error')}",
+        ),
         Figure(
             "Recovery",
             words.rate(total.get("recovery_rate")),
             words.HELP["recovery"],
-            note=components.sampling(page),
+            note=components.sampling(page) or f"of {words.count(retried)} tried again",
         ),
-        Figure("Lasting errors", words.count(total.get("lasting")), words.HELP["lasting errors"]),
+        Figure(
+            "Lasting errors",
+            words.count(total.get("lasting")),
+            words.HELP["lasting errors"],
+            note=f"of {words.plural(total.get('errors'), 'error')}",
+        ),
         Figure("Identical retries", words.count(identical), "The same call again, with equal arguments.", note=share),
     ]
 
