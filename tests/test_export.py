@@ -76,8 +76,17 @@ def test_parquet_has_the_types_of_the_store(filled: RunningCollector, tmp_path: 
 def test_pages_are_joined(filled: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "PAGE", 4)
     assert export.export(filled.url, tmp_path / "x.parquet", "parquet", ["from=-1h"]) == 25
-    assert pl.read_parquet(tmp_path / "x.parquet")["event_id"].n_unique() == 25
-    assert [path.name for path in tmp_path.glob("*.parquet")] == ["x.parquet"]
+    found = pl.read_parquet(tmp_path / "x.parquet").with_columns(pl.col("time").dt.to_string("iso:strict"))
+    expected = [(row["event_id"], row["time"].removesuffix("Z")) for row in filled.events()]
+    assert [
+        (str(row["event_id"]), row["time"][:29].replace(" ", "T")) for row in found.iter_rows(named=True)
+    ] == expected
+
+
+def test_lines_are_rows_of_the_api(filled: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "PAGE", 4)
+    assert export.export(filled.url, tmp_path / "x.jsonl", "jsonl", ["from=-1h"]) == 25
+    assert [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()] == filled.events()
 
 
 def test_nothing_chosen_is_an_empty_file(filled: RunningCollector, tmp_path: Path) -> None:

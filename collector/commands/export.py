@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+import msgspec
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from collector.commands.client import bearer
 from collector.commands.progress import progress
+from collector.query.queries import token as position
 from collector.store.batch import COLUMNS
 
-PAGE = 5_000
+PAGE = 4_999  # with the one more that is asked for, the most rows for which DuckDB never sorts all others too
+Page = TypeVar("Page", list[msgspec.Raw], pl.DataFrame)
+ARROW = "application/vnd.apache.arrow.stream"
 
 _KINDS: dict[str, Any] = {
     "bigint": pl.Int64, "ubigint": pl.UInt64, "integer": pl.Int64, "smallint": pl.Int64, "double": pl.Float64,
     "boolean": pl.Boolean,
 }  # fmt: skip
 _TIMES = {"time_ns": "time", "received_ns": "received_time"}
+_SCHEMA: dict[str, Any] = {
+    _TIMES.get(name, name): pl.Datetime("ns", "UTC") if name in _TIMES else _KINDS.get(kind, pl.String)
+    for name, kind in COLUMNS.items()
+} | {"recovered": pl.Boolean}
 
 
 def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "") -> int:
@@ -33,69 +41,79 @@ def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "
     if unfit:
         raise OSError(f"{unfit[0]!r} is no filter; write name=value, such as tool=apply_diff")
     filters = [(name, value) for name, _, value in (each.partition("=") for each in where)]
-    pages = _pages(url, filters, token)
-    return _lines(path, pages) if form == "jsonl" else _frames(path, form, pages)
+    with httpx.Client(base_url=url, headers=bearer(token), timeout=60) as client:
+        if form == "jsonl":
+            return _lines(path, _pages(client, filters, "application/json", lines))
+        return _frames(path, form, _pages(client, filters, ARROW, frame))
 
 
-def _pages(url: str, filters: Sequence[tuple[str, str]], token: str) -> Iterator[list[dict[str, Any]]]:
-    headers = bearer(token)
-    cursor: list[tuple[str, str]] = []
-    with progress("export", None) as advance, httpx.Client(base_url=url, headers=headers, timeout=60) as client:
+def _pages(
+    client: httpx.Client, filters: Sequence[tuple[str, str]], accept: str, read: Callable[[bytes], tuple[Page, str]]
+) -> Iterator[Page]:
+    """The pages that `read` makes of answers, each with where the next begins; the first one also where it is empty."""
+    after: str = ""
+    with progress("export", None) as advance:
         while True:
+            asked = httpx.QueryParams([*filters, ("limit", str(PAGE)), *([("cursor", after)] if after else [])])
             try:
-                answer = client.get("/api/v1/events", params=[*filters, ("limit", str(PAGE)), *cursor])
+                answer = client.get("/api/v1/events", params=asked, headers={"accept": accept})
             except httpx.TransportError as error:
-                raise ConnectionError(f"the collector at {url} does not answer: {error}") from None
+                raise ConnectionError(f"the collector at {client.base_url} does not answer: {error}") from None
             if not answer.is_success:
-                raise OSError(f"the collector at {url} answered {answer.status_code}: {answer.text[:300]}")
-            page = answer.json()
-            if page["rows"]:
-                yield page["rows"]
-                advance(len(page["rows"]))
-            if not page["next"]:
+                raise OSError(f"the collector at {client.base_url} answered {answer.status_code}: {answer.text[:300]}")
+            page, after = read(answer.content)
+            yield page
+            advance(len(page))
+            if not after:
                 return
-            cursor = [("cursor", page["next"])]
 
 
-def _lines(path: Path, pages: Iterator[list[dict[str, Any]]]) -> int:
+class Answer(msgspec.Struct):
+    """What is needed of an answer in JSON."""
+
+    rows: list[msgspec.Raw]
+    next: str | None
+
+
+def lines(body: bytes) -> tuple[list[msgspec.Raw], str]:
+    """Events as the API says them, and the cursor of what follows."""
+    answer = msgspec.json.decode(body, type=Answer)
+    return answer.rows, answer.next or ""
+
+
+def _lines(path: Path, pages: Iterator[list[msgspec.Raw]]) -> int:
     rows = 0
-    with path.open("w", encoding="utf-8") as out:
+    with path.open("wb") as out:
         for page in pages:
-            out.writelines(json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n" for row in page)
+            out.writelines(bytes(row) + b"\n" for row in page)
             rows += len(page)
     return rows
 
 
-def _frames(path: Path, form: str, pages: Iterator[list[dict[str, Any]]]) -> int:
-    """Each page becomes a file of its own first: polars joins these in constant memory."""
-    rows = 0
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        for number, page in enumerate(pages):
-            frame(page).write_parquet(Path(folder, f"{number:08}.parquet"))
-            rows += len(page)
-        if not rows:
-            frame([]).write_parquet(Path(folder, "none.parquet"))
-        whole = pl.scan_parquet(Path(folder, "*.parquet"))
-        whole.sink_parquet(path) if form == "parquet" else whole.sink_csv(path)
+def frame(body: bytes) -> tuple[pl.DataFrame, str]:
+    """Events of an Arrow stream with the types of the store, and the cursor of what follows a full page.
+
+    Times are timestamps, ids numbers, objects JSON text; attributes of one's own (`MISSTEP_DIMENSIONS`) come last.
+    """
+    told = pl.read_ipc_stream(body)
+    known = [name for name in _SCHEMA if name in told.columns]
+    own = [name for name in told.columns if name not in _SCHEMA]
+    found = told.select(pl.col(name).cast(_SCHEMA.get(name, pl.String)) for name in known + own)
+    if found.height < PAGE:
+        return found, ""
+    return found, position(found["time"].to_physical()[-1], found["event_id"][-1])
+
+
+def _frames(path: Path, form: str, pages: Iterator[pl.DataFrame]) -> int:
+    """Polars writes each page before it takes the next."""
+    rows, first = 0, next(pages)
+
+    def taken(*_: object) -> Iterator[pl.DataFrame]:
+        nonlocal rows
+        for page in chain([first], pages):
+            rows += page.height
+            yield page
+
+    whole = register_io_source(taken, schema=first.schema)
+    whole.sink_parquet(path) if form == "parquet" else whole.sink_csv(path)
     return rows
-
-
-def frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    """Events of the API with the types of the store: times as timestamps, ids as numbers, objects as JSON text."""
-    schema: dict[str, Any] = {
-        _TIMES.get(name, name): pl.Datetime("ns", "UTC") if name in _TIMES else _KINDS.get(kind, pl.String)
-        for name, kind in COLUMNS.items()
-    } | {"recovered": pl.Boolean}
-    own = [name for name in (rows[0] if rows else ()) if name not in schema]  # MISSTEP_DIMENSIONS of the collector
-    schema |= dict.fromkeys(own, pl.String)
-    return pl.DataFrame([_column(name, kind, [row.get(name) for row in rows]) for name, kind in schema.items()])
-
-
-def _column(name: str, kind: Any, values: list[Any]) -> pl.Series:
-    if isinstance(kind, pl.Datetime):
-        return pl.Series(name, values, dtype=pl.String).str.to_datetime(time_unit="ns", time_zone="UTC")
-    if kind == pl.UInt64:
-        return pl.Series(name, [None if value is None else int(value) for value in values], dtype=kind)
-    if kind == pl.String:
-        values = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
-    return pl.Series(name, values, dtype=kind)
