@@ -251,6 +251,17 @@ def test_a_cursor_that_nobody_gave_is_refused(text: str) -> None:
         queries.events(EVER, 10, cursor=text)
 
 
+@pytest.mark.parametrize(("later", "recovered"), [(None, None), (4_971, None), (4_969, False), (1_000, False)])
+@pytest.mark.parametrize("others", [(), (4_000,)])
+def test_a_window_is_closed_by_any_later_event_of_the_service(
+    store: Store, later: int | None, recovered: bool | None, others: tuple[int, ...]
+) -> None:
+    quiet = [failed(5_000, service="quiet"), *([event(later, service="quiet", session="later")] if later else [])]
+    holding(store, [*quiet, *(event(number) for number in others)])
+    (row,) = queries.events(EVER, 1, cursor=queries.token(NOW - 5_000 * MINUTE, 2**64 - 1)).rows(store)
+    assert (row["event_id"], row["recovered"]) == (5_000, recovered)
+
+
 def test_an_event_has_every_column_and_what_became_of_it(store: Store) -> None:
     holding(store, [failed(99), event(98), failed(50), event(1, session="other")])
     rows = {row["event_id"]: row for row in queries.events(EVER, 10).rows(store)}

@@ -64,8 +64,10 @@ def event(event_id: int, failure_only: Sequence[str] = ()) -> Statement:
 
 
 def _whole(page: str, selection: Selection) -> str:
-    around, since = load("around").format(window=WINDOW), "time_ns >= (select min(time_ns) from page)"
-    return load("whole").format(page=page, judged=judged(selection, around, known_by=since))
+    around = load("around").format(window=WINDOW)
+    known_by = "time_ns >= (select min(time_ns) from page) and time_ns <= (select until_ns from known)"
+    chains = judged(selection, around, known_by=known_by)
+    return load("whole").format(page=page, judged=chains, window=WINDOW, day=24 * HOUR)
 
 
 def read_token(name: str, text: str, parts: int, prefix: str = "seek") -> dict[str, int]:
