@@ -139,23 +139,38 @@ def _ranked(source: str, where: str, keys: Mapping[str, str], names: Sequence[st
     """Quantiles of the same events, joined to the counts by the keys."""
     own = {f"key_{place}": expression for place, expression in enumerate(keys.values())} or {"key_0": "true"}
     values = [
-        f"min(low + (high - low) * beyond) filter (fraction = {QUANTILES[name]} and earlier = {side}) as {prefix}{name}"
-        for name in names
+        f"{at_place(place)} and earlier = {side}) as {prefix}{name}"
+        for place, name in enumerate(names, 1)
         for side, prefix in ((False, ""), *([(True, "previous_")] if previous else []))
     ]
-    sql = load("ranked").format(
-        named=", ".join(f"{expression} as {key}" for key, expression in own.items()),
-        keys=", ".join(own),
-        earlier="time_ns < $start_ns" if previous else "false",
-        source=source,
-        where=where,
-        fractions=[QUANTILES[name] for name in names],
-        of_durations=", ".join(f"durations.{key}" for key in own),
-        same=" and ".join(f"durations.{key} is not distinct from wanted.{key}" for key in own),
-        values=", ".join(values),
-    )
+    fractions = str([QUANTILES[name] for name in names])
+    sql = ranked(source, where, own, fractions, values, earlier="time_ns < $start_ns" if previous else "false")
     same = [f'"{name}" is not distinct from {key}' for name, key in zip(keys, own, strict=False)]
     return f" left join ({sql}) on {' and '.join(same) or 'true'}"
+
+
+def ranked(
+    source: str, where: str, keys: Mapping[str, str], fractions: str, values: Sequence[str], *, earlier: str = "false"
+) -> str:
+    """Quantiles of the durations for each of `keys` (name → expression over `events`), as `values` of `at_place` name
+    those of `fractions`, a list as SQL over `last`, which is one less than there are durations.
+    """
+    return load("ranked").format(
+        named=", ".join(f"{expression} as {key}" for key, expression in keys.items()),
+        keys=", ".join(keys),
+        earlier=earlier,
+        source=source,
+        where=where,
+        fractions=fractions,
+        of_durations=", ".join(f"durations.{key}" for key in keys),
+        same=" and ".join(f"durations.{key} is not distinct from wanted.{key}" for key in keys),
+        values=", ".join(values),
+    )
+
+
+def at_place(place: int) -> str:
+    """The quantile of the fraction at that place, counted from 1, as SQL with its filter still open."""
+    return f"min(low + (high - low) * beyond) filter (place = {place}"
 
 
 def _aggregates(

@@ -5,12 +5,12 @@ Each measure is a row of `COMPARED`; how sure a difference is and what to call i
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
+from collector.query.breakdowns import QUANTILES, at_place, ranked
 from collector.query.filters import BadParameter, Selection, terms_of
 from collector.query.retries import relation
 from collector.query.statement import Derived, Row, Statement, Z, load, types_of
@@ -52,8 +52,6 @@ COMPARED = {
     "p50_ms": Compared(Unit("quantile", 1)),
     "p95_ms": Compared(Unit("quantile", 1)),
 }
-QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95}
-OFFSETS = tuple(0.0002 * 1.4**step for step in range(23))  # around a quantile, up to 0.33; they are rounded outwards
 
 SIDE_TYPES = {"": "double", "_low": "double", "_high": "double", "_part": "double", "_whole": "bigint"}
 TYPES = {
@@ -130,7 +128,7 @@ def _statement(name: str, sides: Sides, by: Sequence[str]) -> Statement:
     source = relation(selection, *by, *needs, *([sides.dimension] if sides.dimension else []))
     common = {"keys": keys, "side": sides.sql, "source": source, "where": selection.where()}
     if name in QUANTILES:
-        sql = load("quantiles").format(**common, fractions=[*_fractions(QUANTILES[name])])
+        sql = _quantiles(QUANTILES[name], source, selection.where(), sides.sql, by)
     else:
         sql = load("compared").format(keys=keys, counted=_counted(name, sides, by, common))
     return Statement(sql, {**selection.params(), **sides.params}, "1", MOST_GROUPS)
@@ -177,7 +175,7 @@ def _compared(name: str, sides: Sides, both: Mapping[str, Row]) -> Row:
     if unit.kind == "count" and sides.dimension:  # of how many calls differs, so neither more nor fewer is worse
         unit = replace(unit, worse=0)
     if name in QUANTILES:
-        a, b = (_quantile(QUANTILES[name], both.get(side)) for side in "ab")
+        a, b = (_quantile(both.get(side)) for side in "ab")
     else:
         sums = [gathered(both[side]) if side in both else Gathered() for side in "ab"]
         a, b = _sides(unit.kind, *sums)
@@ -197,19 +195,22 @@ def _sides(kind: str, a: Gathered, b: Gathered) -> tuple[Side, Side]:
     return per_session(a), per_session(b)
 
 
-def _fractions(middle: float) -> list[float]:
-    """The quantile itself, then pairs around it; where one lies outside 0 to 1, the nearer end stands for it."""
-    around = [end for offset in OFFSETS for end in (max(0.0, middle - offset), min(1.0, middle + offset))]
-    return [middle, *around]
+def _quantiles(middle: float, source: str, where: str, side: str, by: Sequence[str]) -> str:
+    """A quantile of the durations of each side, with its interval of order statistics: none where that would lie beyond
+    the shortest or longest one seen.
+    """
+    own = {**{f"key_{place}": f'"{name}"' for place, name in enumerate(by)}, "side": side}
+    half = f"{Z * sqrt(middle * (1 - middle))} / sqrt(last + 1)"
+    fractions = f"""case when {middle} - {half} >= 0 and {middle} + {half} <= 1
+      then [{middle}, {middle} - {half}, {middle} + {half}] else [{middle}] end"""
+    ends = {"value": 1, "low": 2, "high": 3}
+    values = ["any_value(last + 1)::bigint as whole", *(f"{at_place(place)}) as {end}" for end, place in ends.items())]
+    named = "".join(f'key_{place} as "{name}", ' for place, name in enumerate(by))
+    sql = ranked(source, f"{where} and ({side}) is not null", own, fractions, values)
+    return f"select {named}side, whole, value, low, high from ({sql})"
 
 
-def _quantile(middle: float, row: Row | None) -> Side:
-    """A quantile with the interval of order statistics; no interval where it would lie beyond the longest one seen."""
+def _quantile(row: Row | None) -> Side:
     if row is None:
         return Side(None, None, None, None, 0)
-    half = Z * sqrt(middle * (1 - middle) / row["whole"])
-    place = bisect_left(OFFSETS, half)
-    if place == len(OFFSETS) or middle + half > 1 or middle - half < 0:
-        return Side(row["around"][0], None, None, None, row["whole"])
-    low, high = row["around"][1 + 2 * place : 3 + 2 * place]
-    return Side(row["around"][0], low, high, None, row["whole"])
+    return Side(row["value"], row["low"], row["high"], None, row["whole"])

@@ -1,5 +1,5 @@
 -- Exact quantiles of durations in little memory: counts by narrow ranges of them tell in which ranges the wanted places lie, and only the
--- values in these are looked at. Equal to quantile_cont, which holds every value.
+-- values in these are looked at. Equal to quantile_cont, which holds every value. Which are wanted may depend on how many there are (`last` + 1).
 with durations as not materialized (
   select {named}, {earlier} as earlier, duration_ms, (64 * log2(least(greatest(duration_ms, 1e-3), 1e12)))::int as bucket
   from {source} where {where} and duration_ms is not null
@@ -22,8 +22,8 @@ found as (
 )
 select {keys}, {values}
 from (
-  select {keys}, earlier, fraction, fraction * last - floor(fraction * last) as beyond,
+  select {keys}, earlier, last, place, fraction * last - floor(fraction * last) as beyond,
     min(duration_ms) filter (upto > floor(fraction * last)) as low, min(duration_ms) filter (upto > ceil(fraction * last)) as high
-  from found, (select unnest({fractions}) as fraction)
+  from (select *, unnest({fractions}) as fraction, generate_subscripts({fractions}, 1) as place from found)
   group by all)
 group by {keys}
