@@ -33,7 +33,7 @@ def time_axis(span: Span) -> alt.X:
     return alt.X("time:T", axis=axis, scale=alt.Scale(domain=[moment.astimezone(UTC) for moment in span]))
 
 
-def value_axis(palette: Palette, form: str = "d", title: str | None = None) -> alt.Axis:
+def value_axis(palette: Palette, form: str = ",d", title: str | None = None) -> alt.Axis:
     return alt.Axis(
         title=title, format=form, tickCount=4, gridColor=palette.line, domain=False, ticks=False, tickMinStep=0
     )
