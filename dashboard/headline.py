@@ -25,9 +25,7 @@ def verdict(page: Page, now: dict[str, Any], most: str = "") -> str:
 
 
 def most(page: Page, now: dict[str, Any]) -> str:
-    """What most of a clear change is; empty where there is none."""
-    if not sentences.clear(now):
-        return ""
+    """What most of a clear change is."""
     worse = now["error_rate"] > now["previous_error_rate"]
     rows = explained.rows(page, explained.ACTS)
     return explained.most(rows.filter(pl.col("verdict") == ("worse" if worse else "better")))
@@ -42,12 +40,13 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
     past = page.before
     lasted = page.ask("retries", **{"from": past.start, "to": past.end}).first() if now.get("previous_calls") else {}
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
+    change = round(rate - was, 3) if rate is not None and was is not None else 0
     many, of = hit.get("sessions"), now.get("sessions")
     share = f", {words.rate(many / of)}" if many is not None and of and not words.uncertain(of) else ""
     return [
         Figure(
             "Error rate", words.rate(rate), words.HELP["error rate"], to="errors",
-            delta=words.points(rate - was) if rate is not None and was is not None else None, clear=clear,
+            delta=words.points(change) if change else None, clear=clear,
             trend=trend["error_rate"].to_list(), more=f"of {words.count(now.get('rated'))} calls",
             note=components.sampling(page),
         ),

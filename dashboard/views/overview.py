@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import charts, components, explained, filterbar, frames, headline, sentences, shares, start, words
 from dashboard.client import Problem
@@ -13,6 +14,7 @@ from dashboard.components import Page
 ROWS = 6
 SILENT = timedelta(hours=1)
 LONG = 3  # mistakes in a row
+RECENT, RECENT_S = "-24h", 86_400  # a storm that ended before is no news
 FIRST_EVENT_S = 2.0  # how often an empty page looks for the first event
 VERSIONS = 12  # more marks would hide the bars
 
@@ -25,8 +27,11 @@ def body(page: Page) -> None:
         if not now.get("calls"):
             _empty(page, now)
             return
-        components.beside("", _verdict, page, now)
+        said = _verdict(page, now)
         components.figures(page, headline.figures(page, now))
+        if sentences.clear(now):  # what most of the change is costs more to find than all figures
+            with said:
+                components.beside("", _most, page, now)
     if not now:
         return
     components.beside("Errors over time", _over_time, page, now)
@@ -43,15 +48,21 @@ def body(page: Page) -> None:
     components.beside("Right now", _now, page)
 
 
-def _verdict(page: Page, now: dict[str, Any]) -> None:
-    """The sentence at once; what most of a change is takes longer to find."""
+def _verdict(page: Page, now: dict[str, Any]) -> DeltaGenerator:
+    """Better or worse in a sentence, in a place where a longer one can replace it."""
     with st.container(horizontal=True, vertical_alignment="center"):
         said = st.empty()
         said.markdown(headline.verdict(page, now))
         if now.get("previous_calls"):
             components.link(page, "changes", "What changed →")
-    if most := headline.most(page, now):
-        said.markdown(headline.verdict(page, now, most))
+    return said
+
+
+def _most(page: Page, now: dict[str, Any]) -> None:
+    """The sentence again, then with what most of the change is."""
+    said = st.empty()
+    said.markdown(headline.verdict(page, now))
+    said.markdown(headline.verdict(page, now, headline.most(page, now)))
 
 
 def _over_time(page: Page, now: dict[str, Any]) -> None:
@@ -149,7 +160,8 @@ def _now(page: Page) -> None:
         facts = f"open streak of {words.count(row['length'])} for {words.elapsed(row['started'], page.now)}"
         about = {"session": row["session"], "service": row.get("service")}
         components.row(page, "session", row["session"], facts, **about)
-    storms = page.ask("retries/storms", sort="-ended", limit=str(ROWS // 2))
+    recent = {"from": RECENT} if page.filters.moving and (page.filters.seconds or 0) > RECENT_S else {}
+    storms = page.ask("retries/storms", sort="-ended", limit=str(ROWS // 2), **recent)
     names = ("error_class", "state", "started", "ended", "sessions", "calls")
     for name, state, started, ended, sessions, calls in storms.pick(*names).iter_rows():
         times = [words.clock(moment, page.zone, now=page.now) for moment in (started, ended)]
