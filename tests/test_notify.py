@@ -102,7 +102,7 @@ def test_people_read_what_fires_before_what_is_resolved() -> None:
 
 def test_a_rule_without_a_summary_is_told_in_words() -> None:
     item = describe(replace(RULE, summary=""), ALERT, scrub=scrub)
-    assert item.summary == "diff-tool-failing: error_rate 34 %, condition > 0.3 (service api)"
+    assert item.summary == "diff-tool-failing: error_rate 34 %, condition > 30 % (service api)"
     assert item.link == ""
 
 
