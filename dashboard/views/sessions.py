@@ -30,9 +30,9 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         pl.Series("strip", [frames.strip(text) for text in rows["strip"]], dtype=pl.List(pl.Int64)),
     )
     columns = {
-        "session": tables.text("session", 165),
-        "service": tables.text("service", 105),
-        "agent": tables.text("agent", "small"),
+        "session": tables.text("session", 155),
+        "service": tables.text("service", 125),
+        "agent": tables.text("agent", 65),
         "model": tables.text("model", 115),
         "started": tables.when("started", page),
         "length": tables.text("length", "small"),

@@ -12,7 +12,7 @@ NO_TOOL_DATA = "seen, no tool data"
 FACTS = {
     "session": "no streaks, retries or spread: set `session.id`",
     "parameters": "identical retries cannot be told: turn on the agent's tool details",
-    "order": "events of one instant keep their order of arrival",
+    "order": "events of one instant stand in any order, though always in the same one",
     "class": "errors stay UnknownError: set `error.type`",
     "model": "no comparison of models: set `gen_ai.request.model`",
     "retryable": "only Misstep's table says what is retryable",
