@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from dashboard import launch
 from tests.conftest import RunningCollector, free_port, wait_until
 
+expect.set_options(timeout=20_000)  # beside other tests a page may take longer than the five seconds that are usual
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
