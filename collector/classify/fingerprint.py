@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from hashlib import blake2b
 
-from collector.classify.essence import essence
+from collector.classify.essence import MONTHS, essence
 
 TEMPLATE_CHARS = 300
 LOOKED_AT = 1024  # characters of a message: what follows the first lines of an error is mostly output
@@ -25,7 +25,6 @@ EXTENSIONS = (
 )
 DOMAINS = "com|org|net|io|dev|ai|co|app|cloud|edu|gov|local|internal|lan|test|example|invalid"
 MODELS = "gpt|claude|gemini|gemma|llama|mistral|mixtral|codestral|qwen|deepseek|grok|command|kimi|glm|phi|nova"
-MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 UNITS = "ns|us|µs|ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?"
 CLOCK = r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
 LENGTH = rf"\d{{1,12}}(?:\.\d{{1,9}})? ?(?:{UNITS})"
@@ -68,7 +67,7 @@ KINDS = {
         r"(?=\[?\d)(?:"
         rf"\[?\b\d{{4}}[-/]\d\d[-/]\d\d(?:[T ]{CLOCK})?\b\]?",
         r"\b\d{8}T\d{6}Z?\b",
-        rf"\b\d{{1,2}}/(?:\d{{1,2}}|{MONTHS})/\d{{2,4}}(?:[ :]{CLOCK})?\b",
+        rf"\b\d{{1,2}}/(?:\d{{1,2}}|{'|'.join(MONTHS)})/\d{{2,4}}(?:[ :]{CLOCK})?\b",
         rf"\b\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?: {CLOCK})?\b",
         r"\b\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?\b",
         r"\b1[4-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b",  # seconds or milliseconds since 1970
