@@ -21,8 +21,8 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.testing import TestClient
 
-from collector.query.api import ARROW, api_routes, exception_handlers
-from collector.query.describe import ANSWERS
+from collector.query.api import api_routes, exception_handlers
+from collector.query.describe import ANSWERS, ARROW
 from collector.query.endpoints import ENDPOINTS
 from collector.query.filters import DIMENSIONS
 from collector.settings import Settings

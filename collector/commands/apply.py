@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
-
 from collector.app import pipeline_of
 from collector.apply import Apply
-from collector.commands.client import bearer, followed
+from collector.commands.client import collector, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
 from collector.store.opening import StoreInUse, path_of
@@ -39,12 +37,8 @@ def _by_ourselves(settings: Settings, store: Store) -> Iterator[dict[str, Any]]:
 
 
 def _by_collector(settings: Settings) -> Iterator[dict[str, Any]]:
-    url = settings.collector_url
-    with httpx.Client(base_url=url, headers=bearer(settings.query_token), timeout=60) as client:
-        try:
-            yield from followed(client, "/api/v1/sanitise")
-        except httpx.TransportError as error:
-            raise ConnectionError(f"the collector at {url} does not answer: {error}") from None
+    with collector(settings.collector_url, settings.query_token) as client:
+        yield from followed(client, "/api/v1/sanitise")
 
 
 def _shown(told: Iterator[dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from collector.commands.client import answered, bearer, followed
+from collector.commands.client import check, collector, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
 from collector.store.opening import StoreInUse, path_of
@@ -58,13 +58,9 @@ def _write(settings: Settings, part: Path) -> None:
             finally:
                 store.close()
             return
-    headers = bearer(settings.query_token)
-    try:
-        with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=60) as client:
-            _await(client)
-            _fetch(client, part)
-    except httpx.TransportError as error:
-        raise ConnectionError(f"the collector at {settings.collector_url} does not answer: {error}") from None
+    with collector(settings.collector_url, settings.query_token) as client:
+        _await(client)
+        _fetch(client, part)
 
 
 def _await(client: httpx.Client) -> None:
@@ -87,7 +83,7 @@ def _fetch(client: httpx.Client, part: Path) -> None:
     ):
         if not answer.is_success:
             answer.read()
-            answered(answer)
+            check(answer)
         written = 0
         for chunk in answer.iter_bytes():
             out.write(chunk)

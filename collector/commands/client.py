@@ -1,14 +1,17 @@
-"""How commands speak to a collector: with the token of the settings, and waiting for what takes long."""
+"""How commands speak to a collector: with a token, one sentence where nobody answers, waiting for what takes long."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
 
+TIMEOUT_S = 60
 POLL_S = 0.3
+ARROW = "application/vnd.apache.arrow.stream"
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -16,19 +19,42 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"} if token else {}
 
 
+@contextmanager
+def collector(url: str, token: str) -> Iterator[httpx.Client]:
+    """A client of the collector at that address. Raises ConnectionError where nobody answers there."""
+    try:
+        with httpx.Client(base_url=url, headers=bearer(token), timeout=TIMEOUT_S) as client:
+            yield client
+    except httpx.TransportError as error:
+        raise ConnectionError(f"the collector at {url} does not answer: {error}") from None
+
+
+def filters(where: Sequence[str]) -> list[tuple[str, str]]:
+    """Filters of the query API as `name=value`. Raises OSError for anything else."""
+    unfit = [each for each in where if "=" not in each]
+    if unfit:
+        raise OSError(f"{unfit[0]!r} is no filter; write name=value, such as tool=apply_diff")
+    return [(name, value) for name, _, value in (each.partition("=") for each in where)]
+
+
 def followed(client: httpx.Client, path: str) -> Iterator[dict[str, Any]]:
     """Begins what a POST begins, and tells how far it is until it runs no longer. Raises OSError."""
-    told = answered(client.post(path, json={}))
+    told = _answered(client.post(path, json={}))
     yield told
     while told["state"] == "running":
         time.sleep(POLL_S)
-        told = answered(client.get(path))
+        told = _answered(client.get(path))
         yield told
 
 
-def answered(answer: httpx.Response) -> dict[str, Any]:
-    """The object of an answer. Raises OSError with what the collector says where it refuses."""
+def check(answer: httpx.Response) -> None:
+    """Raises OSError with what the collector says where it refuses."""
     if not answer.is_success:
-        raise OSError(f"the collector at {answer.url.host} answered {answer.status_code}: {answer.text[:300]}")
+        place = f"{answer.url.scheme}://{answer.url.netloc.decode()}"
+        raise OSError(f"the collector at {place} answered {answer.status_code}: {answer.text[:300]}")
+
+
+def _answered(answer: httpx.Response) -> dict[str, Any]:
+    check(answer)
     found: dict[str, Any] = answer.json()
     return found

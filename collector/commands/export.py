@@ -12,14 +12,13 @@ import msgspec
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from collector.commands.client import bearer
+from collector.commands.client import ARROW, check, collector, filters
 from collector.commands.progress import progress
 from collector.query.queries import token as position
 from collector.store.batch import COLUMNS
 
 PAGE = 4_999  # with the one more that is asked for, the most rows for which DuckDB never sorts all others too
 Page = TypeVar("Page", list[msgspec.Raw], pl.DataFrame)
-ARROW = "application/vnd.apache.arrow.stream"
 
 _KINDS: dict[str, Any] = {
     "bigint": pl.Int64, "ubigint": pl.UInt64, "integer": pl.Int64, "smallint": pl.Int64, "double": pl.Float64,
@@ -37,30 +36,23 @@ def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "
 
     Raises OSError where the collector does not answer, refuses a filter, or the file cannot be written.
     """
-    unfit = [each for each in where if "=" not in each]
-    if unfit:
-        raise OSError(f"{unfit[0]!r} is no filter; write name=value, such as tool=apply_diff")
-    filters = [(name, value) for name, _, value in (each.partition("=") for each in where)]
-    with httpx.Client(base_url=url, headers=bearer(token), timeout=60) as client:
+    chosen = filters(where)
+    with collector(url, token) as client:
         if form == "jsonl":
-            return _lines(path, _pages(client, filters, "application/json", lines))
-        return _frames(path, form, _pages(client, filters, ARROW, frame))
+            return _lines(path, _pages(client, chosen, "application/json", lines))
+        return _frames(path, form, _pages(client, chosen, ARROW, frame))
 
 
 def _pages(
-    client: httpx.Client, filters: Sequence[tuple[str, str]], accept: str, read: Callable[[bytes], tuple[Page, str]]
+    client: httpx.Client, chosen: Sequence[tuple[str, str]], accept: str, read: Callable[[bytes], tuple[Page, str]]
 ) -> Iterator[Page]:
     """The pages that `read` makes of answers, each with where the next begins; the first one also where it is empty."""
     after: str = ""
     with progress("export", None) as advance:
         while True:
-            asked = httpx.QueryParams([*filters, ("limit", str(PAGE)), *([("cursor", after)] if after else [])])
-            try:
-                answer = client.get("/api/v1/events", params=asked, headers={"accept": accept})
-            except httpx.TransportError as error:
-                raise ConnectionError(f"the collector at {client.base_url} does not answer: {error}") from None
-            if not answer.is_success:
-                raise OSError(f"the collector at {client.base_url} answered {answer.status_code}: {answer.text[:300]}")
+            asked = httpx.QueryParams([*chosen, ("limit", str(PAGE)), *([("cursor", after)] if after else [])])
+            answer = client.get("/api/v1/events", params=asked, headers={"accept": accept})
+            check(answer)
             page, after = read(answer.content)
             yield page
             advance(len(page))

@@ -12,11 +12,10 @@ import httpx
 from collector.alerts.notify import format_value
 from collector.alerts.rulefile import load_rules
 from collector.alerts.summary import duration
-from collector.commands.client import bearer
+from collector.commands.client import collector
 from collector.commands.progress import progress
 
 SHOWN_FIRINGS = 5
-TIMEOUT_S = 60.0
 
 
 def try_rules(path: Path, what: str, url: str, token: str = "", **params: str) -> Iterator[dict[str, Any]]:
@@ -25,17 +24,10 @@ def try_rules(path: Path, what: str, url: str, token: str = "", **params: str) -
     Raises RuleError for a file with mistakes, OSError where the collector does not answer or refuses.
     """
     rules = load_rules(path).rules
-    headers = bearer(token)
     body = path.read_bytes()
-    with (
-        progress(what, len(rules)) as advance,
-        httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S) as client,
-    ):
+    with progress(what, len(rules)) as advance, collector(url, token) as client:
         for rule in rules:
-            try:
-                answer = client.post(f"/api/v1/rules/{what}", content=body, params={**params, "rule": rule.name})
-            except httpx.TransportError as error:
-                raise ConnectionError(f"the collector at {url} does not answer: {error}") from None
+            answer = client.post(f"/api/v1/rules/{what}", content=body, params={**params, "rule": rule.name})
             if not answer.is_success:
                 raise OSError(f"rule {rule.name}: the collector answered {answer.status_code}: {_message(answer)}")
             (row,) = answer.json()["rows"]

@@ -8,22 +8,14 @@ from collections.abc import Sequence
 import httpx
 import polars as pl
 
-from collector.commands.client import bearer
-
-ARROW = "application/vnd.apache.arrow.stream"
+from collector.commands.client import ARROW, collector, filters
 
 
 def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = "") -> str:
     """The rows as a table, csv or jsonl. Raises OSError where the collector does not answer or refuses."""
-    unfit = [each for each in where if "=" not in each]
-    if unfit:
-        raise OSError(f"{unfit[0]!r} is no filter; write name=value, such as tool=apply_diff")
-    headers = {"accept": ARROW} | bearer(token)
-    params = dict(each.split("=", 1) for each in where)
-    try:
-        answer = httpx.post(f"{url}/api/v1/sql", params=params, json={"sql": statement}, headers=headers, timeout=60)
-    except httpx.TransportError as error:
-        raise ConnectionError(f"the collector at {url} does not answer: {error}") from None
+    params = dict(filters(where))
+    with collector(url, token) as client:
+        answer = client.post("/api/v1/sql", params=params, json={"sql": statement}, headers={"accept": ARROW})
     if not answer.is_success:
         raise OSError(_said(answer))
     frame = pl.read_ipc_stream(io.BytesIO(answer.content))

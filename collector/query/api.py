@@ -26,7 +26,7 @@ from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from collector.errors import Rejected, Unavailable
-from collector.query.describe import operation
+from collector.query.describe import ARROW, operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
 from collector.query.filters import SECOND, BadParameter, rfc3339, whole_number
 from collector.query.groups import mark
@@ -38,7 +38,6 @@ from collector.receive.access import check_host, check_json, check_token
 from collector.recognise.sources import Source
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 
-ARROW = "application/vnd.apache.arrow.stream"
 QUERY_SECONDS = 20.0
 QUERIES = ThreadPoolExecutor(4, "query")  # more at once would only share the same cores and memory
 # What streaks and retries wait to know of every commit; under a load that leaves more, they do not.

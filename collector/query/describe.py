@@ -25,6 +25,8 @@ from collector.query.filters import BY_NAME, Dimension
 from collector.query.parameters import MOST_ROWS, RANGE, Parameter
 from collector.tables import schemas
 
+ARROW = "application/vnd.apache.arrow.stream"
+
 TEXT = Schema(type=OpenAPIType.STRING)
 PROBLEM = Schema(
     type=OpenAPIType.OBJECT,
@@ -113,7 +115,7 @@ def operation(
                 description=f"The {one}" if one else "The rows, and whether there are more",
                 content={
                     "application/json": OpenAPIMediaType(schema=ROW if one else ROWS, examples=shown),
-                    "application/vnd.apache.arrow.stream": OpenAPIMediaType(),
+                    ARROW: OpenAPIMediaType(),
                 },
             )
             refusals = {
