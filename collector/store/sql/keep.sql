@@ -1,5 +1,6 @@
 -- Computes the streaks and retry chains of the taken sessions anew (query/sql/streaks.sql and judged.sql are the same rules, read from all
 -- events) and the newest event of their services.
+-- Sums of fractions are rounded to a nanosecond and a billionth of a dollar: their last bit depends on the order of adding.
 delete from kept_streaks using bounds b
 where kept_streaks.session = b.session and kept_streaks.service is not distinct from b.service
   and (kept_streaks.closed_ns is null or kept_streaks.closed_ns >= b.from_ns);
@@ -87,9 +88,9 @@ select runs.* exclude (from_ns, number, key), told.service, told.session, told.s
   calls, busy_ms, spent.told, spent.input_tokens, spent.output_tokens, spent.cost_usd
 from runs join (from told where outcome in ('error', 'denied')) as told on told.event_id = runs.first_event_id
   left join (
-    select first_event_id, kind, count(*) as calls, sum(told.duration_ms) as busy_ms,
+    select first_event_id, kind, count(*) as calls, round(sum(told.duration_ms), 6) as busy_ms,
       count(coalesce(told.input_tokens, told.output_tokens)) as told, sum(told.input_tokens) as input_tokens,
-      sum(told.output_tokens) as output_tokens, sum(told.cost_usd) as cost_usd
+      sum(told.output_tokens) as output_tokens, round(sum(told.cost_usd), 9) as cost_usd
     from runs join told on told.number = runs.number and hash(told.subagent) = runs.key
       and told.time_ns between started and case when succeeded then closed_ns else ended end
     where scope = 'session'
