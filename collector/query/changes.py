@@ -7,16 +7,17 @@ neither period is the yardstick.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from collector.query.compare import COMPARED, RATED
 from collector.query.filters import BY_NAME, Selection
 from collector.query.hours import counted
-from collector.query.retries import chains, relation
+from collector.query.retries import chains as chained
+from collector.query.retries import relation
 from collector.query.statement import Derived, Row, Statement, load
-from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, gathered, judge, percent, rate
+from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, judge, percent, rate
+from collector.store.kept import HOURLY
 
 DIMENSIONS = (
     "tool", "mcp_server", "error_class", "category", "attribution", "fingerprint", "model", "provider", "agent",
@@ -25,7 +26,15 @@ DIMENSIONS = (
 MEASURES = ("errors", "mistakes", "error_rate", "mistake_rate")
 VOLUME = "volume"
 TOTAL, GROUPS = "*total", "*groups"  # asked beside the dimensions
+# Mostly the same in all calls of a session.
+OF_A_SESSION = ("model", "provider", "agent", "service", "service_version", "environment", "source")
 SIDE = "case when time_ns >= $start_ns then 'b' else 'a' end"
+WHOSE = "hash(service, session)"
+LIKENESS = {"parts2": "sum(part * part)"}
+SUMS = {
+    "sessions": "count(*)", "part": "sum(part)", "whole": "sum(whole)", **LIKENESS,
+    "cross": "sum(part * whole)", "wholes2": "sum(whole * whole)",
+}  # fmt: skip
 MOST_VALUES = 100_000
 NOTHING = Gathered()
 
@@ -54,72 +63,127 @@ def changes(
     """The values that explain most of a change beyond their usual share, clear ones first; `volume` before all."""
     names = tuple(by) or DIMENSIONS
     part, whole = COMPARED[measure].part, "true"
-    if measure.endswith("_rate"):
+    of_rate = measure.endswith("_rate")
+    if of_rate:
         whole = RATED.replace("{rated}", selection.rated())
         part = f"{part} and {whole}"
+    calls = [name for name in names if of_rate and BY_NAME[name].about == "call"]
+    rest = [name for name in names if name not in calls]
     # One after the other: all grouping sets at once would hold all their sessions in memory.
-    asked = {name: _values(selection, name, part, whole) for name in names}
-    asked[TOTAL] = _total(selection, part, whole)
-    if whole == "true":
-        asked[VOLUME] = _sessions(selection)
+    asked = [
+        *_counts(selection, rest, part, whole),
+        *_sessions(selection, rest, part, chains=True),
+        *_sessions(selection, calls, part, whole),
+    ]
+    beside = {}
+    if not of_rate:
+        beside[VOLUME] = _volumes(selection)
     if "fingerprint" in names:
-        asked[GROUPS] = load("told").format(source=relation(selection), where=selection.where())
+        beside[GROUPS] = load("told").format(source=relation(selection), where=selection.where())
     params = selection.params() | {"previous_ns": selection.previous_ns, "middle_ns": selection.start_ns}
 
     def work(*answers: Sequence[Row]) -> list[Row]:
-        return _explained(measure, names, dict(zip(asked, answers, strict=True)))
+        told = dict(zip(beside, answers[len(asked) :], strict=True))
+        return _explained(measure, names, added(answers[: len(asked)]), told)
 
-    statements = tuple(Statement(sql, params, "1", MOST_VALUES) for sql in asked.values())
+    statements = tuple(Statement(sql, params, "1", MOST_VALUES) for sql in (*asked, *beside.values()))
     return Derived(statements, work, TYPES, sort, limit)
 
 
-def _values(selection: Selection, name: str, part: str, whole: str) -> str:
-    """The sums of each value and side. Calls of a rate are needed by session, of all else the errors alone."""
-    common = {"name": f'"{name}"', "side": SIDE, "where": selection.where("$previous_ns"), "whole": whole}
-    about_call = BY_NAME[name].about == "call"
-    if about_call and whole != "true":
-        return load("changed").format(**common, part=part, source=relation(selection, name, start="$previous_ns"))
-    rows = counted(selection, [name], previous=True)
-    return load("changed_counts").format(
-        **common | {"whole": rows.count(whole)},
-        part=rows.count(part),
-        alone=f"{rows.count(part)} - {rows.fact('with_session', part)}",
-        counted=rows.source,
-        only=whole if about_call else part,
-        chains=chains(selection, name),
-        counts=part,
-    )
+def _counts(selection: Selection, names: Sequence[str], part: str, whole: str) -> Iterator[str]:
+    """Errors and calls of all, and of each value."""
+    hourly = [name for name in names if name in HOURLY]
+    for group in (hourly, *([name] for name in names if name not in hourly)):
+        rows = counted(selection, group, previous=True)
+        told = [f"{{'dimension': '{name}', 'value': \"{name}\"::varchar}}" for name in group]
+        if group is hourly:
+            told.append(f"{{'dimension': '{TOTAL}', 'value': null}}")
+        errors_alone = group is not hourly and BY_NAME[group[0]].about == "end"
+        yield load("changed_counts").format(
+            names="".join(f'"{name}", ' for name in group),
+            told=", ".join(told),
+            side=SIDE,
+            part=rows.count(part),
+            whole=rows.count(whole),
+            alone=f"{rows.count(part)} - {rows.fact('with_session', part)}",
+            counted=rows.source,
+            where=selection.where("$previous_ns"),
+            only=part if errors_alone else whole,
+        )
 
 
-def _total(selection: Selection, part: str, whole: str) -> str:
-    rows = counted(selection, [], previous=True)
-    return f"""select {SIDE} as side, {rows.count(part)} as part, {rows.count(whole)} as whole
-      from {rows.source} where {selection.where("$previous_ns")} group by all"""
+def _sessions(
+    selection: Selection, names: Sequence[str], part: str, whole: str = "", *, chains: bool = False
+) -> Iterator[str]:
+    """What sessions have of each value: of a rate all sums, from the events; of errors, which are counted elsewhere,
+    how they lie in sessions, from the chains that they began.
+    """
+    common = {
+        "side": SIDE,
+        "session": WHOSE if chains else f"case when session is null then event_id else {WHOSE} end",
+        "part": part,
+        "only": part if chains else whole,
+        "where": selection.where("$previous_ns"),
+    }
+    sums = LIKENESS if chains else SUMS
+    common["sums"] = ", ".join(f'{sql}::double as "{name}"' for name, sql in sums.items())
+
+    def source(*names: str) -> str:
+        return f"({chained(selection, *names)})" if chains else relation(selection, *names, start="$previous_ns")
+
+    once = [name for name in names if name in OF_A_SESSION]
+    once = once if len(once) > 1 else []
+    if once:
+        yield load("changed_once").format(
+            **common,
+            source=source(*once),
+            names=", ".join(f'"{name}"' for name in once),
+            told=", ".join(f"{{'dimension': '{name}', 'value': \"{name}\"::varchar}}" for name in once),
+            counted=counted(selection, once, previous=True).source,
+            listed=", ".join(f'"{name}"' for name in sums),
+            added=", ".join(f'sum("{name}") as "{name}"' for name in sums),
+        )
+    for name in names:
+        if name not in once:
+            yield load("changed").format(**common, source=source(name), name=name)
 
 
-def _sessions(selection: Selection) -> str:
-    """Of each side, where a call without a session counts as one."""
-    session = "case when session is null then event_id else hash(service, session) end"
+def _volumes(selection: Selection) -> str:
+    """Sessions of each side, where a call without a session counts as one."""
+    session = f"case when session is null then event_id else {WHOSE} end"
     return f"""select {SIDE} as side, count(distinct {session}) as sessions
       from {relation(selection, start="$previous_ns")} where {selection.where("$previous_ns")} group by all"""
 
 
-def _explained(measure: str, names: Sequence[str], found: Mapping[str, Sequence[Row]]) -> list[Row]:
-    sessions = {row["side"]: row["sessions"] for row in found.get(VOLUME, ())}
-    total = Both(**{
-        row["side"]: Gathered(sessions.get(row["side"], 0), row["part"], row["whole"]) for row in found[TOTAL]
-    })  # fmt: skip
-    groups = {str(row["fingerprint"]): row for row in found.get(GROUPS, ())}
-    rows = []
-    for name in names:
-        values: dict[Any, Both] = {}
-        for row in found[name]:
-            values[row["value"]] = replace(values.get(row["value"], Both()), **{row["side"]: gathered(row)})
-        rows += [
-            _row(measure, name, value, both, total, groups)
-            for value, both in values.items()
-            if both.a.part or both.b.part or BY_NAME[name].about == "call"
-        ]
+def added(answers: Iterable[Sequence[Row]]) -> dict[str, dict[str | None, Both]]:
+    """The sums of each value of each dimension: each statement tells some of them."""
+    found: dict[str, dict[str | None, Both]] = {}
+    for row in (row for rows in answers for row in rows):
+        values = found.setdefault(row["dimension"], {})
+        both = values.get(row["value"], Both())
+        sums = asdict(getattr(both, row["side"]))
+        more = Gathered(**{name: known + row.get(name, 0) for name, known in sums.items()})
+        values[row["value"]] = replace(both, **{row["side"]: more})
+    return found
+
+
+def _explained(
+    measure: str,
+    names: Sequence[str],
+    found: Mapping[str, Mapping[str | None, Both]],
+    beside: Mapping[str, Sequence[Row]],
+) -> list[Row]:
+    total = found.get(TOTAL, {}).get(None, Both())
+    for row in beside.get(VOLUME, ()):
+        side = replace(getattr(total, row["side"]), sessions=row["sessions"])
+        total = replace(total, **{row["side"]: side})
+    groups = {str(row["fingerprint"]): row for row in beside.get(GROUPS, ())}
+    rows = [
+        _row(measure, name, value, both, total, groups)
+        for name in names
+        for value, both in found.get(name, {}).items()
+        if both.a.part or both.b.part or (BY_NAME[name].about == "call" and (both.a.whole or both.b.whole))
+    ]
     rows.sort(key=_importance)
     return ([] if measure.endswith("_rate") else _volume(total)) + rows
 
@@ -130,7 +194,7 @@ def _importance(row: Row) -> tuple[bool, float, float, str, str]:
     return not (clear and beyond > 0), -beyond, -abs(row["contribution"]), row["dimension"], str(row["value"])
 
 
-def _row(measure: str, name: str, value: Any, both: Both, total: Both, groups: Mapping[str, Row]) -> Row:
+def _row(measure: str, name: str, value: str | None, both: Both, total: Both, groups: Mapping[str, Row]) -> Row:
     about_call = BY_NAME[name].about == "call"
     if not about_call:  # a class or group has no calls of its own: it is a share of all
         both = Both(_of_all(both.a, total.a), _of_all(both.b, total.b))
@@ -138,7 +202,7 @@ def _row(measure: str, name: str, value: Any, both: Both, total: Both, groups: M
     change = traffic + worse
     whole = _change(measure, total)
     row: Row = {
-        "dimension": name, "value": None if value is None else _text(value), "contribution": change,
+        "dimension": name, "value": value, "contribution": change,
         "share": change / whole if whole else None, "expected": _expected(about_call, both, total),
         "traffic": traffic, "rate": worse, "a_errors": int(both.a.part), "a_calls": int(both.a.whole),
         "b_errors": int(both.b.part), "b_calls": int(both.b.whole),
@@ -241,10 +305,6 @@ def _volume(total: Both) -> list[Row]:
 def _either(a: float, of_a: float, b: float, of_b: float) -> tuple[float, float]:
     before, after = a / of_a if of_a else None, b / of_b if of_b else None
     return (after or 0.0 if before is None else before), (before or 0.0 if after is None else after)
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _amount(measure: str, change: float) -> str:

@@ -1,0 +1,31 @@
+-- The same for several dimensions that are mostly one value each in all of a session: what each session has is counted once for all of them.
+-- `kind` is one value of each. A session of one kind counts as it is for all its values; of any other each dimension is counted by itself.
+with kinds as materialized (
+  select kind, unnest([{told}]) as told
+  from (select distinct {names}, hash({names}) as kind from {counted} where {where})
+),
+calls as not materialized (
+  select {side} as side, {session} as whose, hash({names}) as kind, {part} as counts from {source} where {where} and {only}
+),
+sessions as materialized (
+  select side, whose, min(kind) as kind, max(kind) as other, count(*) filter (counts) as part, count(*) as whole from calls group by side, whose
+),
+alike as (
+  select side, kind, {sums} from sessions where kind = other group by all
+),
+mixed as (
+  select told.dimension, told.value, side, sum(part) as part, sum(whole) as whole
+  from (
+    select side, whose, calls.kind, count(*) filter (counts) as part, count(*) as whole
+    from calls join (select side, whose from sessions where kind <> other) using (side, whose)
+    group by all
+  ) join kinds using (kind)
+  group by 1, 2, 3, whose
+)
+select dimension, value, side, {added}
+from (
+  select told.dimension, told.value, side, {listed} from alike join kinds using (kind)
+  union all
+  select dimension, value, side, {sums} from mixed group by all
+)
+group by all
