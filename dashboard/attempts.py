@@ -4,8 +4,9 @@ from typing import Literal
 
 import altair as alt
 import polars as pl
+from altair import Tooltip
 
-from dashboard.axes import HEIGHT, PERCENT, Picture, colour, steps, value_axis
+from dashboard.axes import HEIGHT, PERCENT, Picture, colour, steps, value_axis, where
 from dashboard.colours import OTHER, OUTCOMES, Palette
 
 ALL = "all errors"
@@ -35,7 +36,11 @@ def streak_lengths(frame: pl.DataFrame, palette: Palette) -> Picture:
             x=steps("length", [*map(str, range(1, 10)), "10+"], "in a row"),
             y=alt.Y("sum(number):Q", axis=value_axis(palette)),
             color=colour("state", colours),
-            tooltip=["length:O", "state:N", alt.Tooltip("sum(number):Q", format=",d", title="streaks")],
+            tooltip=[
+                Tooltip("length:O"),
+                Tooltip("state:N"),
+                Tooltip("sum(number):Q", format=",d", title="streaks"),
+            ],
         )
     )
     return picture
@@ -51,23 +56,23 @@ def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Pictur
     base = alt.Chart(rows, height=HEIGHT).encode(x=steps("length", range(1, 11), "after n in a row"))
     scale = alt.Scale(domain=[0, 1])
     whiskers = base.mark_rule(color=colour, opacity=0.5, strokeWidth=2).encode(
-        y=alt.Y("low:Q", scale=scale, axis=value_axis(palette, PERCENT)), y2="high:Q"
+        y=alt.Y("low:Q", scale=scale, axis=value_axis(palette, PERCENT)), y2=alt.Y2("high:Q")
     )
     points = base.mark_point(color=colour, size=70, opacity=1).encode(
         y=alt.Y("hazard:Q", scale=scale),
-        fill=alt.condition("datum.certain", alt.value(colour), alt.value(palette.paper)),
+        fill=alt.FillValue(palette.paper, condition=where("datum.certain", colour)),
         tooltip=[
-            "length:O",
-            alt.Tooltip("hazard:Q", format=".1%"),
-            alt.Tooltip("streaks:Q", format=",d", title="reached n"),
+            Tooltip("length:O"),
+            Tooltip("hazard:Q", format=".1%"),
+            Tooltip("streaks:Q", format=",d", title="reached n"),
         ],
     )
     if stops.is_empty():
         return alt.layer(whiskers, points)
-    marks = alt.Chart(stops).encode(x="length:O")
+    marks = alt.Chart(stops).encode(x=alt.X("length:O"))
     rule = marks.mark_rule(color=palette.quiet, strokeDash=[4, 3])
-    said = marks.mark_text(align="left", baseline="top", dx=4, color=palette.quiet).encode(
-        y=alt.value(0), text="label:N"
+    said = marks.mark_text(align="left", baseline="top", y=0, dx=4, color=palette.quiet).encode(
+        text=alt.Text("label:N")
     )
     return alt.layer(rule, whiskers, points, said)
 
@@ -82,8 +87,12 @@ def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
             x=steps("mistake_limit", range(2, 11), "limit: stop after n in a row"),
             y=alt.Y("sum(sessions):Q", axis=value_axis(palette)),
             color=colour("fate", colours),
-            opacity=alt.condition(f"datum.mistake_limit == {chosen}", alt.value(1.0), alt.value(0.45)),
-            tooltip=["mistake_limit:O", "fate:N", alt.Tooltip("sum(sessions):Q", format=",d", title="sessions")],
+            opacity=alt.OpacityValue(0.45, condition=where(f"datum.mistake_limit == {chosen}", 1.0)),
+            tooltip=[
+                Tooltip("mistake_limit:O"),
+                Tooltip("fate:N"),
+                Tooltip("sum(sessions):Q", format=",d", title="sessions"),
+            ],
         )
     )
     return alt.layer(bars)
@@ -100,17 +109,17 @@ def _recovery(frame: pl.DataFrame, palette: Palette, x: alt.X, how: Literal["lin
     y = alt.Y("recovery_rate:Q", scale=alt.Scale(domain=[0, 1]), axis=value_axis(palette, PERCENT))
     base = alt.Chart(frame, height=260).encode(x=x)  # its legend takes two lines
     tooltip = [
-        alt.Tooltip("error_class:N", title="of"),
-        alt.Tooltip("at:Q", title="within"),
-        alt.Tooltip("recovery_rate:Q", format=".1%", title="recovered"),
-        alt.Tooltip("retried:Q", format=",d", title="of errors tried again"),
+        Tooltip("error_class:N", title="of"),
+        Tooltip("at:Q", title="within"),
+        Tooltip("recovery_rate:Q", format=".1%", title="recovered"),
+        Tooltip("retried:Q", format=",d", title="of errors tried again"),
     ]
     band = base.transform_filter(f"datum.error_class == '{ALL}'").mark_area(
         opacity=0.12, color=palette.ink, interpolate=how
     )
     lines = base.mark_line(point={"size": 28}, strokeWidth=1.6, interpolate=how)
     return alt.layer(
-        band.encode(y=alt.Y("low:Q", scale=alt.Scale(domain=[0, 1])), y2="high:Q"),
+        band.encode(y=alt.Y("low:Q", scale=alt.Scale(domain=[0, 1])), y2=alt.Y2("high:Q")),
         lines.encode(y=y, color=_by_class(frame, palette), tooltip=tooltip),
     )
 
@@ -150,19 +159,24 @@ def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -
             y=alt.Y("tool:N", axis=tools),
             color=alt.Color("outcome:N", scale=colour, legend=legend),
             shape=alt.Shape("outcome:N", scale=shape, legend=legend),
-            tooltip=["order:Q", "tool:N", "outcome:N", alt.Tooltip("about:N", title="class")],
+            tooltip=[
+                Tooltip("order:Q"),
+                Tooltip("tool:N"),
+                Tooltip("outcome:N"),
+                Tooltip("about:N", title="class"),
+            ],
         )
         .add_params(alt.selection_point(name="picked", fields=["order"], nearest=True))
     )
     layers = [marks]
     for (lane,), retried in frame.drop_nulls("again").group_by(pl.col("lane").clip(0, 2), maintain_order=True):
         joined = alt.Chart(retried).mark_rule(color=palette.quiet, strokeWidth=1.5, yOffset=8 + 3 * int(str(lane)))
-        layers.append(joined.encode(x=alt.X("order:Q", scale=places), x2="again:Q", y="tool:N"))
+        layers.append(joined.encode(x=alt.X("order:Q", scale=places), x2=alt.X2("again:Q"), y=alt.Y("tool:N")))
     if streaks.is_empty():
         return alt.layer(*layers).properties(height=alt.Step(30))
     brackets = alt.Chart(streaks).encode(x=alt.X("first:Q", scale=places), y=alt.value(-6))
-    rule = brackets.mark_rule(color=palette.outcome["error"], strokeWidth=3).encode(x2="last:Q")
+    rule = brackets.mark_rule(color=palette.outcome["error"], strokeWidth=3).encode(x2=alt.X2("last:Q"))
     label = brackets.mark_text(color=palette.outcome["error"], dy=-10, fontWeight="bold", align="left").encode(
-        text="label:N"
+        text=alt.Text("label:N")
     )
     return alt.layer(*layers, rule, label).properties(height=alt.Step(30), padding={"top": 26})

@@ -7,8 +7,9 @@ from datetime import UTC
 
 import altair as alt
 import polars as pl
+from altair import Tooltip
 
-from dashboard.axes import CLOCK, HEIGHT, PERCENT, Picture, Span, colour, time_axis, value_axis
+from dashboard.axes import CLOCK, HEIGHT, PERCENT, Picture, Span, colour, time_axis, value_axis, where
 from dashboard.colours import Palette, slot
 
 
@@ -34,16 +35,16 @@ def errors_over_time(
         .mark_bar(binSpacing=1)
         .encode(
             x=time_axis(span),
-            x2="end:T",
+            x2=alt.X2("end:T"),
             y=alt.Y("sum(errors):Q", axis=value_axis(palette), stack="zero"),
             color=colour("slot", colours),
             order=alt.Order("place:Q"),
             tooltip=[
-                alt.Tooltip("time:T", format="%d %b %H:%M", title="from"),
-                alt.Tooltip("slot:N", title="category"),
-                alt.Tooltip("sum(errors):Q", format=",d", title="errors"),
-                alt.Tooltip("max(of):Q", format=",d", title="calls in all"),
-                alt.Tooltip("max(rate):Q", format=".1%", title="of these failed"),
+                Tooltip("time:T", format="%d %b %H:%M", title="from"),
+                Tooltip("slot:N", title="category"),
+                Tooltip("sum(errors):Q", format=",d", title="errors"),
+                Tooltip("max(of):Q", format=",d", title="calls in all"),
+                Tooltip("max(rate):Q", format=".1%", title="of these failed"),
             ],
         )
     )
@@ -57,17 +58,17 @@ def errors_over_time(
         layers.append(
             alt.Chart(before)
             .mark_line(interpolate="step-after", color=palette.quiet, strokeWidth=1.2, opacity=0.8)
-            .encode(x="time:T", y="previous_errors:Q")
+            .encode(x=alt.X("time:T"), y=alt.Y("previous_errors:Q"))
         )
     if deploys is not None and deploys.height:
         middle = span[0] + (span[1] - span[0]) / 2
         marks = alt.Chart(deploys.with_columns(late=pl.col("time") > middle))
-        place = marks.encode(x="time:T", tooltip=[alt.Tooltip("label:N", title="first call of")])
+        place = marks.encode(x=alt.X("time:T"), tooltip=[Tooltip("label:N", title="first call of")])
         layers.append(place.mark_rule(color=palette.ink, strokeDash=[2, 3], opacity=0.7))
-        said = place.encode(y=alt.value(0), text="label:N")
+        said = place.encode(text=alt.Text("label:N"))
         early, late = said.transform_filter("!datum.late"), said.transform_filter("datum.late")
-        layers.append(early.mark_text(align="left", dx=3, dy=6, baseline="top", color=palette.quiet))
-        layers.append(late.mark_text(align="right", dx=-3, dy=6, baseline="top", color=palette.quiet))
+        layers.append(early.mark_text(align="left", y=0, dx=3, dy=6, baseline="top", color=palette.quiet))
+        layers.append(late.mark_text(align="right", y=0, dx=-3, dy=6, baseline="top", color=palette.quiet))
     return bars if len(layers) == 1 else alt.layer(*layers)
 
 
@@ -79,8 +80,8 @@ def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s:
         alt.Chart(rows, height=HEIGHT)
         .mark_bar(binSpacing=1, color=palette.outcome["ok"])
         .encode(
-            x=time_axis(span), x2="end:T", y=alt.Y("calls:Q", axis=value_axis(palette)), y2=alt.datum(0),
-            tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("calls:Q", format=",d")],
+            x=time_axis(span), x2=alt.X2("end:T"), y=alt.Y("calls:Q", axis=value_axis(palette)), y2=alt.Y2Datum(0),
+            tooltip=[Tooltip("time:T", format="%d %b %H:%M"), Tooltip("calls:Q", format=",d")],
         )
     )  # fmt: skip
     return picture
@@ -93,14 +94,14 @@ def rate_over_time(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture
     y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
     colour = palette.outcome["error"]
     tooltip = [
-        alt.Tooltip("time:T", format="%d %b %H:%M"),
-        alt.Tooltip("error_rate:Q", format=".1%", title="error rate"),
-        alt.Tooltip("rated:Q", format=",d", title="of calls"),
+        Tooltip("time:T", format="%d %b %H:%M"),
+        Tooltip("error_rate:Q", format=".1%", title="error rate"),
+        Tooltip("rated:Q", format=",d", title="of calls"),
     ]
-    band = base.mark_area(opacity=0.15, color=colour).encode(y=alt.Y("low:Q", title=None), y2="high:Q")
+    band = base.mark_area(opacity=0.15, color=colour).encode(y=alt.Y("low:Q", title=None), y2=alt.Y2("high:Q"))
     line = base.mark_line(color=colour, strokeWidth=1.5).encode(y=y)
     points = base.mark_point(color=colour, size=30, opacity=1).encode(
-        y=y, tooltip=tooltip, fill=alt.condition("datum.certain", alt.value(colour), alt.value(palette.paper))
+        y=y, tooltip=tooltip, fill=alt.FillValue(palette.paper, condition=where("datum.certain", colour))
     )
     return alt.layer(band, line, points)
 
@@ -123,8 +124,8 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
             y=alt.Y("ms:Q", axis=axis, scale=alt.Scale(type="log")),
             color=colour("quantile", colours),
             tooltip=[
-                alt.Tooltip("time:T", format="%d %b %H:%M"), "quantile:N",
-                alt.Tooltip("ms:Q", format=",.0f", title="milliseconds"),
+                Tooltip("time:T", format="%d %b %H:%M"), Tooltip("quantile:N"),
+                Tooltip("ms:Q", format=",.0f", title="milliseconds"),
             ],
         )
     )  # fmt: skip
@@ -146,8 +147,12 @@ def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold
         .encode(
             x=time_axis(span),
             y=alt.Y("value:Q", axis=value_axis(palette, form, title), scale=alt.Scale(domainMin=0)),
-            detail="labels:N",
-            tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("value:Q", format=".3~g"), "labels:N"],
+            detail=alt.Detail("labels:N"),
+            tooltip=[
+                Tooltip("time:T", format="%d %b %H:%M"),
+                Tooltip("value:Q", format=".3~g"),
+                Tooltip("labels:N"),
+            ],
         )
     )
     if threshold is None:
@@ -155,7 +160,7 @@ def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold
     rule = alt.Chart(pl.DataFrame({"threshold": [threshold]})).mark_rule(
         color=palette.alert["firing"], strokeDash=[5, 3]
     )
-    return alt.layer(line, rule.encode(y="threshold:Q"))
+    return alt.layer(line, rule.encode(y=alt.Y("threshold:Q")))
 
 
 def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
@@ -165,8 +170,8 @@ def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: flo
         alt.Chart(rows, height=90)
         .mark_bar(color=palette.category["rate_limit"], binSpacing=0)
         .encode(
-            x=time_axis(span), x2="end:T", y=alt.Y("errors:Q", axis=value_axis(palette)), y2=alt.datum(0),
-            tooltip=[alt.Tooltip("time:T", format="%d %b %H:%M"), alt.Tooltip("errors:Q", format=",d")],
+            x=time_axis(span), x2=alt.X2("end:T"), y=alt.Y("errors:Q", axis=value_axis(palette)), y2=alt.Y2Datum(0),
+            tooltip=[Tooltip("time:T", format="%d %b %H:%M"), Tooltip("errors:Q", format=",d")],
         )
     )  # fmt: skip
     return picture
@@ -180,9 +185,9 @@ def firings(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
     scale = alt.Scale(domain=[moment.astimezone(UTC) for moment in span])
     base = alt.Chart(frame).encode(
         y=alt.Y("name:N", axis=names), x=alt.X("fired:T", axis=axis, scale=scale), color=colour("state", colours),
-        tooltip=["name:N", alt.Tooltip("fired:T", format="%d %b %H:%M"), alt.Tooltip("until:T", format="%d %b %H:%M"),
-                 "state:N", "summary:N"],
+        tooltip=[Tooltip("name:N"), Tooltip("fired:T", format="%d %b %H:%M"), Tooltip("until:T", format="%d %b %H:%M"),
+                 Tooltip("state:N"), Tooltip("summary:N")],
     )  # fmt: skip
-    bars = base.mark_bar(height=10).encode(x2="until:T")
+    bars = base.mark_bar(height=10).encode(x2=alt.X2("until:T"))
     starts = base.mark_tick(thickness=2, size=16)  # a short one is seen, too
     return alt.layer(bars, starts).properties(height=alt.Step(22))

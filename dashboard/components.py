@@ -15,7 +15,7 @@ import polars as pl
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import axes, client, colours, filterbar, frames, sentences, share, words
+from dashboard import client, colours, filterbar, frames, sentences, share, words
 from dashboard.axes import Picture
 from dashboard.client import Answer, Collector, Problem
 from dashboard.filters import DIMENSIONS, Filters, rfc3339
@@ -344,16 +344,14 @@ def pair(key: str) -> tuple[DeltaGenerator, DeltaGenerator]:
 
 def clicked(picture: Picture, key: str, alt_text: str) -> dict[str, Any] | None:
     """A chart whose marks can be clicked; the fields of the one that was."""
-    state = st.altair_chart(
-        axes.worded(picture), width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="picked"
-    )
+    state = st.altair_chart(picture, width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="picked")
     points = state.get("selection", {}).get("picked", ())
     return dict(points[0]) if points else None
 
 
 def chart(picture: Picture, key: str, alt_text: str) -> None:
     """A chart, with a sentence for those who do not see it."""
-    st.altair_chart(axes.worded(picture), width="stretch", key=key, alt=alt_text)
+    st.altair_chart(picture, width="stretch", key=key, alt=alt_text)
 
 
 def total(rows: pl.DataFrame, column: str) -> float:
@@ -379,7 +377,7 @@ def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
     # The filters are part of the key: other ones make another chart, without the brush or click that led to them.
     key = f"{key}-{key_of(page)}"
     state = st.altair_chart(
-        axes.worded(picture),
+        picture,
         width="stretch",
         key=key,
         alt=alt_text,

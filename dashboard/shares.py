@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import altair as alt
 import polars as pl
+from altair import Tooltip
 
-from dashboard.axes import PERCENT, Picture, colour, value_axis
+from dashboard.axes import PERCENT, Picture, colour, value_axis, where
 from dashboard.colours import ATTRIBUTIONS, Palette
 
 
@@ -28,7 +29,11 @@ def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
         base.mark_bar(height=14)
         .encode(
             color=colour("attribution", colours, legend=False),
-            tooltip=["attribution:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("share:Q", format=".1%")],
+            tooltip=[
+                Tooltip("attribution:N"),
+                Tooltip("errors:Q", format=",d"),
+                Tooltip("share:Q", format=".1%"),
+            ],
         )
         .add_params(alt.selection_point(name="picked", fields=["attribution"]))
     )
@@ -43,6 +48,7 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
     """
     # Through RGB: Vega's own way from grey to orange leads through purple.
     shade = alt.Scale(domain=[0, 1], range=list(palette.ramp), interpolate="rgb")
+    shaded = {"test": "datum.certain", "field": "share", "type": "quantitative", "scale": shade, "legend": None}
     rows = frame.with_columns(certain=pl.col("calls") >= 20)
     base = alt.Chart(rows).encode(
         x=alt.X(
@@ -57,12 +63,12 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
         ),
     )
     cells = base.mark_rect(strokeWidth=2).encode(
-        fill=alt.condition("datum.certain", alt.Fill("share:Q", scale=shade, legend=None), alt.value(palette.paper)),
-        stroke=alt.condition("datum.certain", alt.value(palette.paper), alt.value(palette.line)),
-        tooltip=["tool:N", "error_class:N", alt.Tooltip("errors:Q", format=",d"), alt.Tooltip("calls:Q", format=",d"),
-                 alt.Tooltip("share:Q", format=".1%", title="of the tool's calls")],
+        fill=alt.FillValue(palette.paper, condition=shaded),
+        stroke=alt.StrokeValue(palette.line, condition=where("datum.certain", palette.paper)),
+        tooltip=[Tooltip("tool:N"), Tooltip("error_class:N"), Tooltip("errors:Q", format=",d"),
+                 Tooltip("calls:Q", format=",d"), Tooltip("share:Q", format=".1%", title="of the tool's calls")],
     ).add_params(alt.selection_point(name="picked", fields=["tool", "error_class"]))  # fmt: skip
-    ink = alt.condition("datum.certain && datum.share > 0.55", alt.value(palette.paper), alt.value(palette.ink))
+    ink = alt.ColorValue(palette.ink, condition=where("datum.certain && datum.share > 0.55", palette.paper))
     labels = (
         base.transform_filter("datum.errors >= 10 || !datum.certain")
         .mark_text(fontSize=11)
@@ -82,15 +88,15 @@ def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str) -> Pictur
     base = alt.Chart(rows).encode(y=alt.Y(f"{name}:N", sort=frame[name].to_list(), axis=names))
     colour = palette.outcome["error"] if value == "error_rate" else palette.outcome["ok"]
     whiskers = base.mark_rule(color=colour, strokeWidth=2, opacity=0.5).encode(
-        x=alt.X("low:Q", scale=scale, axis=value_axis(palette, PERCENT)), x2="high:Q"
+        x=alt.X("low:Q", scale=scale, axis=value_axis(palette, PERCENT)), x2=alt.X2("high:Q")
     )
     point = base.mark_point(color=colour, size=70, opacity=1).encode(
         x=alt.X(f"{value}:Q", scale=scale),
-        fill=alt.condition("datum.certain", alt.value(colour), alt.value(palette.paper)),
-        tooltip=[f"{name}:N", alt.Tooltip(f"{value}:Q", format=".1%"), "label:N"],
+        fill=alt.FillValue(palette.paper, condition=where("datum.certain", colour)),
+        tooltip=[Tooltip(f"{name}:N"), Tooltip(f"{value}:Q", format=".1%"), Tooltip("label:N")],
     )
     said = base.mark_text(align="left", dx=8, color=palette.quiet).encode(
-        x=alt.X("high:Q", scale=scale), text="label:N"
+        x=alt.X("high:Q", scale=scale), text=alt.Text("label:N")
     )
     return alt.layer(whiskers, point, said).properties(height=alt.Step(28))
 
@@ -110,7 +116,12 @@ def paired_bars(frame: pl.DataFrame, palette: Palette) -> Picture:
             yOffset=alt.YOffset("period:N", sort=["before", "now"]),
             x=alt.X("errors:Q", axis=value_axis(palette)),
             color=colour("period", colours),
-            tooltip=["name:N", "period:N", alt.Tooltip("errors:Q", format=",d"), "sentence:N"],
+            tooltip=[
+                Tooltip("name:N"),
+                Tooltip("period:N"),
+                Tooltip("errors:Q", format=",d"),
+                Tooltip("sentence:N"),
+            ],
         )
         .properties(height=alt.Step(11))
     )
@@ -122,20 +133,22 @@ def dumbbells(frame: pl.DataFrame, palette: Palette) -> Picture:
     names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
     base = alt.Chart(frame).encode(y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names))
     axis = value_axis(palette, PERCENT)
-    ink = alt.condition("datum.clear", alt.value(palette.outcome["error"]), alt.value(palette.quiet))
-    tooltip = ["name:N", "sentence:N"]
-    line = base.mark_rule(strokeWidth=3, opacity=0.35).encode(x=alt.X("a:Q", axis=axis), x2="b:Q", color=ink)
+    ink = alt.ColorValue(palette.quiet, condition=where("datum.clear", palette.outcome["error"]))
+    tooltip = [Tooltip("name:N"), Tooltip("sentence:N")]
+    line = base.mark_rule(strokeWidth=3, opacity=0.35).encode(x=alt.X("a:Q", axis=axis), x2=alt.X2("b:Q"), color=ink)
     layers = [line]
     for side, offset in (("a", -4), ("b", 4)):
         layers.append(
             base.mark_rule(color=palette.quiet, opacity=0.6, yOffset=offset).encode(
-                x=f"{side}_low:Q", x2=f"{side}_high:Q"
+                x=alt.X(f"{side}_low:Q"), x2=alt.X2(f"{side}_high:Q")
             )
         )
     first = base.mark_point(size=70, opacity=1, fill=palette.paper, yOffset=-4).encode(
-        x="a:Q", color=ink, tooltip=tooltip
+        x=alt.X("a:Q"), color=ink, tooltip=tooltip
     )
-    second = base.mark_point(size=70, opacity=1, filled=True, yOffset=4).encode(x="b:Q", color=ink, tooltip=tooltip)
+    second = base.mark_point(size=70, opacity=1, filled=True, yOffset=4).encode(
+        x=alt.X("b:Q"), color=ink, tooltip=tooltip
+    )
     return alt.layer(*layers, first, second).properties(height=alt.Step(34))
 
 
@@ -144,13 +157,13 @@ def over_share(frame: pl.DataFrame, palette: Palette) -> Picture:
     names = alt.Axis(title=None, labelLimit=130, labelFlush=False, domain=False, ticks=False, minExtent=110)
     base = alt.Chart(frame).encode(
         y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names),
-        tooltip=["name:N", alt.Tooltip("errors:Q", format=",d"),
-                 alt.Tooltip("share:Q", format=".1%", title="of this group"),
-                 alt.Tooltip("expected:Q", format=".1%", title="of all calls")],
+        tooltip=[Tooltip("name:N"), Tooltip("errors:Q", format=",d"),
+                 Tooltip("share:Q", format=".1%", title="of this group"),
+                 Tooltip("expected:Q", format=".1%", title="of all calls")],
     )  # fmt: skip
     x = alt.X("share:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domain=[0, 1]))
     bars = base.mark_bar(color=palette.outcome["error"], height=12).encode(x=x)
-    ticks = base.mark_tick(color=palette.ink, thickness=2, size=18).encode(x="expected:Q")
+    ticks = base.mark_tick(color=palette.ink, thickness=2, size=18).encode(x=alt.X("expected:Q"))
     return alt.layer(bars, ticks).properties(height=alt.Step(24))
 
 
@@ -166,16 +179,16 @@ def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
                 axis=alt.Axis(title="calls", grid=False, format="~s", tickCount=4)),
     )  # fmt: skip
     y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
-    whiskers = base.mark_rule(color=palette.quiet, opacity=0.35).encode(y="low:Q", y2="high:Q")
+    whiskers = base.mark_rule(color=palette.quiet, opacity=0.35).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     points = base.mark_circle(opacity=0.9).encode(
         y=y, color=colour("attribution", colours),
         size=alt.Size("sessions:Q", scale=alt.Scale(range=[40, 500]), legend=None),
-        tooltip=["tool:N", alt.Tooltip("calls:Q", format=",d"), alt.Tooltip("error_rate:Q", format=".1%"),
-                 alt.Tooltip("sessions:Q", format=",d", title="sessions hit"), "attribution:N"],
+        tooltip=[Tooltip("tool:N"), Tooltip("calls:Q", format=",d"), Tooltip("error_rate:Q", format=".1%"),
+                 Tooltip("sessions:Q", format=",d", title="sessions hit"), Tooltip("attribution:N")],
     ).add_params(alt.selection_point(name="picked", fields=["tool"]))  # fmt: skip
     names = (
         base.transform_filter("isValid(datum.label)")
         .mark_text(align="left", dx=12, dy=-6, color=palette.ink, limit=120)
-        .encode(y=y, text="label:N")
+        .encode(y=y, text=alt.Text("label:N"))
     )
     return alt.layer(whiskers, points, names)

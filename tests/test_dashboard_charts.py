@@ -172,7 +172,7 @@ def test_an_error_is_joined_with_its_retry() -> None:
 
 
 def test_a_share_is_written_as_on_the_pages() -> None:
-    made = spec(axes.worded(CASES["rates"](colours.LIGHT)))
+    made = spec(CASES["rates"](colours.LIGHT))
     assert words.rate(0.5) == f"50.0{made['config']['locale']['number']['percent']}"
 
 
