@@ -12,8 +12,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -28,6 +30,7 @@ TRY_S = 25.0  # rules over days of history; the collector gives up after 20 s
 KEPT_ANSWERS = 512
 PATIENCE = 20  # times as long as it took, an answer is kept
 FRESH_S, STALE_S = 2.0, 60.0  # at least, at most
+AT_ONCE = 16  # questions that nobody waits for yet
 
 _TIME = pl.Datetime("ns", "UTC")
 _COUNTS = """
@@ -112,6 +115,9 @@ class Collector:
     _http: httpx.Client = field(init=False, repr=False)
     _kept: OrderedDict[str, _Kept] = field(init=False, repr=False, default_factory=OrderedDict)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
+    _asking: ThreadPoolExecutor = field(
+        init=False, repr=False, default_factory=partial(ThreadPoolExecutor, AT_ONCE, thread_name_prefix="question")
+    )
 
     def __post_init__(self) -> None:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -145,6 +151,10 @@ class Collector:
                 raise kept.problem
             assert kept.answer is not None
             return kept.answer
+
+    def begin(self, path: str, params: Mapping[str, str]) -> Future[Answer]:
+        """The same without waiting for it."""
+        return self._asking.submit(self.ask, path, params)
 
     def _renew(self, kept: _Kept, path: str, params: Mapping[str, str]) -> None:
         began = time.monotonic()

@@ -44,10 +44,17 @@ class Page:
 
     def ask(self, place: str, **params: str | None) -> Answer:
         """The API's answer for this page's filters; `params` win over them, None takes a filter away."""
-        merged = {name: value for name, value in (self.filters.api() | params).items() if value is not None}
-        answer = self.collector.ask(place, merged)
-        share.remember(place, merged, answer.rows.height)
-        return answer
+        merged = self._merged(params)
+        return _remembered(place, merged, self.collector.ask(place, merged))
+
+    def later(self, place: str, **params: str | None) -> Callable[[], Answer]:
+        """Begins to `ask`; what it returns waits for the answer, so that questions are asked beside each other."""
+        merged = self._merged(params)
+        asking = self.collector.begin(place, merged)
+        return lambda: _remembered(place, merged, asking.result())
+
+    def _merged(self, params: Mapping[str, str | None]) -> dict[str, str]:
+        return {name: value for name, value in {**self.filters.api(), **params}.items() if value is not None}
 
     @property
     def now(self) -> datetime:
@@ -96,6 +103,11 @@ class Page:
         """Seconds between refreshes; None where nothing can change or the reader switched it off."""
         chosen = self.filters.state("refresh", "10")
         return float(chosen) if self.filters.moving and chosen.isdigit() and int(chosen) else None
+
+
+def _remembered(place: str, params: Mapping[str, str], answer: Answer) -> Answer:
+    share.remember(place, params, answer.rows.height)
+    return answer
 
 
 @st.cache_resource(show_spinner=False)

@@ -140,6 +140,12 @@ def coarser(rows: pl.DataFrame, step_s: int, span: tuple[datetime, datetime]) ->
     return filled(sums.with_columns(error_rate=pl.col("errors") / pl.col("calls")), step_s, span)
 
 
+def summed(rows: pl.DataFrame, dimension: str, count: str) -> pl.DataFrame:
+    """A count by one of the dimensions that the rows have, the most first; what has no value of it is left out."""
+    sums = rows.drop_nulls(dimension).group_by(dimension).agg(pl.col(count).sum())
+    return sums.sort(count, dimension, descending=[True, False])
+
+
 def held(samples: pl.DataFrame, end: datetime) -> pl.DataFrame:
     """The values of a rule, each label set's last one held until `end`."""
     last = (

@@ -8,11 +8,12 @@ from dashboard import components, explained, frames, sentences, words
 from dashboard.components import Figure, Page
 
 TREND_BARS = 24
+OPEN = {"state": "open", "sort": "-length", "limit": "6"}  # the longest streaks
 
 
 def totals(page: Page) -> dict[str, Any]:
     """The totals of the range, those of the period before as `previous_…`, and the `verdict` on the error rate."""
-    answer = page.ask("breakdown", measures="sessions", previous="true")
+    answer = page.ask("breakdown", previous="true")
     found = answer.first() | {"newest": answer.rest.get("newest")}
     if found.get("error_rate") is not None and found.get("previous_error_rate") is not None:
         found["verdict"] = page.ask("compare", measure="error_rate").pick("verdict").item()
@@ -34,14 +35,18 @@ def most(page: Page, now: dict[str, Any]) -> str:
 def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
     """The five figures; `now` is what `totals` says."""
     clear = sentences.clear(now)
-    trend = frames.coarser(components.over_time(page)[0], page.bucket(TREND_BARS), page.axis)
-    hit = page.ask("breakdown", measures="sessions", outcome="error", previous="true").first()
-    retries = page.ask("retries").first()
+    # Telling sessions apart costs most, so those of all calls are counted in this period alone.
+    sessions = page.later("breakdown", measures="sessions")
+    sessions_hit = page.later("breakdown", measures="sessions", outcome="error", previous="true")
+    lasting = page.later("retries")
     past = page.before
-    lasted = page.ask("retries", **{"from": past.start, "to": past.end}).first() if now.get("previous_calls") else {}
+    lasted = page.later("retries", **{"from": past.start, "to": past.end}) if now.get("previous_calls") else None
+    streak = page.later("streaks", **OPEN)
+    trend = frames.coarser(components.over_time(page)[0], page.bucket(TREND_BARS), page.axis)
+    of, hit, retries = sessions().first().get("sessions"), sessions_hit().first(), lasting().first()
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
     change = round(rate - was, 3) if rate is not None and was is not None else 0
-    many, of = hit.get("sessions"), now.get("sessions")
+    many = hit.get("sessions")
     share = f", {words.rate(many / of)}" if many is not None and of and not words.uncertain(of) else ""
     return [
         Figure(
@@ -52,7 +57,7 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
         ),
         Figure(
             "Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"], to="retries",
-            delta=sentences.change(retries.get("lasting"), lasted.get("lasting")),
+            delta=sentences.change(retries.get("lasting"), lasted().first().get("lasting") if lasted else None),
             trend=trend["errors"].to_list(), more=f"of {words.plural(retries.get('errors'), 'error')}",
         ),
         Figure(
@@ -60,18 +65,17 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
             delta=sentences.change(many, hit.get("previous_sessions") if now.get("previous_calls") else None),
             more=f"of {words.plural(of, 'session')}{share}",
         ),
-        _worst_streak(page),
+        _worst_streak(page, streak().rows),
         _alerts(page),
     ]  # fmt: skip
 
 
 def open_streaks(page: Page) -> pl.DataFrame:
     """The longest streaks that are open."""
-    return page.ask("streaks", state="open", sort="-length", limit="6").rows
+    return page.ask("streaks", **OPEN).rows
 
 
-def _worst_streak(page: Page) -> Figure:
-    rows = open_streaks(page)
+def _worst_streak(page: Page, rows: pl.DataFrame) -> Figure:
     if rows.is_empty():
         return Figure("Worst open streak", "none", words.HELP["streak"], to="streaks", more="all streaks")
     worst = rows.row(0, named=True)

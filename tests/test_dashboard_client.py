@@ -70,6 +70,14 @@ def test_readers_of_one_page_ask_once(api: Api) -> None:
     assert api.asked == ["/api/v1/breakdown?by=tool"]
 
 
+def test_who_asks_what_is_being_asked_waits_for_that_answer(api: Api) -> None:
+    collector = Collector(api.url)
+    asking = collector.begin("breakdown", {"by": "tool"})
+    assert calls(collector) == 1
+    assert asking.result().first()["calls"] == 1
+    assert len(api.asked) == 1
+
+
 @pytest.mark.parametrize(("takes", "kept"), [(0.01, 2.0), (0.5, 10.0), (9.0, 60.0)])
 def test_an_answer_is_kept_for_as_long_as_it_was_dear(api: Api, takes: float, kept: float) -> None:
     api.takes = takes

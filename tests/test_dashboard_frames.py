@@ -350,6 +350,11 @@ def test_a_rule_of_the_api_becomes_a_file_of_its_own() -> None:
     ]  # fmt: skip
 
 
+def test_counts_by_several_dimensions_are_summed_by_one_of_them() -> None:
+    rows = pl.DataFrame({"model": ["a", "b", "b", None], "agent": ["x", "x", "y", "y"], "errors": [2.0, 1.0, 2.0, 9.0]})
+    assert frames.summed(rows, "model", "errors").rows() == [("b", 3.0), ("a", 2.0)]
+
+
 def test_rules_that_failed_are_named_with_the_reason() -> None:
     rules = pl.DataFrame({"name": ["a", "b*"], "error": [None, "QueryTooLarge: more memory than it may have"]})
     [said] = sentences.failed_rules(rules)

@@ -10,8 +10,8 @@ from dashboard.client import Answer, Problem, path
 from dashboard.components import Page
 from dashboard.filters import escaped
 
-DIMENSIONS = {"tool": "Tools", "model": "Models", "service_version": "Versions", "agent": "Agents"}
-MOST, SESSIONS, MESSAGES = 5, 8, 60
+DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # a group is of one tool
+MOST, SESSIONS, MESSAGES, TOGETHER = 5, 8, 60, 2000
 EVER = "1970-01-01T00:00:00Z"
 
 
@@ -31,16 +31,16 @@ def body(page: Page) -> None:
     if not group:
         return
     left, right = components.pair("group-1")
-    with left, components.part("Advice"):
-        ever = {"from": EVER, "to": None}
-        newest = (_newest(page) if seen else page.ask("events", limit="1", **ever)).first()
-        _advice(page, newest)
-        _marks(page, fingerprint, group, newest)
     with right:
         components.beside("Where", _where, page)
     components.beside("When", _when, page)
     components.beside("Samples", _samples, page)
     components.beside("Sessions", _sessions, page)
+    with left, components.part("Advice"):  # asked for while the others are
+        ever = {"from": EVER, "to": None}
+        newest = (_newest(page) if seen else page.ask("events", limit="1", **ever)).first()
+        _advice(page, newest)
+        _marks(page, fingerprint, group, newest)
 
 
 def _when(page: Page) -> None:
@@ -123,14 +123,16 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
 
 def _where(page: Page) -> None:
     """For each dimension the values with the most errors, beside their share of all calls."""
+    together = {"by": ",".join(DIMENSIONS), "limit": str(TOGETHER)}
+    errors = page.ask("breakdown", **together).pick(*DIMENSIONS, "errors")
+    calls = page.ask("breakdown", sort="-calls", fingerprint=None, **together).pick(*DIMENSIONS, "calls")
     shown = False
     for dimension, many in DIMENSIONS.items():
-        mine = page.ask("breakdown", by=dimension, limit="200").pick(dimension, "errors").drop_nulls()
-        if mine.is_empty() or (mine.height == 1 and dimension == "tool"):  # a group is of one tool
+        mine, everything = frames.summed(errors, dimension, "errors"), frames.summed(calls, dimension, "calls")
+        if mine.is_empty():
             continue
-        everything = page.ask("breakdown", by=dimension, limit="2000", fingerprint=None).pick(dimension, "calls")
         rows = (
-            mine.join(everything.drop_nulls(), on=dimension, how="left", maintain_order="left")
+            mine.join(everything, on=dimension, how="left", maintain_order="left")
             .with_columns(
                 name=pl.col(dimension).cast(pl.String).str.slice(0, 30),
                 share=pl.col("errors") / mine["errors"].sum(),

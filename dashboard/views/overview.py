@@ -8,7 +8,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import charts, components, explained, filterbar, frames, headline, sentences, shares, start, words
-from dashboard.client import Problem
 from dashboard.components import Page
 
 ROWS = 6
@@ -168,7 +167,7 @@ def _now(page: Page) -> None:
         facts = f"{words.plural(calls, 'call')} in {words.plural(sessions, 'session')}"
         said = sentences.storm(None, state, *times).partition(" · ")[2]
         components.row(page, "retries", f"Storm of {name}", f"{said} · {facts}")
-    senders = page.ask("sources", **{"from": "-7d", "to": None}).pick("source", "service", "last_seen")
+    senders = page.ask("sources", limit="500", **{"from": "-7d", "to": None}).pick("source", "service", "last_seen")
     names_of = pl.coalesce("service", "source").alias("who")
     last = senders.group_by(names_of, maintain_order=True).agg(pl.col("last_seen").max()).drop_nulls()
     silent = last.filter(page.now - pl.col("last_seen") > SILENT).head(ROWS // 2)
@@ -181,19 +180,20 @@ def _now(page: Page) -> None:
 def _empty(page: Page, now: dict[str, Any]) -> None:
     if not now["newest"] and not page.filters.conditions and not page.filters.text:
         start.show()
+        st.fragment(_first_event, run_every=FIRST_EVENT_S)(page)
     else:
         components.nothing(page)
 
 
-def _never_received(page: Page) -> bool:
-    try:
-        answer = page.collector.ask("breakdown")
-    except Problem:
-        return False
-    return not answer.first().get("calls") and not answer.rest.get("newest")
+def _first_event(page: Page) -> None:
+    """Shows the page anew as soon as there is an event."""
+    with components.part():
+        now = headline.totals(page)
+        if now.get("calls") or now["newest"]:
+            st.rerun()
 
 
 page = components.open_page(
     "overview", "Overview", "Is it better or worse than before, and what should I look at first?"
 )
-components.refreshing(body, page, FIRST_EVENT_S if _never_received(page) else None)
+components.refreshing(body, page)
