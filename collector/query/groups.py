@@ -41,14 +41,14 @@ def groups(
     low, high = wilson("rated_recovered", "rated")
     columns = (*COLUMNS, *(RECOVERY if "recovery_rate" in measures else ()))
     rates = {"recovery_rate": share("rated_recovered", "rated"), "low": low, "high": high}
+    told = {
+        "retried": "retried", "recovered": "recovered", "lasting": "begins and recovered is distinct from true",
+        "rated": f"retried and {rated}", "rated_recovered": "retried and recovered",
+    } if "recovery_rate" in measures else {}  # fmt: skip
     sql = load("groups").format(
         columns=", ".join(f"{rates[name]} as {name}" if name in rates else name for name in columns),
-        recovery=f""",
-    count(*) filter (retried) as retried, count(*) filter (recovered) as recovered,
-    count(*) filter (begins and recovered is distinct from true) as lasting,
-    count(*) filter (retried and {rated}) as rated, count(*) filter (retried and recovered) as rated_recovered"""
-        if "recovery_rate" in measures
-        else "",
+        told="".join(f", count(*) filter ({condition}) as {name}" for name, condition in told.items()),
+        recovery="".join(f", sum({name})::bigint as {name}" for name in told),
         source=relation(selection, *(["recovered"] if "recovery_rate" in measures else [])),
         where=f"{selection.where()} and {wanted}",
         wanted=wanted,

@@ -1,35 +1,35 @@
 -- One row per fingerprint. Spread: of the sessions that used the tool at all, the share that met this error. Trend: events in each
 -- of {slots} equal parts of the range, oldest first; what lies beyond its end (a clock that is ahead) counts in the last.
-with matching as (
-  select fingerprint, arg_max(error_class, time_ns) as error_class, arg_max(tool, time_ns) as tool,
-    arg_max(operation, time_ns) as operation, arg_max(template, time_ns) as template, arg_max(message, time_ns) as sample,
-    arg_max(event_id, time_ns) as newest_event_id, count(*) as events{recovery}
+with parts as materialized (  -- the slot is null before the trend begins
+  select fingerprint, count(*) as many, max(time_ns) as last_ns, arg_max(event_id, time_ns) as last_id,
+    case when time_ns >= $trend_ns
+      then least({slots} - 1, (time_ns - $trend_ns) // greatest(1, ($end_ns - $trend_ns + {slots} - 1) // {slots})) end as slot{told}
   from {source} where {where}
-  group by fingerprint
+  group by fingerprint, slot
+),
+matching as (           -- texts are read of the newest event alone
+  select found.*, error_class, tool, operation, template, message as sample
+  from (
+    select fingerprint, sum(many)::bigint as events, arg_max(last_id, last_ns) as newest_event_id, max(last_ns) as newest_ns{recovery}
+    from parts group by fingerprint
+  ) as found join events on newest_ns = events.time_ns and newest_event_id = events.event_id
+  where events.time_ns >= $start_ns and events.time_ns < $until_ns
 ),
 met as (                -- distinct first, counted then: what `count(distinct …)` holds must fit into memory
   select fingerprint as met_fingerprint, count(*) as sessions
   from (select distinct fingerprint, hash(service, session) from {source} where {where} and session is not null)
   group by all
 ),
-parts as (
-  select fingerprint as part_fingerprint, slot, count(*) as many
-  from (
-    select fingerprint, least({slots} - 1, (time_ns - $trend_ns) // greatest(1, ($end_ns - $trend_ns + {slots} - 1) // {slots})) as slot
-    from {source} where {where} and time_ns >= $trend_ns
-  )
-  group by all
-),
 trends as (
-  select fingerprint as trend_fingerprint, list(coalesce(many, 0) order by slots.slot) as trend,
+  select matching.fingerprint as trend_fingerprint, list(coalesce(many, 0) order by slots.slot) as trend,
     sum(case when slots.slot >= {slots} // 2 then many else -many end)::bigint as growth
   from matching cross join range({slots}) as slots(slot)
-    left join parts on fingerprint = part_fingerprint and parts.slot = slots.slot
-  group by fingerprint
+    left join parts on matching.fingerprint = parts.fingerprint and parts.slot = slots.slot
+  group by matching.fingerprint
 ),
-uses as (
-  select operation as used_operation, tool as used_tool, count(*) as sessions_of_tool
-  from (select distinct operation, tool, hash(service, session) from events where {call_where} and session is not null)
+uses as (               -- by a 64-bit hash: grouping by the names costs half as much again
+  select called, count(*) as sessions_of_tool
+  from (select distinct hash(operation, tool) as called, hash(service, session) from events where {call_where} and session is not null)
   group by all
 ),
 days as (               -- a pause of more than {silence} ns lies between two days: sorting those is enough
@@ -52,7 +52,7 @@ described as (
       else 'ongoing'
     end as state
   from matching left join met on fingerprint = met_fingerprint join ever on fingerprint = ever_fingerprint join trends on fingerprint = trend_fingerprint
-    left join uses on operation is not distinct from used_operation and tool is not distinct from used_tool
+    left join uses on hash(operation, tool) = called
     left join (select fingerprint as marked, resolved_ns, note from group_marks) on fingerprint = marked
 )
 select {columns} from described where {state}
