@@ -28,7 +28,7 @@ TEMPLATES = [
     ("{\"exit_code\":2,\"stderr\":\"\"}", "{\"exit_code\":2,<str>:<str>}"),
     ("http 429", "http 429"),
     ("GET https://a.test/x?y=1 returned 503, try again", "GET <url> returned 503, try again"),
-    ("GET https://a.test/x failed: 403 (sent x)", "GET <url> failed: 403 (sent x)"),
+    ("GET https://a.test/x failed: 403 (sent late)", "GET <url> failed: 403 (sent late)"),
     ("ticket T-404 not found (404)", "ticket <name> not found (404)"),
     ("Mcp error: -32602: Invalid params", "Mcp error: -32602: Invalid params"),
     ("timed out after 30 seconds", "timed out after <time>"),
@@ -40,7 +40,7 @@ TEMPLATES = [
     ("at 0x7ffe12ab", "at <id>"),
     ("Unknown process id 99999", "Unknown process id <num>"),
     ("Tool call run_command with id call_s1_02 failed", "Tool call <name> with id <name> failed"),
-    ("error in main.rs:10:5: x", "error in <path>: x"),
+    ("error in main.rs:10:5: expected value", "error in <path>: expected value"),
     ("Found 3 occurrences for old_string", "Found <num> occurrences for <name>"),
     ("key [redacted:aws-key] in use", "key [redacted:aws-key] in use"),
     ("too   many\n\tspaces", "too many spaces"),
@@ -66,6 +66,18 @@ TEMPLATES = [
     ("File too large: 12.4 MB", "File too large: <size>"),
     ("one of 'a', 'b', or 'c'", "one of <str>"),
     ("got {\"a\": {\"b\": [\"c\", \"d\"]}} here", "got <json> here"),
+    ("No flights from SFO to Lisbon on 12 December", "No flights from <name> to <name> on <time>"),
+    ("Order total €4.10 is below 12,50 €", "Order total <num> is below <num>"),
+    ("the server returned 768 rows", "the server returned <num> rows"),
+    ("1 error, 0 warnings", "<num> error, <num> warnings"),
+    ("400 INVALID_ARGUMENT. {'error': {'code': 400, 'message': 'the turn is empty'}}",
+     "400 INVALID_ARGUMENT. the turn is empty"),
+    ("{\"code\":40003,\"msg\":\"signature does not match\"}", "signature does not match"),
+    ("usage: a.py [-h]\na.py: error: the file is empty", "<path>: error: the file is empty"),
+    ("模型gpt-4o不存在", "模型 <name> 不存在"),
+    ("表 用户表 不存在", "表 <name> 不存在"),
+    ("缺少必填参数\uff1acity", "缺少必填参数: <name>"),
+    ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip
 
 
@@ -82,6 +94,14 @@ def test_names_in_bare_words(row: dict[str, Any]) -> None:
         assert f"<{row['is']}>" in expected
     for message in row.get("stays", ()):
         assert "<" not in template(message).replace("<str>", "")
+
+
+def test_names_in_prose() -> None:
+    table = load_toml(schemas() / "words.toml")
+    for message, expected in table["examples"].items():
+        assert template(message) == expected
+    for message in table["stays"]:
+        assert template(message) == message
 
 
 def test_one_error_in_a_thousand_places_is_one_group() -> None:
@@ -164,6 +184,9 @@ def test_no_message_takes_long() -> None:
         "a.b",
         "a_",
         "<str>, ",
+        "no Ab ",
+        "x-",
+        "表 a",
     )
     for piece in hard:
         message = (piece * 4096)[:4096]

@@ -26,13 +26,14 @@ SQL = re.compile(
     r"\bLINE \d+: .*|\[(?:SQL|parameters): .*|\b(?:SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET)\b [^\"'`)\n]{3,400}"
 )
 SQL_WORDS = ("LINE ", "[SQL", "SELECT ", "INSERT ", "DELETE ", "UPDATE ")
+USAGE = re.compile(r"\Ausage: (?s:.*?)\n(?=\S+: error: )")
 HINT = re.compile(r"(?<=\w)\.? Did you (?:mean|forget) [^?\n]{1,200}\?")
 REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?", re.IGNORECASE)
 
 # One error inside a JSON or Python object, at the start or after a status, not among arguments; a page's title.
 OBJECT = re.compile(
-    r"((?:(?!argument|input|param|kwarg|call|value|text)[^{\n]){0,80})\{.{0,200}?"
-    r"[\"'](?:error|message|error_?message|detail|reason)[\"']\s?:\s?([\"'])((?:(?!\2)[^\\]|\\.){1,2000})",
+    r"((?:(?!(?<!INVALID_)argument|input|param|kwarg|call|value|text)[^{\n]){0,160})\{.{0,200}?"
+    r"[\"'](?:error|message|e?(?:rr)?(?:or)?_?msg|error_?message|detail|reason)[\"']\s?:\s?([\"'])((?:(?!\2)[^\\]|\\.){1,2000})",
     re.DOTALL | re.IGNORECASE,
 )
 STATUS = re.compile(r"[\"'](?:code|status|status_?code)[\"']\s?:\s?(\d{3}|-32\d{3})\b", re.IGNORECASE)
@@ -43,6 +44,17 @@ PAGE = re.compile(r"<(?:!doctype|html)\b.{0,100}?<title>(.{1,200}?)</title>", re
 LAST = re.compile(r"(?![a-z]*(?:err|fail|invalid|unavail|timeout)|[a-z]+ed\b)[a-z_][\w-]+(?:, ?[\w.-]+)*[.!]?")
 TOLD_WHY = re.compile(
     r"(?:ed|[Ee]rrors?|[Ee]xception|[Ff]ailure|[Rr]easons?|[Ss]tatus|[Cc]ode|[Ss]tate|[Cc]ause|[Tt]ype|[Rr]esult|[Mm]essage|[Ff]atal)\Z"
+)
+
+# Chinese and Japanese have no space before a name or a number, and colons, commas and brackets of their own.
+SCRIPT = r"[\u3040-\u30ff\u3400-\u9fff]"
+IN_SCRIPT = re.compile(SCRIPT)
+BESIDE = re.compile(rf"(?<={SCRIPT})(?=[A-Za-z0-9/])|(?<=[A-Za-z0-9])(?={SCRIPT})")
+WIDE = {0xFF1A: ": ", 0xFF0C: ", ", 0xFF08: " (", 0xFF09: ") ", 0xFF01: "! ", 0xFF1B: "; ", 0xFF1F: "? "}
+# Small letters or a number with letters between Chinese words, or a Chinese word that stands alone after others.
+APART = re.compile(
+    r"(?<![\w<./:-])(?:[a-z][\w.-]*|[A-Z]{1,3}-?\d\w*)(?![\w>/:(])"
+    rf"|(?<={SCRIPT} ){SCRIPT}+( {SCRIPT}|\Z)"
 )
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -89,7 +101,7 @@ def essence(message: str) -> str:
     """The message's error alone, what repeats the call's input as placeholders; white space as it was."""
     text = message
     if "\n" in text:
-        text = _without_frames(text)
+        text = USAGE.sub("", _without_frames(text))
     if "String: " in text or "Command: " in text:
         text = GIVEN.sub("<str>", text)
     if "{" in text and (found := OBJECT.match(text)):
@@ -98,6 +110,8 @@ def essence(message: str) -> str:
         text = found[1] + number + ESCAPED.sub(r"\1", found[3])
     if "<title>" in text and (found := PAGE.search(text)):
         text = text[: found.start()] + found[1]
+    if not text.isascii():
+        text = _narrow(text)
     if any(word in text for word in SQL_WORDS):
         text = SQL.sub("<sql>", text)
     if "Did you" in text:
@@ -111,6 +125,12 @@ def essence(message: str) -> str:
     if colon and " " in head and LAST.fullmatch(last) and not TOLD_WHY.search(head, max(0, len(head) - 12)):
         text = f"{head}: <name>"
     return text
+
+
+def _narrow(text: str) -> str:
+    """A text in Chinese or Japanese with spaces and names around what is neither; others in narrow punctuation."""
+    text = text.translate(WIDE)
+    return APART.sub(r"<name>\1", BESIDE.sub(" ", text)) if IN_SCRIPT.search(text) else text
 
 
 def _without_frames(text: str) -> str:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from collector.classify.essence import MONTHS, essence
+from collector.classify.prose import without_names
 
 TEMPLATE_CHARS = 300
 LOOKED_AT = 1024  # characters of a message: what follows the first lines of an error is mostly output
@@ -25,7 +26,12 @@ EXTENSIONS = (
 )
 DOMAINS = "com|org|net|io|dev|ai|co|app|cloud|edu|gov|local|internal|lan|test|example|invalid"
 MODELS = "gpt|claude|gemini|gemma|llama|mistral|mixtral|codestral|qwen|deepseek|grok|command|kimi|glm|phi|nova"
-UNITS = "ns|us|µs|ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?"
+UNITS = "ns|us|µs|ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?|秒|毫秒|分钟|小时|時間"
+UNITS += "|sekunden?|minuten?|stunden?|secondes?|segundos?|minutos?"
+MONTH = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?"
+    "|nov(?:ember)?|dec(?:ember)?"
+)
 CLOCK = r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
 LENGTH = rf"\d{{1,12}}(?:\.\d{{1,9}})? ?(?:{UNITS})"
 LINE_COLUMN = r"(?:::[\w\[\].:-]{1,200}|(?::\w[\w.-]{0,60}){0,2})"
@@ -71,6 +77,8 @@ KINDS = {
         rf"\b\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?: {CLOCK})?\b",
         r"\b\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?\b",
         r"\b1[4-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b",  # seconds or milliseconds since 1970
+        rf"\b\d{{1,2}}\.? (?:{MONTH})(?:,? \d{{4}})?\b",
+        r"\b\d\d?(?::\d\d)? ?[ap]m\b",
         rf"\b(?:{LENGTH}(?![a-z]) ?){{0,3}}{LENGTH}\b(?!-\w))",
     ),
     "size": (r"(?=\d)\b\d{1,20}(?:\.\d{0,9})? ?(?:[kmgtp]i?b|bytes?)\b",),
@@ -92,6 +100,7 @@ KINDS = {
         r"(?<![\w<./\\])(?:[\w@-][\w.@-]{0,80}[/\\])?[\w-]{1,80}(?:\.[\w-]{1,20}){0,3}"
         rf"\.(?:{EXTENSIONS})\b{LINE_COLUMN}",
         r"(?=[\w./-]{0,60}\*)(?<![\w*])[\w./-]{0,60}(?:\*[./]|[./]\*)[\w./*{},-]{0,200}",
+        r"(?<![\w<./\\-])[\w.-]{1,60}[/\\](?=\s|\Z)",
         r"<(?:string|stdin|anonymous|eval|module)>|(?<=: )/(?![\w/])|(?<![\w.)\]])\.(?:env|[a-z]{2,20}(?:rc|ignore))\b",
     ),
     "host": (
@@ -102,9 +111,9 @@ KINDS = {
         rf"\blocalhost:\d{{1,5}}\b|\b(?:[a-z0-9-]{{1,63}}\.){{1,5}}(?:{DOMAINS})\b(?!\.\w)(?::\d{{1,5}})?",
     ),
     "name": (
-        r"\$[a-z_]\w{0,80}|(?<![\w-])--?[a-z][\w-]{0,60}",
+        r"\$[a-z_]\w{0,80}|(?<![\w#])#[a-z][\w-]{1,60}|(?<![\w-])--?[a-z][\w-]{0,60}",
         IDENTIFIER,
-        r"\b[a-z][\w.-]{0,60}(?:==|>=|<=|~=|!=) ?v?\d[\w.*]{0,40}",  # a requirement
+        r"\b[a-z][\w.-]{0,60}(?:(?:==|>=|<=|~=|!=) ?|@[\^~]?)v?\d[\w.*-]{0,40}",  # a requirement
         r"(?<=\w=|[\"'>]=)(?<!type=)(?<!code=)(?<!rror=)(?<!ason=)(?<!atus=)[a-z][\w.-]{0,60}(?=[\s,;)\]]|\Z)",
         rf"\b(?:{MODELS})-?(?=[\w.:-]{{0,60}}\d)[\w.:-]{{0,60}}\w\b|\bo[134](?:-[\w.-]{{1,60}}\w)?\b",
     ),
@@ -117,8 +126,9 @@ KINDS = {
         r"\b(?!utf|sha|md5|base|u?int|float|ipv|http|oauth)(?-i:[a-z]{2,20}\d[a-z\d]{0,12})\b",  # eth0, web1
     ),
     "num": (
-        r"(?:(?<!\w)[+-])?\bv?\d{1,40}(?:x\d{1,9})?"
-        r"(?:[.,]\d{1,40}){0,8}(?:e[+-]?\d{1,4}|[-+][a-z]{2,8}(?:\.\d{1,9})?)?\b",
+        r"(?=[-+$€£¥<>=~^v\d])(?:(?<!\w)[+-])?(?:[$€£¥] ?|[<>=~]= ?|[~^])?\bv?\d{1,40}(?:x\d{1,9})?"
+        r"(?:[.,]\d{1,40}){0,8}(?:e[+-]?\d{1,4}|[-+][a-z]{2,8}(?:\.\d{1,9})?|(?:alpha|beta|rc)\d{0,3})?\b"
+        r"(?: ?(?:[€£¥%]|°[CF]?))?",
     ),
 }
 TOKENS = re.compile("|".join(f"(?P<{kind}>{'|'.join(patterns)})" for kind, patterns in KINDS.items()), re.IGNORECASE)
@@ -130,15 +140,19 @@ WRONG = re.compile(
 )
 # Numbers that name an error instead of counting something, by what stands before or after them.
 CODE_BEFORE = re.compile(
-    r"(?:\b(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|status(?:[ _]code)?|https?|returned|errno|code|error"
-    r"|signal)[\"']?\W{0,3}|failed: |curl: \()$",
+    r"(?:(?:\b(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|status(?:[ _]code)?|https?|errno|code|error"
+    r"|error response|signal|fehler|erreur)|コード|状态码|错误码)[\"']?[^\w,]{0,3}|failed: |curl: \()$",
     re.IGNORECASE,
 )
 CODE = re.compile(r"\d{1,3}|-32\d{3}")
-STATUS = re.compile(r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()[45]\d\d(?=\))|(?<=: )[45]\d\d\Z")
+STATUS = re.compile(
+    r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()[45]\d\d(?=\))|(?<=: )[45]\d\d\Z|(?<=returned )\d{1,3}\b(?! [a-z])"
+)
 SPLIT_PLACEHOLDER = re.compile(r"\s?<[a-z]{0,5}$")
-PLACEHOLDERS = re.compile(r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|[,:])?<[a-z]{2,5}>[\w./@*%+~-]*)*")
-PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|", b" " * 16)
+PLACEHOLDERS = re.compile(
+    r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|[,:])?<[a-z]{2,5}>[\w./@*%+~-]*)*", re.ASCII
+)
+PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|#", b" " * 17)
 LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 
 
@@ -152,6 +166,7 @@ def template(message: str) -> str:
             text = LIST.sub(r"\1", text)
         if "{" not in text and "[<" not in text:  # objects go from the innermost outwards
             break
+    text = without_names(text[: TEMPLATE_CHARS + 100])  # names of any length, and still the same words at the end
     return text if len(text) <= TEMPLATE_CHARS else SPLIT_PLACEHOLDER.sub("", text[:TEMPLATE_CHARS])
 
 

@@ -1,0 +1,79 @@
+"""Names in prose: what is no word of `schemas/words.toml` in a message made of such words differs from call to call."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from collector.tables import load_toml, schemas
+
+WORDS = frozenset(load_toml(schemas() / "words.toml")["words"].split())
+KNOWN = WORDS | {word + "s" for word in WORDS}
+ENDINGS = ("s", "ed", "d", "ing", "es", "ly", "able")
+REMEMBERED = 8192  # tokens that are not in the table as they are
+
+# Words without a digit, an underscore or a point, not in paths, placeholders or brackets.
+WORD = re.compile(r"(?<![\w<\[@/.#$-])(?<!\w\()[^\W\d_]+(?:[-'][a-z]+)*(?![\w>/\]]|[.@:(]\w|-\w)")
+SMALL = re.compile(r"[^\W\d_]?[^\W\d_A-Z]+(?:[-'][a-z]+)*")
+# Capitals inside a clause: `of group Billing`, `from SFO`, `passenger AB12`; not `Server Error`, not `error TS2304`.
+CAPITALS = re.compile(
+    r"((?<![^\s(])(?!error|warning|rule|code)[a-z]+ )"
+    r"(?:(?:[A-Z]{2,} )?[A-Z][^\W\d_A-Z]+(?: (?:[A-Z][\w&-]*|<name>|<num>))*|[A-Z]{1,3}\d[A-Z\d]*"
+    r"|(?<=(?:rom|for| to| of| in| by) )[A-Z]{2,4})"
+    r"(?![\w'-])"
+)
+MANY = re.compile(r"<name>(?: <name>)+")
+
+
+def without_names(text: str) -> str:
+    """The text with `<name>` for the words that nobody writes in a message, where most of its words are known."""
+    tokens = text.split()
+    rest = [token for token in tokens if token not in KNOWN]
+    known, unknown = len(tokens) - len(rest), set[str]()
+    for token in rest:
+        more, names = _read(token)
+        known += more
+        unknown.update(names)
+    if known < 2 or known < len(unknown):
+        return text
+    if unknown:
+        text = WORD.sub(lambda found: _named(found, unknown), text)
+    if not text[1:].islower():
+        text = CAPITALS.sub(_capitals, text)
+    return MANY.sub("<name>", text) if "<name> <name>" in text else text
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _read(token: str) -> tuple[int, tuple[str, ...]]:
+    """How many words in it are known, and the others."""
+    words = WORD.findall(token)
+    names = tuple(word for word in words if not _known(word))
+    return len(words) - len(names), names
+
+
+def _known(word: str) -> bool:
+    """Whether it is known in small letters, without an ending or part by part, or is a code: `ENOENT`, `NoSuchKey`."""
+    small = word.lower()
+    if small in KNOWN or not SMALL.fullmatch(word):
+        return True
+    if "-" in small:
+        return all(_known(part) for part in small.split("-"))
+    stems = [
+        small.removesuffix(ending) for ending in ENDINGS if small.endswith(ending) and len(small) > len(ending) + 2
+    ]
+    return any(stem in WORDS or stem + "e" in WORDS for stem in stems)
+
+
+def _capitals(found: re.Match[str]) -> str:
+    """The word before, and a placeholder for all but known abbreviations: `in JSON`."""
+    name = found[0].removeprefix(found[1])
+    return found[0] if name.lower() in KNOWN and name.isupper() else f"{found[1]}<name>"
+
+
+def _named(found: re.Match[str], unknown: set[str]) -> str:
+    """The placeholder of an unknown word, but for what begins a clause before its own number or name."""
+    word, text = found[0], found.string
+    if word not in unknown:
+        return word
+    begins = found.start() == 0 or text[found.start() - 2 : found.start()] in (": ", ". ", "! ")
+    return word if begins and text.startswith((" <", " #", ": "), found.end()) else "<name>"
