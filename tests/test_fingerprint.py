@@ -77,6 +77,9 @@ TEMPLATES = [
     ("模型gpt-4o不存在", "模型 <name> 不存在"),
     ("表 用户表 不存在", "表 <name> 不存在"),
     ("缺少必填参数\uff1acity", "缺少必填参数: <name>"),
+    ("Пользователь ivan не найден", "Пользователь <name> не найден"),
+    ("The number +49 (0) 151 is not valid", "The number <num> is not valid"),
+    ("12 of 14 failed: 5 of them twice", "<num> of <num> failed: <num> of them twice"),
     ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip
 

@@ -46,16 +46,14 @@ TOLD_WHY = re.compile(
     r"(?:ed|[Ee]rrors?|[Ee]xception|[Ff]ailure|[Rr]easons?|[Ss]tatus|[Cc]ode|[Ss]tate|[Cc]ause|[Tt]ype|[Rr]esult|[Mm]essage|[Ff]atal)\Z"
 )
 
-# Chinese and Japanese have no space before a name or a number, and colons, commas and brackets of their own.
-SCRIPT = r"[\u3040-\u30ff\u3400-\u9fff]"
+# Scripts other than Latin, and the two that have no space between words, but colons, commas and brackets of their own.
+SCRIPT = r"[\u0370-\u1fff\u3040-\ud7ff]"
+HAN = r"[\u3040-\u30ff\u3400-\u9fff]"
 IN_SCRIPT = re.compile(SCRIPT)
 BESIDE = re.compile(rf"(?<={SCRIPT})(?=[A-Za-z0-9/])|(?<=[A-Za-z0-9])(?={SCRIPT})")
 WIDE = {0xFF1A: ": ", 0xFF0C: ", ", 0xFF08: " (", 0xFF09: ") ", 0xFF01: "! ", 0xFF1B: "; ", 0xFF1F: "? "}
-# Small letters or a number with letters between Chinese words, or a Chinese word that stands alone after others.
-APART = re.compile(
-    r"(?<![\w<./:-])(?:[a-z][\w.-]*|[A-Z]{1,3}-?\d\w*)(?![\w>/:(])"
-    rf"|(?<={SCRIPT} ){SCRIPT}+( {SCRIPT}|\Z)"
-)
+# Small Latin letters, a number with letters, or a Chinese word that stands alone after others.
+APART = re.compile(rf"(?<![\w<./:-])(?:[a-z][\w.-]*|[A-Z]{{1,3}}-?\d\w*)(?![\w>/:(])|(?<={HAN} ){HAN}+( {HAN}|\Z)")
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DATE = (
@@ -128,7 +126,7 @@ def essence(message: str) -> str:
 
 
 def _narrow(text: str) -> str:
-    """A text in Chinese or Japanese with spaces and names around what is neither; others in narrow punctuation."""
+    """A text in another script with spaces around what is in Latin, and names for it; others in narrow punctuation."""
     text = text.translate(WIDE)
     return APART.sub(r"<name>\1", BESIDE.sub(" ", text)) if IN_SCRIPT.search(text) else text
 

@@ -126,6 +126,7 @@ KINDS = {
         r"\b(?!utf|sha|md5|base|u?int|float|ipv|http|oauth)(?-i:[a-z]{2,20}\d[a-z\d]{0,12})\b",  # eth0, web1
     ),
     "num": (
+        r"(?<!\w)\+\d[\d ()/-]{6,20}\d\b",  # a telephone number
         r"(?=[-+$€£¥<>=~^v\d])(?:(?<!\w)[+-])?(?:[$€£¥] ?|[<>=~]= ?|[~^])?\bv?\d{1,40}(?:x\d{1,9})?"
         r"(?:[.,]\d{1,40}){0,8}(?:e[+-]?\d{1,4}|[-+][a-z]{2,8}(?:\.\d{1,9})?|(?:alpha|beta|rc)\d{0,3})?\b"
         r"(?: ?(?:[€£¥%]|°[CF]?))?",
@@ -141,17 +142,19 @@ WRONG = re.compile(
 # Numbers that name an error instead of counting something, by what stands before or after them.
 CODE_BEFORE = re.compile(
     r"(?:(?:\b(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|status(?:[ _]code)?|https?|errno|code|error"
-    r"|error response|signal|fehler|erreur)|コード|状态码|错误码)[\"']?[^\w,]{0,3}|failed: |curl: \()$",
+    r"|error response|signal|fehler|erreur)|コード|状态码|错误码)[\"']?[^\w,]{0,3}|curl: \()$",
     re.IGNORECASE,
 )
 CODE = re.compile(r"\d{1,3}|-32\d{3}")
 STATUS = re.compile(
-    r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()[45]\d\d(?=\))|(?<=: )[45]\d\d\Z|(?<=returned )\d{1,3}\b(?! [a-z])"
+    r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()[45]\d\d(?=\))|(?<=: )[45]\d\d\Z"
+    r"|(?:(?<=returned )|(?<=failed: ))\d{1,3}\b(?! [a-z])"
 )
 SPLIT_PLACEHOLDER = re.compile(r"\s?<[a-z]{0,5}$")
 PLACEHOLDERS = re.compile(
     r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|[,:])?<[a-z]{2,5}>[\w./@*%+~-]*)*", re.ASCII
 )
+REDACTED = re.compile(r"\[redacted:[\w.:-]{1,64}\]")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|#", b" " * 17)
 LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 
@@ -179,7 +182,11 @@ def fingerprint(error_class: str, tool: str, template: str) -> int:
 @lru_cache(maxsize=REMEMBERED)
 def _words(template: str) -> bytes:
     """The template's words: no punctuation, capitals and plurals, and what a placeholder stands for does not matter."""
-    words = PLACEHOLDERS.sub("<>", template.lower()).encode("utf-8", "replace").translate(PUNCTUATION)
+    words = (
+        PLACEHOLDERS.sub("<>", REDACTED.sub("<str>", template.lower()))
+        .encode("utf-8", "replace")
+        .translate(PUNCTUATION)
+    )
     return (b" ".join(words.split()) + b" ").replace(b"s ", b" ").removeprefix(b"error ")
 
 
