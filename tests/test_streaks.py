@@ -16,7 +16,7 @@ from collector.query.filters import Selection, select, terms_of
 from collector.query.measures import measure
 from collector.query.retries import curve, judged, retries
 from collector.query.statement import used
-from collector.query.streaks import Scope, limits, streaks, summary
+from collector.query.streaks import AGENTS_COLUMNS, COLUMNS, Scope, limits, streaks, summary
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 
@@ -409,6 +409,28 @@ def test_a_streak_is_found_by_how_its_first_error_went_on(store: Store) -> None:
     holding(store, events)
     lost = streaks(select({"from": "-7d", "recovered": "false"}, NOW), Scope()).rows(store)
     assert [row["session"] for row in lost] == ["s2"]
+
+
+def test_a_page_is_the_beginning_of_the_whole_list(store: Store) -> None:
+    """Also where the lists and the agent's own words are read for the rows of the page alone."""
+    dice = random.Random(3)
+    events = []
+    for number in range(400):
+        fields: dict[str, Any] = {"session": f"s{dice.randrange(9)}", "tool": dice.choice("ab")}
+        match dice.choice(("ok", "mistake", "mistake", "stop")):
+            case "ok":
+                events.append(event(number, **fields))
+            case "mistake":
+                events.append(failed(number, **fields, reported_streak=dice.choice([None, 1, 2])))
+            case "stop":
+                events.append(failed(number, **fields, operation="agent", category="state", mistake=False))
+    holding(store, events)
+    for column in (*COLUMNS, *AGENTS_COLUMNS):
+        for sort in (column, f"-{column}"):
+            whole = streaks(EVER, Scope(), min_length=2, sort=[sort], limit=1000).rows(store)
+            assert len(whole) > 9
+            assert streaks(EVER, Scope(), min_length=2, sort=[sort], limit=2).rows(store) == whole[:3]
+    assert {row["agent_stopped"] for row in whole} == {True, False}
 
 
 def test_order_of_arrival_changes_nothing(store: Store) -> None:

@@ -30,6 +30,7 @@ COLUMNS = (
 )  # fmt: skip
 KEYS = ("service", "session", "subagent")  # the same in all events of a streak
 FIRSTS = [each.name for each in DIMENSIONS if each.name not in (*KEYS, "recovered")]
+LISTS = ("limit_reached", "limit_times", "classes", "tools")  # what is read from lists, which is most of what a row is
 AGENTS_COLUMNS = ("reported_streak", "agent_stopped")
 # What an agent says of its own streak: a count on a failed call, or an event of the state category.
 SAID = "(reported_streak is not null or coalesce(category = 'state', false))"
@@ -138,11 +139,17 @@ def streaks(
 ) -> Statement:
     """The streaks themselves, newest first, with what the agent itself said of them."""
     narrowed = f"state = '{state}'" if state in STATES else "true"
-    counted = (
-        f"select {', '.join(COLUMNS)} from ({streak_sql(selection, asked)}) where length >= $min_length and {narrowed}"
-    )
-    sql = load("agents_said").format(streaks=counted, said=SAID, idle=IDLE)
+    every = streak_sql(selection, asked)
     order = order_by(sort or ["-ended"], (*COLUMNS, *AGENTS_COLUMNS), ("last_event_id",))
+    wide = {word.removeprefix("-") for word in sort} & {*LISTS, *AGENTS_COLUMNS}
+    sql = load("agents_said").format(
+        page=f"select first_event_id, ended from ({every}) where length >= $min_length and {narrowed}"
+        + ("" if wide else f" order by {order} limit {limit + 1}"),
+        columns=", ".join(COLUMNS),
+        streaks=every,
+        said=SAID,
+        idle=IDLE,
+    )
     return Statement(sql, selection.params() | {"min_length": min_length}, order, limit, ("started", "ended"))
 
 

@@ -1,9 +1,11 @@
 -- Streaks with what the agent itself said of them: its highest count, and whether it stopped (an event of the state category after the
 -- first mistake and before the session went on well, at most an idle hour after the last one).
-with streaks as ({streaks}),
-said as (
+with page as materialized ({page}),  -- what is asked for, by narrow columns where these say the order
+streaks as materialized (select {columns} from ({streaks}) join page using (first_event_id, ended)),
+said as materialized (
   select service, session, subagent, time_ns, reported_streak, coalesce(category = 'state', false) as state
   from events where {said} and session is not null
+    and time_ns >= (select min(started) from streaks) and time_ns <= (select max(ended) + {idle} from streaks)
 ),
 heard as (
   select streaks.first_event_id as heard_id, max(said.reported_streak) as reported_streak, bool_or(said.state) as stopped
@@ -13,7 +15,8 @@ heard as (
   where said.time_ns <= streaks.ended or not exists (
     select 1 from events went where went.session = said.session and went.service is not distinct from said.service
       and went.subagent is not distinct from said.subagent and went.operation = 'tool' and went.outcome = 'ok'
-      and went.time_ns > streaks.ended and went.time_ns < said.time_ns)
+      and went.time_ns > streaks.ended and went.time_ns < said.time_ns
+      and went.time_ns > (select min(ended) from streaks) and went.time_ns < (select max(time_ns) from said))
   group by all
 )
 select streaks.*, reported_streak, coalesce(stopped, false) as agent_stopped
