@@ -80,6 +80,9 @@ TEMPLATES = [
     ("Пользователь ivan не найден", "Пользователь <name> не найден"),
     ("The number +49 (0) 151 is not valid", "The number <num> is not valid"),
     ("12 of 14 failed: 5 of them twice", "<num> of <num> failed: <num> of them twice"),
+    ("is no char boundary; it is inside 你 of the text", "is no char boundary; it is inside <name> of the text"),
+    ("panic: send on closed channel\n\ngoroutine 7 [running]:\nmain.f()", "panic: send on closed channel"),
+    ("no value at $.items[3].due", "no value at <name>"),
     ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip
 

@@ -50,10 +50,11 @@ TOLD_WHY = re.compile(
 SCRIPT = r"[\u0370-\u1fff\u3040-\ud7ff]"
 HAN = r"[\u3040-\u30ff\u3400-\u9fff]"
 IN_SCRIPT = re.compile(SCRIPT)
+LATIN = re.compile(r"(?<!\S)[a-z]+(?!\S)")  # more than a few of them are a sentence that quotes another script
 BESIDE = re.compile(rf"(?<={SCRIPT})(?=[A-Za-z0-9/])|(?<=[A-Za-z0-9])(?={SCRIPT})")
 WIDE = {0xFF1A: ": ", 0xFF0C: ", ", 0xFF08: " (", 0xFF09: ") ", 0xFF01: "! ", 0xFF1B: "; ", 0xFF1F: "? "}
 # Small Latin letters, a number with letters, or a Chinese word that stands alone after others.
-APART = re.compile(rf"(?<![\w<./:-])(?:[a-z][\w.-]*|[A-Z]{{1,3}}-?\d\w*)(?![\w>/:(])|(?<={HAN} ){HAN}+( {HAN}|\Z)")
+APART = re.compile(rf"(?<![\w<./:-])(?:[a-z][\w.-]*|[A-Z]{{1,3}}-?\d\w*)(?![\w>/:(])|(?<={HAN} ){HAN}{{2,}}( {HAN}|\Z)")
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DATE = (
@@ -128,10 +129,13 @@ def essence(message: str) -> str:
 def _narrow(text: str) -> str:
     """A text in another script with spaces around what is in Latin, and names for it; others in narrow punctuation."""
     text = text.translate(WIDE)
-    return APART.sub(r"<name>\1", BESIDE.sub(" ", text)) if IN_SCRIPT.search(text) else text
+    if not IN_SCRIPT.search(text) or len(LATIN.findall(text)) > 3:
+        return text
+    return APART.sub(r"<name>\1", BESIDE.sub(" ", text))
 
 
 def _without_frames(text: str) -> str:
+    text = text.partition("\n\ngoroutine ")[0]
     if '", line ' in text:
         text = PYTHON_FRAMES.sub("", text)
     if "^" in text:
