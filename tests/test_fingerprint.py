@@ -83,6 +83,13 @@ TEMPLATES = [
     ("is no char boundary; it is inside 你 of the text", "is no char boundary; it is inside <name> of the text"),
     ("panic: send on closed channel\n\ngoroutine 7 [running]:\nmain.f()", "panic: send on closed channel"),
     ("no value at $.items[3].due", "no value at <name>"),
+    ("<tool_use_error>The file is empty</tool_use_error>", "The file is empty"),
+    ("no rows\nLocation: EU\nCode: 403", "no rows Location: <name> Code: 403"),
+    ("resolved to <a href=\"#\">Send</a> twice", "resolved to <str> twice"),
+    ("required fields: [LastName, Stage]", "required fields: <name>"),
+    ("f(unknown, date) does not exist", "<name> does not exist"),
+    ("cannot execute DROP TABLE in JSON", "cannot execute <name> in JSON"),
+    ("This StandardScaler instance is not ready", "This <name> instance is not ready"),
     ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip
 

@@ -26,6 +26,12 @@ SQL = re.compile(
     r"\bLINE \d+: .*|\[(?:SQL|parameters): .*|\b(?:SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET)\b [^\"'`)\n]{3,400}"
 )
 SQL_WORDS = ("LINE ", "[SQL", "SELECT ", "INSERT ", "DELETE ", "UPDATE ")
+WRAPPED = re.compile(r"\A<(?!html)(\w+)>(.*)</\1>\s*\Z", re.DOTALL)
+# A line of its own that tells a circumstance in one word: `Location: EU`.
+CIRCUMSTANCE = re.compile(
+    r"(?<=\n)([ \t]*(?!Code|Status|Error|Reason|Exit)[A-Z][\w ]{1,20}: +)(?!\w+(?:Error|Exception)\b)"
+    r"[\w.:@/+-]{1,80}(?=\r?\n|\Z)"
+)
 USAGE = re.compile(r"\Ausage: (?s:.*?)\n(?=\S+: error: )")
 HINT = re.compile(r"(?<=\w)\.? Did you (?:mean|forget) [^?\n]{1,200}\?")
 REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?", re.IGNORECASE)
@@ -99,8 +105,10 @@ def _replace(row: int) -> Callable[[str], str]:
 def essence(message: str) -> str:
     """The message's error alone, what repeats the call's input as placeholders; white space as it was."""
     text = message
+    if text.startswith("<") and (found := WRAPPED.match(text)):
+        text = found[2]
     if "\n" in text:
-        text = USAGE.sub("", _without_frames(text))
+        text = CIRCUMSTANCE.sub(r"\1<name>", USAGE.sub("", _without_frames(text)))
     if "String: " in text or "Command: " in text:
         text = GIVEN.sub("<str>", text)
     if "{" in text and (found := OBJECT.match(text)):

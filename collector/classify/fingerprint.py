@@ -30,7 +30,7 @@ UNITS = "ns|us|µs|ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d
 UNITS += "|sekunden?|minuten?|stunden?|secondes?|segundos?|minutos?"
 MONTH = (
     "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?"
-    "|nov(?:ember)?|dec(?:ember)?"
+    "|nov(?:ember)?|dec(?:ember)?|januar|februar|märz|mai|juni|juli|oktober|dezember"
 )
 CLOCK = r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
 LENGTH = rf"\d{{1,12}}(?:\.\d{{1,9}})? ?(?:{UNITS})"
@@ -81,7 +81,7 @@ KINDS = {
         r"\b\d\d?(?::\d\d)? ?[ap]m\b",
         rf"\b(?:{LENGTH}(?![a-z]) ?){{0,3}}{LENGTH}\b(?!-\w))",
     ),
-    "size": (r"(?=\d)\b\d{1,20}(?:\.\d{0,9})? ?(?:[kmgtp]i?b|bytes?)\b",),
+    "size": (r"(?=\d)\b\d{1,20}(?:\.\d{0,9})? ?(?:[kmgtp]i?b|[kmgtp]i|bytes?)\b",),
     "json": (
         r"\{(?![^{}]{0,400}exit_?code)\s?(?:[\"']|<str>|\w+: )[^{}]{0,400}\}|\{\}|\{(?:[\"']|<str>)[^{}]{0,400}\Z",
         r"\[(?:[\"'{\[]|<(?:str|json)>)[^\[\]]{0,400}\]|\[\]",
@@ -90,7 +90,8 @@ KINDS = {
         r"'\[[^\]\n]{0,400}\]'",
         r"\"(?:[^\"\\\n]|\\.){0,400}\"|\"[^\"\n]{0,400}\"",
         r"(?<!\w)'(?:[^'\n]|'(?=\w)){0,400}'(?!\w)",
-        r"`[^`'\s]{0,100}'(?!\w)|`[^`\n]{0,400}`",
+        r"`[^`'\s]{0,100}'(?!\w)|`[^`]{0,400}`",
+        r"<(?P<tag>[a-z][\w-]{0,20})(?: [^<>]{0,200})?>[^<>]{0,100}</(?P=tag)>|<[a-z][\w-]{0,20} [^<>]{1,200}>",
         "«[^»\n]{0,400}»|\u2018[^\u2019\n]{0,400}\u2019|“[^”\n]{0,400}”|„[^“”\n]{0,400}[“”]|「[^」\n]{0,400}」",
     ),
     "path": (
@@ -112,7 +113,10 @@ KINDS = {
     ),
     "name": (
         r"\$(?:[a-z_]\w{0,80}|(?:\.\w{1,80}|\[\w{1,20}\]){1,9})|(?<![\w#])#[a-z][\w-]{1,60}|(?<![\w-])--?[a-z][\w-]{0,60}",
+        r"(?:\b[a-z_][\w.]{0,60}|(?<=<name>))\(\w[\w. ]{0,40}(?:, ?\w[\w. ]{0,40}){1,9}\)",  # a call
+        r"\(intermediate value\)(?:\.\w{1,60})?",
         IDENTIFIER,
+        r"(?<=: )\[[\w ]{1,60}(?:, ?[\w ]{1,60}){0,20}\](?=\s*\Z|[.;])|(?<=[a-z] )\[\w{2,60}\]|(?<=\binput_type=)\w+",
         r"\b[a-z][\w.-]{0,60}(?:(?:==|>=|<=|~=|!=) ?|@[\^~]?)v?\d[\w.*-]{0,40}",  # a requirement
         r"(?<=\w=|[\"'>]=)(?<!type=)(?<!code=)(?<!rror=)(?<!ason=)(?<!atus=)[a-z][\w.-]{0,60}(?=[\s,;)\]]|\Z)",
         rf"\b(?:{MODELS})-?(?=[\w.:-]{{0,60}}\d)[\w.:-]{{0,60}}\w\b|\bo[134](?:-[\w.-]{{1,60}}\w)?\b",
@@ -147,7 +151,7 @@ CODE_BEFORE = re.compile(
 )
 CODE = re.compile(r"\d{1,3}|-32\d{3}")
 STATUS = re.compile(
-    r"[45]\d\d(?= [A-Z]\w| \{)|(?<=\()(?:4[0-3]\d|451|50\d|52\d)(?=\))|(?<=: )[45]\d\d\Z"
+    r"(?<!\bof )(?<!\bvon )(?<!\bto )[45]\d\d(?= [A-Z]\w| \{)|(?<=\()(?:4[0-3]\d|451|50\d|52\d)(?=\))|(?<=: )[45]\d\d\Z"
     r"|(?:(?<=returned )|(?<=failed: ))\d{1,3}\b(?! [a-z])"
 )
 SPLIT_PLACEHOLDER = re.compile(r"\s?<[a-z]{0,5}$")
@@ -195,7 +199,7 @@ def _placeholder(found: re.Match[str]) -> str:
     kind = found.lastgroup
     if kind == "keep":
         return found[0]
-    if kind == "name" and WRONG.search(found[0]):
+    if kind == "name" and WRONG.search(found[0].partition("(")[0]):
         return found[0]
     if kind == "num":
         token, start = found[0], found.start()

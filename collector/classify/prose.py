@@ -15,11 +15,12 @@ REMEMBERED = 8192  # tokens that are not in the table as they are
 # Words without a digit, an underscore or a point, not in paths, placeholders or brackets.
 WORD = re.compile(r"(?<![\w<\[@/.#$-])(?<!\w\()[^\W\d_]+(?:[-'][a-z]+)*(?![\w>/\]]|[.@:(]\w|-\w)")
 SMALL = re.compile(r"[^\W\d_]?[^\W\d_A-Z]+(?:[-'][a-z]+)*")
-# Capitals inside a clause: `of group Billing`, `from SFO`, `passenger AB12`; not `Server Error`, not `error TS2304`.
+# Capitals inside a clause: `of group Billing`, `execute INSERT`, `passenger AB12`; not `Server Error`, `error TS2304`.
 CAPITALS = re.compile(
-    r"((?<![^\s(])(?!error|warning|rule|code)[a-z]+ )"
-    r"(?:(?:[A-Z]{2,} )?[A-Z][^\W\d_A-Z]+(?: (?:[A-Z][\w&-]*|<name>|<num>))*|[A-Z]{1,3}\d[A-Z\d]*"
-    r"|(?<=(?:rom|for| to| of| in| by) )[A-Z]{2,4})"
+    r"((?<![^\s(])(?:(?!error|warning|rule|code)[a-z]+|This|The(?= \w+ <str>)) )"
+    r"(?!\w*(?:Error|Exception|Failure|Warning)\b)"
+    r"(?:(?:[A-Z]{2,} )?[A-Z]\w*[^\W\d_A-Z]\w*(?: (?:[A-Z][\w&-]*|<name>|<num>))*|[A-Z]{1,3}\d[A-Z\d]*"
+    r"|(?!E[A-Z]{3}|SIG)[A-Z]{2,}(?:_[A-Z]+)*(?: [A-Z]{2,})*(?= [a-z<]|[.,;)]|\Z))"
     r"(?![\w'-])"
 )
 MANY = re.compile(r"<name>(?: <name>)+")
@@ -67,7 +68,7 @@ def _known(word: str) -> bool:
 def _capitals(found: re.Match[str]) -> str:
     """The word before, and a placeholder for all but known abbreviations: `in JSON`."""
     name = found[0].removeprefix(found[1])
-    return found[0] if name.lower() in KNOWN and name.isupper() else f"{found[1]}<name>"
+    return found[0] if len(name) < 5 and name.isupper() and name.lower() in KNOWN else f"{found[1]}<name>"
 
 
 def _named(found: re.Match[str], unknown: set[str]) -> str:
