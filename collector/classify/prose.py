@@ -66,9 +66,10 @@ def _known(word: str) -> bool:
 
 
 def _capitals(found: re.Match[str]) -> str:
-    """The word before, and a placeholder for all but known abbreviations: `in JSON`."""
+    """The word before, and a placeholder for all but known abbreviations and what begins a line: `in JSON`, `Note:`."""
     name = found[0].removeprefix(found[1])
-    return found[0] if len(name) < 5 and name.isupper() and name.lower() in KNOWN else f"{found[1]}<name>"
+    stays = (len(name) < 5 and name.isupper()) or found.string.startswith(":", found.end())
+    return found[0] if stays and name.lower() in KNOWN else f"{found[1]}<name>"
 
 
 def _named(found: re.Match[str], unknown: set[str]) -> str:
