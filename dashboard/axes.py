@@ -42,8 +42,9 @@ def time_axis(span: Span) -> alt.X:
 
 
 def value_axis(palette: Palette, form: str = ",d", title: str | None = None) -> alt.Axis:
+    least = 1 if form == ",d" else 0  # counts are whole
     return alt.Axis(
-        title=title, format=form, tickCount=4, gridColor=palette.line, domain=False, ticks=False, tickMinStep=0
+        title=title, format=form, tickCount=4, gridColor=palette.line, domain=False, ticks=False, tickMinStep=least
     )
 
 

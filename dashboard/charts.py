@@ -15,12 +15,12 @@ from dashboard.colours import Palette, slot
 
 def errors_over_time(
     frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float, *, brush: bool = False,
-    before: pl.DataFrame | None = None, deploys: pl.DataFrame | None = None,
+    before: pl.DataFrame | None = None, deploys: pl.DataFrame | None = None, narrow: bool = False,
 ) -> Picture:  # fmt: skip
     """Errors stacked by category.
 
     `frame`: time, category, errors, calls, of; `before`: time, previous_errors, of the period before, as a grey line;
-    `deploys`: time, label, each a dotted rule.
+    `deploys`: time, label, each a dotted rule; `narrow`: one line has no room for all categories.
     """
     known = set(frame["category"].map_elements(slot, return_dtype=pl.String)) if frame.height else set()
     colours = {name: colour for name, colour in palette.category.items() if name in known}
@@ -37,7 +37,7 @@ def errors_over_time(
             x=time_axis(span),
             x2=alt.X2("end:T"),
             y=alt.Y("sum(errors):Q", axis=value_axis(palette), stack="zero"),
-            color=colour("slot", colours),
+            color=colour("slot", colours, columns=4 if narrow else len(colours)),
             order=alt.Order("place:Q"),
             tooltip=[
                 Tooltip("time:T", format="%d %b %H:%M", title="from"),

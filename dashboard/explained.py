@@ -16,7 +16,9 @@ NAMES = (
 # What calls have whether or not they fail; for the others, all calls are the whole.
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
 HALF = 0.5
-BAR = 6  # characters
+BAR, EIGHTHS = 6, ("", *"▏▎▍▌▋▊▉")  # characters of a bar, and what follows its last full one
+# The error rate leaves out calls that were cancelled or denied: errors of all calls are another number.
+VOLUME = {"sessions": "Sessions", "calls_per_session": "Calls per session", "error_rate": "Errors per call"}
 # What people name first when they say what broke.
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
 # Beside these, what says the same as another value in a word that helps nobody to act is not asked for.
@@ -45,8 +47,9 @@ def most(found: pl.DataFrame) -> str:
 
 def volume(page: Page) -> list[str]:
     """The same change as more sessions, more calls in each, and calls that fail more often."""
-    answer = page.ask("changes", measure="errors", limit="200", by=",".join(ALL)).pick("dimension", "sentence")
-    return [words.plain(said) for said in answer.filter(pl.col("dimension") == "volume")["sentence"]]
+    answer = page.ask("changes", measure="errors", limit="200", by=",".join(ALL)).pick("dimension", "value", "sentence")
+    parts = answer.filter(pl.col("dimension") == "volume").select("value", "sentence").iter_rows()
+    return [words.plain(VOLUME[value] + said.removeprefix(value.replace("_", " "))) for value, said in parts]
 
 
 def subject(row: dict[str, Any]) -> str:
@@ -60,8 +63,8 @@ def listed(page: Page, found: pl.DataFrame, *, rise: bool) -> None:
     """One link for each value with its part of the rise (or fall), which shows its errors; the bars begin in line."""
     for row in found.iter_rows(named=True):
         share = row["share"] or 0.0
-        filled = max(round(min(abs(share), 1.0) * BAR), 1)
-        bar = "█" * filled + "▁" * (BAR - filled)
+        full, part_of_one = divmod(max(round(min(abs(share), 1.0) * BAR * len(EIGHTHS)), 1), len(EIGHTHS))
+        bar = ("█" * full + EIGHTHS[part_of_one]).ljust(BAR, "▁")
         whole = "rise" if rise else "fall"
         part = f"{words.rate(share)} of the {whole}" if share > 0 else f"against the {whole}"
         errors = words.count(row["b_errors"])

@@ -47,12 +47,12 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
     change = round(rate - was, 3) if rate is not None and was is not None else 0
     many = hit.get("sessions")
-    share = f", {words.rate(many / of)}" if many is not None and of and not words.uncertain(of) else ""
+    share = words.rate_of(many / of, of) if many is not None and of and not words.uncertain(of) else ""
     return [
         Figure(
-            "Error rate", words.rate(rate), words.HELP["error rate"], to="errors",
+            "Error rate", words.rough(rate, now.get("rated")), words.HELP["error rate"], to="errors",
             delta=words.points(change) if change else None, clear=clear,
-            trend=trend["error_rate"].to_list(), more=f"of {words.count(now.get('rated'))} calls",
+            trend=trend["error_rate"].to_list(), more=f"of {words.plural(now.get('rated'), 'call')}",
             note=components.sampling(page),
         ),
         Figure(
@@ -63,7 +63,7 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
         Figure(
             "Sessions hit", words.count(many), "Sessions with at least one error.", to="sessions",
             delta=sentences.change(many, hit.get("previous_sessions") if now.get("previous_calls") else None),
-            more=f"of {words.plural(of, 'session')}{share}",
+            more=share or f"of {words.plural(of, 'session')}",
         ),
         _worst_streak(page, streak().rows),
         _alerts(page),

@@ -16,7 +16,7 @@ def verdict(now: dict[str, Any], before: str, most: str = "") -> str:
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
     if rate is None:
         return f"{words.plural(now.get('errors'), 'error')}; no rate, because only failures are reported here."
-    said = f"**{words.rate_of(rate, now.get('rated'))}** calls failed"
+    said = f"**{words.rate_of(rate, now.get('rated'))}** {'call' if now.get('rated') == 1 else 'calls'} failed"
     if was is None:
         return f"{said}. Nothing to compare with in the {before} before."
     if not clear(now):
@@ -60,7 +60,7 @@ def limit(n: int, row: dict[str, float | None]) -> str:
     return (
         f"A limit of **{n}** would have stopped **{words.count(stopped)}** of {sessions}. "
         f"{words.count(recovered)} of them{share} recovered by themselves. "
-        f"It would have saved {words.plural(row.get('mistakes_saved'), 'failed call')}."
+        f"It would have saved {words.plural(row.get('mistakes_saved') or 0, 'failed call')}."
     )
 
 

@@ -38,7 +38,7 @@ def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
         .add_params(alt.selection_point(name="picked", fields=["attribution"]))
     )
     labels = base.mark_text(align="left", dx=6, color=palette.ink).encode(text=alt.Text("label:N"))
-    return alt.layer(bars, labels).properties(height=26 * max(rows.height, 1))
+    return alt.layer(bars, labels).properties(height=alt.Step(26))
 
 
 def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classes: Sequence[str]) -> Picture:
@@ -98,7 +98,8 @@ def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str) -> Pictur
     said = base.mark_text(align="left", dx=8, color=palette.quiet).encode(
         x=alt.X("high:Q", scale=scale), text=alt.Text("label:N")
     )
-    return alt.layer(whiskers, point, said).properties(height=alt.Step(28))
+    # Vega measures words too short, by as much as the last one would be cut at the edge.
+    return alt.layer(whiskers, point, said).properties(height=alt.Step(28), padding={"right": 14})
 
 
 def paired_bars(frame: pl.DataFrame, palette: Palette) -> Picture:
@@ -175,7 +176,7 @@ def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
     turns = [name for name in ATTRIBUTIONS if name in set(frame["attribution"])]
     colours = {name: palette.attribution[name] for name in turns}
     base = alt.Chart(frame, height=300).encode(
-        x=alt.X("calls:Q", scale=alt.Scale(type="log", nice=True),
+        x=alt.X("calls:Q", scale=alt.Scale(type="log", nice=False, padding=30),
                 axis=alt.Axis(title="calls", grid=False, format="~s", tickCount=4)),
     )  # fmt: skip
     y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))

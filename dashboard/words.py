@@ -112,13 +112,16 @@ def uncertain(of: float | None) -> bool:
     return (of or 0) < UNCERTAIN_BELOW
 
 
-def rate_of(value: float | None, of: float | None) -> str:
-    """A rate with its denominator: `9.8 % of 2,310`, below 20 calls `~ 33 % of 6`."""
+def rate_of(value: float | None, of: float | None, one: str = "") -> str:
+    """A rate with its denominator: `9.8 % of 2,310`, below 20 calls `~ 33 % of 6`; of what, if `one` is named."""
     if value is None or not of:
         return "no rate"
-    if uncertain(of):
-        return f"~{_NB}{value * 100:.0f}{_NB}% of {count(of)}"
-    return f"{rate(value)} of {count(of)}"
+    return f"{rough(value, of)} of {plural(of, one) if one else count(of)}"
+
+
+def rough(value: float | None, of: float | None) -> str:
+    """A rate, marked and rounded where it rests on fewer than 20 calls."""
+    return f"~{_NB}{value * 100:.0f}{_NB}%" if value is not None and uncertain(of) else rate(value)
 
 
 def share_kept(kept: float) -> str:
@@ -176,16 +179,16 @@ def age(then: datetime | None, now: datetime, zone: tzinfo = UTC) -> str:
     if seconds < 5:
         return "now"
     if seconds < 60:
-        return f"{seconds:.0f} s ago"
-    return f"{seconds // 60:.0f} min ago" if seconds < 3600 else f"{seconds // 3600:.0f} h ago"
+        return _joined(f"{seconds:.0f}", "s", "ago")
+    return _joined(*(f"{seconds // 60:.0f}", "min") if seconds < 3600 else (f"{seconds // 3600:.0f}", "h"), "ago")
 
 
 def elapsed(then: datetime, now: datetime) -> str:
     """How long it lasts: `31 s`, `12 min`, `3 h`, `2 d`."""
     seconds = max((now - then).total_seconds(), 0)
     if seconds < 3600:
-        return f"{seconds // 1:.0f} s" if seconds < 60 else f"{seconds // 60:.0f} min"
-    return f"{seconds // 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds // 86_400:.0f} d"
+        return _joined(f"{seconds // 1:.0f}", "s") if seconds < 60 else _joined(f"{seconds // 60:.0f}", "min")
+    return _joined(f"{seconds // 3600:.0f}", "h") if seconds < 2 * 86_400 else _joined(f"{seconds // 86_400:.0f}", "d")
 
 
 def clock(then: datetime | None, zone: tzinfo = UTC, *, now: datetime | None = None) -> str:
@@ -202,8 +205,8 @@ def span(length: timedelta | float) -> str:
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
     for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= (2 * unit if name == "d" else unit):
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s"
+            return _joined(f"{seconds / unit:.0f}", name)
+    return _joined(f"{seconds:.0f}", "s")
 
 
 def clip(text: str, limit: int) -> str:

@@ -109,14 +109,14 @@ def test_durations(ms: float | None, said: str) -> None:
     ],
 )
 def test_ages_become_dates_after_a_day_in_the_readers_zone(ago: timedelta, said: str) -> None:
-    assert words.age(NOW - ago, NOW, ZoneInfo("Europe/Berlin")) == said
+    assert spaced(words.age(NOW - ago, NOW, ZoneInfo("Europe/Berlin"))) == said
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"), [(90, "2 min"), (900, "15 min"), (3600, "1 h"), (86_400, "24 h"), (604_800, "7 d")]
 )
 def test_lengths_of_a_range(seconds: float, said: str) -> None:
-    assert words.span(seconds) == said
+    assert spaced(words.span(seconds)) == said
 
 
 def test_a_clock_names_the_day_only_when_it_is_another_one() -> None:
@@ -129,7 +129,7 @@ def test_a_clock_names_the_day_only_when_it_is_another_one() -> None:
     ("seconds", "said"), [(-5, "0 s"), (31, "31 s"), (60, "1 min"), (1800, "30 min"), (7200, "2 h"), (172_800, "2 d")]
 )
 def test_how_long_it_lasts(seconds: float, said: str) -> None:
-    assert words.elapsed(NOW - timedelta(seconds=seconds), NOW) == said
+    assert spaced(words.elapsed(NOW - timedelta(seconds=seconds), NOW)) == said
 
 
 @pytest.mark.parametrize(("number", "said"), [(None, "–"), (12, "12 B"), (43_000_000, "43 MB"), (81.2e9, "81.2 GB")])

@@ -23,6 +23,7 @@ def body(page: Page) -> None:
             return
         if not total.get("previous_calls"):
             components.quiet(f"Nothing to compare with in the {before} before.")
+            components.link(page, "compare", "Compare versions, models or agents instead →")
             return
         [verdict] = page.ask("compare", measure="error_rate").pick("verdict", "sentence").rows()
         st.markdown(sentences.compared(*verdict))

@@ -19,7 +19,7 @@ def body(page: Page) -> None:
     """Header, advice, where and when it happens, samples, sessions."""
     fingerprint = page.filters.only("fingerprint")
     if not fingerprint:
-        components.quiet("Choose a group on the Errors page.")
+        components.link(page, "errors", "Choose a group on the Errors page →")
         return
     group: dict[str, Any] = {}
     seen = True
@@ -48,7 +48,7 @@ def _when(page: Page) -> None:
     if rows.is_empty():
         components.quiet(f"Not seen in {components.period(page.filters)}.")
         return
-    picture = charts.errors_over_time(rows, page.palette, page.axis, step, brush=True)
+    picture = charts.errors_over_time(rows, page.palette, page.axis, step, brush=True, narrow=page.narrow)
     components.brushed(page, picture, "when", "Errors of this group over time.")
 
 
@@ -61,7 +61,7 @@ def _header(page: Page, group: dict[str, Any]) -> None:
     items = [
         components.Figure("Events", words.count(group.get("events")), trend=group.get("trend") or ()),
         components.Figure("Sessions", words.count(group.get("sessions"))),
-        components.Figure("Spread", words.rate(group.get("spread")), words.HELP["spread"],
+        components.Figure("Spread", words.rough(group.get("spread"), of), words.HELP["spread"],
                           note=f"of {words.plural(of, 'session')}" if of else ""),
         components.Figure("First seen", words.age(first, page.now, page.zone)),
         components.Figure("Last seen", words.age(last, page.now, page.zone)),
@@ -76,9 +76,8 @@ def _advice(page: Page, event: dict[str, Any]) -> None:
     declared = "the agent does not say" if told is None else "yes" if told else "no"
     retries = page.ask("retries").first()
     observed = words.rate_of(retries.get("recovery_rate"), retries.get("rated"))
-    st.markdown(
-        f"Retryable, declared: **{declared}** · observed: **{observed}**", help=words.HELP["retryable, observed"]
-    )
+    st.markdown(f"Retryable, declared: **{declared}**", help=words.HELP["retryable, declared"])
+    st.markdown(f"Retryable, observed: **{observed}**", help=words.HELP["retryable, observed"])
     if by := event.get("classified_by"):
         st.markdown(f"Classified by: {words.plain(by)}")
     if event.get("suggestion"):

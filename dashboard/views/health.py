@@ -30,7 +30,7 @@ def body(page: Page) -> None:
     left, right = components.pair("health-1")
     with left, components.part("Records that were no event, by reason"):
         _counts(page, dropped, "reason", "records")
-    with right, components.part("Secrets cut, by rule"):
+    with right, components.part("Secrets cut, by rule", SINCE):
         _counts(page, components.as_json(said.get("redactions")) or {}, "rule", "cuts")
     left, right = components.pair("health-2")
     with left, components.part("Requests that were not taken, by reason", SINCE):

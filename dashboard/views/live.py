@@ -34,11 +34,16 @@ def body(page: Page) -> None:
             "outcome": tables.text("outcome", 80),
             "shown_tool": tables.text("tool", 130),
             "error_class": tables.text("class", 165),
+            "result": tables.text("outcome", 165),
             "service": tables.text("service", 120),
             "session": tables.text("session", 105),
             "message": tables.text("message", 240 if page.narrow else 300),
         }
-        shown = rows.with_columns(shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)))
+        del columns["result" if not page.narrow else "error_class"]  # one column for both where there is less room
+        shown = rows.with_columns(
+            shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)),
+            result=pl.coalesce("error_class", "outcome"),
+        )
         picked = tables.table(
             page,
             shown,

@@ -77,7 +77,7 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
         before = frames.filled(page.drawn(past), step, page.axis)
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True, before=before,
-        deploys=page.drawn(_deploys(page)),
+        deploys=page.drawn(_deploys(page)), narrow=page.narrow,
     )  # fmt: skip
     components.brushed(page, picture, "errors", f"{words.plural(now['errors'], 'error')} over time by category.")
     line = f" The grey line is the {words.span(page.filters.seconds or 0)} before." if before is not None else ""
@@ -102,7 +102,7 @@ def _fix_first(page: Page) -> None:
     rows = rows.filter(pl.col("tool").is_not_null()).join(rates, on="tool", how="left", maintain_order="left")
     for tool, lasting, errors, rate, rated in rows.iter_rows():
         facts = (
-            f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting · {words.rate_of(rate, rated)} calls"
+            f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting · {words.rate_of(rate, rated, 'call')}"
         )
         components.row(page, "tool", tool, facts, tool=tool)
     if rows.is_empty():

@@ -41,7 +41,7 @@ def body(page: Page) -> None:
 
 def _figures(page: Page, total: dict[str, float | None]) -> list[Figure]:
     retried, identical = total.get("retried") or 0, total.get("identical_retries") or 0
-    share = f"{words.rate(identical / retried)} of what was tried again" if retried else ""
+    share = f"{words.rate(identical / retried)} of {words.count(retried)}" if retried else ""
     return [
         Figure(
             "Errors",
@@ -58,7 +58,7 @@ def _figures(page: Page, total: dict[str, float | None]) -> list[Figure]:
         ),
         Figure(
             "Recovery",
-            words.rate(total.get("recovery_rate")),
+            words.rough(total.get("recovery_rate"), total.get("rated")),
             words.HELP["recovery"],
             note=components.sampling(page) or f"of {words.count(retried)} tried again",
         ),
@@ -174,10 +174,11 @@ def _costs(page: Page) -> None:
     money = cost.get("wasted_cost_usd")
     unsaid = "the agents do not tell" if used is None else ""
     items = [
-        Figure("Calls in streaks", words.count(cost.get("calls")), note=f"{words.count(cost.get('streaks'))} streaks"),
+        Figure("Calls in streaks", words.count(cost.get("calls")),
+               note=f"in {words.plural(cost.get('streaks'), 'streak')}"),
         Figure("Time in streaks", words.duration((cost.get("seconds") or 0) * 1000)),
         Figure("Retries in vain", words.count(cost.get("wasted_retries")),
-               note=words.duration(cost.get("wasted_ms") or 0)),
+               note=words.duration(cost["wasted_ms"]) if cost.get("wasted_ms") else ""),
         Figure("Tokens in vain", words.count(used), note=unsaid),
         Figure("Money in vain", words.NONE if money is None else f"${money:,.2f}", note=unsaid),
     ]  # fmt: skip

@@ -10,7 +10,7 @@ def body(page: Page) -> None:
     """Sentence, timeline, list, and one event in full."""
     session = page.filters.only("session")
     if not session:
-        components.quiet("Choose a session on the Sessions page.")
+        components.link(page, "sessions", "Choose a session on the Sessions page →")
         return
     st.subheader(words.plain(session), anchor=False)
     with components.part():

@@ -7,6 +7,7 @@ from dashboard import components, frames, tables, taxonomy, words
 from dashboard.components import Page
 
 SILENT_S = 3600
+SENDERS, NAMED = 20, 5  # rows of the table, names in a sentence
 NO_TOOL_DATA = "seen, no tool data"
 # What each missing fact costs, in the order in which it is shown.
 FACTS = {
@@ -21,6 +22,7 @@ FACTS = {
 
 def body(page: Page) -> None:
     """Senders with what they tell, then what has no class."""
+    rows = pl.DataFrame()
     with components.part():
         names = (
             "source", "service", "events", "errors", "last_seen", "unclassified_rate", "reports_ok", "coverage",
@@ -35,6 +37,8 @@ def body(page: Page) -> None:
             _sampled(rows)
             _only_metrics(rows)
         _silent(page, rows)
+    if rows.is_empty():
+        return
     with components.part("Errors without a class", words.HELP["unclassified"]):
         _unclassified(page)
 
@@ -81,11 +85,14 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     if any(shown["sampling"]):
         columns["sampling"] = tables.text("sampled", 95, "How much was kept on the way here.")
     columns |= {
-        f"tells {fact}": tables.text(fact, 18 + 7 * len(fact), f"{fact}: ✓ nearly always, ~ at times, – never")
+        f"tells {fact}": tables.text(
+            fact, 18 + 7 * len(fact), f"Whether it tells the {fact}: ✓ nearly always, ~ at times, – never."
+        )
         for fact in FACTS
     }
-    tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.",
+    tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.", rows_shown=SENDERS,
                  wide=("source", "errors", "unclassified", "reports", "sampling", "tells order"))  # fmt: skip
+    components.quiet("What a sender tells: ✓ nearly always, ~ at times, – never.")
 
 
 def _marks(rows: pl.DataFrame) -> list[pl.Series]:
@@ -107,7 +114,9 @@ def _gaps(rows: pl.DataFrame) -> None:
                 cure = f" ({words.plain(remedies[fact])})" if remedies.get(fact) else ""
                 missing.setdefault(fact, []).append(f"{words.plain(service or source)}{cure}")
     for fact, who in missing.items():
-        st.caption(f"No **{fact}** from {', '.join(dict.fromkeys(who))}: {FACTS[fact]}.")
+        named = list(dict.fromkeys(who))
+        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+        st.caption(f"No **{fact}** from {', '.join(named[:NAMED])}{more}: {FACTS[fact]}.")
 
 
 def _sampled(rows: pl.DataFrame) -> None:

@@ -14,7 +14,7 @@ def body(page: Page) -> None:
     """The session cut to the streak and what ended it."""
     session, started = page.filters.only("session"), page.filters.state("started")
     if not session:
-        components.quiet("Choose a streak on the Streaks page.")
+        components.link(page, "streaks", "Choose a streak on the Streaks page →")
         return
     with components.part():
         scope, kind = page.filters.state("scope", "session"), page.filters.state("kind", "mistake")

@@ -14,7 +14,7 @@ def body(page: Page) -> None:
     """Figures, rate over time, classes, models, durations, groups of one tool."""
     tool = page.filters.only("tool")
     if not tool:
-        st.caption("Choose a tool on the Tools page.")
+        components.link(page, "tools", "Choose a tool on the Tools page →")
         return
     st.subheader(words.plain(tool), anchor=False)
     totals: dict[str, float | None] = {}
@@ -47,12 +47,12 @@ def body(page: Page) -> None:
 def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
     retries = page.ask("retries").first()
     return [
-        Figure("Error rate", words.rate(totals.get("error_rate")), words.HELP["error rate"], to="errors",
-               more=f"of {words.count(totals.get('rated'))} calls", about={"tool": page.filters.only("tool")},
-               note=components.sampling(page)),
+        Figure("Error rate", words.rough(totals.get("error_rate"), totals.get("rated")), words.HELP["error rate"],
+               to="errors", more=f"of {words.plural(totals.get('rated'), 'call')}",
+               about={"tool": page.filters.only("tool")}, note=components.sampling(page)),
         Figure("Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"],
                note=f"of {words.plural(retries.get('errors'), 'error')}"),
-        Figure("Recovered", words.rate(retries.get("recovery_rate")), words.HELP["recovery"],
+        Figure("Recovered", words.rough(retries.get("recovery_rate"), retries.get("rated")), words.HELP["recovery"],
                note=f"of {words.count(retries.get('retried'))} tried again"),
         Figure("Cancelled · denied", f"{words.count(totals.get('cancelled'))} · {words.count(totals.get('denied'))}"),
         Figure("Duration, p50", words.duration(totals.get("p50_ms")), "Half of the calls were faster than this.",

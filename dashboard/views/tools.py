@@ -60,7 +60,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     }
     times = [pl.Series(name[:3], [words.duration(ms) for ms in rows[name]]) for name in ("p50_ms", "p95_ms")]
     worst = rows.row(0, named=True)
-    text = f"Most lasting errors: {worst['tool']}, {words.rate_of(worst['error_rate'], worst['rated'])} calls."
+    text = f"Most lasting errors: {worst['tool']}, {words.rate_of(worst['error_rate'], worst['rated'], 'call')}."
     picked = tables.table(page, rows.with_columns(times), columns, key="tools", alt_text=text, select=True,
                           wide=("error_rate", "cancelled", "denied", "p50", "p95"))  # fmt: skip
     if picked:
@@ -88,7 +88,7 @@ def _scatter(page: Page, rows: pl.DataFrame) -> None:
         return
     named = pl.Series(frames.apart(shown, "calls", "error_rate", LABELS), dtype=pl.Boolean)
     shown = shown.with_columns(label=pl.when(named).then("tool"))
-    text = f"Most errors: {shown['tool'][0]}, {words.rate_of(shown['error_rate'][0], shown['rated'][0])} calls."
+    text = f"Most errors: {shown['tool'][0]}, {words.rate_of(shown['error_rate'][0], shown['rated'][0], 'call')}."
     if picked := components.clicked(shares.scatter(shown, page.palette), f"dots-{components.key_of(page)}", text):
         tool = str(picked["tool"])
         components.link(page, "tool", f"Open {words.plain(tool, 60)} →", tool=tool)
