@@ -29,7 +29,7 @@ _SHAPES = {
 def streak_lengths(frame: pl.DataFrame, palette: Palette) -> Picture:
     """Streaks by length and state. `frame`: length (text, `10+` last), state, number."""
     colours = {"recovered": palette.outcome["ok"], "open": palette.alert["pending"], "ended": palette.outcome["error"]}
-    picture: Picture = (
+    bars = (
         alt.Chart(frame, height=HEIGHT)
         .mark_bar()
         .encode(
@@ -43,7 +43,7 @@ def streak_lengths(frame: pl.DataFrame, palette: Palette) -> Picture:
             ],
         )
     )
-    return picture
+    return alt.layer(bars)
 
 
 def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Picture:

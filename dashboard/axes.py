@@ -20,6 +20,7 @@ import_module("pandas")
 schemapi.disable_debug_mode()
 
 HEIGHT = 220
+# A chart with a legend is a layered one, were it of one layer: else Streamlit leaves a line free above the legend.
 Picture = alt.Chart | alt.LayerChart | alt.FacetChart
 PERCENT = "~%"
 # Vega's own default is a 12-hour clock without am or pm.

@@ -69,7 +69,7 @@ def errors_over_time(
         early, late = said.transform_filter("!datum.late"), said.transform_filter("datum.late")
         layers.append(early.mark_text(align="left", y=0, dx=3, dy=6, baseline="top", color=palette.quiet))
         layers.append(late.mark_text(align="right", y=0, dx=-3, dy=6, baseline="top", color=palette.quiet))
-    return bars if len(layers) == 1 else alt.layer(*layers)
+    return alt.layer(*layers)
 
 
 def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
@@ -116,7 +116,7 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
         title=None, values=[10**power for power in range(-1, 8)], gridColor=palette.line, domain=False, ticks=False,
         labelExpr="datum.value < 1000 ? datum.value + ' ms' : datum.value / 1000 + ' s'",
     )  # fmt: skip
-    picture: Picture = (
+    lines = (
         alt.Chart(rows.filter(pl.col("ms") > 0), height=HEIGHT)
         .mark_line(strokeWidth=1.6, point={"size": 28})
         .encode(
@@ -129,7 +129,7 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
             ],
         )
     )  # fmt: skip
-    return picture
+    return alt.layer(lines)
 
 
 def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold: float | None, unit: str) -> Picture:

@@ -142,7 +142,7 @@ def test_each_chart_is_valid_vega_lite(name: str, palette: colours.Palette) -> N
 
 def test_a_category_keeps_its_colour_and_the_rest_share_one() -> None:
     made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300))
-    scale = made["encoding"]["color"]["scale"]
+    scale = made["layer"][0]["encoding"]["color"]["scale"]
     assert dict(zip(scale["domain"], scale["range"], strict=True)) == {
         "validation": colours.LIGHT.category["validation"],
         colours.OTHER: colours.LIGHT.category[colours.OTHER],
@@ -153,7 +153,7 @@ def test_times_stay_aware_of_their_zone_and_the_clock_has_24_hours() -> None:
     made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300))
     [rows] = made["datasets"].values()
     assert rows[0]["time"].endswith(("Z", "+00:00", "+0000"))
-    ends = made["encoding"]["x"]["scale"]["domain"]
+    ends = made["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert [(end["hours"], end["utc"]) for end in ends] == [(11, True), (13, True)]
     assert "%H:%M" in json.dumps(made)
     assert "%I" not in json.dumps(made)
@@ -189,7 +189,7 @@ def test_a_cell_of_few_calls_has_no_colour_but_its_count() -> None:
 def test_categories_are_stacked_in_the_order_of_the_legend() -> None:
     made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300))
     [rows] = made["datasets"].values()
-    assert made["encoding"]["order"] == {"field": "place", "type": "quantitative"}
+    assert made["layer"][0]["encoding"]["order"] == {"field": "place", "type": "quantitative"}
     assert [row["place"] for row in rows] == [0, len(colours.CATEGORIES), len(colours.CATEGORIES)]
 
 

@@ -36,7 +36,8 @@ def body(page: Page) -> None:
             _gaps(rows)
             _sampled(rows)
             _only_metrics(rows)
-        _silent(page, rows)
+        if not page.filters.conditions and not page.filters.text:  # else they may have sent what is filtered out
+            _silent(page, rows)
     if rows.is_empty():
         return
     with components.part("Errors without a class", words.HELP["unclassified"]):
