@@ -90,6 +90,8 @@ TEMPLATES = [
     ("f(unknown, date) does not exist", "<name> does not exist"),
     ("cannot execute DROP TABLE in JSON", "cannot execute <name> in JSON"),
     ("This StandardScaler instance is not ready", "This <name> instance is not ready"),
+    ("Worksheet Q3 plan was moved", "Worksheet <name> was moved"),
+    ("finish reason SAFETY", "finish reason SAFETY"),
     ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip
 

@@ -79,9 +79,9 @@ KINDS = {
         r"\b1[4-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b",  # seconds or milliseconds since 1970
         rf"\b\d{{1,2}}\.? (?:{MONTH})(?:,? \d{{4}})?\b",
         r"\b\d\d?(?::\d\d)? ?[ap]m\b",
-        rf"\b(?:{LENGTH}(?![a-z]) ?){{0,3}}{LENGTH}\b(?!-\w))",
+        rf"\b(?:{LENGTH}(?![a-z]) ?){{0,3}}{LENGTH}\b(?!-\w)(?: ago\b)?)",
     ),
-    "size": (r"(?=\d)\b\d{1,20}(?:\.\d{0,9})? ?(?:[kmgtp]i?b|[kmgtp]i|bytes?)\b",),
+    "size": (r"(?=\d)\b\d{1,20}(?:[.,]\d{0,9})? ?(?:[kmgtp]i?b|[kmgtp]i|bytes?)\b",),
     "json": (
         r"\{(?![^{}]{0,400}exit_?code)\s?(?:[\"']|<str>|\w+: )[^{}]{0,400}\}|\{\}|\{(?:[\"']|<str>)[^{}]{0,400}\Z",
         r"\[(?:[\"'{\[]|<(?:str|json)>)[^\[\]]{0,400}\]|\[\]",
@@ -156,7 +156,7 @@ STATUS = re.compile(
 )
 SPLIT_PLACEHOLDER = re.compile(r"\s?<[a-z]{0,5}$")
 PLACEHOLDERS = re.compile(
-    r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|[,:])?<[a-z]{2,5}>[\w./@*%+~-]*)*", re.ASCII
+    r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|[,:=])?<[a-z]{2,5}>[\w./@*%+~-]*)*", re.ASCII
 )
 REDACTED = re.compile(r"\[redacted:[\w.:-]{1,64}\]")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|#", b" " * 17)

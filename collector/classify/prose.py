@@ -17,11 +17,19 @@ WORD = re.compile(r"(?<![\w<\[@/.#$-])(?<!\w\()[^\W\d_]+(?:[-'][a-z]+)*(?![\w>/\
 SMALL = re.compile(r"[^\W\d_]?[^\W\d_A-Z]+(?:[-'][a-z]+)*")
 # Capitals inside a clause: `of group Billing`, `execute INSERT`, `passenger AB12`; not `Server Error`, `error TS2304`.
 CAPITALS = re.compile(
-    r"((?<![^\s(])(?:(?!error|warning|rule|code)[a-z]+|This|The(?= \w+ <str>)) )"
+    r"((?<![^\s(])(?:(?!error|warning|rule|code|reason|status|type|signal)[a-z]+|This|The(?= \w+ <str>)) )"
     r"(?!\w*(?:Error|Exception|Failure|Warning)\b)"
     r"(?:(?:[A-Z]{2,} )?[A-Z]\w*[^\W\d_A-Z]\w*(?: (?:[A-Z][\w&-]*|<name>|<num>))*|[A-Z]{1,3}\d[A-Z\d]*"
     r"|(?!E[A-Z]{3}|SIG)[A-Z]{2,}(?:_[A-Z]+)*(?: [A-Z]{2,})*(?= [a-z<]|[.,;)]|\Z))"
     r"(?![\w'-])"
+)
+# A subject of several words, one of which is a name: `Room <name> Nord was`, `Worksheet Q3 plan does not`.
+SUBJECT = re.compile(
+    r"\A((?:[\w ]{0,16}[Ee]rror: |fatal: )?"
+    r"(?!(?:The|An?|This|That|Your?|It|We|If|No|Not|All|Any|There|[A-Z][a-z]+(?:ed|ing)) )[A-Z][a-z]+ )"
+    r"(?!(?:of|for|to|in|on|at|by|with|from|is|was|has|are|and|or|not|\w+ed) )(?=(?:[a-z]+ ){0,3}[A-Z<])"
+    r"(?:[\w<>&'./-]+ ){2,4}?"
+    r"(?=(?:is|was|has|does|did|cannot|could|can|not|may|must|needs|requires|returned|failed|depends|already|ended|left)\b)"
 )
 MANY = re.compile(r"<name>(?: <name>)+")
 
@@ -40,7 +48,7 @@ def without_names(text: str) -> str:
     if unknown:
         text = WORD.sub(lambda found: _named(found, unknown), text)
     if not text[1:].islower():
-        text = CAPITALS.sub(_capitals, text)
+        text = SUBJECT.sub(r"\1<name> ", CAPITALS.sub(_capitals, text))
     return MANY.sub("<name>", text) if "<name> <name>" in text else text
 
 
