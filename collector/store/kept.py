@@ -9,7 +9,7 @@ from nothing: whatever an event can no longer change is left alone, the rest is 
 from __future__ import annotations
 
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -42,6 +42,16 @@ NEWEST_OF_ALL = """
     and not exists (select 1 from found f where f.service is not distinct from events.service)
   group by service
 """
+# Those that begin at the same time are in one part. What lies outside of sessions is not read, however late it is.
+SLICES = """
+  select min(from_ns), max(from_ns), coalesce(max(until_ns), 0), count(*)
+  from (
+    select min(time_ns) as from_ns, max(time_ns) filter (session is not null) as until_ns,
+      (rank() over (order by min(time_ns)) - 1) // ? as part
+    from events group by service, session
+  )
+  group by part order by part
+"""
 
 
 def _statements(name: str) -> list[str]:
@@ -55,22 +65,32 @@ def _statements(name: str) -> list[str]:
     ).split(";\n")
 
 
-def compute(cursor: duckdb.DuckDBPyConnection, most: int, *, whole: bool = False) -> int:
-    """Brings up to `most` sessions that changed up to date, in one transaction; returns how many there were.
+class Slice(NamedTuple):
+    """Some sessions of which nothing is kept: when the first and the last of them begin, and when all have ended."""
 
-    The cursor is the caller's own: temporary tables are left on it. `whole`: what is noted of a session spans all of
-    its events, as after `forget`, so that nothing later is read.
+    first_ns: int
+    last_ns: int
+    until_ns: int
+    sessions: int
+
+
+def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None = None) -> int:
+    """Brings up to `most` sessions that changed up to date, or those of a part, in one transaction; returns how many.
+
+    The cursor is the caller's own: temporary tables are left on it.
     """
-    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "most": most, "hour": HOUR_NS}
+    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "hour": HOUR_NS}
+    first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
+    given |= {"first_ns": first, "last_ns": last, "most": most, "nothing_kept": part is not None}
     with all_or_nothing(cursor):
         for statement in _statements("take"):
             _run(cursor, statement, given)
-        taken, low, high, newest = cursor.execute(
+        taken, low, newest = cursor.execute(
             "select (select count(*) from taken), (select min(begin_ns) from bounds),"
-            " (select max(until_ns) from taken), (select min(time_ns) from services)"
-        ).fetchone() or (0, None, None, None)
+            " (select min(time_ns) from services)"
+        ).fetchone() or (0, None, None)
         if taken:
-            given |= {"low_ns": low or 0, "high_ns": high if whole else MAX_NS, "newest_ns": newest}
+            given |= {"low_ns": low or 0, "high_ns": until, "newest_ns": newest}
             for statement in _statements("keep"):
                 _run(cursor, statement, given)
             if _missing(cursor):
@@ -105,8 +125,10 @@ def forget(cursor: duckdb.DuckDBPyConnection) -> None:
     """Removes all that is kept and notes every session and hour as changed, so that it is computed from nothing."""
     for table in (*KEPT, "changed"):
         cursor.execute(f"delete from {table}")
-    cursor.execute(
-        "insert into changed select service, session, unnest(ends) from"
-        " (select service, session, [min(time_ns), max(time_ns)] as ends from events group by all)"
-    )
+    cursor.execute("insert into changed select service, session, min(time_ns) from events group by all")
     cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR_NS])
+
+
+def slices(cursor: duckdb.DuckDBPyConnection, most: int) -> list[Slice]:
+    """All sessions in parts of about `most` that begin one after the other, for `compute` after `forget`."""
+    return [Slice(*row) for row in cursor.execute(SLICES, [most]).fetchall()]

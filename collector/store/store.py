@@ -22,7 +22,7 @@ from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.batch import ArrowColumns, Report, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import Connection, all_or_nothing, first_line
-from collector.store.kept import compute, count_hours, forget
+from collector.store.kept import Slice, compute, count_hours, forget, slices
 from collector.store.opening import SETTINGS, connect, unopened
 from collector.store.reading import Reader
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
@@ -197,12 +197,12 @@ class Store(Reader):
             except duckdb.IOException as error:
                 raise Unavailable(first_line(error), 5) from None
 
-    def keep_up(self, most: int = MOST_SESSIONS, *, whole: bool = False) -> int:
-        """Brings streaks, retry chains and the like up to date for up to `most` sessions that changed; how many it
-        did. `whole`: nobody else writes, and nothing is noted but by `rebuild`. From any thread.
+    def keep_up(self, most: int = MOST_SESSIONS, part: Slice | None = None) -> int:
+        """Brings streaks, retry chains and the like up to date for up to `most` sessions that changed, or for a part of
+        all while nobody writes; how many it did. From any thread.
         """
         with self._keeping, self._cursor(KEEP_UP_S) as cursor:
-            done = compute(cursor, most, whole=whole)
+            done = compute(cursor, most, part)
         if done:
             self._changed()
         return done
@@ -215,9 +215,11 @@ class Store(Reader):
     def rebuild(self) -> Iterator[int]:
         """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""
         self._forget()
-        yield (left := self.behind())
-        while done := self.keep_up(REBUILD_SESSIONS, whole=True):
-            left -= done
+        with self._cursor(KEEP_UP_S) as cursor:
+            parts = slices(cursor, REBUILD_SESSIONS)
+        yield (left := sum(part.sessions for part in parts))
+        for part in parts:
+            left -= self.keep_up(part=part)
             yield left
         while self.count_hours():
             yield 0

@@ -3,11 +3,12 @@
 -- Sums of fractions are rounded to a nanosecond and a billionth of a dollar: their last bit depends on the order of adding.
 delete from kept_streaks using bounds b
 where kept_streaks.session = b.session and kept_streaks.service is not distinct from b.service
-  and (kept_streaks.closed_ns is null or kept_streaks.closed_ns >= b.from_ns);
+  and (kept_streaks.closed_ns is null or kept_streaks.closed_ns >= b.from_ns) and not $nothing_kept;
 
 delete from kept_chains using bounds b
 where kept_chains.session = b.session and kept_chains.service is not distinct from b.service
-  and kept_chains.time_ns >= b.from_ns - $window and kept_chains.time_ns >= b.begin_ns and kept_chains.time_ns >= $low_ns;
+  and kept_chains.time_ns >= b.from_ns - $window and kept_chains.time_ns >= b.begin_ns and kept_chains.time_ns >= $low_ns
+  and not $nothing_kept;
 
 create or replace temporary table told as
 select e.event_id, e.time_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms,
