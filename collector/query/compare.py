@@ -12,7 +12,7 @@ from typing import Any
 
 from collector.query.breakdowns import QUANTILES, at_place, ranked
 from collector.query.filters import BadParameter, Selection, terms_of
-from collector.query.retries import relation
+from collector.query.retries import chains, relation
 from collector.query.statement import Derived, Row, Statement, Z, load, types_of
 from collector.query.streaks import LIMITS, Scope, streak_sql
 from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, gathered, judge, per_session, rate
@@ -25,20 +25,20 @@ RATED = "outcome in ('ok', 'error') and {rated}"
 class Compared:
     """A measure as a part of a whole, as conditions over `events`; what is not of the whole is no part of it either.
 
-    `needs` is a column that only `judged` has.
+    `of_chains` asks what became of errors, which only `chains` know.
     """
 
     unit: Unit
     part: str = ""
     whole: str = "true"
-    needs: str = ""
+    of_chains: bool = False
 
 
 COMPARED = {
     "error_rate": Compared(Unit("rate", 1), ERROR, RATED),
     "mistake_rate": Compared(Unit("rate", 1), f"{ERROR} and mistake", RATED),
-    "lasting_rate": Compared(Unit("rate", 1, "errors"), "recovered = false", "recovered is not null", "recovered"),
-    "recovery_rate": Compared(Unit("rate", -1, "retried errors"), "recovered", "retried and {rated}", "recovered"),
+    "lasting_rate": Compared(Unit("rate", 1, "errors"), "recovered = false", "recovered is not null", of_chains=True),
+    "recovery_rate": Compared(Unit("rate", -1, "retried errors"), "recovered", "retried and {rated}", of_chains=True),
     "unclassified_rate": Compared(Unit("rate", 1, "errors"), "error_class = 'UnknownError'", ERROR),
     "streak_rate": Compared(Unit("rate", 1, "sessions")),
     "cancelled_rate": Compared(Unit("rate", 0), "outcome = 'cancelled'"),
@@ -124,8 +124,9 @@ def _statement(name: str, sides: Sides, by: Sequence[str]) -> Statement:
     selection = sides.selection
     keys = "".join(f'"{key}", ' for key in by)
     measure = COMPARED[name]
-    needs = [measure.needs] if measure.needs else []
-    source = relation(selection, *by, *needs, *([sides.dimension] if sides.dimension else []))
+    named = [*by, *([sides.dimension] if sides.dimension else [])]
+    # What became of errors is asked of errors that began a chain: of no other event is it known.
+    source = f"({chains(selection, *named)})" if measure.of_chains else relation(selection, *named)
     common = {"keys": keys, "side": sides.sql, "source": source, "where": selection.where()}
     if name in QUANTILES:
         sql = _quantiles(QUANTILES[name], source, selection.where(), sides.sql, by)
