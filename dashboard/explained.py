@@ -16,7 +16,7 @@ NAMES = (
 # What calls have whether or not they fail; for the others, all calls are the whole.
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
 HALF = 0.5
-BAR, EIGHTHS = 6, ("", *"▏▎▍▌▋▊▉")  # characters of a bar, and what follows its last full one
+BAR, THIN = 6, "▏▎▍▌▋▊▉█"  # characters of a bar; one that is shorter than a character
 # The error rate leaves out calls that were cancelled or denied: errors of all calls are another number.
 VOLUME = {"sessions": "Sessions", "calls_per_session": "Calls per session", "error_rate": "Errors per call"}
 # What people name first when they say what broke.
@@ -63,8 +63,8 @@ def listed(page: Page, found: pl.DataFrame, *, rise: bool) -> None:
     """One link for each value with its part of the rise (or fall), which shows its errors; the bars begin in line."""
     for row in found.iter_rows(named=True):
         share = row["share"] or 0.0
-        full, part_of_one = divmod(max(round(min(abs(share), 1.0) * BAR * len(EIGHTHS)), 1), len(EIGHTHS))
-        bar = ("█" * full + EIGHTHS[part_of_one]).ljust(BAR, "▁")
+        length = min(abs(share), 1.0) * BAR
+        bar = ("█" * round(length) if length >= 1 else THIN[int(length * len(THIN))]).ljust(BAR, "▁")
         whole = "rise" if rise else "fall"
         part = f"{words.rate(share)} of the {whole}" if share > 0 else f"against the {whole}"
         errors = words.count(row["b_errors"])
