@@ -67,7 +67,7 @@ def tool(api: RunningCollector) -> dict[str, str]:
     return {
         "Error rate": words.rate(total["error_rate"]),
         "Lasting errors": words.count(retries["lasting"]),
-        "Recovered": words.rate(retries["recovery_rate"]),
+        "Recovery": words.rate(retries["recovery_rate"]),
         "Cancelled · denied": f"{words.count(total['cancelled'])} · {words.count(total['denied'])}",
         "Duration, p50": words.duration(total["p50_ms"]),
     }

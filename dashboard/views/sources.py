@@ -11,11 +11,11 @@ SENDERS, NAMED = 20, 5  # rows of the table, names in a sentence
 NO_TOOL_DATA = "seen, no tool data"
 # What each missing fact costs, in the order in which it is shown.
 FACTS = {
-    "session": "no streaks, retries or spread: set `session.id`",
-    "parameters": "identical retries cannot be told: turn on the agent's tool details",
+    "session": "no streaks, retries or spread; set `session.id`",
+    "parameters": "identical retries cannot be told; turn on the agent's tool details",
     "order": "events of one instant stand in any order, though always in the same one",
-    "class": "errors stay UnknownError: set `error.type`",
-    "model": "no comparison of models: set `gen_ai.request.model`",
+    "class": "errors stay UnknownError; set `error.type`",
+    "model": "no comparison of models; set `gen_ai.request.model`",
     "retryable": "only Misstep's table says what is retryable",
 }
 
