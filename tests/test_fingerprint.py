@@ -90,7 +90,7 @@ TEMPLATES = [
     ("f(unknown, date) does not exist", "<name> does not exist"),
     ("cannot execute DROP TABLE in JSON", "cannot execute <name> in JSON"),
     ("This StandardScaler instance is not ready", "This <name> instance is not ready"),
-    ("Worksheet Q3 plan was moved", "Worksheet <name> was moved"),
+    ("Room 12 Nord was moved", "Room <name> was moved"),
     ("finish reason SAFETY", "finish reason SAFETY"),
     ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip
@@ -202,6 +202,18 @@ def test_no_message_takes_long() -> None:
         "no Ab ",
         "x-",
         "表 a",
+        "<a ",
+        "<a b>",
+        "f(a, ",
+        ": [a, ",
+        "`a",
+        "\nAb c: ",
+        "usage: \n",
+        "A b C ",
+        "block:\n",
+        "FAIL a > ",
+        "$.a",
+        "+1 ",
     )
     for piece in hard:
         message = (piece * 4096)[:4096]

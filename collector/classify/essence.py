@@ -29,7 +29,7 @@ SQL_WORDS = ("LINE ", "[SQL", "SELECT ", "INSERT ", "DELETE ", "UPDATE ")
 WRAPPED = re.compile(r"\A<(?!html)(\w+)>(.*)</\1>\s*\Z", re.DOTALL)
 # A line of its own that tells a circumstance in one word: `Location: EU`.
 CIRCUMSTANCE = re.compile(
-    r"(?<=\n)([ \t]*(?!Code|Status|Error|Reason|Exit)[A-Z][\w ]{1,20}: +)(?!\w+(?:Error|Exception)\b)"
+    r"(?<=\n)([ \t]*(?!Code|Status|Error|Reason|Exit)[A-Z][\w ]{1,20}: +)(?!\w+(?:Error|Exception)\b|\d+\b)"
     r"[\w.:@/+-]{1,80}(?=\r?\n|\Z)"
 )
 USAGE = re.compile(r"\Ausage: (?s:.*?)\n(?=\S+: error: )")

@@ -9,7 +9,7 @@ from collector.tables import load_toml, schemas
 
 WORDS = frozenset(load_toml(schemas() / "words.toml")["words"].split())
 KNOWN = WORDS | {word + "s" for word in WORDS}
-ENDINGS = ("s", "ed", "d", "ing", "es", "ly", "able")
+ENDINGS = ("'s", "s", "ed", "d", "ing", "es", "ly", "able")
 REMEMBERED = 8192  # tokens that are not in the table as they are
 
 # Words without a digit, an underscore or a point, not in paths, placeholders or brackets.
@@ -23,12 +23,12 @@ CAPITALS = re.compile(
     r"|(?!E[A-Z]{3}|SIG)[A-Z]{2,}(?:_[A-Z]+)*(?: [A-Z]{2,})*(?= [a-z<]|[.,;)]|\Z))"
     r"(?![\w'-])"
 )
-# A subject of several words, one of which is a name: `Room <name> Nord was`, `Worksheet Q3 plan does not`.
+# A subject of several words, names and numbers: `Room <name> Nord was`, `Page 3 of <path> has`.
 SUBJECT = re.compile(
     r"\A((?:[\w ]{0,16}[Ee]rror: |fatal: )?"
     r"(?!(?:The|An?|This|That|Your?|It|We|If|No|Not|All|Any|There|[A-Z][a-z]+(?:ed|ing)) )[A-Z][a-z]+ )"
-    r"(?!(?:of|for|to|in|on|at|by|with|from|is|was|has|are|and|or|not|\w+ed) )(?=(?:[a-z]+ ){0,3}[A-Z<])"
-    r"(?:[\w<>&'./-]+ ){2,4}?"
+    r""
+    r"(?:[A-Z<][\w<>&'./-]* (?:(?:of|and|on|in|for|de|&) )?){2,4}?"
     r"(?=(?:is|was|has|does|did|cannot|could|can|not|may|must|needs|requires|returned|failed|depends|already|ended|left)\b)"
 )
 MANY = re.compile(r"<name>(?: <name>)+")
