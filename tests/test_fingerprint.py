@@ -90,7 +90,6 @@ TEMPLATES = [
     ("f(unknown, date) does not exist", "<name> does not exist"),
     ("cannot execute DROP TABLE in JSON", "cannot execute <name> in JSON"),
     ("This StandardScaler instance is not ready", "This <name> instance is not ready"),
-    ("Room 12 Nord was moved", "Room <name> was moved"),
     ("finish reason SAFETY", "finish reason SAFETY"),
     ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip

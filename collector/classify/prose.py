@@ -23,14 +23,6 @@ CAPITALS = re.compile(
     r"|(?!E[A-Z]{3}|SIG)[A-Z]{2,}(?:_[A-Z]+)*(?: [A-Z]{2,})*(?= [a-z<]|[.,;)]|\Z))"
     r"(?![\w'-])"
 )
-# A subject of several words, names and numbers: `Room <name> Nord was`, `Page 3 of <path> has`.
-SUBJECT = re.compile(
-    r"\A((?:[\w ]{0,16}[Ee]rror: |fatal: )?"
-    r"(?!(?:The|An?|This|That|Your?|It|We|If|No|Not|All|Any|There|[A-Z][a-z]+(?:ed|ing)) )[A-Z][a-z]+ )"
-    r""
-    r"(?:[A-Z<][\w<>&'./-]* (?:(?:of|and|on|in|for|de|&) )?){2,4}?"
-    r"(?=(?:is|was|has|does|did|cannot|could|can|not|may|must|needs|requires|returned|failed|depends|already|ended|left)\b)"
-)
 MANY = re.compile(r"<name>(?: <name>)+")
 
 
@@ -48,7 +40,7 @@ def without_names(text: str) -> str:
     if unknown:
         text = WORD.sub(lambda found: _named(found, unknown), text)
     if not text[1:].islower():
-        text = SUBJECT.sub(r"\1<name> ", CAPITALS.sub(_capitals, text))
+        text = CAPITALS.sub(_capitals, text)
     return MANY.sub("<name>", text) if "<name> <name>" in text else text
 
 
