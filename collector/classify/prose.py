@@ -23,6 +23,7 @@ CAPITALS = re.compile(
     r"|(?!E[A-Z]{3}|SIG)[A-Z]{2,}(?:_[A-Z]+)*(?: [A-Z]{2,})*(?= [a-z<]|[.,;)]|\Z))"
     r"(?![\w'-])"
 )
+INSIDE = re.compile(r"[a-z] [A-Z]")
 MANY = re.compile(r"<name>(?: <name>)+")
 
 
@@ -39,7 +40,7 @@ def without_names(text: str) -> str:
         return text
     if unknown:
         text = WORD.sub(lambda found: _named(found, unknown), text)
-    if not text[1:].islower():
+    if INSIDE.search(text):
         text = CAPITALS.sub(_capitals, text)
     return MANY.sub("<name>", text) if "<name> <name>" in text else text
 
