@@ -25,6 +25,7 @@ from collector.store.store import Store
 from collector.store.writer import Writer
 
 STARTED = time.monotonic()
+SETTLE_S = 5.0  # what an account of all that was accepted waits for what is not stored yet
 
 
 @get("/healthz", sync_to_thread=False, summary="Liveness")
@@ -49,6 +50,7 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
 @get("/metrics", sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Prometheus text format."""
+    request.app.state.writer.settle(SETTLE_S)
     with suppress(Unavailable):
         kept = _keeper(request.app.state)
         telemetry.KEEPER_SESSIONS.set(kept["sessions"])
@@ -73,14 +75,16 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     read(request.scope["query_string"], (), {}, time.time_ns(), filters=False)
     store: Store = request.app.state.store
     writer: Writer = request.app.state.writer
+    answered = request.app.state.intake.accepted
+    settled = writer.settle(SETTLE_S)
     return {
         "version": version("misstep"),
         "schema_version": SCHEMA_VERSION,
-        **account(request.app.state.intake.accepted, store),
+        **account(answered, store, settled=settled),
         "events": store.rows("select count(*) as n from events")[0]["n"],
         "queue": {
             "requests": writer.queued,
-            "records": writer.reports,
+            "records": writer.records,
             "bytes": _value(telemetry.QUEUE_BYTES),
             "receiving_bytes": _value(telemetry.RECEIVING_BYTES),
         },
@@ -100,21 +104,25 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     }
 
 
-def account(answered: int, store: Store) -> dict[str, Any]:
+def account(answered: int, store: Store, *, settled: bool) -> dict[str, Any]:
     """What became of every record ever accepted; `unaccounted` is how many are missing, below 0 how many are too many.
 
-    `answered` is what the door has answered with success, read before the store is asked. The store's own count has
-    also those whose answer is on its way or was cut off by the end of the process.
+    `answered` is what the door has answered with success, read before the store is asked; `settled` says that nothing
+    of it waits in the journal. The store's own count has also those whose answer is on its way or was cut off by the
+    end of the process.
     """
     fates = store.accounting()
-    accepted = max(answered, fates.pop("accepted", 0))
+    written = fates.pop("accepted", 0)
+    accepted = max(answered, written)
+    waiting = 0 if settled else accepted - written
     stored, duplicate = fates.pop("stored", 0), fates.pop("duplicate", 0)
     return {
         "accepted": accepted,
         "stored": stored,
         "duplicate": duplicate,
         "dropped": dict(sorted(fates.items(), key=lambda item: -item[1])),
-        "unaccounted": accepted - stored - duplicate - sum(fates.values()),
+        "waiting": waiting,
+        "unaccounted": accepted - stored - duplicate - sum(fates.values()) - waiting,
     }
 
 

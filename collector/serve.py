@@ -40,10 +40,12 @@ from collector.receive.intake import Intake
 from collector.receive.room import Room
 from collector.receive.workers import Readers
 from collector.settings import LOOPBACK, Address, Settings
+from collector.store.journal import Journal, receipt
 from collector.store.keeper import Keeper
 from collector.store.retention import Retention
 from collector.store.store import Store
-from collector.store.writer import Writer
+from collector.store.taking import Taker
+from collector.store.writer import Waiting, Writer
 from collector.telemetry import Scrub
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 CONNECTIONS = 4_096  # requests at a time; those that send slowly cost little but their number
 UNREAD_MS = 60_000  # after that, a connection ends from which nobody reads what was sent
 FORWARD_DRAIN_S = 3  # after that, how long copies that wait may still be delivered
+LEFT_S = 30  # at the start, how long senders wait for what the journal holds; after that it is stored beside theirs
 DRAIN_S = 5  # after SIGTERM, how long requests that are being taken may finish
 
 log = structlog.get_logger()
@@ -71,8 +74,12 @@ async def serve(
     """
     store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
     keeper = Keeper(store)
-    writer = Writer(store, retention_of(settings), noted=keeper.noted)
-    intake = Intake(readers, writer, settings.queue, forward, accepted=store.accounting().get("accepted", 0))
+    journal = Journal(store.path, store.check_file)
+    writer = Writer(store, journal, retention_of(settings), noted=keeper.noted)
+    left = [Waiting(packed, position, receipt(packed).records) for position, packed in journal.left(store.position())]
+    accepted = store.accounting().get("accepted", 0) + sum(waiting.records for waiting in left)
+    taker = Taker(journal, writer)
+    intake = Intake(readers, taker, settings.queue, forward, accepted=accepted)
     engine = Engine(
         store,
         RuleBook(settings.rules),
@@ -94,6 +101,11 @@ async def serve(
     telemetry.know_calls(*names)
     keeper.start()
     writer.start()
+    if left:
+        log.info("storing what the journal holds", requests=len(left))
+        writer.put(left)
+        await asyncio.to_thread(writer.settle, LEFT_S)
+    taker.start()
     if forward:
         forward.start()
     await grpc.start()
@@ -109,9 +121,12 @@ async def serve(
     http.stop()
     await asyncio.wait((serving, asyncio.create_task(grpc.stop(DRAIN_S))), timeout=DRAIN_S)
     await asyncio.to_thread(intake.close)
-    if forward:
-        await forward.close(FORWARD_DRAIN_S)
+    await asyncio.to_thread(taker.close)
     await asyncio.to_thread(writer.close)
+    journal.close()
+    if forward:
+        await intake.followed(FORWARD_DRAIN_S)
+        await forward.close(FORWARD_DRAIN_S)
     await asyncio.to_thread(keeper.close)
     await asyncio.to_thread(store.close)
     log.info("stopped")

@@ -46,7 +46,7 @@ EVALUATION_SECONDS = Gauge("misstep_alerts_evaluation_seconds", "The last evalua
 QUEUE_REQUESTS = Gauge("misstep_queue_requests", "Requests that wait for the writer.", registry=REGISTRY)
 QUEUE_BYTES = Gauge("misstep_queue_bytes", "Bytes of requests between receipt and commit.", registry=REGISTRY)
 RECEIVING_BYTES = Gauge("misstep_receiving_bytes", "Bytes of HTTP bodies on their way.", registry=REGISTRY)
-QUEUE_RECORDS = Gauge("misstep_queue_records", "Reports that wait for the writer.", registry=REGISTRY)
+QUEUE_RECORDS = Gauge("misstep_queue_records", "Records of requests that wait for the writer.", registry=REGISTRY)
 CHECKPOINT_SECONDS = Histogram(
     "misstep_checkpoint_seconds", "Commits in which the log went into the file.", buckets=SECONDS, registry=REGISTRY
 )

@@ -13,8 +13,10 @@ from collector.health import account
 from collector.receive.intake import Intake
 from collector.receive.workers import Body, Readers
 from collector.recognise import recognise
+from collector.store.journal import Journal
 from collector.store.retention import Retention
 from collector.store.store import Store
+from collector.store.taking import Taker
 from collector.store.writer import Writer
 from tests.conftest import RunningCollector
 from tests.doors import pipeline
@@ -27,9 +29,12 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 def taken(*bodies: bytes, impatient: bool = False) -> dict[str, Any]:
     """The account after these requests were answered with success; `impatient` senders first leave before that."""
     store = Store.open("duckdb://:memory:")
-    readers, writer = Readers(pipeline(), 0), Writer(store, Retention(3600 * 10**9))
-    intake = Intake(readers, writer, 1 << 20)
+    readers, journal = Readers(pipeline(), 0), Journal(None)
+    writer = Writer(store, journal, Retention(3600 * 10**9))
+    taker = Taker(journal, writer)
+    intake = Intake(readers, taker, 1 << 20)
     writer.start()
+    taker.start()
 
     async def send() -> None:
         for body in bodies:
@@ -43,9 +48,10 @@ def taken(*bodies: bytes, impatient: bool = False) -> dict[str, Any]:
 
     try:
         asyncio.run(send())
-        return account(intake.accepted, store)
+        return account(intake.accepted, store, settled=writer.settle(30))
     finally:
         intake.close()
+        taker.close()
         writer.close()
         store.close()
 
@@ -92,6 +98,7 @@ def test_what_was_begun_for_a_sender_who_left_is_done_and_known_when_he_comes_ba
 
 def test_health_says_so_over_restarts_and_an_older_store_begins_even(collector: RunningCollector) -> None:
     assert collector.post("/v1/traces", REQUEST).status_code == 200
+    assert collector.get("/api/v1/health")["waiting"] == 0
     collector.kill()  # what was committed is known, whether the door could still count it or not
     for statement, unaccounted in (
         ("update accounting set records = 1 where reason = 'stored'", 1),

@@ -136,9 +136,12 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
 
     log = collector.store.with_name("misstep.duckdb.wal")
     assert send(0) == 200
+    assert len(collector.events()) == 50
     with largest_file(collector.process.pid, log.stat().st_size + 1000):
-        assert [send(number) for number in (1, 2, 1)] == [503, 503, 503]
+        assert send(1) == 200  # what is in the journal is durable, and the first to be stored
         assert len(collector.events()) == 50  # questions are answered
+        assert [send(number) for number in (1, 2, 1)] == [503, 503, 503]
+        assert collector.get("/api/v1/health")["waiting"] == 50
     with largest_file(collector.process.pid, 1):  # not even the log can be written
         assert [send(number) for number in (1, 2)] == [503, 503]
         assert ready() == 503
@@ -150,7 +153,7 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
     away.rename(collector.store)
     assert [send(number) for number in (3, 2)] == [200, 200]
     health = collector.get("/api/v1/health")
-    assert (health["accepted"], health["stored"], health["duplicate"]) == (300, 200, 100)
+    assert (health["accepted"], health["stored"], health["duplicate"], health["waiting"]) == (350, 200, 150, 0)
     collector.kill()
     collector.restart()
     assert len(collector.events()) == 200
@@ -165,6 +168,7 @@ def test_a_log_that_was_removed_costs_nothing_that_was_acknowledged(collector: R
         assert collector.post("/v1/traces", traces(span(number))).status_code == 200
         log.unlink(missing_ok=True)
     assert collector.post("/v1/traces", traces(span(3))).status_code == 200
+    assert len(collector.events()) == 4
     collector.kill()
     collector.restart()
     assert len(collector.events()) == 4

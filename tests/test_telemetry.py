@@ -71,12 +71,14 @@ def test_the_collectors_own_errors_are_told_with_their_remedy(collector: Running
     assert collector.get("/api/v1/health")["errors"] == []
     assert collector.process is not None
     with largest_file(collector.process.pid, collector.store.with_name("misstep.duckdb.wal").stat().st_size + 10):
-        assert collector.post("/v1/traces", traces(span(1))).status_code == 503
+        assert collector.post("/v1/traces", traces(span(1))).status_code == 200  # it is in the journal
+        collector.get("/api/v1/health")
+        assert collector.post("/v1/traces", traces(span(2))).status_code == 503
     [error] = collector.get("/api/v1/health")["errors"]
     assert error["remedy"] == "make room on its disk"
     assert error["timestamp"]
     assert value(collector, "misstep_refused_requests", reason="unavailable") == 1
-    assert value(collector, "misstep_failures", part="writer") == 1
+    assert value(collector, "misstep_failures", part="writer") >= 1
 
 
 def test_metrics_are_named_as_prometheus_wants_them(collector: RunningCollector) -> None:

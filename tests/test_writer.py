@@ -1,46 +1,135 @@
-"""Which requests the writer puts into one transaction."""
+"""When the writer begins a transaction, and what becomes of a batch that it cannot store."""
 
 from __future__ import annotations
 
-import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from collector.errors import Unavailable
 from collector.store import writer as module
 from collector.store.changes import Changes
+from collector.store.journal import Journal, pack
 from collector.store.retention import Retention
 from collector.store.store import Store
-from collector.store.writer import Writer
-from tests.doors import spans, taken
+from collector.store.writer import Waiting, Writer
+from tests.doors import taken
+from tests.test_ingest import span, traces
+
+BATCHES = [taken(traces(span(number)), "traces") for number in range(4)]
 
 
-def test_a_small_transaction_waits_for_requests_that_are_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAIT_S", 60)
-    first, second, third = (taken(spans({"name": f"execute_tool t{number}"}), "traces") for number in range(3))
-    store = Store.open("duckdb://:memory:")
-    writer = Writer(store, Retention(3600 * 10**9))
-    groups: list[list[bytes]] = []
-    write = store.write
+class Recorded:
+    """A writer over a store that notes which requests each transaction held, and fails where it is told to."""
 
-    def counted(changes: Changes) -> None:
-        groups.append(sorted(changes.identities))
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path | None = None) -> None:
+        self.store = Store.open(f"duckdb:///{path}" if path else "duckdb://:memory:")
+        self.journal = Journal(path)
+        self.writer = Writer(self.store, self.journal, Retention(1 << 62))
+        self.groups: list[list[int]] = []
+        self.failures: list[Exception] = []
+        self.bad: bytes | None = None
+        write = self.store.write
+
+        def noted(changes: Changes) -> None:
+            if self.failures:
+                raise self.failures.pop(0)
+            if self.bad in changes.identities and changes.events:
+                raise ValueError("a defect")
+            write(changes)
+            numbers = {batch.identity: number for number, batch in enumerate(BATCHES)}
+            self.groups.append(sorted(numbers[identity] for identity in changes.identities))
+
+        monkeypatch.setattr(self.store, "write", noted)
+        self.writer.start()
+
+    def put(self, *numbers: int) -> None:
+        packed = [pack(BATCHES[number]) for number in numbers]
+        positions = self.journal.append(packed)
+        self.writer.put([Waiting(one, position, 1) for one, position in zip(packed, positions, strict=True)])
+
+    def close(self) -> None:
+        self.writer.close()
+        self.store.close()
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Recorded]:
+    made = Recorded(monkeypatch, tmp_path / "x.duckdb")
+    yield made
+    made.close()
+
+
+def test_a_small_transaction_waits_for_more_unless_somebody_asks(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EVERY_S", 60)
+    recorded.put(0)  # nothing was written for long: at once
+    assert recorded.writer.settle(20)
+    recorded.put(1)
+    recorded.put(2)
+    time.sleep(0.1)
+    assert recorded.groups == [[0]]
+    assert recorded.writer.settle(20)
+    monkeypatch.setattr(module, "WORTH_BYTES", 1)
+    recorded.put(3)
+    until = time.monotonic() + 20
+    while len(recorded.groups) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert recorded.groups == [[0], [1, 2], [3]]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_the_store_did_not_take_is_stored_later(recorded: Recorded, again: bool) -> None:
+    """Also where it had taken it, and only failed to say so."""
+    write = recorded.store.write
+
+    def after(changes: Changes) -> None:
         write(changes)
+        raise Unavailable("No space left on device")
 
-    monkeypatch.setattr(store, "write", counted)
-    writer.start()
+    if again:
+        recorded.store.write = after  # type: ignore[method-assign]
+    else:
+        recorded.failures += [Unavailable("No space left on device")] * 2
+    recorded.put(0, 1)
+    assert not recorded.writer.settle(20)
+    assert recorded.store.accounting() == ({"accepted": 2, "stored": 2} if again else {})
+    recorded.store.write = write  # type: ignore[method-assign]
+    while not recorded.writer.settle(20):
+        pass
+    assert recorded.groups == [[0, 1]]
+    assert recorded.store.accounting() == {"accepted": 2, "stored": 2}
+    recorded.put(2)
+    assert recorded.writer.settle(20)
+    assert recorded.store.count("events") == 3
 
-    async def send() -> None:
-        with writer.coming():
-            waiting = asyncio.create_task(writer.commit(first))
-            await asyncio.sleep(0.1)
-            assert not waiting.done()
-        await writer.commit(second)
-        await waiting
-        await writer.commit(third)  # nothing else is being read: at once
 
-    try:
-        asyncio.run(asyncio.wait_for(send(), 30))
-    finally:
-        writer.close()
-        store.close()
-    assert groups == [sorted((first.identity, second.identity)), [third.identity]]
+def test_one_batch_that_cannot_be_stored_holds_up_nobody_for_long(recorded: Recorded, tmp_path: Path) -> None:
+    recorded.bad = BATCHES[1].identity
+    recorded.put(0, 1, 2)
+    while not recorded.writer.settle(20):
+        pass
+    assert recorded.store.count("events") == 2
+    assert recorded.store.accounting() == {"accepted": 3, "stored": 2, "unstorable": 1}
+    aside = (tmp_path / "x.duckdb.journal.refused").read_bytes()
+    assert BATCHES[1].identity in aside
+    assert BATCHES[0].identity not in aside
+
+
+def test_nothing_is_set_aside_where_it_is_not_the_batch(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def try_to_write() -> None:
+        if recorded.failures:
+            raise MemoryError
+
+    monkeypatch.setattr(recorded.store, "try_to_write", try_to_write)
+    recorded.failures += [MemoryError()] * 20
+    recorded.put(0, 1)
+    while not recorded.writer.settle(20):
+        pass
+    assert recorded.store.count("events") == 2
+    assert recorded.store.accounting() == {"accepted": 2, "stored": 2}

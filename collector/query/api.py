@@ -42,6 +42,7 @@ QUERY_SECONDS = 20.0
 QUERIES = ThreadPoolExecutor(4, "query")  # more at once would only share the same cores and memory
 # What streaks and retries wait to know of every commit; under a load that leaves more, they do not.
 SETTLE_SECONDS = 0.5
+STORE_SECONDS = 5.0  # what a question waits for requests that were answered before and are not stored yet
 IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
 JSON_COLUMNS = ("params", "attributes")
 
@@ -57,10 +58,16 @@ class Holds(Reads, Protocol):
     def missing_events(self) -> int: ...
 
 
+class Settles(Protocol):
+    """The part of the writer that answers need."""
+
+    def settle(self, timeout_s: float) -> bool: ...
+
+
 def api_routes() -> list[ControllerRouterHandler]:
     """One handler per row of `ENDPOINTS`, and those that change something.
 
-    They read `store`, `settings`, `allowed_hosts`, `sources`, `scrub` of the state.
+    They read `store`, `writer`, `keeper`, `settings`, `allowed_hosts`, `sources`, `scrub` of the state.
     """
     return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group, ask_sql]
 
@@ -88,11 +95,19 @@ def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
 
 
 async def answered(request: HttpRequest, work: Callable[[], Response[bytes]]) -> Response[bytes]:
-    """What `work` gives, done in a thread of its own; its queries are interrupted when the client goes away."""
+    """What `work` gives, done in a thread of its own, once what was taken is stored; its queries are interrupted when
+    the client goes away.
+    """
+    writer: Settles = request.app.state.writer
+
+    def settled() -> Response[bytes]:
+        writer.settle(STORE_SECONDS)
+        return work()
+
     call_off = CallOff()
     context = copy_context()
     context.run(CALL_OFF.set, call_off)
-    asking = asyncio.get_running_loop().run_in_executor(QUERIES, context.run, work)
+    asking = asyncio.get_running_loop().run_in_executor(QUERIES, context.run, settled)
     leaving = asyncio.create_task(_left(request))
     try:
         await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)

@@ -23,7 +23,7 @@ from collector.receive.http import otlp_answer
 from collector.receive.intake import Intake
 from collector.receive.workers import Body
 from collector.settings import Settings
-from collector.store.changes import Batch
+from collector.store.changes import Receipt
 
 SERVICES = {
     "opentelemetry.proto.collector.logs.v1.LogsService": "logs",
@@ -64,7 +64,7 @@ def _export(
         try:
             metadata = dict(context.invocation_metadata() or ())
             check_token(str(metadata.get("authorization", "")), settings.ingest_tokens)
-            batch = await _taken(intake, signal, context, readers)
+            receipt = await _taken(intake, signal, context, readers)
         except (Rejected, Unavailable) as error:
             refused = error.with_traceback(None)  # the context keeps what ends a call, and with it would the body stay
         if refused:
@@ -72,15 +72,15 @@ def _export(
             telemetry.REFUSED.labels(refused.reason).inc()
             await _abort(context, refused, scrub(str(refused)))
         telemetry.REQUESTS.labels(f"grpc {signal}", 200).inc()
-        return otlp_answer(batch, signal)
+        return otlp_answer(receipt, signal)
 
     return export
 
 
 async def _taken(
     intake: Intake, signal: str, context: grpc.aio.ServicerContext[Any, Any], readers: asyncio.Semaphore
-) -> Batch:
-    """The batch of a call's message, as `Intake.take`. Raises Unavailable also where the message comes too slowly."""
+) -> Receipt:
+    """The receipt of a call's message, as `Intake.take`. Raises Unavailable also where the message comes too slowly."""
     try:
         async with asyncio.timeout(MESSAGE_S), readers:
             body = await context.read()

@@ -28,7 +28,7 @@ from collector.receive.access import check_host, check_token
 from collector.receive.encoding import decompress
 from collector.receive.workers import Body
 from collector.settings import Address, Settings
-from collector.store.changes import Batch
+from collector.store.changes import Receipt
 
 RESPONSES = {
     "logs": ExportLogsServiceResponse,
@@ -126,11 +126,11 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
             raise Rejected(f"this Content-Type is not taken; send {taken[0]} or {taken[1]}", 415)
         body = await _body(request)
         signal = signal or _signal_of(body, media)
-        batch = await request.app.state.intake.take(Body(body, media, signal))
+        receipt = await request.app.state.intake.take(Body(body, media, signal))
     except (Rejected, Unavailable) as error:
         return _refusal(error, media, signal, request.app.state.scrub(str(error)))
     telemetry.REQUESTS.labels(signal, 200).inc()
-    return _success(batch, media, signal)
+    return _success(receipt, media, signal)
 
 
 def _media(request: Request[Any, Any, Any]) -> str:
@@ -172,26 +172,26 @@ def _signal_of(body: bytes, media: str) -> str:
     raise Rejected(f"nothing is taken here; {PATHS}", 404)
 
 
-def _success(batch: Batch, media: str, signal: str) -> Response[bytes]:
+def _success(receipt: Receipt, media: str, signal: str) -> Response[bytes]:
     if media == PROTOBUF:
-        return Response(otlp_answer(batch, signal), media_type=PROTOBUF)
+        return Response(otlp_answer(receipt, signal), media_type=PROTOBUF)
     answer: dict[str, Any] = {}
-    if batch.warning:
-        answer["partialSuccess"] = said = {"errorMessage": batch.warning}
-        if batch.rejected:
-            said[_camel(REJECTED.get(signal, "rejected_events"))] = str(batch.rejected)  # 64-bit numbers are texts
+    if receipt.warning:
+        answer["partialSuccess"] = said = {"errorMessage": receipt.warning}
+        if receipt.rejected:
+            said[_camel(REJECTED.get(signal, "rejected_events"))] = str(receipt.rejected)  # 64-bit numbers are texts
     if signal == "events":
-        answer["accepted"] = batch.records - batch.dropped.total()
+        answer["accepted"] = receipt.records - receipt.dropped.total()
     return Response(msgspec.json.encode(answer), media_type=JSON)
 
 
-def otlp_answer(batch: Batch, signal: str) -> bytes:
+def otlp_answer(receipt: Receipt, signal: str) -> bytes:
     """The protobuf answer to a request that was taken."""
     message: Any = RESPONSES[signal]()
-    if batch.warning:
-        message.partial_success.error_message = batch.warning
-    if batch.rejected:
-        setattr(message.partial_success, REJECTED[signal], batch.rejected)
+    if receipt.warning:
+        message.partial_success.error_message = receipt.warning
+    if receipt.rejected:
+        setattr(message.partial_success, REJECTED[signal], receipt.rejected)
     return bytes(message.SerializeToString())
 
 

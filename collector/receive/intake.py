@@ -1,31 +1,31 @@
-"""What every door does with a request body: bound what is in flight, read it off the event loop, commit it."""
+"""What every door does with a request body: bound what is in flight, read it off the event loop, have it taken."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from collector import telemetry
 from collector.errors import Unavailable
 from collector.receive.workers import Body, Readers
-from collector.store.changes import Batch
-from collector.store.writer import Writer
+from collector.store.changes import Receipt
+from collector.store.taking import Taker
 
 if TYPE_CHECKING:
     from collector.forward.forward import Forwarder
 
-QUEUE_REPORTS = 100_000  # that wait for the writer: about 4 kB of memory each
+T = TypeVar("T")
 
 
 class Intake:
-    """Takes request bodies through the readers to the writer; refuses what does not fit into the queue."""
+    """Takes request bodies through the readers into the journal; refuses what does not fit into the queue."""
 
     def __init__(
         self,
         readers: Readers,
-        writer: Writer,
+        taker: Taker,
         queue_bytes: int,
         forward: Forwarder | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -33,56 +33,74 @@ class Intake:
     ) -> None:
         """`accepted` is how many records were accepted before this start."""
         self._readers = readers
-        self._writer = writer
+        self._taker = taker
         self._queue_bytes = queue_bytes
         self._forward = forward
         self._clock = clock
         self._in_flight = 0
-        self._taking: set[asyncio.Task[Batch]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.accepted = accepted  # records in requests that were answered with success
 
-    async def take(self, body: Body) -> Batch:
-        """Reads a body and returns its batch once it is durable, also where the sender goes away meanwhile: he will
+    async def take(self, body: Body) -> Receipt:
+        """Reads a body and returns its receipt once it is durable, also where the sender goes away meanwhile: he will
         send it again, and what was begun for nothing each time would never be done.
 
         Raises Rejected for what can never be taken, Unavailable for what may be taken later.
         """
-        taking = asyncio.create_task(self._take(body))
-        self._taking.add(taking)
-        taking.add_done_callback(self._taken)
+        taking = self._begin(self._take(body))
         try:
             return await asyncio.shield(taking)
         finally:
             del taking  # or its failure would hold it, and it the failure, until the next collection
 
-    def _taken(self, taking: asyncio.Task[Batch]) -> None:
-        self._taking.discard(taking)
-        if not taking.cancelled():
-            taking.exception()  # nobody may be there to hear it
+    def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
 
-    async def _take(self, body: Body) -> Batch:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may be there to hear it
+
+    async def _take(self, body: Body) -> Receipt:
         size = len(body.content)
-        full = self._in_flight + size > self._queue_bytes or self._writer.reports > QUEUE_REPORTS
-        if full and self._in_flight:
+        if self._in_flight + size > self._queue_bytes and self._in_flight:
             raise Unavailable("too much is waiting to be stored", retry_after=2, status=429)
-        self._in_flight += size
-        telemetry.QUEUE_BYTES.set(self._in_flight)
+        self._hold(size)
         try:
             readers, loop = self._readers, asyncio.get_running_loop()
-            with self._writer.coming():
-                batch = await loop.run_in_executor(readers.pool, readers.read, body, self._clock())
-            telemetry.RECEIVED.labels(body.signal).inc(batch.records)
-            if batch.failed:
-                telemetry.FAILED.labels("pipeline").inc(batch.failed)
-            repeated = await self._writer.commit(batch)
-            if self._forward and not repeated:
+            receipt, packed = await loop.run_in_executor(readers.pool, readers.read, body, self._clock())
+            telemetry.RECEIVED.labels(body.signal).inc(receipt.records)
+            if receipt.failed:
+                telemetry.FAILED.labels("pipeline").inc(receipt.failed)
+            stored = await self._taker.take(packed, receipt.records)
+        except BaseException:
+            self._hold(-size)
+            raise
+        self._begin(self._follow(stored, size, body if self._forward else None, receipt.told))
+        self.accepted += receipt.records
+        return receipt
+
+    async def _follow(self, stored: asyncio.Future[bool], size: int, body: Body | None, told: set[int]) -> None:
+        """What is done once a request is stored."""
+        try:
+            repeated = await stored
+            if self._forward and body and not repeated:
                 self._forward.offer(body.content, body.media, body.signal)
-            readers.stored(batch.told)
-            self.accepted += batch.records
-            return batch
+            self._readers.stored(told)
         finally:
-            self._in_flight -= size
-            telemetry.QUEUE_BYTES.set(self._in_flight)
+            self._hold(-size)
+
+    def _hold(self, size: int) -> None:
+        self._in_flight += size
+        telemetry.QUEUE_BYTES.set(self._in_flight)
+
+    async def followed(self, timeout_s: float) -> None:
+        """Returns when all is done that follows what was stored."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
 
     def close(self) -> None:
         """Lets what is being read finish."""

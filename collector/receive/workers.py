@@ -26,7 +26,8 @@ from collector import telemetry
 from collector.decode import plain
 from collector.errors import Rejected, Unavailable, where
 from collector.pipeline import Pipeline
-from collector.store.changes import Batch
+from collector.store.changes import Receipt
+from collector.store.journal import pack, receipt
 
 MOST_CHOSEN = 4  # the one writer takes what about three of them read
 MEMORY = 3 << 29  # for what a worker reads: to find one bad record in the largest batch takes two thirds of it
@@ -42,10 +43,17 @@ class Body(NamedTuple):
     signal: str
 
 
+class Read(NamedTuple):
+    """What a body came to, as the journal keeps it."""
+
+    receipt: Receipt
+    packed: bytes
+
+
 class Reader(Protocol):
     """Reads one body at a time."""
 
-    def read(self, body: Body, received_ns: int) -> Batch: ...
+    def read(self, body: Body, received_ns: int) -> Read: ...
     def stored(self, told: Iterable[int]) -> None: ...
     def close(self) -> None: ...
 
@@ -57,13 +65,16 @@ class Here:
         self._pipeline = pipeline
         self._one = Lock()  # a sanitiser serves one thread at a time
 
-    def read(self, body: Body, received_ns: int) -> Batch:
+    def read(self, body: Body, received_ns: int) -> Read:
         """The body as a batch. Raises Rejected for what can never be read, Unavailable where we fail on it."""
         try:
             with self._one:
                 if body.signal == "events":
-                    return plain.batch(self._pipeline, body.content, received_ns)
-                return self._pipeline.process(body.content, body.media, body.signal, received_ns)
+                    batch = plain.batch(self._pipeline, body.content, received_ns)
+                else:
+                    batch = self._pipeline.process(body.content, body.media, body.signal, received_ns)
+            packed = pack(batch)
+            return Read(receipt(packed), packed)
         except (Rejected, Unavailable, MemoryError):
             raise
         except Exception as error:  # a defect of ours: the exporter must keep the batch, so not a 500
@@ -89,20 +100,17 @@ class Worker:
         self._process.start()
         theirs.close()
 
-    def read(self, body: Body, received_ns: int) -> Batch:
+    def read(self, body: Body, received_ns: int) -> Read:
         """As `Here.read`. Raises Unavailable where the process is gone."""
         told = [self._told.get_nowait() for _ in range(self._told.qsize())]
         try:
             self._pipe.send_bytes(pickle.dumps((told, body, received_ns), protocol=5))
-            found: Batch | Exception = pickle.loads(self._pipe.recv_bytes())
+            failed, found = self._pipe.recv_bytes(), self._pipe.recv_bytes()
         except (EOFError, OSError):
             raise Gone("a process that reads requests has ended", retry_after=1) from None
-        try:
-            if isinstance(found, Exception):
-                raise found
-            return found
-        finally:
-            del found  # or it and its traceback would hold each other, and the body, until the next collection
+        if failed:
+            raise pickle.loads(failed)
+        return Read(receipt(found), found)
 
     def stored(self, told: Iterable[int]) -> None:
         """As `Here.stored`; the process hears of it with its next request."""
@@ -127,23 +135,25 @@ def _work(pipe: Connection, other_end: Connection, pipeline: Pipeline) -> None:
     here = Here(pipeline)
     while True:
         try:
-            pipe.send_bytes(_answer(here, pipe.recv_bytes()))
+            for part in _answer(here, pipe.recv_bytes()):
+                pipe.send_bytes(part)
         except (EOFError, OSError, MemoryError):  # OSError where the collector was killed while it sent
             os._exit(0)
 
 
-def _answer(here: Here, request: bytes) -> bytes:
-    """What goes back for a request; nothing of it stays in memory, as it would with an exception in `_work`."""
+def _answer(here: Here, request: bytes) -> tuple[bytes, bytes]:
+    """What goes back for a request, a failure or a batch; nothing of it stays in memory, as it would with an exception
+    in `_work`.
+    """
     try:
         told, body, received_ns = pickle.loads(request)
         here.stored(told)
-        return pickle.dumps(here.read(body, received_ns), protocol=5)
+        return b"", here.read(body, received_ns).packed
     except (Rejected, Unavailable) as error:
-        return pickle.dumps(error, protocol=5)
+        return pickle.dumps(error, protocol=5), b""
     except MemoryError:
-        return pickle.dumps(
-            Rejected("reading this request takes too much memory: send smaller batches", 413), protocol=5
-        )
+        refused = Rejected("reading this request takes too much memory: send smaller batches", 413)
+        return pickle.dumps(refused, protocol=5), b""
 
 
 def _bound_memory() -> None:
@@ -165,7 +175,7 @@ class Readers:
             self._free.put(reader)
         self.pool = ThreadPoolExecutor(max_workers=len(self._all), thread_name_prefix="reader")
 
-    def read(self, body: Body, received_ns: int) -> Batch:
+    def read(self, body: Body, received_ns: int) -> Read:
         """The body as a batch, by whoever is free. Raises Rejected or Unavailable."""
         reader = self._free.get()
         try:

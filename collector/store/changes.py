@@ -30,6 +30,18 @@ class Batch:
 
 
 @dataclass(slots=True)
+class Receipt:
+    """What of a batch its sender is told, and what is counted and remembered at the door."""
+
+    records: int
+    dropped: Counter[str]
+    warning: str
+    failed: int
+    rejected: int
+    told: set[int]
+
+
+@dataclass(slots=True)
 class Changes:
     """Everything one transaction writes."""
 
@@ -44,6 +56,7 @@ class Changes:
     redirects: dict[int, int] = field(default_factory=dict)
     waiting: list[tuple[int, int]] = field(default_factory=list)  # (key of a call not told of yet, event that is of it)
     twins: list[Report] = field(default_factory=list)  # which events (units) are one with others for want of an id
+    position: int = 0  # in the journal, of the last batch
     accepted: int = 0  # records in these requests
     accounting: Counter[str] = field(default_factory=Counter)  # what became of them
     senders: dict[Sender, str] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from collector.store.kept import KEPT, forget
 from collector.store.opening import StoreError
 
 SCHEMA_VERSION = 8
+POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
 
@@ -28,6 +29,7 @@ def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> None:
         )
     for step in MIGRATIONS[version:]:
         step(cursor)
+    cursor.execute("insert into meta select $name, '0' where $name not in (select name from meta)", {"name": POSITION})
     cursor.execute("delete from meta where name = 'schema_version'")
     cursor.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])
 

@@ -26,7 +26,7 @@ from collector.store.kept import Slice, compute, count_hours, forget, slices
 from collector.store.opening import SETTINGS, connect, unopened
 from collector.store.reading import Reader
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
-from collector.store.schema import add_column, migrate
+from collector.store.schema import POSITION, add_column, migrate
 from collector.store.writing import put
 
 OWED = "rewrite_file"  # in `meta` while the file holds what was cut from its rows
@@ -236,6 +236,14 @@ class Store(Reader):
     def is_empty(self) -> bool:
         """Whether no request was ever stored."""
         return not self.rows("select 1 from requests limit 1") and not self.rows("select 1 from events limit 1")
+
+    def position(self) -> int:
+        """The position in the journal of the last batch that is stored."""
+        return int(self.rows("select value from meta where name = $name", {"name": POSITION})[0]["value"])
+
+    def check_file(self) -> None:
+        """Raises Unavailable where the file is no longer the one that was opened."""
+        self._connection.check_file()
 
     def accounting(self) -> dict[str, int]:
         """How many records were accepted, and how many of them stored, duplicate, or dropped by reason, ever."""

@@ -1,7 +1,7 @@
 """The one writer: a bounded queue, one thread, many requests in one transaction.
 
-A request is answered only after the transaction that holds it is durable. A request that cannot be written fails with
-`Unavailable`; its sender keeps it and tries again.
+What is put here is in the journal: it is stored sooner or later, also after a restart. Where the store takes nothing,
+the writer tries again until it does.
 """
 
 from __future__ import annotations
@@ -9,37 +9,58 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
 
 from collector import telemetry
 from collector.errors import Unavailable, where
-from collector.store.archive import sweep
-from collector.store.changes import Batch
+from collector.store.changes import Batch, Changes
 from collector.store.complaint import Complaint
 from collector.store.correlate import Correlator
+from collector.store.journal import Journal, unpack
 from collector.store.lookup import StoreLookup
 from collector.store.retention import Retention
 from collector.store.store import Store
+from collector.store.upkeep import FIT_EVERY_S, Upkeep
 
-GROUP_REPORTS = 20_000  # in one transaction; a larger one only makes those in it wait longer
-WORTH_REPORTS = 2_000  # a transaction costs as much as 300 of them: with fewer it waits for requests being read,
-WAIT_S = 0.05  # but no longer than this
-PRUNE_EVERY_S = 600
-FIT_EVERY_S = 60  # in a minute no agent fills a tenth of what the store may have
+# In bytes of packed batches, about 700 for a tool call:
+GROUP_BYTES = 3 << 20  # in one transaction; a larger one makes all wait for longer
+WORTH_BYTES = 3 << 19  # a transaction costs as much as 300 calls before it has any: with less it waits for more,
+EVERY_S = 0.25  # but no longer than this after the one before, and not where somebody asks
+MOST_BYTES = 6 << 20  # that wait: with more, senders wait for their answers
+BUSY_S = 0.2  # how long who asks waits where more and more comes
+AGAIN_S = 2.0  # where the store took nothing, unless somebody asks
+TRIES = 3
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class _Waiting:
-    batch: Batch
-    done: asyncio.Future[bool]
-    loop: asyncio.AbstractEventLoop
+class Waiting:
+    """A batch that is in the journal at a position; `stored` hears whether the same request was stored before."""
+
+    packed: bytes
+    position: int
+    records: int
+    stored: asyncio.Future[bool] | None = None
+    tries: int = 0  # that failed, and not for the disk
+    aside: bool = False  # of what it held it is only stored that it came
+
+    def settle(self, repeated: bool) -> None:
+        """Tells who waits for it, from any thread."""
+        if self.stored is None:
+            return
+        with suppress(RuntimeError):  # its loop has ended
+            self.stored.get_loop().call_soon_threadsafe(_set, self.stored, repeated)
+
+
+def _set(future: asyncio.Future[bool], repeated: bool) -> None:
+    if not future.done():
+        future.set_result(repeated)
 
 
 class Writer:
@@ -48,23 +69,24 @@ class Writer:
     def __init__(
         self,
         store: Store,
+        journal: Journal,
         retention: Retention,
         clock: Callable[[], int] = time.time_ns,
         noted: Callable[[], None] = lambda: None,
     ) -> None:
         """`noted` is called whenever events have changed."""
         self._store = store
+        self._journal = journal
         self._noted = noted
         self._correlator: Correlator | None = Correlator(StoreLookup(store), fresh=store.is_empty())
-        self._complaint = Complaint(str(store.path))
-        self._retention = retention
-        self._clock = clock
-        self._queue: deque[_Waiting] = deque()
-        self.reports = 0  # that wait
-        self._coming = 0  # requests that are being read
+        self.complaint = Complaint(str(store.path))
+        self._upkeep = Upkeep(store, retention, clock, noted)
+        self._queue: deque[Waiting] = deque()
+        self.records = self._bytes = 0  # that wait
+        self._put = self._done = self._failures = 0  # batches; transactions
+        self._began = 0.0  # the last transaction
         self._wake = threading.Condition()
-        self._closing = False
-        self._pruned = self._fitted = 0.0
+        self._asked = self._closing = False
         self._jobs: deque[Callable[[], bool]] = deque()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -73,10 +95,10 @@ class Writer:
         self._thread.start()
 
     def close(self) -> None:
-        """Writes what is queued, then stops the thread."""
+        """Writes what is queued, then stops the thread. What the store does not take stays in the journal."""
         with self._wake:
             self._closing = True
-            self._wake.notify()
+            self._wake.notify_all()
         self._thread.join()
 
     @property
@@ -87,28 +109,38 @@ class Writer:
     @property
     def refusing(self) -> bool:
         """Whether the last transaction failed."""
-        return self._complaint.lasts
+        return self.complaint.lasts
 
-    @contextmanager
-    def coming(self) -> Iterator[None]:
-        """While a request is being read: a transaction that is hardly worth its cost waits a moment for it."""
-        self._coming += 1
-        try:
-            yield
-        finally:
-            self._coming -= 1
-
-    async def commit(self, batch: Batch) -> bool:
-        """Returns when the batch is durable; True where the same request was stored before. Raises Unavailable."""
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(batch, loop.create_future(), loop)
+    def put(self, waiting: Sequence[Waiting]) -> None:
+        """Queues batches in the order of their positions."""
         with self._wake:
-            if self._closing:
-                raise Unavailable("the collector is stopping", retry_after=5)
-            self._queue.append(waiting)
-            self.reports += len(batch.reports)
-            self._wake.notify()
-        return await waiting.done
+            self._queue.extend(waiting)
+            self._put += len(waiting)
+            self._weigh(waiting, 1)
+            self._wake.notify_all()
+
+    def room(self) -> None:
+        """Returns when less than MOST_BYTES wait, or the store takes none."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._bytes < MOST_BYTES or self.refusing or self._closing)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Whether all that was put before is stored, if need be after waiting so long for it, or until that fails.
+
+        Where more comes meanwhile, nobody waits longer than BUSY_S: there is no end of it to be seen.
+        """
+        with self._wake:
+            wanted, failures, asked = self._put, self._failures, time.monotonic()
+
+            def over() -> bool:
+                busy = self._put > wanted and time.monotonic() - asked > BUSY_S
+                return self._done >= wanted or self._failures > failures or busy
+
+            if self._done < wanted and not self._closing:
+                self._asked = True
+                self._wake.notify_all()
+                self._wake.wait_for(over, timeout_s)
+            return self._done >= wanted
 
     def between(self, job: Callable[[], bool]) -> None:
         """Calls `job` between transactions, in the writer's thread, again and again until it is false.
@@ -117,83 +149,141 @@ class Writer:
         """
         with self._wake:
             self._jobs.append(job)
-            self._wake.notify()
+            self._wake.notify_all()
 
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not self._queue and not self._jobs and not self._closing:
-                    self._wake.wait(timeout=FIT_EVERY_S)
-                    if not self._queue:
-                        break
-                if self._queue:
-                    self._wake.wait_for(self._worth_it, WAIT_S)
+                self._wake.wait_for(lambda: self._queue or self._jobs or self._closing, timeout=FIT_EVERY_S)
+                if self._queue and not self._jobs:
+                    pause = AGAIN_S if self.refusing else EVERY_S
+                    self._wake.wait_for(self._worth_it, self._began + pause - time.monotonic())
+                self._asked = False
+                self._began = time.monotonic()
                 group = self._take()
-                if not group and self._closing:
-                    return
-            try:
-                if group:
-                    self._commit(group)
-                if self._jobs:
-                    self._do(self._jobs.popleft())
-            except Exception as error:  # a defect of ours; without this everybody would wait for ever
-                telemetry.FAILED.labels("writer").inc()
-                log.error("the writer failed", kind=type(error).__name__, where=where(error))
-                for waiting in group:
-                    _settle(waiting, Unavailable("the collector failed on this request; its log says where", 30))
-            self._prune()
+            if group:
+                self._store_all(group)
+            if self._closing and (not self._queue or self.refusing):
+                return
+            if self._jobs:
+                self._do(self._jobs.popleft())
+            self._upkeep.turn()
 
     def _worth_it(self) -> bool:
-        return self._closing or self._coming == 0 or self.reports >= WORTH_REPORTS
+        return self._closing or self._asked or (self._bytes >= WORTH_BYTES and not self.refusing)
 
     def _do(self, job: Callable[[], bool]) -> None:
-        if job():
-            self._jobs.appendleft(job)
-        else:
-            self._correlator = None
+        try:
+            if job():
+                self._jobs.appendleft(job)
+                return
+        except Exception as error:  # the writer must go on
+            telemetry.FAILED.labels("writer").inc()
+            log.error("what was to be done between requests failed", kind=type(error).__name__, where=where(error))
+        self._correlator = None
 
-    def _take(self) -> list[_Waiting]:
-        group: list[_Waiting] = []
-        reports = 0
-        while self._queue and reports < GROUP_REPORTS:
+    def _take(self) -> list[Waiting]:
+        group: list[Waiting] = []
+        size = 0
+        while self._queue and size < GROUP_BYTES:
             group.append(self._queue.popleft())
-            reports += len(group[-1].batch.reports)
-        self.reports -= reports
-        telemetry.QUEUE_REQUESTS.set(len(self._queue))
-        telemetry.QUEUE_RECORDS.set(self.reports)
+            size += len(group[-1].packed)
         return group
 
-    def _commit(self, group: list[_Waiting]) -> None:
-        started = time.perf_counter()
+    def _weigh(self, waiting: Iterable[Waiting], sign: int) -> None:
+        for one in waiting:
+            self._bytes += sign * len(one.packed)
+            self.records += sign * one.records
+        telemetry.QUEUE_REQUESTS.set(len(self._queue))
+        telemetry.QUEUE_RECORDS.set(self.records)
+
+    def _store_all(self, group: Sequence[Waiting]) -> None:
+        """Stores a group, if need be one by one; what the store does not take now waits on."""
+        left = deque(group)
         try:
-            correlator = self._correlator or Correlator(StoreLookup(self._store), fresh=False)
-            changes = correlator.plan([waiting.batch for waiting in group])
-            self._correlator = None  # a commit that fails may be there all the same: the store knows, no memory does
-            self._store.write(changes)
-            correlator.learn(changes)
-        except Exception as error:  # whatever it was, every sender must hear that it is not known to be written
-            if len(group) > 1 and not isinstance(error, Unavailable):  # one request must not take the others with it
-                for waiting in group:
-                    self._commit([waiting])
-                return
-            telemetry.FAILED.labels("writer").inc(len(group))
-            self._complaint.made(str(error)[:500] or type(error).__name__, len(group))
-            failure = Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
+            self._commit(group)
+            left.clear()
+        except Unavailable as error:
+            self._failed(error, len(group))
+        except Exception:  # one request must not take the others with it
+            while left and self._alone(left[0]):
+                left.popleft()
+        with self._wake:
+            done = len(group) - len(left)
+            self._queue.extendleft(reversed(left))
+            self._weigh(group[:done], -1)
+            self._done += done
+            self._wake.notify_all()
+
+    def _alone(self, waiting: Waiting) -> bool:
+        """Whether a batch is stored. Where that fails again and again while the store is well, it is set aside."""
+        well = waiting.tries < TRIES or self._takes_something()
+        try:
+            self._commit([waiting])
+            return True
+        except Exception as error:
+            waiting.tries += well and not isinstance(error, Unavailable)
+            if waiting.tries > TRIES and not waiting.aside:
+                with suppress(OSError):
+                    self._set_aside(waiting, error)
+            self._failed(error, 1)
+            return False
+
+    def _takes_something(self) -> bool:
+        try:
+            self._store.try_to_write()
+            return True
+        except Exception:
+            return False
+
+    def _set_aside(self, waiting: Waiting, error: Exception) -> None:
+        kept = self._journal.set_aside(waiting.position, waiting.packed)
+        waiting.aside = True
+        kind = type(error).__name__
+        log.error("a request cannot be stored, by a defect of the collector", kind=kind, where=where(error), kept=kept)
+
+    def _failed(self, error: Exception, requests: int) -> None:
+        telemetry.FAILED.labels("writer").inc(requests)
+        self.complaint.made(str(error)[:500] or type(error).__name__, requests)
+        with self._wake:
+            self._failures += 1
+
+    def _commit(self, group: Sequence[Waiting]) -> None:
+        started = time.perf_counter()
+        if self._correlator is None:  # a transaction that failed may be there all the same
+            held = self._store.position()
             for waiting in group:
-                _settle(waiting, failure)
-            return
+                if waiting.position <= held:
+                    waiting.settle(repeated=False)
+            group = [waiting for waiting in group if waiting.position > held]
+            if not group:
+                return
+        correlator = self._correlator or Correlator(StoreLookup(self._store), fresh=False)
+        batches = [_unpacked(waiting) for waiting in group]
+        changes = correlator.plan(batches)
+        changes.position = group[-1].position
+        self._correlator = None  # until it is known to be stored: the store knows, no memory does
+        self._store.write(changes)
+        correlator.learn(changes)
+        self._journal.forget(changes.position)
+        self.complaint.over()
+        self._count(batches, changes, time.perf_counter() - started)
+        for position, waiting in enumerate(group):
+            waiting.settle(position in changes.duplicates)
+        if changes.events or changes.replaced:
+            self._noted()
         self._correlator = correlator
-        self._complaint.over()
-        elapsed = time.perf_counter() - started
-        telemetry.COMMIT_SECONDS.observe(elapsed)
+
+    def _count(self, batches: Sequence[Batch], changes: Changes, seconds: float) -> None:
+        telemetry.COMMIT_SECONDS.observe(seconds)
         if self._store.checkpointed():
-            telemetry.CHECKPOINT_SECONDS.observe(elapsed)
-        telemetry.COMMIT_REQUESTS.observe(len(group))
+            telemetry.CHECKPOINT_SECONDS.observe(seconds)
+        telemetry.COMMIT_REQUESTS.observe(len(batches))
         for fate, records in changes.accounting.items():
             telemetry.ACCOUNTED.labels(fate).inc(records)
-        for position, waiting in enumerate(group):
+        for position, batch in enumerate(batches):
             if position not in changes.duplicates:
-                for rule, count in waiting.batch.redacted.items():
+                for rule, count in batch.redacted.items():
                     telemetry.REDACTED.labels(rule).inc(count)
         telemetry.count_events(changes.events)
         corrected = set(changes.replaced)  # counted when they were first written
@@ -201,45 +291,11 @@ class Writer:
         if changes.events:
             newest = max(event["time_ns"] for event in changes.events)
             telemetry.LAG_SECONDS.set((changes.received_ns - newest) / 1e9)
-        for position, waiting in enumerate(group):
-            _settle(waiting, position in changes.duplicates)
-        if changes.events or changes.replaced:
-            self._noted()
-
-    def _prune(self) -> None:
-        now = time.monotonic()
-        if now - self._fitted < FIT_EVERY_S:
-            return
-        self._fitted = now
-        try:
-            gone = 0
-            if old := now - self._pruned >= PRUNE_EVERY_S:
-                self._pruned = now
-                gone = self._store.prune(self._clock(), self._retention.age_ns)
-            if self._retention.most_bytes:
-                gone += self._store.fit(self._clock(), self._retention.most_bytes)
-            if gone:
-                self._noted()
-            if folder := self._retention.archive:
-                if old:
-                    sweep(folder, self._clock() - self._retention.age_ns)
-                self._store.move(folder, self._clock() - self._retention.archive_after_ns)
-            if old and self._store.give_back(self._retention.most_bytes):
-                log.info("the store was written anew to give space back")
-        except Unavailable as error:
-            log.warning("old events could not be removed or moved", error=str(error), again_in_s=FIT_EVERY_S)
-        except Exception as error:  # old rows may stay; new ones must not be refused for it
-            telemetry.FAILED.labels("retention").inc()
-            log.error("old events could not be removed or moved", error=str(error))
 
 
-def _settle(waiting: _Waiting, result: bool | Exception) -> None:
-    def answer() -> None:
-        if waiting.done.done():  # the sender has gone away
-            return
-        if isinstance(result, Exception):
-            waiting.done.set_exception(result)
-        else:
-            waiting.done.set_result(result)
-
-    waiting.loop.call_soon_threadsafe(answer)
+def _unpacked(waiting: Waiting) -> Batch:
+    """Each time anew: what stores a batch changes its reports."""
+    batch = unpack(waiting.packed)
+    if not waiting.aside:
+        return batch
+    return Batch(batch.identity, batch.received_ns, [], {}, Counter(unstorable=batch.records), batch.records)

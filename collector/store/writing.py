@@ -12,6 +12,7 @@ import msgspec
 from collector.store.batch import TABLES, ArrowColumns, Columns, Report, columns_of
 from collector.store.changes import Changes
 from collector.store.kept import HOUR_NS, MAX_NS
+from collector.store.schema import POSITION
 from collector.store.senders import Sender
 
 NOTE_SENDERS = """
@@ -63,6 +64,11 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
         kept, signs = zip(*changes.sampled.values(), strict=True)
         told = {"kept": list(kept), "signs": list(signs)}
         cursor.execute(NOTE_SAMPLED, {**_senders(changes.sampled), **told, "now": now})
+    if changes.position:
+        cursor.execute(
+            "update meta set value = $position where name = $name",
+            {"position": str(changes.position), "name": POSITION},
+        )
     if changes.redirects:
         cursor.execute(
             "update redirects set event_id = n.event_id from redirects n where redirects.event_id = n.old_id"

@@ -1,0 +1,143 @@
+"""What was taken and is not stored yet: sanitised batches, on the disk before their senders are answered.
+
+Two files beside the store, filled in turns; a file is emptied as soon as the store holds all of it. A record is a head
+(its position, a checksum, its length) and a batch in MessagePack. Positions grow for ever; the store keeps that of the
+last batch it holds in the transaction of its rows, so that after any end each batch is stored once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from struct import Struct
+from threading import Lock
+from typing import Any, NamedTuple
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from collector.errors import Unavailable
+from collector.store.changes import Batch, Receipt
+
+HEAD = Struct("<QQI")  # position, checksum of all that follows it, bytes of the batch
+FULL = 16 << 20  # a file of this size is not added to, where the other is empty
+
+
+def _made(kind: type, found: Any) -> Any:
+    return kind(found)  # a Counter comes as the dict that it is
+
+
+pack: Callable[[Batch], bytes] = msgspec.msgpack.Encoder().encode
+unpack: Callable[[bytes], Batch] = msgspec.msgpack.Decoder(Batch, dec_hook=_made).decode
+receipt: Callable[[bytes], Receipt] = msgspec.msgpack.Decoder(Receipt, dec_hook=_made).decode
+
+
+class Left(NamedTuple):
+    """A batch that was taken and not stored."""
+
+    position: int
+    packed: bytes
+
+
+class Journal:
+    """`append` from one thread, `forget` from another. Without a store's path, positions alone."""
+
+    def __init__(self, store: Path | None, check: Callable[[], None] = lambda: None) -> None:
+        """`check` raises Unavailable where what is taken could not be stored. Raises OSError."""
+        self._files = [_File(Path(f"{store}.journal.{number}")) for number in (1, 2)] if store else []
+        self._aside = Path(f"{store}.journal.refused") if store else None
+        self._check = check
+        self._lock = Lock()
+        self._position = 0
+
+    def left(self, after: int) -> list[Left]:
+        """What was taken after a position, in its order. To be asked once, before anything is appended."""
+        found = {position: packed for file in self._files for position, packed in file.records()}
+        self._position = max((after, *found))
+        return [Left(position, packed) for position, packed in sorted(found.items()) if position > after]
+
+    def append(self, packed: Sequence[bytes]) -> list[int]:
+        """Writes batches; durable when it returns their positions. Raises Unavailable, and then none is there."""
+        self._check()
+        positions = []
+        for _ in packed:
+            # Also a store that is put in the place of this one has smaller positions, but for clocks that go back.
+            self._position = max(self._position + 1, time.time_ns())
+            positions.append(self._position)
+        if self._files:
+            content = b"".join(map(_record, positions, packed))
+            with self._lock:
+                if self._files[0].size > FULL and not self._files[1].size:
+                    self._files.reverse()
+                self._files[0].append(content, positions[-1])
+        return positions
+
+    def forget(self, position: int) -> None:
+        """Empties the files whose last batch is stored."""
+        with self._lock:
+            for file in self._files:
+                if file.size and file.last <= position:
+                    file.empty()
+
+    def set_aside(self, position: int, packed: bytes) -> str:
+        """Keeps a batch that cannot be stored in a file of its own; where. Raises OSError."""
+        if not self._aside:
+            return ""
+        with self._aside.open("ab") as file:
+            file.write(_record(position, packed))
+        return str(self._aside)
+
+    def close(self) -> None:
+        """Closes the files, and removes them where they are empty."""
+        for file in self._files:
+            file.close()
+
+
+class _File:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.size = 0
+        self.last = 0
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Positions and batches, as far as they are whole: what a kill or a full disk broke off was never answered."""
+        content = memoryview(self._path.read_bytes())
+        while len(content) >= self.size + HEAD.size:
+            position, checksum, length = HEAD.unpack_from(content, self.size)
+            end = self.size + HEAD.size + length
+            packed = bytes(content[self.size + HEAD.size : end])
+            if len(packed) < length or checksum != _checksum(position, packed):
+                return
+            self.size, self.last = end, position
+            yield position, packed
+
+    def append(self, content: bytes, last: int) -> None:
+        try:
+            done = 0
+            while done < len(content):
+                done += os.pwrite(self._descriptor, content[done:], self.size + done)
+            os.fdatasync(self._descriptor)
+        except OSError as error:  # what stands there now is written over by the next
+            raise Unavailable(f"{self._path} cannot be written: {error.strerror}", 5) from None
+        self.size += len(content)
+        self.last = last
+
+    def empty(self) -> None:
+        os.ftruncate(self._descriptor, 0)
+        self.size = 0
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+        if not self.size:
+            self._path.unlink(missing_ok=True)
+
+
+def _record(position: int, packed: bytes) -> bytes:
+    return HEAD.pack(position, _checksum(position, packed), len(packed)) + packed
+
+
+def _checksum(position: int, packed: bytes) -> int:
+    return xxh3_64_intdigest(packed, seed=position)

@@ -1,0 +1,114 @@
+"""Takes batches: into the journal, many with one synchronisation of the disk, then to the writer.
+
+A sender is answered when its batch is in the journal. Where the store takes nothing, nor does the journal: what cannot
+be stored soon stays with its sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+import structlog
+
+from collector import telemetry
+from collector.errors import Unavailable, where
+from collector.store.journal import Journal
+from collector.store.writer import Waiting, Writer
+
+TRY_S = 5.0  # how long a sender waits for a store that took nothing before
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Coming:
+    packed: bytes
+    records: int
+    taken: asyncio.Future[asyncio.Future[bool]]
+    stored: asyncio.Future[bool]
+
+    def settle(self, failure: Unavailable | None) -> None:
+        self.taken.get_loop().call_soon_threadsafe(self._answer, failure)
+
+    def _answer(self, failure: Unavailable | None) -> None:
+        if self.taken.done():  # the sender has gone away
+            return
+        if failure:
+            self.taken.set_exception(failure)
+        else:
+            self.taken.set_result(self.stored)
+
+
+class Taker:
+    """`start` before use; `close` when nothing comes any more, before the writer is closed."""
+
+    def __init__(self, journal: Journal, writer: Writer) -> None:
+        self._journal = journal
+        self._writer = writer
+        self._coming: deque[_Coming] = deque()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Takes what has come, then stops the thread."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        self._thread.join()
+
+    async def take(self, packed: bytes, records: int) -> asyncio.Future[bool]:
+        """Returns when the batch is durable; what it returns is done when it is stored, and true where the same
+        request was stored before. Raises Unavailable.
+        """
+        loop = asyncio.get_running_loop()
+        coming = _Coming(packed, records, loop.create_future(), loop.create_future())
+        with self._wake:
+            if self._closing:
+                raise Unavailable("the collector is stopping", retry_after=5)
+            self._coming.append(coming)
+            self._wake.notify()
+        return await coming.taken
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._coming or self._closing)
+                if not self._coming:
+                    return
+            self._writer.room()
+            with self._wake:
+                group = list(self._coming)
+                self._coming.clear()
+            failure = self._take(group)
+            for coming in group:
+                coming.settle(failure)
+
+    def _take(self, group: list[_Coming]) -> Unavailable | None:
+        """Takes all of a group or, with a reason, none."""
+        try:
+            if self._writer.refusing and not self._writer.settle(TRY_S):
+                return Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
+            positions = self._journal.append([coming.packed for coming in group])
+        except Unavailable as error:
+            telemetry.FAILED.labels("journal").inc(len(group))
+            self._writer.complaint.made(str(error), len(group))
+            return Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
+        except Exception as error:  # a defect of ours; without this everybody would wait for ever
+            telemetry.FAILED.labels("journal").inc(len(group))
+            log.error("the journal failed", kind=type(error).__name__, where=where(error))
+            return Unavailable("the collector failed on this request; its log says where", 30)
+        self._writer.put(
+            [
+                Waiting(coming.packed, position, coming.records, coming.stored)
+                for coming, position in zip(group, positions, strict=True)
+            ]
+        )
+        return None
