@@ -148,7 +148,8 @@ def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
     accepted, stored, duplicate = (f"{said.get(name) or 0:,.0f}" for name in ("accepted", "stored", "duplicate"))
     gone = f"{sum(dropped.values()):,.0f}"
     sign = "=" if even(said) else "≠"
-    line = f"Accepted **{accepted}** records {sign} stored {stored} + duplicate {duplicate} + no event {gone}."
+    waiting = f" + waiting {said['waiting']:,.0f}" if said.get("waiting") else ""
+    line = f"Accepted **{accepted}** records {sign} stored {stored} + duplicate {duplicate} + no event {gone}{waiting}."
     wrong = said.get("unaccounted") or 0
     if not wrong:
         return line
