@@ -198,6 +198,7 @@ def test_the_account_says_whether_it_comes_out_even(wrong: int, sign: str, what:
     assert line.startswith(f"Accepted **{10 + wrong}** records {sign} stored 5 + duplicate 1 + no event 4.")
     assert what in line
     assert ("defect" in line) == bool(wrong)
+    assert sentences.account(said | {"waiting": 7}, {}).split(" + ")[-1].startswith("waiting 7.")
 
 
 @pytest.mark.parametrize(("share", "mark"), [(None, ""), (1.0, "✓"), (0.95, "✓"), (0.5, "~"), (0.049, "–")])
