@@ -165,7 +165,7 @@ class Settings:
         False, lambda text: _boolean(text), "a short keyed hash in each redaction mark"
     )
     max_body: int = _setting(64 << 20, size, "largest request body, compressed or not")
-    queue: int = _setting(128 << 20, size, "bytes between receipt and commit before senders are asked to wait")
+    queue: int = _setting(128 << 20, size, "bytes between receipt and answer before senders are asked to wait")
     workers: int | None = _setting(None, count, "processes that read requests; by default, cores less one")
     forward: str = _setting("", endpoint, "OTLP endpoint that gets a copy of every accepted request")
     forward_headers: tuple[str, ...] = _setting((), words, "headers for it, name=value")

@@ -44,7 +44,7 @@ FIRING = Gauge("misstep_alerts_firing", "Alerts of a rule that fire.", ["rule", 
 PENDING = Gauge("misstep_alerts_pending", "Alerts of a rule that may fire soon.", ["rule"], registry=REGISTRY)
 EVALUATION_SECONDS = Gauge("misstep_alerts_evaluation_seconds", "The last evaluation of all rules.", registry=REGISTRY)
 QUEUE_REQUESTS = Gauge("misstep_queue_requests", "Requests that wait for the writer.", registry=REGISTRY)
-QUEUE_BYTES = Gauge("misstep_queue_bytes", "Bytes of requests between receipt and commit.", registry=REGISTRY)
+QUEUE_BYTES = Gauge("misstep_queue_bytes", "Bytes of requests between receipt and answer.", registry=REGISTRY)
 RECEIVING_BYTES = Gauge("misstep_receiving_bytes", "Bytes of HTTP bodies on their way.", registry=REGISTRY)
 QUEUE_RECORDS = Gauge("misstep_queue_records", "Records of requests that wait for the writer.", registry=REGISTRY)
 CHECKPOINT_SECONDS = Histogram(

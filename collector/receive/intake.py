@@ -76,15 +76,16 @@ class Intake:
             if receipt.failed:
                 telemetry.FAILED.labels("pipeline").inc(receipt.failed)
             stored = await self._taker.take(packed, receipt.records)
-        except BaseException:
+            self._begin(self._follow(stored, body if self._forward else None, receipt.told))
+            self.accepted += receipt.records
+            return receipt
+        finally:
             self._hold(-size)
-            raise
-        self._begin(self._follow(stored, size, body if self._forward else None, receipt.told))
-        self.accepted += receipt.records
-        return receipt
 
-    async def _follow(self, stored: asyncio.Future[bool], size: int, body: Body | None, told: set[int]) -> None:
+    async def _follow(self, stored: asyncio.Future[bool], body: Body | None, told: set[int]) -> None:
         """What is done once a request is stored."""
+        size = len(body.content) if body else 0
+        self._hold(size)
         try:
             repeated = await stored
             if self._forward and body and not repeated:
