@@ -174,6 +174,26 @@ def test_a_bottomless_value_costs_its_own_span_alone(shared: RunningCollector, n
     assert len(shared.events()) == before + 1
 
 
+def test_an_endless_number_costs_nothing(shared: RunningCollector, numbers: Callable[[], int]) -> None:
+    before = len(shared.events())
+    spans = [span(numbers()), {**span(numbers()), "attributes": [{"key": "big", "value": {"intValue": "HERE"}}]}]
+    answer = shared.post("/v1/traces", traces(*spans).replace(b'"HERE"', b"9" * 5000))
+    assert (answer.status_code, answer.json()) == (200, {})
+    assert len(shared.events()) == before + 1  # the second says of no call
+
+
+def test_bad_records_are_found_wherever_they_are(shared: RunningCollector, numbers: Callable[[], int]) -> None:
+    """In several resources and scopes, at the borders of what is read together, and none but them."""
+    before, bad = len(shared.events()), {0, 15, 16, 17, 31, 47, 59}
+    spans = [span(numbers()) | ({"traceId": "xyz"} if place in bad else {}) for place in range(60)]
+    parts = [{"resource": {}, "scopeSpans": [{"spans": spans[low : low + 5]}, {"spans": spans[low + 5 : low + 10]}]}
+             for low in range(0, 60, 10)]  # fmt: skip
+    said = shared.post("/v1/traces", json.dumps({"resourceSpans": parts})).json()["partialSuccess"]
+    assert said["rejectedSpans"] == "7"
+    assert said["errorMessage"].startswith("7 of 60 records were not taken; the first, number 1: ")
+    assert len(shared.events()) == before + 53
+
+
 def test_a_bottomless_value_in_protobuf_is_left_out(shared: RunningCollector, numbers: Callable[[], int]) -> None:
     before = len(shared.events())
     message = protobuf(numbers() + 4 * 10**6)

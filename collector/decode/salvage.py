@@ -1,14 +1,14 @@
 """The slow pass over a request that could not be read: finds the records that are to blame and leaves only them out.
 
-It asks the ordinary reading again and again, with half of the records each time, so that it needs to know nothing of
-what can be wrong with one.
+It asks the ordinary reading again and again, with a few records each time, so that it needs to know nothing of what can
+be wrong with one.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from collector.errors import Rejected, where
 from collector.store.changes import Batch
 
 MOST = 1_000  # bad records that are searched for; with more of them the sender is broken, not a record
+TOGETHER = 16  # records that are read at a time, and one by one where these fail
 
 log = structlog.get_logger()
 
@@ -47,21 +48,22 @@ def salvage(body: bytes, media_type: str, signal: str, read: Callable[[bytes], B
         raise error from None
     if parts is None or parts.count < 2:
         raise error from None
-    bad: dict[int, Exception] = {}
 
     def fails(records: Sequence[int]) -> Exception | None:
         try:
-            read(parts.only(frozenset(records)))
+            read(parts.only(records))
         except MemoryError:
             raise
         except Exception as reason:
             return _light(reason)
         return None
 
-    _search(range(parts.count), fails, bad, error)
+    bad = _search(parts.count, fails)
     if len(bad) == parts.count or len(bad) > MOST:
         raise error from None
-    batch = read(parts.only(frozenset(range(parts.count)).difference(bad)))
+    batch = read(parts.only([record for record in range(parts.count) if record not in bad]))
+    if not bad:  # what was wrong with the whole was mended in taking it to parts
+        return batch
     batch.failed = _blame_us(bad.values())
     batch.records += len(bad)
     batch.rejected = len(bad)
@@ -75,21 +77,16 @@ def _light(error: Exception) -> Exception:
     return error.with_traceback(None) if isinstance(error, Rejected) else error
 
 
-def _search(
-    records: Sequence[int],
-    fails: Callable[[Sequence[int]], Exception | None],
-    bad: dict[int, Exception],
-    error: Exception,
-) -> None:
-    """Fills `bad` with those of these records, of which at least one is, and what is said of each."""
-    if len(records) == 1:
-        bad[records[0]] = error
-        return
-    for half in (records[: len(records) // 2], records[len(records) // 2 :]):
+def _search(count: int, fails: Callable[[Sequence[int]], Exception | None]) -> dict[int, Exception]:
+    """Which of so many records fail, and how; not all of them where they are more than MOST."""
+    bad: dict[int, Exception] = {}
+    for start in range(0, count, TOGETHER):
+        few = range(start, min(start + TOGETHER, count))
+        if fails(few):
+            bad |= {record: reason for record in few if (reason := fails([record]))}
         if len(bad) > MOST:
-            return
-        if reason := fails(half):
-            _search(half, fails, bad, reason)
+            break
+    return bad
 
 
 def _blame_us(reasons: Iterable[Exception]) -> int:
@@ -110,54 +107,72 @@ class _JsonParts:
     def __init__(self, body: bytes, levels: tuple[str, str, str]) -> None:
         self._levels = levels
         try:
-            self._tree = msgspec.json.decode(body)
+            tree = msgspec.json.decode(body)
+            self._encode: Callable[[object], bytes] = msgspec.json.encode
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self._tree = json.loads(shallow(body).decode("utf-8-sig", "replace"))
-        self.count = self._filtered(frozenset())[1]
+            tree = json.loads(shallow(body).decode("utf-8-sig", "replace"), parse_int=_integer)
+            self._encode = _dumps  # what only this parser takes must fail again, in its own record
+        resources, scopes, records = levels
+        self._records = [
+            (group, part, record)
+            for group in tree[resources]
+            for part in group.get(scopes) or ()
+            for record in part.get(records) or ()
+        ]
+        self.count = len(self._records)
 
-    def only(self, wanted: Container[int]) -> bytes:
-        return json.dumps(self._filtered(wanted)[0]).encode()
-
-    def _filtered(self, wanted: Container[int]) -> tuple[dict[str, Any], int]:
+    def only(self, wanted: Iterable[int]) -> bytes:
         resources, scopes, records = self._levels
-        number = 0
-        groups = []
-        for group in self._tree[resources]:
-            parts = []
-            for part in group.get(scopes) or ():
-                given = part.get(records) or ()
-                kept = [record for place, record in enumerate(given, number) if place in wanted]
-                number += len(given)
-                if kept:
-                    parts.append({**part, records: kept})
-            if parts:
-                groups.append({**group, scopes: parts})
-        return {resources: groups}, number
+        groups: list[dict[str, Any]] = []
+        last_group = last_part = None
+        for group, part, record in map(self._records.__getitem__, wanted):
+            if group is not last_group:
+                groups.append({**group, scopes: []})
+            if part is not last_part:
+                groups[-1][scopes].append({**part, records: []})
+            groups[-1][scopes][-1][records].append(record)
+            last_group, last_part = group, part
+        return self._encode({resources: groups})
+
+
+def _dumps(tree: object) -> bytes:
+    return json.dumps(tree).encode()
+
+
+def _integer(digits: str) -> int | str:
+    """Longer numbers as the texts that 64-bit numbers may be in OTLP; Python refuses those of 4,300 digits."""
+    return int(digits) if len(digits) <= 20 else digits
 
 
 class _ProtobufParts:
     def __init__(self, body: bytes, signal: str) -> None:
         self._kind: Any = MESSAGES[signal]
         self._fields = FIELDS[signal]
-        self._message: Any = self._kind()
+        self._message: Any = self._kind()  # its parts live as long as it does
         self._message.ParseFromString(body)
         resources, scopes, records = self._fields
-        parts = [part for group in getattr(self._message, resources) for part in getattr(group, scopes)]
-        self.count = sum(len(getattr(part, records)) for part in parts)
+        self._records = [
+            (group, part, record)
+            for group in getattr(self._message, resources)
+            for part in getattr(group, scopes)
+            for record in getattr(part, records)
+        ]
+        self.count = len(self._records)
 
-    def only(self, wanted: Container[int]) -> bytes:
+    def only(self, wanted: Iterable[int]) -> bytes:
         resources, scopes, records = self._fields
         message: Any = self._kind()
-        number = 0
-        for group in getattr(self._message, resources):
-            copy = getattr(message, resources).add(resource=group.resource, schema_url=group.schema_url)
-            for part in getattr(group, scopes):
-                given = getattr(part, records)
-                kept = [record for place, record in enumerate(given, number) if place in wanted]
-                number += len(given)
-                if kept:
-                    into = getattr(copy, scopes).add(scope=part.scope, schema_url=part.schema_url)
-                    getattr(into, records).extend(kept)
+        groups = getattr(message, resources)
+        copy: Any = None
+        into: Any = None
+        last_group = last_part = None
+        for group, part, record in map(self._records.__getitem__, wanted):
+            if group is not last_group:
+                copy = groups.add(resource=group.resource, schema_url=group.schema_url)
+            if part is not last_part:
+                into = getattr(getattr(copy, scopes).add(scope=part.scope, schema_url=part.schema_url), records)
+            into.append(record)
+            last_group, last_part = group, part
         return bytes(message.SerializeToString())
 
 
