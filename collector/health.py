@@ -41,6 +41,7 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
     try:
         store.rows("select 1", timeout_s=2)
         if request.app.state.writer.refusing:
+            request.app.state.journal.try_to_write()
             store.try_to_write()  # who is not ready is sent nothing by which it could show that the cause is gone
     except Exception:  # whatever it is, the collector is not ready
         return Response({"status": "the store does not answer or takes nothing"}, status_code=503)

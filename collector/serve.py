@@ -88,7 +88,7 @@ async def serve(
         scrub=lambda text: scrub(text)[0],
         dashboard_url=settings.dashboard_url,
     )
-    application = _application(settings, store, writer, keeper, intake, engine, pipeline, forward, another)
+    application = _application(settings, store, journal, writer, keeper, intake, engine, pipeline, forward, another)
     http = http_server(Delivery(application), settings.http)
     grpc = grpc_server(intake, settings, engine.scrub)
     if not grpc.add_insecure_port(str(settings.grpc)):
@@ -143,6 +143,7 @@ def retention_of(settings: Settings) -> Retention:
 def _application(
     settings: Settings,
     store: Store,
+    journal: Journal,
     writer: Writer,
     keeper: Keeper,
     intake: Intake,
@@ -155,6 +156,7 @@ def _application(
         "settings": settings,
         "allowed_hosts": _allowed_hosts(settings),
         "store": store,
+        "journal": journal,
         "writer": writer,
         "keeper": keeper,
         "intake": intake,

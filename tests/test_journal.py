@@ -112,6 +112,9 @@ def test_a_disk_that_takes_nothing_is_said_and_costs_nothing(tmp_path: Path) -> 
     journal.append([pack(batch(0))])
     with largest_file(0, 200), pytest.raises(Unavailable, match=r"j\.journal\.1 cannot be written: File too large"):
         journal.append([pack(batch(1, 500)), pack(batch(2))])
+    with largest_file(0, module.TRIAL), pytest.raises(Unavailable):
+        journal.try_to_write()
+    journal.try_to_write()
     journal.append([pack(batch(3))])
     assert numbers(Journal(tmp_path / "j")) == [0, 3]
 

@@ -22,6 +22,7 @@ from collector.errors import Unavailable
 from collector.store.changes import Batch, Receipt
 
 HEAD = Struct("<QQI")  # position, checksum of all that follows it, bytes of the batch
+TRIAL = 64 << 10  # bytes; a file system may have room for a few in what it has given to a file
 FULL = 16 << 20  # a file of this size is not added to, where the other is empty
 
 
@@ -74,6 +75,13 @@ class Journal:
                 self._files[0].append(content, positions[-1])
         return positions
 
+    def try_to_write(self) -> None:
+        """Writes what is nothing. Raises Unavailable where not even that can be written."""
+        with self._lock:
+            for file in self._files[:1]:
+                file.write(bytes(TRIAL))
+                file.cut()
+
     def forget(self, position: int) -> None:
         """Empties the files whose last batch is stored."""
         with self._lock:
@@ -115,6 +123,11 @@ class _File:
             yield position, packed
 
     def append(self, content: bytes, last: int) -> None:
+        self.write(content)
+        self.size += len(content)
+        self.last = last
+
+    def write(self, content: bytes) -> None:
         try:
             done = 0
             while done < len(content):
@@ -122,12 +135,13 @@ class _File:
             os.fdatasync(self._descriptor)
         except OSError as error:  # what stands there now is written over by the next
             raise Unavailable(f"{self._path} cannot be written: {error.strerror}", 5) from None
-        self.size += len(content)
-        self.last = last
+
+    def cut(self) -> None:
+        os.ftruncate(self._descriptor, self.size)
 
     def empty(self) -> None:
-        os.ftruncate(self._descriptor, 0)
         self.size = 0
+        self.cut()
 
     def close(self) -> None:
         os.close(self._descriptor)
