@@ -46,7 +46,7 @@ def test_the_row_for_a_message_is_taken(tmp_path: Path, operation: str, message:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60))
 def test_any_text_makes_a_row_that_is_toml_and_fits(text: str) -> None:
-    message = f"flux {text} sideways"
+    message = f"the file cannot be read {text} any more"
     row = message_row("tool", template(message), message)
     assert row is not None
     assert tomllib.loads(row)["messages"][0]["examples"] == [message]
