@@ -42,6 +42,12 @@ def go(filters: Filters) -> None:
     st.session_state[_TURN] = turn() + 1
 
 
+def follow() -> None:
+    """Runs the whole page where filters were changed since it was: a fragment that runs alone knows the old ones."""
+    if st.session_state.pop(_MOVED, False):
+        st.rerun()
+
+
 def turn() -> int:
     """How often filters were changed here: what was clicked in a chart before belongs to the filters before."""
     return int(st.session_state.get(_TURN, 0))
@@ -65,8 +71,7 @@ def show(
 
 def _bar(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], only_range: bool) -> None:
     """A fragment, so that opening a menu does not run the page."""
-    if st.session_state.pop(_MOVED, False):
-        st.rerun()
+    follow()
     filters = from_link()
     with st.container(horizontal=True, key="filters", vertical_alignment="center", gap="small"):
         _range(filters, zone)

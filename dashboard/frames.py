@@ -170,12 +170,17 @@ def equal_mix(rows: pl.DataFrame) -> float | None:
     return float(both.select((weight * (pl.col("b") - pl.col("a"))).sum()).item())
 
 
-def newest_versions(rows: pl.DataFrame) -> tuple[str, str] | None:
-    """The newest version of the busiest service that has two, after the one before it.
+def newest_versions(rows: pl.DataFrame, after: str = "") -> tuple[str, str] | None:
+    """The newest version of the busiest service that has two, after the one before it; of those that end with `after`,
+    if it is named.
 
     `rows`: service, service_version, calls, first_seen.
     """
-    known = rows.drop_nulls(["service_version", "first_seen"]).with_columns(of=pl.len().over("service"))
+    known = rows.drop_nulls(["service_version", "first_seen"])
+    if after:
+        begun = pl.col("first_seen").filter(pl.col("service_version") == after).first().over("service")
+        known = known.filter(pl.col("first_seen") <= begun)
+    known = known.with_columns(of=pl.len().over("service"))
     several = known.filter(pl.col("of") > 1)
     if several.is_empty():
         return None

@@ -304,6 +304,8 @@ def test_the_newest_two_versions_are_those_of_the_busiest_service() -> None:
     )  # fmt: skip
     assert frames.newest_versions(rows) == ("9", "8")
     assert frames.newest_versions(rows.filter(pl.col("service") == "c")) is None
+    assert frames.newest_versions(rows, "2") == ("1", "2")
+    assert frames.newest_versions(rows, "1") is None
 
 
 def test_a_twin_is_the_latest_earlier_call_with_the_same_arguments() -> None:

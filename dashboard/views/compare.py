@@ -26,14 +26,15 @@ TOOLS = 14
 
 def body(page: Page) -> None:
     """What is compared, a verdict per measure, the tools, the classes."""
+    filterbar.follow()
     asked: dict[str, str] | None = None
     sides, verdicts = ("A", "B"), pl.DataFrame()
     with components.part():
-        newest = frames.newest_versions(
-            page.ask("breakdown", by="service,service_version", limit="1000").pick(
-                "service", "service_version", "calls", "first_seen"
-            )
+        versions = page.ask("breakdown", by="service,service_version", limit="1000").pick(
+            "service", "service_version", "calls", "first_seen"
         )
+        # Of a chosen B, the version before it; the newest two, if there is none.
+        newest = frames.newest_versions(versions, page.filters.state("b")) or frames.newest_versions(versions)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             ways = list(WAYS) if newest else ["period", *[way for way in WAYS if way != "period"]]
             way = components.switch(page, "by", "Compare", ways)

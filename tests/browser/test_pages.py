@@ -128,6 +128,14 @@ def test_did_version_3_2_make_it_worse(busy: Dashboard, tab: Tab) -> None:
     tab.check()
 
 
+def test_a_chosen_version_is_compared_with_the_one_before_it(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/compare?from=-7d", "Compare")
+    for version, before in (("3.2", "3.1"), ("2.5.0", "2.4.0")):
+        tab.page.get_by_role("combobox").nth(1).click()
+        tab.page.get_by_role("option", name=version, exact=True).click()
+        expect(tab.page.get_by_text(f"{before} → {version}")).to_be_visible()
+
+
 def test_is_a_mistake_limit_of_3_right_for_us(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/", "Overview")
     tab.page.get_by_test_id("stSidebar").get_by_role("link", name="Streaks").click()
