@@ -95,7 +95,8 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "uptime_seconds": round(time.monotonic() - STARTED, 1),
         "checkpoints": int(_samples(telemetry.CHECKPOINT_SECONDS, "_count")[0].value),
         "errors": list(telemetry.RECENT),
-        "commit_p99_ms": _p99(),
+        "answer_p99_ms": _p99(telemetry.ANSWER_SECONDS),
+        "commit_p99_ms": _p99(telemetry.COMMIT_SECONDS),
         "lag_seconds": _value(telemetry.LAG_SECONDS),
         "failures": {sample.labels["part"]: sample.value for sample in _samples(telemetry.FAILED, "_total")},
         "redactions": {sample.labels["rule"]: int(sample.value) for sample in _samples(telemetry.REDACTED, "_total")},
@@ -162,9 +163,9 @@ def _value(gauge: Any) -> float:
     return float(_samples(gauge, "")[0].value)
 
 
-def _p99() -> float | None:
-    """Upper bound of the histogram bucket that holds the 99th percentile of commit times, in milliseconds."""
-    buckets = [(float(sample.labels["le"]), sample.value) for sample in _samples(telemetry.COMMIT_SECONDS, "_bucket")]
+def _p99(times: Any) -> float | None:
+    """Upper bound of the histogram bucket that holds the 99th percentile of times, in milliseconds."""
+    buckets = [(float(sample.labels["le"]), sample.value) for sample in _samples(times, "_bucket")]
     total = buckets[-1][1] if buckets else 0
     for bound, count in buckets:
         if total and count >= 0.99 * total:

@@ -51,6 +51,9 @@ CHECKPOINT_SECONDS = Histogram(
     "misstep_checkpoint_seconds", "Commits in which the log went into the file.", buckets=SECONDS, registry=REGISTRY
 )
 STORE_BYTES = Gauge("misstep_store_bytes", "Size on disk, and room that is left.", ["part"], registry=REGISTRY)
+ANSWER_SECONDS = Histogram(
+    "misstep_answer_seconds", "Requests that were taken, from their last byte on.", buckets=SECONDS, registry=REGISTRY
+)
 COMMIT_SECONDS = Histogram("misstep_commit_seconds", "One transaction.", buckets=SECONDS, registry=REGISTRY)
 COMMIT_REQUESTS = Histogram(
     "misstep_commit_requests", "Requests in one transaction.", buckets=(1, 2, 5, 10, 25, 50, 100), registry=REGISTRY

@@ -18,7 +18,7 @@ from tests.traffic import storm, two_versions
 Row = Mapping[str, Any]
 RANGE = {"from": "-7d"}
 # What another moment or machine tells otherwise.
-MOVING = {"First seen", "Last seen", "Commit p99", "Waiting", "Lag", "Store", "Disk free"}
+MOVING = {"First seen", "Last seen", "Answer p99", "Waiting", "Lag", "Store", "Disk free"}
 
 
 @pytest.fixture(scope="module")

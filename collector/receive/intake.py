@@ -47,9 +47,12 @@ class Intake:
 
         Raises Rejected for what can never be taken, Unavailable for what may be taken later.
         """
+        began = time.perf_counter()
         taking = self._begin(self._take(body))
         try:
-            return await asyncio.shield(taking)
+            receipt = await asyncio.shield(taking)
+            telemetry.ANSWER_SECONDS.observe(time.perf_counter() - began)
+            return receipt
         finally:
             del taking  # or its failure would hold it, and it the failure, until the next collection
 

@@ -52,7 +52,11 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
     waiting = queue.get("requests") if isinstance(queue, dict) else queue
     return [
         Figure("Events", words.count(said.get("events") or store.get("events")), EVENTS),
-        Figure("Commit p99", words.duration(said.get("commit_p99_ms")), "99 of 100 commits were faster than this."),
+        Figure(
+            "Answer p99",
+            words.duration(said.get("answer_p99_ms")),
+            "99 of 100 requests were answered faster than this.",
+        ),
         Figure("Waiting", words.count(waiting), f"Requests that are not durable yet: {words.size(_bytes(queue))}."),
         Figure("Lag", words.duration(_ms(said.get("lag_seconds"))), "From the newest event's own time to its arrival."),
         Figure("Store", words.size(_size(store)), "Size of the database file and of its log."),
