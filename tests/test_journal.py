@@ -67,6 +67,19 @@ def test_a_clean_end_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_is_emptied_when_its_latest_batch_is_stored_wherever_it_stands(tmp_path: Path) -> None:
+    """The second was written, not synchronised and so refused; the third took the place of the first of the refused."""
+    positions = filled(tmp_path / "j", 10, 10, 10)
+    path = tmp_path / "j.journal.1"
+    whole = path.read_bytes()
+    one, two = len(whole) // 3, len(whole) // 3 * 2
+    path.write_bytes(whole[:one] + whole[two:] + whole[one:two])
+    journal = Journal(tmp_path / "j")
+    assert [left.position for left in journal.left(0)] == positions
+    journal.forget(positions[1])
+    assert numbers(Journal(tmp_path / "j"), after=positions[1]) == [2]
+
+
 @pytest.mark.parametrize("cut", [1, 10, HEAD.size, HEAD.size + 30])
 def test_what_was_broken_off_is_not_there(tmp_path: Path, cut: int) -> None:
     filled(tmp_path / "j", 10, 20, 30)

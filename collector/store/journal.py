@@ -119,7 +119,8 @@ class _File:
             packed = bytes(content[self.size + HEAD.size : end])
             if len(packed) < length or checksum != _checksum(position, packed):
                 return
-            self.size, self.last = end, position
+            # A write that failed may have left a whole one behind a later one.
+            self.size, self.last = end, max(self.last, position)
             yield position, packed
 
     def append(self, content: bytes, last: int) -> None:
