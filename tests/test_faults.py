@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import httpx
 import pytest
 
@@ -18,6 +19,7 @@ from collector.commands.bulk import bulk
 from collector.errors import Unavailable
 from collector.store.changes import Changes
 from collector.store.complaint import Complaint
+from collector.store.connection import Connection
 from collector.store.lookup import StoreLookup
 from collector.store.opening import SETTINGS, StoreError
 from collector.store.store import Store
@@ -196,6 +198,26 @@ def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monk
     assert len(StoreLookup(store).known_requests([number.to_bytes(16, "big") for number in (1, 2, 3)])) == 3
     store.execute("checkpoint")
     store.close()
+
+
+def test_a_file_that_was_written_anew_and_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
+    """Another process may lock it in the moment in which it belongs to nobody."""
+    path, fresh = tmp_path / "x.duckdb", tmp_path / "x.duckdb.fresh"
+    duckdb.connect(str(fresh)).close()
+    failures: list[Exception] = []
+
+    def opened() -> duckdb.DuckDBPyConnection:
+        if failures:
+            raise failures.pop()
+        return duckdb.connect(str(path))
+
+    connection = Connection(opened, path)
+    failures.append(duckdb.IOException("Could not set lock on file"))
+    with pytest.raises(duckdb.IOException):
+        connection.swap(fresh)
+    with connection.use() as cursor:
+        assert cursor.execute("select 1").fetchall() == [(1,)]
+    connection.close()
 
 
 def test_one_line_a_minute_while_it_lasts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,13 +105,15 @@ class Connection:
         """Puts another file in the place of the database and opens that. Raises Unavailable where queries run on."""
         assert self._path
         with self.alone():
+            self._broken = True  # where it cannot be opened now, it is tried again
             self._connection.close()
             try:
                 fresh.replace(self._path)
                 Path(f"{self._path}.wal").unlink(missing_ok=True)
             finally:
-                self._connection = self._open()
                 self._file = _file(self._path)
+                self._connection = self._open()
+                self._broken = False
 
     def close(self) -> None:
         """Closes it for good."""
