@@ -40,7 +40,7 @@ from collector.receive.intake import Intake
 from collector.receive.room import Room
 from collector.receive.workers import Readers
 from collector.settings import LOOPBACK, Address, Settings
-from collector.store.journal import Journal, receipt
+from collector.store.journal import Journal, records_in
 from collector.store.keeper import Keeper
 from collector.store.retention import Retention
 from collector.store.store import Store
@@ -76,7 +76,7 @@ async def serve(
     keeper = Keeper(store)
     journal = Journal(store.path, store.check_file)
     writer = Writer(store, journal, retention_of(settings), noted=keeper.noted)
-    left = [Waiting(packed, position, receipt(packed).records) for position, packed in journal.left(store.position())]
+    left = [Waiting(packed, position, records_in(packed)) for position, packed in journal.left(store.position())]
     accepted = store.accounting().get("accepted", 0) + sum(waiting.records for waiting in left)
     taker = Taker(journal, writer)
     intake = Intake(readers, taker, settings.queue, forward, accepted=accepted)

@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from collector.errors import Unavailable
 from collector.store import writer as module
 from collector.store.changes import Changes
-from collector.store.journal import Journal, pack
+from collector.store.journal import Journal, pack, records_in
 from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.writer import Waiting, Writer
@@ -117,6 +118,21 @@ def test_one_batch_that_cannot_be_stored_holds_up_nobody_for_long(recorded: Reco
     aside = (tmp_path / "x.duckdb.journal.refused").read_bytes()
     assert BATCHES[1].identity in aside
     assert BATCHES[0].identity not in aside
+
+
+def test_a_batch_that_cannot_be_read_is_set_aside(recorded: Recorded, tmp_path: Path) -> None:
+    """As one of another version may be."""
+    strange = msgspec.msgpack.encode({"identity": b"?" * 16, "events": ["what was told"]})
+    [position] = recorded.journal.append([strange])
+    recorded.writer.put([Waiting(strange, position, records_in(strange))])
+    recorded.put(0)
+    until = time.monotonic() + 20
+    while not recorded.writer.settle(20) and time.monotonic() < until:
+        pass
+    assert recorded.store.accounting() == {"accepted": 1, "stored": 1, "unstorable": 0}
+    aside = tmp_path / "x.duckdb.journal.refused"
+    assert b"what was told" in aside.read_bytes()
+    assert aside.stat().st_mode & 0o077 == 0
 
 
 def test_nothing_is_set_aside_where_it_is_not_the_batch(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from struct import Struct
@@ -16,7 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from collector.errors import Unavailable
 from collector.store.changes import Batch, Receipt
@@ -33,6 +34,24 @@ def _made(kind: type, found: Any) -> Any:
 pack: Callable[[Batch], bytes] = msgspec.msgpack.Encoder().encode
 unpack: Callable[[bytes], Batch] = msgspec.msgpack.Decoder(Batch, dec_hook=_made).decode
 receipt: Callable[[bytes], Receipt] = msgspec.msgpack.Decoder(Receipt, dec_hook=_made).decode
+
+
+def records_in(packed: bytes) -> int:
+    """Records of a batch; 0 where it cannot be read, as one of another version."""
+    try:
+        return receipt(packed).records
+    except msgspec.MsgspecError:
+        return 0
+
+
+def nothing_of(packed: bytes, position: int, records: int) -> Batch:
+    """What is stored of a batch that is set aside: that it came."""
+    try:
+        batch = unpack(packed)
+        identity, received_ns = batch.identity, batch.received_ns
+    except msgspec.MsgspecError:
+        identity, received_ns = xxh3_128_digest(packed), position
+    return Batch(identity, received_ns, [], {}, Counter(unstorable=records), records)
 
 
 class Left(NamedTuple):
@@ -93,8 +112,11 @@ class Journal:
         """Keeps a batch that cannot be stored in a file of its own; where. Raises OSError."""
         if not self._aside:
             return ""
-        with self._aside.open("ab") as file:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        with os.fdopen(os.open(self._aside, flags, 0o600), "ab") as file:
             file.write(_record(position, packed))
+            file.flush()
+            os.fdatasync(file.fileno())
         return str(self._aside)
 
     def close(self) -> None:

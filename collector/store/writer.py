@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from collector.errors import Unavailable, where
 from collector.store.changes import Batch, Changes
 from collector.store.complaint import Complaint
 from collector.store.correlate import Correlator
-from collector.store.journal import Journal, unpack
+from collector.store.journal import Journal, nothing_of, unpack
 from collector.store.lookup import StoreLookup
 from collector.store.retention import Retention
 from collector.store.store import Store
@@ -295,7 +295,6 @@ class Writer:
 
 def _unpacked(waiting: Waiting) -> Batch:
     """Each time anew: what stores a batch changes its reports."""
-    batch = unpack(waiting.packed)
-    if not waiting.aside:
-        return batch
-    return Batch(batch.identity, batch.received_ns, [], {}, Counter(unstorable=batch.records), batch.records)
+    if waiting.aside:
+        return nothing_of(waiting.packed, waiting.position, waiting.records)
+    return unpack(waiting.packed)
