@@ -91,6 +91,22 @@ def test_what_was_broken_off_is_not_there(tmp_path: Path, cut: int) -> None:
     assert numbers(Journal(tmp_path / "j")) == [0, 1, 9]
 
 
+def test_a_start_forgets_what_is_stored(tmp_path: Path) -> None:
+    positions = filled(tmp_path / "j", 10, 20)
+    journal = Journal(tmp_path / "j")
+    assert journal.left(positions[-1]) == []
+    journal.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_comes_after_a_file_was_removed_is_in_a_new_one(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal.append([pack(batch(1))])
+    (tmp_path / "j.journal.1").unlink()
+    journal.append([pack(batch(number)) for number in (2, 3)])
+    assert numbers(Journal(tmp_path / "j")) == [2, 3]
+
+
 def test_no_byte_can_change_unseen(tmp_path: Path) -> None:
     filled(tmp_path / "j", 10, 20, 30)
     path = tmp_path / "j.journal.1"

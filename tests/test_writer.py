@@ -103,6 +103,7 @@ def test_what_the_store_did_not_take_is_stored_later(recorded: Recorded, again: 
         pass
     assert recorded.groups == [[0, 1]]
     assert recorded.store.accounting() == {"accepted": 2, "stored": 2}
+    assert not recorded.writer.refusing
     recorded.put(2)
     assert recorded.writer.settle(20)
     assert recorded.store.count("events") == 3

@@ -73,9 +73,12 @@ class Journal:
         self._position = 0
 
     def left(self, after: int) -> list[Left]:
-        """What was taken after a position, in its order. To be asked once, before anything is appended."""
+        """What was taken after a position, in its order. To be asked once, before anything is appended. What was taken
+        up to there is forgotten.
+        """
         found = {position: packed for file in self._files for position, packed in file.records()}
         self._position = max((after, *found))
+        self.forget(after)
         return [Left(position, packed) for position, packed in sorted(found.items()) if position > after]
 
     def append(self, packed: Sequence[bytes]) -> list[int]:
@@ -128,7 +131,7 @@ class Journal:
 class _File:
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = _opened(path)
         self.size = 0
         self.last = 0
 
@@ -152,6 +155,9 @@ class _File:
 
     def write(self, content: bytes) -> None:
         try:
+            if not os.fstat(self._descriptor).st_nlink:  # removed: what is written to it now, no start would find
+                removed, self._descriptor, self.size = self._descriptor, _opened(self._path), 0
+                os.close(removed)
             done = 0
             while done < len(content):
                 done += os.pwrite(self._descriptor, content[done:], self.size + done)
@@ -170,6 +176,10 @@ class _File:
         os.close(self._descriptor)
         if not self.size:
             self._path.unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _record(position: int, packed: bytes) -> bytes:

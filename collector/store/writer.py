@@ -257,6 +257,8 @@ class Writer:
                     waiting.settle(repeated=False)
             group = [waiting for waiting in group if waiting.position > held]
             if not group:
+                self.complaint.over()
+                self._noted()
                 return
         correlator = self._correlator or Correlator(StoreLookup(self._store), fresh=False)
         batches = [_unpacked(waiting) for waiting in group]
