@@ -109,7 +109,10 @@ def test_what_the_store_did_not_take_is_stored_later(recorded: Recorded, again: 
     assert recorded.store.count("events") == 3
 
 
-def test_one_batch_that_cannot_be_stored_holds_up_nobody_for_long(recorded: Recorded, tmp_path: Path) -> None:
+def test_one_batch_that_cannot_be_stored_holds_up_nobody_for_long(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "AGAIN_S", 0.05)
     recorded.bad = BATCHES[1].identity
     recorded.put(0, 1, 2)
     while not recorded.writer.settle(20):
@@ -121,8 +124,11 @@ def test_one_batch_that_cannot_be_stored_holds_up_nobody_for_long(recorded: Reco
     assert BATCHES[0].identity not in aside
 
 
-def test_a_batch_that_cannot_be_read_is_set_aside(recorded: Recorded, tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_read_is_set_aside(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """As one of another version may be."""
+    monkeypatch.setattr(module, "AGAIN_S", 0.05)
     strange = msgspec.msgpack.encode({"identity": b"?" * 16, "events": ["what was told"]})
     [position] = recorded.journal.append([strange])
     recorded.writer.put([Waiting(strange, position, records_in(strange))])
@@ -134,6 +140,15 @@ def test_a_batch_that_cannot_be_read_is_set_aside(recorded: Recorded, tmp_path: 
     aside = tmp_path / "x.duckdb.journal.refused"
     assert b"what was told" in aside.read_bytes()
     assert aside.stat().st_mode & 0o077 == 0
+
+
+def test_nothing_is_set_aside_for_what_lasts_a_moment_however_often_somebody_asks(recorded: Recorded) -> None:
+    """As memory that a question takes."""
+    recorded.failures += [MemoryError()] * 20
+    recorded.put(0)
+    while not recorded.writer.settle(20):
+        pass
+    assert recorded.store.accounting() == {"accepted": 1, "stored": 1}
 
 
 def test_nothing_is_set_aside_where_it_is_not_the_batch(

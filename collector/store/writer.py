@@ -47,7 +47,8 @@ class Waiting:
     position: int
     records: int
     stored: asyncio.Future[bool] | None = None
-    tries: int = 0  # that failed, and not for the disk
+    tries: int = 0  # that failed, AGAIN_S apart, and not for the disk
+    tried: float = float("-inf")  # when that was counted last
     aside: bool = False  # of what it held it is only stored that it came
 
     def settle(self, repeated: bool) -> None:
@@ -222,7 +223,8 @@ class Writer:
             self._commit([waiting])
             return True
         except Exception as error:
-            waiting.tries += well and not isinstance(error, Unavailable)
+            if well and not isinstance(error, Unavailable) and time.monotonic() - waiting.tried >= AGAIN_S:
+                waiting.tries, waiting.tried = waiting.tries + 1, time.monotonic()
             if waiting.tries > TRIES and not waiting.aside:
                 with suppress(OSError):
                     self._set_aside(waiting, error)
