@@ -14,6 +14,7 @@ from collector.apply import Apply
 from collector.pipeline import Pipeline
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.correlate import Correlator
+from collector.store.journal import Journal, pack
 from collector.store.kept import KEPT
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
@@ -125,6 +126,16 @@ def test_a_collector_with_other_rules_than_the_file_has_says_so(
     assert "start it again" in answer.text
     assert httpx.get(f"{collector.url}/api/v1/sanitise").json() == {"state": "idle"}
     assert collector.post("/api/v1/sanitise", "", {"content-type": "text/plain"}).status_code == 415
+
+
+def test_what_a_kill_left_in_the_journal_is_stored_first(tmp_path: Path) -> None:
+    path = tmp_path / "misstep.duckdb"
+    Store.open(f"duckdb:///{path}").close()
+    Journal(path).append([pack(taken(spans(_span(1)), "traces"))])
+    ran = misstep("sanitise", "apply", cwd=tmp_path, settings={"STORE": f"duckdb:///{path}"})
+    assert ran.returncode == 2
+    assert "holds requests that are not stored yet (1)" in ran.stderr
+    assert "start the collector once" in ran.stderr
 
 
 def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:

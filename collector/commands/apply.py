@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 from collector.app import pipeline_of
@@ -10,6 +11,7 @@ from collector.apply import Apply
 from collector.commands.client import collector, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
+from collector.store.journal import Journal
 from collector.store.opening import StoreInUse, path_of
 from collector.store.store import Store
 
@@ -30,6 +32,12 @@ def apply(settings: Settings) -> dict[str, Any]:
 
 
 def _by_ourselves(settings: Settings, store: Store) -> Iterator[dict[str, Any]]:
+    with closing(Journal(store.path)) as journal:
+        if left := journal.left(store.position()):
+            raise OSError(
+                f"the journal of {store.path} holds requests that are not stored yet ({len(left)}), no rule reaches "
+                "those: start the collector once, then try again"
+            )
     work = Apply(store, pipeline_of(settings).pipeline)
     while work.step():
         yield work.told()
