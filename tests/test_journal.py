@@ -81,12 +81,13 @@ def test_a_file_is_emptied_when_its_latest_batch_is_stored_wherever_it_stands(tm
 
 
 @pytest.mark.parametrize("cut", [1, 10, HEAD.size, HEAD.size + 30])
-def test_what_was_broken_off_is_not_there(tmp_path: Path, cut: int) -> None:
+def test_what_was_broken_off_is_not_there(tmp_path: Path, cut: int, capsys: pytest.CaptureFixture[str]) -> None:
     filled(tmp_path / "j", 10, 20, 30)
     path = tmp_path / "j.journal.1"
     os.truncate(path, path.stat().st_size - cut)
     journal = Journal(tmp_path / "j")
     assert numbers(journal) == [0, 1]
+    assert "not whole" in capsys.readouterr().out
     journal.append([pack(batch(9, 5))])  # in its place
     assert numbers(Journal(tmp_path / "j")) == [0, 1, 9]
 

@@ -17,6 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
+import structlog
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from collector.errors import Unavailable
@@ -25,6 +26,9 @@ from collector.store.changes import Batch, Receipt
 HEAD = Struct("<QQI")  # position, checksum of all that follows it, bytes of the batch
 TRIAL = 64 << 10  # bytes; a file system may have room for a few in what it has given to a file
 FULL = 16 << 20  # a file of this size is not added to, where the other is empty
+
+
+log = structlog.get_logger()
 
 
 def _made(kind: type, found: Any) -> Any:
@@ -77,6 +81,8 @@ class Journal:
         up to there is forgotten.
         """
         found = {position: packed for file in self._files for position, packed in file.records()}
+        for file in self._files:
+            file.tell_of_the_rest()
         self._position = max((after, *found))
         self.forget(after)
         return [Left(position, packed) for position, packed in sorted(found.items()) if position > after]
@@ -147,6 +153,13 @@ class _File:
             # A write that failed may have left a whole one behind a later one.
             self.size, self.last = end, max(self.last, position)
             yield position, packed
+
+    def tell_of_the_rest(self) -> None:
+        """Logs that something follows what could be read: most often nobody was answered for it, but who knows."""
+        if rest := os.fstat(self._descriptor).st_size - self.size:
+            log.warning(
+                "the journal ends with what is not whole: broken off, or damaged", file=str(self._path), bytes=rest
+            )
 
     def append(self, content: bytes, last: int) -> None:
         self.write(content)
