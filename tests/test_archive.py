@@ -15,6 +15,7 @@ from litestar.testing import TestClient
 
 from collector.apply import Apply
 from collector.commands.bulk import bulk
+from collector.errors import Unavailable
 from collector.query.breakdowns import breakdown
 from collector.query.filters import Selection
 from collector.query.queries import event, events, sessions
@@ -198,6 +199,16 @@ def test_a_lost_file_costs_its_events_alone_until_it_is_back(store: Store, tmp_p
         body = client.get("/api/v1/breakdown?from=-40d").json()
         assert (body["exact"], body.get("missing_events"), body["rows"][0]["calls"]) == (True, None, whole)
     assert answers(store) == before
+    store.close()
+
+
+def test_a_file_that_is_damaged_keeps_nobody_from_writing(store: Store, tmp_path: Path) -> None:
+    for file in moved(store, tmp_path):
+        file.write_bytes(b"no parquet")
+    with pytest.raises((Unavailable, duckdb.Error)):
+        store.rows("select 1 from events")
+    store.write(Changes(NOW, position=5))
+    assert store.position() == 5
     store.close()
 
 

@@ -239,7 +239,8 @@ class Store(Reader):
 
     def position(self) -> int:
         """The position in the journal of the last batch that is stored."""
-        return int(self.rows("select value from meta where name = $name", {"name": POSITION})[0]["value"])
+        asked = "select value from meta where name = $name"
+        return int(self.rows(asked, {"name": POSITION}, archived=False)[0]["value"])
 
     def check_file(self) -> None:
         """Raises Unavailable where the file is no longer the one that was opened."""
