@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import msgspec
 import pytest
@@ -15,6 +18,7 @@ from collector.store.changes import Changes
 from collector.store.journal import Journal, pack, records_in
 from collector.store.retention import Retention
 from collector.store.store import Store
+from collector.store.taking import Taker
 from collector.store.writer import Waiting, Writer
 from tests.doors import taken
 from tests.test_ingest import span, traces
@@ -140,6 +144,29 @@ def test_a_batch_that_cannot_be_read_is_set_aside(
     aside = tmp_path / "x.duckdb.journal.refused"
     assert b"what was told" in aside.read_bytes()
     assert aside.stat().st_mode & 0o077 == 0
+
+
+def test_who_brings_more_than_may_wait_waits_for_his_answer(recorded: Recorded) -> None:
+    """However many come at once."""
+
+    async def brought() -> None:
+        taker = Taker(recorded.journal, recorded.writer)
+        batches = [replace(BATCHES[number], warning="x" * (4 << 20)) for number in range(4)]
+        takes = [asyncio.create_task(taker.take(pack(batch), 1)) for batch in batches]
+        await asyncio.sleep(0)
+        held = Event()
+        recorded.writer.between(lambda: not held.wait(60))
+        taker.start()
+        await asyncio.wait(takes, timeout=1)
+        answered = [take.done() for take in takes]
+        held.set()
+        await asyncio.gather(*takes)
+        await asyncio.to_thread(taker.close)
+        assert answered == [True, True, False, False]
+
+    asyncio.run(brought())
+    assert recorded.writer.settle(20)
+    assert recorded.store.count("events") == 4
 
 
 def test_nothing_is_set_aside_for_what_lasts_a_moment_however_often_somebody_asks(recorded: Recorded) -> None:

@@ -16,7 +16,7 @@ import structlog
 from collector import telemetry
 from collector.errors import Unavailable, where
 from collector.store.journal import Journal
-from collector.store.writer import Waiting, Writer
+from collector.store.writer import GROUP_BYTES, Waiting, Writer
 
 TRY_S = 5.0  # how long a sender waits for a store that took nothing before
 
@@ -84,12 +84,19 @@ class Taker:
                 if not self._coming:
                     return
             self._writer.room()
-            with self._wake:
-                group = list(self._coming)
-                self._coming.clear()
+            group = self._next()
             failure = self._take(group)
             for coming in group:
                 coming.settle(failure)
+
+    def _next(self) -> list[_Coming]:
+        group: list[_Coming] = []
+        size = 0
+        with self._wake:
+            while self._coming and size < GROUP_BYTES:
+                group.append(self._coming.popleft())
+                size += len(group[-1].packed)
+        return group
 
     def _take(self, group: list[_Coming]) -> Unavailable | None:
         """Takes all of a group or, with a reason, none."""
