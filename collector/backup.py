@@ -76,6 +76,7 @@ class Backups:
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """Begins, or tells of the one that is under way."""
     check_json(request.content_type[0])
+    request.app.state.writer.settle()
     return Response(request.app.state.backups.begin(), status_code=202)
 
 

@@ -25,7 +25,6 @@ from collector.store.store import Store
 from collector.store.writer import Writer
 
 STARTED = time.monotonic()
-SETTLE_S = 5.0  # what an account of all that was accepted waits for what is not stored yet
 
 
 @get("/healthz", sync_to_thread=False, summary="Liveness")
@@ -51,7 +50,7 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
 @get("/metrics", sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Prometheus text format."""
-    request.app.state.writer.settle(SETTLE_S)
+    request.app.state.writer.settle()
     with suppress(Unavailable):
         kept = _keeper(request.app.state)
         telemetry.KEEPER_SESSIONS.set(kept["sessions"])
@@ -77,7 +76,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     store: Store = request.app.state.store
     writer: Writer = request.app.state.writer
     answered = request.app.state.intake.accepted
-    settled = writer.settle(SETTLE_S)
+    settled = writer.settle()
     return {
         "version": version("misstep"),
         "schema_version": SCHEMA_VERSION,

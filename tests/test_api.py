@@ -66,7 +66,7 @@ def application(store: Store, **state: Any) -> Litestar:
     known = {
         "store": store,
         "keeper": SimpleNamespace(settle=lambda seconds: True),
-        "writer": SimpleNamespace(settle=lambda seconds: True),
+        "writer": SimpleNamespace(settle=lambda: True),
         "settings": Settings(),
         "allowed_hosts": frozenset(),
         "sources": SOURCES,

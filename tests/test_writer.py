@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -192,3 +193,20 @@ def test_nothing_is_set_aside_where_it_is_not_the_batch(
         pass
     assert recorded.store.count("events") == 2
     assert recorded.store.accounting() == {"accepted": 2, "stored": 2}
+
+
+def test_nobody_waits_long_for_a_writer_that_is_elsewhere(recorded: Recorded) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def job() -> bool:
+        begun.set()
+        return not ended.wait(60)
+
+    recorded.writer.between(job)
+    assert begun.wait(20)
+    recorded.put(0)
+    asked = time.monotonic()
+    assert not recorded.writer.settle(20)
+    assert time.monotonic() - asked < 10
+    ended.set()
+    assert recorded.writer.settle(20)

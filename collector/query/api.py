@@ -42,7 +42,6 @@ QUERY_SECONDS = 20.0
 QUERIES = ThreadPoolExecutor(4, "query")  # more at once would only share the same cores and memory
 # What streaks and retries wait to know of every commit; under a load that leaves more, they do not.
 SETTLE_SECONDS = 0.5
-STORE_SECONDS = 5.0  # what a question waits for requests that were answered before and are not stored yet
 IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
 JSON_COLUMNS = ("params", "attributes")
 
@@ -61,7 +60,7 @@ class Holds(Reads, Protocol):
 class Settles(Protocol):
     """The part of the writer that answers need."""
 
-    def settle(self, timeout_s: float) -> bool: ...
+    def settle(self) -> bool: ...
 
 
 def api_routes() -> list[ControllerRouterHandler]:
@@ -101,7 +100,7 @@ async def answered(request: HttpRequest, work: Callable[[], Response[bytes]]) ->
     writer: Settles = request.app.state.writer
 
     def settled() -> Response[bytes]:
-        writer.settle(STORE_SECONDS)
+        writer.settle()
         return work()
 
     call_off = CallOff()

@@ -32,7 +32,8 @@ GROUP_BYTES = 3 << 20  # in one transaction; a larger one makes all wait for lon
 WORTH_BYTES = 3 << 19  # a transaction costs as much as 300 calls before it has any: with less it waits for more,
 EVERY_S = 0.25  # but no longer than this after the one before, and not where somebody asks
 MOST_BYTES = 6 << 20  # that wait: with more, senders wait for their answers
-BUSY_S = 0.2  # how long who asks waits where more and more comes
+PATIENCE_S = 5.0  # how long who asks waits for what was taken before and is not stored yet,
+BUSY_S = 0.2  # and how long where more and more comes
 AGAIN_S = 2.0  # where the store took nothing, unless somebody asks
 TRIES = 3
 
@@ -88,6 +89,7 @@ class Writer:
         self._began = 0.0  # the last transaction
         self._wake = threading.Condition()
         self._asked = self._closing = False
+        self._elsewhere = False  # with jobs or upkeep
         self._jobs: deque[Callable[[], bool]] = deque()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -125,22 +127,26 @@ class Writer:
         with self._wake:
             self._wake.wait_for(lambda: self._bytes < MOST_BYTES or self.refusing or self._closing)
 
-    def settle(self, timeout_s: float) -> bool:
+    def settle(self, timeout_s: float = PATIENCE_S) -> bool:
         """Whether all that was put before is stored, if need be after waiting so long for it, or until that fails.
 
-        Where more comes meanwhile, nobody waits longer than BUSY_S: there is no end of it to be seen.
+        Where more comes meanwhile, or the writer does something else, nobody waits longer than BUSY_S: there is no end
+        of it to be seen.
         """
         with self._wake:
-            wanted, failures, asked = self._put, self._failures, time.monotonic()
+            wanted, failures = self._put, self._failures
 
             def over() -> bool:
-                busy = self._put > wanted and time.monotonic() - asked > BUSY_S
-                return self._done >= wanted or self._failures > failures or busy
+                return self._done >= wanted or self._failures > failures
+
+            def busy() -> bool:
+                return self._put > wanted or self._elsewhere
 
             if self._done < wanted and not self._closing:
                 self._asked = True
                 self._wake.notify_all()
-                self._wake.wait_for(over, timeout_s)
+                if not self._wake.wait_for(over, min(timeout_s, BUSY_S)):
+                    self._wake.wait_for(lambda: over() or busy(), timeout_s - BUSY_S)
             return self._done >= wanted
 
     def between(self, job: Callable[[], bool]) -> None:
@@ -166,9 +172,11 @@ class Writer:
                 self._store_all(group)
             if self._closing and (not self._queue or self.refusing):
                 return
+            self._elsewhere = True
             if self._jobs:
                 self._do(self._jobs.popleft())
             self._upkeep.turn()
+            self._elsewhere = False
 
     def _worth_it(self) -> bool:
         return self._closing or self._asked or (self._bytes >= WORTH_BYTES and not self.refusing)
