@@ -74,7 +74,8 @@ def test_the_collectors_own_errors_are_told_with_their_remedy(collector: Running
         assert collector.post("/v1/traces", traces(span(1))).status_code == 200  # it is in the journal
         collector.get("/api/v1/health")
         assert collector.post("/v1/traces", traces(span(2))).status_code == 503
-    [error] = collector.get("/api/v1/health")["errors"]
+    # Retention may have met the same disk, and said so.
+    [error] = [each for each in collector.get("/api/v1/health")["errors"] if "remedy" in each]
     assert error["remedy"] == "make room on its disk"
     assert error["timestamp"]
     assert value(collector, "misstep_refused_requests", reason="unavailable") == 1
