@@ -168,9 +168,11 @@ class Writer:
                 self._asked = False
                 self._began = time.monotonic()
                 group = self._take()
+                if self._closing and not group:
+                    return
             if group:
                 self._store_all(group)
-            if self._closing and (not self._queue or self.refusing):
+            if self._closing and self.refusing:
                 return
             self._elsewhere = True
             if self._jobs:
