@@ -27,7 +27,6 @@ HEAD = Struct("<QQI")  # position, checksum of all that follows it, bytes of the
 TRIAL = 64 << 10  # bytes; a file system may have room for a few in what it has given to a file
 FULL = 16 << 20  # a file of this size is not added to, where the other is empty
 
-
 log = structlog.get_logger()
 
 

@@ -16,9 +16,7 @@ import structlog
 from collector import telemetry
 from collector.errors import Unavailable, where
 from collector.store.journal import Journal
-from collector.store.writer import GROUP_BYTES, Waiting, Writer
-
-TRY_S = 5.0  # how long a sender waits for a store that took nothing before
+from collector.store.writer import Waiting, Writer, next_group
 
 log = structlog.get_logger()
 
@@ -84,30 +82,23 @@ class Taker:
                 if not self._coming:
                     return
             self._writer.room()
-            group = self._next()
+            with self._wake:
+                group = next_group(self._coming)
             failure = self._take(group)
             for coming in group:
                 coming.settle(failure)
 
-    def _next(self) -> list[_Coming]:
-        group: list[_Coming] = []
-        size = 0
-        with self._wake:
-            while self._coming and size < GROUP_BYTES:
-                group.append(self._coming.popleft())
-                size += len(group[-1].packed)
-        return group
-
     def _take(self, group: list[_Coming]) -> Unavailable | None:
         """Takes all of a group or, with a reason, none."""
+        refused = Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
         try:
-            if self._writer.refusing and not self._writer.settle(TRY_S):
-                return Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
+            if self._writer.refusing and not self._writer.settle():
+                return refused
             positions = self._journal.append([coming.packed for coming in group])
         except Unavailable as error:
             telemetry.FAILED.labels("journal").inc(len(group))
             self._writer.complaint.made(str(error), len(group))
-            return Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
+            return refused
         except Exception as error:  # a defect of ours; without this everybody would wait for ever
             telemetry.FAILED.labels("journal").inc(len(group))
             log.error("the journal failed", kind=type(error).__name__, where=where(error))

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -63,6 +64,25 @@ class Waiting:
 def _set(future: asyncio.Future[bool], repeated: bool) -> None:
     if not future.done():
         future.set_result(repeated)
+
+
+class Packed(Protocol):
+    """What waits with its batch."""
+
+    packed: bytes
+
+
+P = TypeVar("P", bound=Packed)
+
+
+def next_group(queue: deque[P]) -> list[P]:
+    """Takes from a queue what is done together: about GROUP_BYTES of batches."""
+    group: list[P] = []
+    size = 0
+    while queue and size < GROUP_BYTES:
+        group.append(queue.popleft())
+        size += len(group[-1].packed)
+    return group
 
 
 class Writer:
@@ -167,7 +187,7 @@ class Writer:
                     self._wake.wait_for(self._worth_it, self._began + pause - time.monotonic())
                 self._asked = False
                 self._began = time.monotonic()
-                group = self._take()
+                group = next_group(self._queue)
                 if self._closing and not group:
                     return
             if group:
@@ -192,14 +212,6 @@ class Writer:
             telemetry.FAILED.labels("writer").inc()
             log.error("what was to be done between requests failed", kind=type(error).__name__, where=where(error))
         self._correlator = None
-
-    def _take(self) -> list[Waiting]:
-        group: list[Waiting] = []
-        size = 0
-        while self._queue and size < GROUP_BYTES:
-            group.append(self._queue.popleft())
-            size += len(group[-1].packed)
-        return group
 
     def _weigh(self, waiting: Iterable[Waiting], sign: int) -> None:
         for one in waiting:
