@@ -37,8 +37,7 @@ import httpx
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from benchmarks.ingest import otlp_json, request
-from benchmarks.load import TICK, Sent, events_stored, free_port
-from benchmarks.load import _sending as sending
+from benchmarks.load import TICK, Sent, events_stored, free_port, sending
 
 SPANS = 100  # in a request
 KILLED = 30  # requests that are acknowledged before the kill
