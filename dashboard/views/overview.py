@@ -14,7 +14,7 @@ ROWS = 6
 SILENT = timedelta(hours=1)
 LONG = 3  # mistakes in a row
 RECENT, RECENT_S = "-24h", 86_400  # a storm that ended before is no news
-FIRST_EVENT_S = 2.0  # how often an empty page looks for the first event
+FIRST_EVENT_S = 1.0  # how often an empty page looks for the first event
 VERSIONS = 12  # more marks would hide the bars
 
 
