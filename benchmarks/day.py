@@ -3,8 +3,8 @@
     python -m benchmarks.day [--minutes 60] [--rate 5000] [--size 2GB] [--every 60]
 
 Starts a collector of its own on loopback with an empty store and sends distinct tool calls, whose sessions come and go,
-until the time is over. Every line is a moment: events so far, answers, the collector's memory and CPU time, its files.
-Ends with 1 where an event was lost or counted twice.
+until the time is over. Every line is a moment: events so far, answers, the collector's memory and CPU time, its files,
+how far streaks are behind. Ends with 1 where an event was lost or counted twice.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from benchmarks.load import MEDIA, Sent, cpu, memory, posted, running_collector,
 
 EVENTS = 500  # in a request
 MOULDS = 20  # requests that differ in more than ids and times
+HEAD = "minutes     events  events/s  p50 ms  p99 ms    most  MiB PSS  µs/event  file MB  log MB  behind s"
 CALLS = 25  # of a session, about, before it is not heard of again
 
 
@@ -82,7 +83,7 @@ def main() -> None:
     os.environ["MISSTEP_RETENTION_SIZE"] = given.size
     requests = round(given.every * given.rate / EVENTS)  # in the time of a line
     with running_collector() as (port, process, store), ProcessPoolExecutor(1, get_context("fork")) as sender:
-        print("minutes     events  events/s  p50 ms  p99 ms    most  MiB PSS  µs/event  file MB  log MB", flush=True)
+        print(HEAD, flush=True)
         started, before, events, number = time.monotonic(), cpu(process), 0, 0
         while (minutes := (time.monotonic() - started) / 60) < given.minutes:
             sent = sender.submit(_part, port, number, requests, given.connections, given.rate).result()
@@ -95,6 +96,7 @@ def main() -> None:
                 f"{cuts[49] * 1e3:7.0f} {cuts[98] * 1e3:7.0f} {most * 1e3:7.0f}",
                 f"{memory(process):8.0f} {used / sent.events * 1e6:9.0f}",
                 f"{megabytes(store):8.0f} {megabytes(Path(f'{store}.wal')):7.0f}",
+                f"{health_of(port)['keeper']['seconds']:9.0f}",
             )
             print(*figures, flush=True)
         health = health_of(port)

@@ -17,7 +17,8 @@ from collector import telemetry
 from collector.store.store import MOST_SESSIONS, Store
 
 EVERY_S = 1.0
-REST = 9  # times as long as the last turn took: at most a tenth of the time. Who asks (`settle`) ends the rest
+REST = 9  # times as long as the last turn took: a tenth of the time. Who asks (`settle`) ends the rest
+MOST_REST_S = 10.0  # or a turn of a minute, on a machine that is too busy, lets sessions pile up for ten
 
 log = structlog.get_logger()
 
@@ -88,7 +89,7 @@ class Keeper:
                     self._done, self._since, self._took = noted, began, time.monotonic() - began
                     self._wake.notify_all()
             self._hours()
-            rest = max(EVERY_S, REST * (time.monotonic() - began))
+            rest = rest_after(time.monotonic() - began)
 
     def _streaks(self) -> bool:
         """Whether all that was noted is accounted for: not where that failed, or the end came."""
@@ -104,6 +105,11 @@ class Keeper:
         with _reported():
             while not (self._asked or self._closing) and self._store.count_hours():
                 pass
+
+
+def rest_after(took_s: float) -> float:
+    """Seconds until the next turn, after one that took so long."""
+    return min(max(EVERY_S, REST * took_s), MOST_REST_S)
 
 
 @contextmanager
