@@ -91,6 +91,15 @@ TEMPLATES = [
     ("cannot execute DROP TABLE in JSON", "cannot execute <name> in JSON"),
     ("This StandardScaler instance is not ready", "This <name> instance is not ready"),
     ("finish reason SAFETY", "finish reason SAFETY"),
+    ("{\"errors\": {\"priority\": \"The value is not known.\"}}", "The value is not known."),
+    ("{\"exit_code\": 2, \"stderr\": \"no rule to make it\"}", "code 2 no rule to make it"),
+    ("{\"a\": \"two words\"}", "<json>"),
+    ("<Error><Code>NoSuchKey</Code><Message>The key is gone.</Message></Error>", "NoSuchKey: The key is gone."),
+    ("no such column\n\n  12:   a = b.c\n\ndeclare it", "no such column declare it"),
+    ("mismatched types\n12 |  let x = 1;", "mismatched types"),
+    ("Unknown column; Did you mean date? Try it", "Unknown column; Try it"),
+    ("column is gone\nHINT:  Perhaps you meant another.", "column is gone"),
+    ("failed to push to github.com:acme/api.git", "failed to push to <url>"),
     ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip
 
@@ -148,6 +157,25 @@ def test_a_fingerprint_tells_class_tool_and_template_apart() -> None:
 
 def test_fingerprints_stay_what_they_are_because_stored_groups_are_found_by_them() -> None:
     assert fingerprint("FileNotFoundError", "read_file", "File not found: <path>") == 13350373345401385018
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        ("parse error", "parse error at line 3", "parse error at line 3 column 7", "parse error (line 4)"),
+        ("relation 'a' does not exist", "relation 'b' does not exist at character 15"),
+        ("Range Sheet1!A1 is locked", "Range 'b' is locked", "Range Budget!'x' is locked"),
+        ("connect to 'db' failed", "connect to 'db' (10.0.0.1) failed", "connect to 'db' at 10.0.0.1 failed"),
+        ("resolved to 2 elements: 1) 'a' 2) 'b'", "resolved to 7 elements: 1) 'a'"),
+    ],
+)
+def test_where_it_went_wrong_and_how_many_names_it_has_makes_no_other_group(messages: tuple[str, ...]) -> None:
+    assert len({fingerprint("E", "t", template(message)) for message in messages}) == 1
+
+
+def test_lines_that_say_more_than_where_make_another_group() -> None:
+    messages = "a.sh: line 2: 'x': No such file", "a.sh: No such file", "Cannot read 'x'", "Cannot read line 4 of 'x'"
+    assert len({fingerprint("E", "t", template(message)) for message in messages}) == 4
 
 
 pieces = st.sampled_from(
@@ -213,6 +241,15 @@ def test_no_message_takes_long() -> None:
         "FAIL a > ",
         "$.a",
         "+1 ",
+        '{"a b c ',
+        '{"a b c d",',
+        "\n 1:   ",
+        "a.git:",
+        "at line <num> ",
+        "<Code>a</Code>",
+        "Tool a b of ",
+        "Kunde a ",
+        "a, null ",
     )
     for piece in hard:
         message = (piece * 4096)[:4096]

@@ -18,6 +18,7 @@ PYTHON_FRAMES = re.compile(
 )
 FRAMES = re.compile(r"(?:\r?\n[ \t]+at .*)+|(?:\r?\n- (?:/|[A-Z]:\\).*)+")
 TWICE = re.compile(r"\A([^\n]{8,400})\n+\w*Error: \1")  # a stack begins with the message
+ECHO = re.compile(r"\n[ \t│>]*\d+[ \t]*[|│].*|\n[ \t│]{2,}\d+: .*")  # a line of source, after its number
 CARET = re.compile(r"\n.*\n[ \t|]*[\^~]+[ \t]*(?=\n|$)")
 
 # What a shell, an edit tool or a database repeats of the text that it was given; the id of this one request.
@@ -33,7 +34,8 @@ CIRCUMSTANCE = re.compile(
     r"[\w.:@/+-]{1,80}(?=\r?\n|\Z)"
 )
 USAGE = re.compile(r"\Ausage: (?s:.*?)\n(?=\S+: error: )")
-HINT = re.compile(r"(?<=\w)\.? Did you (?:mean|forget) [^?\n]{1,200}\?")
+HINT = re.compile(r"(?<=[\w.;,!])\s+(?:Did you (?:mean|forget) [^?\n]{1,200}\?|HINT: [^\n]+)")
+REPOSITORY = re.compile(r"(?<![\w/:.@-])(?:[\w.-]{1,40}@)?[a-zA-Z][\w.-]{1,80}:[\w./~-]{1,200}\.git\b")  # host:path.git
 REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?", re.IGNORECASE)
 
 # One error inside a JSON or Python object, at the start or after a status, not among arguments; a page's title.
@@ -42,7 +44,11 @@ OBJECT = re.compile(
     r"[\"'](?:error|message|e?(?:rr)?(?:or)?_?msg|error_?message|detail|reason)[\"']\s?:\s?([\"'])((?:(?!\2)[^\\]|\\.){1,2000})",
     re.DOTALL | re.IGNORECASE,
 )
+# Sentences among the values of an object that says its error in words of its own; an error in XML.
+SENTENCE = re.compile(r"(?<![\w\\])\"((?:[^\"\\\s]|\\.){1,100}(?:\s+(?:[^\"\\\s]|\\.){1,100}){2,60})\"(?!\s?:)")
+TAGGED = re.compile(r"<(?i:Code)>([\w.]{1,80})</.*?<(?i:Message)>(.{1,500}?)</(?i:Message)>", re.DOTALL)
 STATUS = re.compile(r"[\"'](?:code|status|status_?code)[\"']\s?:\s?(\d{3}|-32\d{3})\b", re.IGNORECASE)
+EXIT = re.compile(r"[\"']exit_?code[\"']\s?:\s?(-?\d{1,5})\b", re.IGNORECASE)
 ESCAPED = re.compile(r"\\([\"'\\])")
 PAGE = re.compile(r"<(?:!doctype|html)\b.{0,100}?<title>(.{1,200}?)</title>", re.DOTALL | re.IGNORECASE)
 
@@ -115,14 +121,20 @@ def essence(message: str) -> str:
         status = STATUS.search(text, found.end(1))
         number = f"code {status[1]} " if status and status[1] not in found[1] else ""
         text = found[1] + number + ESCAPED.sub(r"\1", found[3])
+    elif text.startswith(("{", "[{")):
+        text = _sentences(text)
+    if "essage>" in text and (found := TAGGED.search(text)):
+        text = f"{found[1]}: {found[2]}"
     if "<title>" in text and (found := PAGE.search(text)):
         text = text[: found.start()] + found[1]
     if not text.isascii():
         text = _narrow(text)
     if any(word in text for word in SQL_WORDS):
         text = SQL.sub("<sql>", text)
-    if "Did you" in text:
+    if "Did you" in text or "HINT: " in text:
         text = HINT.sub("", text)
+    if ".git" in text:
+        text = REPOSITORY.sub("<url>", text)
     if "equest" in text:
         text = REQUEST.sub("", text)
     if telling := TELLING.intersection(text.lower().split()):
@@ -132,6 +144,15 @@ def essence(message: str) -> str:
     if colon and " " in head and LAST.fullmatch(last) and not TOLD_WHY.search(head, max(0, len(head) - 12)):
         text = f"{head}: <name>"
     return text
+
+
+def _sentences(text: str) -> str:
+    """An object's exit code or status and the sentences among its values; the object where it has none."""
+    found = [ESCAPED.sub(r"\1", one.replace("\\n", "\n")) for one in SENTENCE.findall(text[:2048])]
+    if not found:
+        return text
+    code = EXIT.search(text) or STATUS.search(text)
+    return (f"code {code[1]} " if code else "") + _without_frames(". ".join(found))
 
 
 def _narrow(text: str) -> str:
@@ -146,6 +167,8 @@ def _without_frames(text: str) -> str:
     text = text.partition("\n\ngoroutine ")[0]
     if '", line ' in text:
         text = PYTHON_FRAMES.sub("", text)
+    if "|" in text or "│" in text or ":   " in text:
+        text = ECHO.sub("", text)
     if "^" in text:
         text = CARET.sub("", text)
     if "at " in text or "\n- " in text:

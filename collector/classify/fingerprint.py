@@ -156,8 +156,17 @@ STATUS = re.compile(
 )
 SPLIT_PLACEHOLDER = re.compile(r"\s?<[a-z]{0,5}$")
 PLACEHOLDERS = re.compile(
-    r"<[a-z]{2,5}>[\w./@*%+~-]*(?:(?:,? (?:(?:and|or) )?|[,:=])?<[a-z]{2,5}>[\w./@*%+~-]*)*", re.ASCII
+    r"<[a-z]{2,5}>[\w./@*%+~!\\-]*(?:(?:,? (?:(?:and|or) )?|[,:=]| ?\()?<[a-z]{2,5}>[\w./@*%+~!\\-]*\)?)*",
+    re.ASCII,
 )
+# What is said before a name in one word with it: `O'<name>`, `App\<name>`.
+JOINED = re.compile(r"\w+['\\!&/](?=<)")
+# Where it went wrong, which one message of an error says and another does not,; what tells that it does.
+WHERE = re.compile(
+    r"(?<!:),? (?:(?:at|on|near|in) )?\(?(?:line|column|col|position|pos|character|char|offset|byte) <>"
+    r"(?: (?:line|column|col|char) <>)*\)?|(?<=<>) (?:on|at) <>| at <>\Z|(?<=exist) <>\Z"
+)
+PLACE = re.compile(r"(?:line|col|column|position|pos|char|character|offset|byte|exist) <>|at <>|> on <>")
 REDACTED = re.compile(r"\[redacted:[\w.:-]{1,64}\]")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|#", b" " * 17)
 LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
@@ -186,12 +195,19 @@ def fingerprint(error_class: str, tool: str, template: str) -> int:
 @lru_cache(maxsize=REMEMBERED)
 def _words(template: str) -> bytes:
     """The template's words: no punctuation, capitals and plurals, and what a placeholder stands for does not matter."""
-    words = (
-        PLACEHOLDERS.sub("<>", REDACTED.sub("<str>", template.lower()))
-        .encode("utf-8", "replace")
-        .translate(PUNCTUATION)
-    )
-    return (b" ".join(words.split()) + b" ").replace(b"s ", b" ").removeprefix(b"error ")
+    text = template.lower()
+    if "[redacted" in text:
+        text = REDACTED.sub("<str>", text)
+    if "<" in text:
+        if any(mark in text for mark in ("'<", "\\<", "!<", "&<", "/<")):
+            text = JOINED.sub("", text)
+        text = PLACEHOLDERS.sub("<>", text)
+        if PLACE.search(text):
+            text = WHERE.sub("", text)
+    words = b" ".join(text.encode("utf-8", "replace").translate(PUNCTUATION).split())
+    while b"<> <>" in words:
+        words = words.replace(b"<> <>", b"<>")
+    return (words + b" ").replace(b"s ", b" ").removeprefix(b"error ")
 
 
 def _placeholder(found: re.Match[str]) -> str:
