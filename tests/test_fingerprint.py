@@ -100,6 +100,12 @@ TEMPLATES = [
     ("Unknown column; Did you mean date? Try it", "Unknown column; Try it"),
     ("column is gone\nHINT:  Perhaps you meant another.", "column is gone"),
     ("failed to push to github.com:acme/api.git", "failed to push to <url>"),
+    ("GET https://api.git.example.com/x?ref=a failed", "GET <url> failed"),
+    ("Cannot read image: photo of ann.jpg", "Cannot read image: <path>"),
+    ("File is locked: open a.txt", "File is locked: open <path>"),
+    ("upload failed: 502 /jobs/12", "upload failed: 502 <path>"),
+    ("needs 12.50 EUR more", "needs <num> more"),
+    ("no table in app99Zz today", "no table in <id> today"),
     ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip
 

@@ -34,8 +34,10 @@ CIRCUMSTANCE = re.compile(
     r"[\w.:@/+-]{1,80}(?=\r?\n|\Z)"
 )
 USAGE = re.compile(r"\Ausage: (?s:.*?)\n(?=\S+: error: )")
-HINT = re.compile(r"(?<=[\w.;,!])\s+(?:Did you (?:mean|forget) [^?\n]{1,200}\?|HINT: [^\n]+)")
-REPOSITORY = re.compile(r"(?<![\w/:.@-])(?:[\w.-]{1,40}@)?[a-zA-Z][\w.-]{1,80}:[\w./~-]{1,200}\.git\b")  # host:path.git
+HINT = re.compile(r"(?<=[\w.;,!])\s+(?:Did you (?:mean|forget):? [^?\n]{1,200}\?|HINT: [^\n]+)")
+REPOSITORY = re.compile(
+    r"(?<![\w/:.@-])(?:[\w.-]{1,40}@)?[a-zA-Z][\w.-]{1,80}:(?!//)[\w./~-]{1,200}\.git(?![\w.])"
+)  # host:path.git
 REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?", re.IGNORECASE)
 
 # One error inside a JSON or Python object, at the start or after a status, not among arguments; a page's title.
@@ -64,6 +66,11 @@ HAN = r"[\u3040-\u30ff\u3400-\u9fff]"
 IN_SCRIPT = re.compile(SCRIPT)
 LATIN = re.compile(r"(?<!\S)[a-z]+(?!\S)")  # more than a few of them are a sentence that quotes another script
 BESIDE = re.compile(rf"(?<={SCRIPT})(?=[A-Za-z0-9/])|(?<=[A-Za-z0-9])(?={SCRIPT})")
+# A Chinese word alone after a colon that tells no reason: `没有权限访问文件夹: 财务`.
+VALUE = re.compile(
+    rf"(?<={HAN}{{3}})(?<!错误)(?<!失败)(?<!失敗)(?<!异常)(?<!原因)(?<!エラー): "
+    rf"(?!.*[不無无超错誤误失限未断])({HAN}{{1,8}})\Z"
+)
 WIDE = {0xFF1A: ": ", 0xFF0C: ", ", 0xFF08: " (", 0xFF09: ") ", 0xFF01: "! ", 0xFF1B: "; ", 0xFF1F: "? "}
 # Small Latin letters, a number with letters, or a Chinese word that stands alone after others.
 APART = re.compile(rf"(?<![\w<./:-])(?:[a-z][\w.-]*|[A-Z]{{1,3}}-?\d\w*)(?![\w>/:(])|(?<={HAN} ){HAN}{{2,}}( {HAN}|\Z)")
@@ -104,8 +111,15 @@ TELLING = frozenset(TOLD)
 def _replace(row: int) -> Callable[[str], str]:
     """Puts a row's placeholder for what it finds; its pattern is compiled when a message first needs it."""
     pattern, kind = NAMES[row]
-    placeholder = f"<{kind}>"
-    return partial(re.compile(pattern).sub, lambda found: found[1] + placeholder)
+    placeholder, compiled = f"<{kind}>", re.compile(pattern)
+    if not pattern.startswith(r"(\A"):
+        return partial(compiled.sub, lambda found: found[1] + placeholder)
+
+    def at_the_start(text: str) -> str:  # `sub` looks for a start at each character
+        found = compiled.match(text)
+        return f"{found[1]}{placeholder}{text[found.end() :]}" if found else text
+
+    return at_the_start
 
 
 def essence(message: str) -> str:
@@ -151,8 +165,10 @@ def _sentences(text: str) -> str:
     found = [ESCAPED.sub(r"\1", one.replace("\\n", "\n")) for one in SENTENCE.findall(text[:2048])]
     if not found:
         return text
-    code = EXIT.search(text) or STATUS.search(text)
-    return (f"code {code[1]} " if code else "") + _without_frames(". ".join(found))
+    code, said = EXIT.search(text) or STATUS.search(text), ". ".join(found)
+    if inner := WRAPPED.match(said):
+        said = inner[2]
+    return (f"code {code[1]} " if code else "") + _without_frames(said)
 
 
 def _narrow(text: str) -> str:
@@ -160,7 +176,7 @@ def _narrow(text: str) -> str:
     text = text.translate(WIDE)
     if not IN_SCRIPT.search(text) or len(LATIN.findall(text)) > 3:
         return text
-    return APART.sub(r"<name>\1", BESIDE.sub(" ", text))
+    return VALUE.sub(": <name>", APART.sub(r"<name>\1", BESIDE.sub(" ", text)))
 
 
 def _without_frames(text: str) -> str:

@@ -127,13 +127,13 @@ KINDS = {
         r"\b(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])(?!e\d+\b)[0-9a-f]{6,64}\b",  # E11000 is an error, not an id
         r"\b(?!utf|sha|iso|base)[a-z][a-z0-9]{0,20}(?:[_-][a-z0-9]{1,40}){0,6}[_-](?=[a-z]{0,40}\d)[a-z0-9]{1,64}\b",
         r"\b(?=[a-z]{0,40}\d)(?=\d{0,40}[a-z])[a-z0-9]{12,80}\b",
-        r"\b(?!utf|sha|md5|base|u?int|float|ipv|http|oauth)(?-i:[a-z]{2,20}\d[a-z\d]{0,12})\b",  # eth0, web1
+        r"\b(?!utf|sha|md5|base|u?int|float|ipv|http|oauth)(?-i:[a-z]{2,20}\d[a-zA-Z\d]{0,12})\b",  # eth0, web1
     ),
     "num": (
         r"(?<!\w)\+\d[\d ()/-]{6,20}\d\b",  # a telephone number
         r"(?=[-+$€£¥<>=~^v\d])(?:(?<!\w)[+-])?(?:[$€£¥] ?|[<>=~]= ?|[~^])?\bv?\d{1,40}(?:x\d{1,9})?"
         r"(?:[.,]\d{1,40}){0,8}(?:e[+-]?\d{1,4}|[-+][a-z]{2,8}(?:\.\d{1,9})?|(?:alpha|beta|rc)\d{0,3})?\b"
-        r"(?: ?(?:[€£¥%]|°[CF]?))?",
+        r"(?: ?(?:[€£¥%]|°[CF]?|(?:EUR|USD|GBP|CHF|JPY|CNY|INR|CAD|AUD|BRL|SEK|PLN)\b))?",
     ),
 }
 TOKENS = re.compile("|".join(f"(?P<{kind}>{'|'.join(patterns)})" for kind, patterns in KINDS.items()), re.IGNORECASE)
@@ -160,13 +160,25 @@ PLACEHOLDERS = re.compile(
     re.ASCII,
 )
 # What is said before a name in one word with it: `O'<name>`, `App\<name>`.
+BEFORE = re.compile(r"['\\!&/]<")
 JOINED = re.compile(r"\w+['\\!&/](?=<)")
 # Where it went wrong, which one message of an error says and another does not,; what tells that it does.
 WHERE = re.compile(
-    r"(?<!:),? (?:(?:at|on|near|in) )?\(?(?:line|column|col|position|pos|character|char|offset|byte) <>"
+    r"(?<!:),? (?:(?:at|on|near|in) )?\(?(?:line|column|position|character|char|offset|byte) <>"
     r"(?: (?:line|column|col|char) <>)*\)?|(?<=<>) (?:on|at) <>| at <>\Z|(?<=exist) <>\Z"
 )
-PLACE = re.compile(r"(?:line|col|column|position|pos|char|character|offset|byte|exist) <>|at <>|> on <>")
+PLACES = (
+    "line <",
+    "column <",
+    "position <",
+    "char <",
+    "character <",
+    "offset <",
+    "byte <",
+    "at <",
+    "exist <",
+    "> on <",
+)
 REDACTED = re.compile(r"\[redacted:[\w.:-]{1,64}\]")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|#", b" " * 17)
 LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
@@ -199,15 +211,15 @@ def _words(template: str) -> bytes:
     if "[redacted" in text:
         text = REDACTED.sub("<str>", text)
     if "<" in text:
-        if any(mark in text for mark in ("'<", "\\<", "!<", "&<", "/<")):
+        if BEFORE.search(text):
             text = JOINED.sub("", text)
         text = PLACEHOLDERS.sub("<>", text)
-        if PLACE.search(text):
+        if any(map(text.__contains__, PLACES)):
             text = WHERE.sub("", text)
     words = b" ".join(text.encode("utf-8", "replace").translate(PUNCTUATION).split())
     while b"<> <>" in words:
         words = words.replace(b"<> <>", b"<>")
-    return (words + b" ").replace(b"s ", b" ").removeprefix(b"error ")
+    return (words + b" ").replace(b" were ", b" was ").replace(b"s ", b" ").removeprefix(b"error ")
 
 
 def _placeholder(found: re.Match[str]) -> str:

@@ -24,11 +24,29 @@ CAPITALS = re.compile(
     r"(?![\w'-])"
 )
 INSIDE = re.compile(r"[a-z] [A-Z]")
-MANY = re.compile(r"<name>(?: <name>)+")
+# A file whose name has spaces, alone after the last colon: `: photo <path>`, not `: cannot open <path>`.
+SPACED = re.compile(
+    r"(?<=: )(?!(?:open|l?stat|access|read|write|create|unlink|mkdir|scandir|copyfile|rename|load|see|import|execute|find"
+    r"|parse|in|at|from|to|with|of|for|and|or|not|the|file|directory|path|folder|module|line)\b|\w+(?:ed|ing) )"
+    r"(?:[^\W\d][\w&'-]* |<num> ){1,3}<path>(?=[.)]?\Z)"
+)
+# What a name goes on with: `<name> Plan`; a name of words at the start, after what it names: `Room Blue Lake is`.
+GOES_ON = re.compile(
+    r"<name>(?: (?:(?!\w*Error)[A-Z][\w&-]*|<num>|<name>))+"
+    r"(?=[.,;)]|\Z| (?:is|was|has|does|did|not|cannot|could|already|needs|in|on|of|for|from|to|at|by|and)\b)"
+    r"|<name>(?: <name>)+"
+)
+TITLE = re.compile(
+    r"((?!The|This|No|Not|An?|Your|Invalid|Unknown|Missing|Unable|[A-Z]+\b|\w*(?:Error|ed|ing)\b)[A-Z][a-z]+)"
+    r" (?:[A-Z]\w*|<name>|<num>)(?: (?:[A-Z]\w*|<name>|<num>)){1,3}"
+    r"(?= (?:is|was|has|does|did|cannot|could|not|already)\b)"
+)
 
 
 def without_names(text: str) -> str:
     """The text with `<name>` for the words that nobody writes in a message, where most of its words are known."""
+    if text.endswith(("<path>", "<path>.")):
+        text = SPACED.sub("<path>", text)
     tokens = text.split()
     rest = [token for token in tokens if token not in KNOWN]
     known, unknown = len(tokens) - len(rest), set[str]()
@@ -42,7 +60,9 @@ def without_names(text: str) -> str:
         text = WORD.sub(lambda found: _named(found, unknown), text)
     if INSIDE.search(text):
         text = CAPITALS.sub(_capitals, text)
-    return MANY.sub("<name>", text) if "<name> <name>" in text else text
+    if found := TITLE.match(text):
+        text = f"{found[1]} <name>{text[found.end() :]}"
+    return GOES_ON.sub("<name>", text) if "<name> " in text else text
 
 
 @lru_cache(maxsize=REMEMBERED)
