@@ -106,6 +106,7 @@ TEMPLATES = [
     ("upload failed: 502 /jobs/12", "upload failed: 502 <path>"),
     ("needs 12.50 EUR more", "needs <num> more"),
     ("no table in app99Zz today", "no table in <id> today"),
+    ("null value in column\nDETAIL:  Failing row contains (1, null).", "null value in column"),
     ("Fehler 404 beim Abrufen", "Fehler 404 beim Abrufen"),
 ]  # fmt: skip
 

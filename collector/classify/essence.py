@@ -34,7 +34,9 @@ CIRCUMSTANCE = re.compile(
     r"[\w.:@/+-]{1,80}(?=\r?\n|\Z)"
 )
 USAGE = re.compile(r"\Ausage: (?s:.*?)\n(?=\S+: error: )")
-HINT = re.compile(r"(?<=[\w.;,!])\s+(?:Did you (?:mean|forget):? [^?\n]{1,200}\?|HINT: [^\n]+)")
+HINT = re.compile(
+    r"(?<=[\w.;,!])\s+(?:Did you (?:mean|forget):? [^?\n]{1,200}\?|HINT: [^\n]+|DETAIL: +Failing row [^\n]+)"
+)
 REPOSITORY = re.compile(
     r"(?<![\w/:.@-])(?:[\w.-]{1,40}@)?[a-zA-Z][\w.-]{1,80}:(?!//)[\w./~-]{1,200}\.git(?![\w.])"
 )  # host:path.git
@@ -145,7 +147,7 @@ def essence(message: str) -> str:
         text = _narrow(text)
     if any(word in text for word in SQL_WORDS):
         text = SQL.sub("<sql>", text)
-    if "Did you" in text or "HINT: " in text:
+    if "Did you" in text or "HINT: " in text or "DETAIL: " in text:
         text = HINT.sub("", text)
     if ".git" in text:
         text = REPOSITORY.sub("<url>", text)

@@ -26,8 +26,8 @@ CAPITALS = re.compile(
 INSIDE = re.compile(r"[a-z] [A-Z]")
 # A file whose name has spaces, alone after the last colon: `: photo <path>`, not `: cannot open <path>`.
 SPACED = re.compile(
-    r"(?<=: )(?!(?:open|l?stat|access|read|write|create|unlink|mkdir|scandir|copyfile|rename|load|see|import|execute|find"
-    r"|parse|in|at|from|to|with|of|for|and|or|not|the|file|directory|path|folder|module|line)\b|\w+(?:ed|ing) )"
+    r"(?<=: )(?!(?:open|l?stat|access|read|write|create|unlink|mkdir|scandir|copyfile|rename|load|see|execute|find"
+    r"|import|parse|in|at|from|to|with|of|for|and|or|not|the|file|directory|path|folder|module|line)\b|\w+(?:ed|ing) )"
     r"(?:[^\W\d][\w&'-]* |<num> ){1,3}<path>(?=[.)]?\Z)"
 )
 # What a name goes on with: `<name> Plan`; a name of words at the start, after what it names: `Room Blue Lake is`.
