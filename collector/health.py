@@ -49,8 +49,7 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
 
 @get("/metrics", sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Prometheus text format."""
-    request.app.state.writer.settle()
+    """Prometheus text format, as of this moment: nothing is waited for."""
     with suppress(Unavailable):
         kept = _keeper(request.app.state)
         telemetry.KEEPER_SESSIONS.set(kept["sessions"])
@@ -75,6 +74,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
     read(request.scope["query_string"], (), {}, time.time_ns(), filters=False)
     store: Store = request.app.state.store
     writer: Writer = request.app.state.writer
+    queue = _queue(writer)  # before it is waited for
     answered = request.app.state.intake.accepted
     settled = writer.settle()
     return {
@@ -82,12 +82,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         **account(answered, store, settled=settled),
         "events": store.rows("select count(*) as n from events")[0]["n"],
-        "queue": {
-            "requests": writer.queued,
-            "records": writer.records,
-            "bytes": _value(telemetry.QUEUE_BYTES),
-            "receiving_bytes": _value(telemetry.RECEIVING_BYTES),
-        },
+        "queue": queue,
         "keeper": _keeper(request.app.state),
         "refused": {sample.labels["reason"]: int(sample.value) for sample in _samples(telemetry.REFUSED, "_total")},
         "sources": _sources(),
@@ -130,6 +125,16 @@ def account(answered: int, store: Store, *, settled: bool) -> dict[str, Any]:
 def health_routes() -> list[ControllerRouterHandler]:
     """The handlers that anyone may ask; `health` is for who may query."""
     return [healthz, readyz, metrics, openapi]
+
+
+def _queue(writer: Writer) -> dict[str, float]:
+    """What waits at this moment: answered requests and their records for the store, bytes for an answer."""
+    return {
+        "requests": writer.queued,
+        "records": writer.records,
+        "bytes": _value(telemetry.QUEUE_BYTES),
+        "receiving_bytes": _value(telemetry.RECEIVING_BYTES),
+    }
 
 
 def _keeper(state: State) -> dict[str, float]:

@@ -101,6 +101,7 @@ def test_metrics_are_named_as_prometheus_wants_them(collector: RunningCollector)
 
 def test_queues_and_sizes_are_told(collector: RunningCollector) -> None:
     collector.post("/v1/traces", traces(span(0)))
+    collector.get("/api/v1/health")  # returns when that is stored
     health = collector.get("/api/v1/health")
     assert health["queue"] == {"requests": 0, "records": 0, "bytes": 0, "receiving_bytes": 0}
     assert health["store"]["log_bytes"] > 0
@@ -110,3 +111,16 @@ def test_queues_and_sizes_are_told(collector: RunningCollector) -> None:
     health = collector.get("/api/v1/health")
     assert value(collector, "misstep_store_bytes", part="log") == health["store"]["log_bytes"]
     assert value(collector, "misstep_store_bytes", part="free") > 1 << 20
+
+
+def test_what_waits_for_the_store_is_told_before_it_is_waited_for(collector: RunningCollector) -> None:
+    told: set[tuple[str, float]] = set()
+    for number in range(20):  # each waits for up to a quarter of a second after the transaction before
+        for place in ("metrics", "health"):
+            assert collector.post("/v1/traces", traces(span(2 * number), span(2 * number + 1))).status_code == 200
+            if place == "metrics":
+                told.add((place, value(collector, "misstep_queue_records")))
+            else:
+                told.add((place, collector.get("/api/v1/health")["queue"]["records"]))
+        assert collector.get("/api/v1/health")["waiting"] == 0
+    assert {("metrics", 2.0), ("health", 2)} <= told

@@ -57,7 +57,7 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
             words.duration(said.get("answer_p99_ms")),
             "99 of 100 requests were answered faster than this.",
         ),
-        Figure("Waiting", words.count(waiting), f"Requests that are not durable yet: {words.size(_bytes(queue))}."),
+        Figure("Waiting", words.count(waiting), f"Requests for the store; for an answer {words.size(_bytes(queue))}."),
         Figure("Lag", words.duration(_ms(said.get("lag_seconds"))), "From the newest event's own time to its arrival."),
         Figure("Store", words.size(_size(store)), "Size of the database file and of its log."),
         Figure("Disk free", words.size(store.get("disk_free_bytes") or said.get("disk_free_bytes"))),
