@@ -103,6 +103,8 @@ async def serve(
     writer.start()
     if left:
         log.info("storing what the journal holds", requests=len(left))
+        if forward:  # what is in the journal is no copy
+            telemetry.FORWARDED.labels("left").inc(len(left))
         writer.put(left)
         await asyncio.to_thread(writer.settle, LEFT_S)
     taker.start()

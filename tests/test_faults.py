@@ -8,7 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -37,7 +37,8 @@ def largest_file(pid: int, size: int) -> Iterator[None]:
     try:
         yield
     finally:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+        with suppress(ProcessLookupError):  # it was killed meanwhile
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
 def garbage(folder: Path) -> Path:

@@ -30,6 +30,7 @@ from collector.settings import SettingsError, load
 from tests.conftest import RunningCollector, wait_until
 from tests.doors import any_value, pairs
 from tests.secrets import Fake, fakes
+from tests.test_faults import largest_file
 from tests.test_ingest import protobuf, span, traces
 from tests.webhook import Webhook
 
@@ -93,6 +94,26 @@ def test_every_accepted_request_goes_on_once_as_it_came(
     assert {headers["x-tenant"] for _, headers, _ in endpoint.taken} == {"a b"}
     said = running.get("/api/v1/health")["forward"]
     assert said == {"to": endpoint.base.removeprefix("http://"), "requests": {"sent": 3}, "queue_bytes": 0}
+
+
+def test_what_a_kill_left_in_the_journal_is_stored_and_counted_as_not_forwarded(
+    start_collector: Callable[..., RunningCollector], endpoint: Endpoint
+) -> None:
+    running = start_collector(FORWARD=endpoint.base)
+    assert running.process
+    assert running.post("/v1/traces", traces(span(0))).status_code == 200
+    wait_until(lambda: len(endpoint.taken) == 1, 10)
+    large = traces(*(span(number) for number in range(1, 50)))
+    with largest_file(running.process.pid, running.store.with_name("misstep.duckdb.wal").stat().st_size + 1000):
+        assert running.post("/v1/traces", large).status_code == 200  # by the journal; the store has no room
+        running.kill()
+    running.restart()
+    assert len(running.events()) == 50
+    assert running.get("/api/v1/health")["forward"]["requests"] == {"left": 1}
+    assert running.post("/v1/traces", large).status_code == 200  # known, and so not forwarded
+    assert running.post("/v1/traces", traces(span(50))).status_code == 200
+    wait_until(lambda: running.get("/api/v1/health")["forward"]["requests"] == {"left": 1, "sent": 1}, 10)
+    assert len(endpoint.taken) == 2
 
 
 def test_an_endpoint_that_hangs_delays_no_answer_and_the_end_waits_a_stated_time(
