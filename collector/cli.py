@@ -116,9 +116,19 @@ def replay(
     *paths: Annotated[Path, Parameter(help="Folders of recorded bodies, or files of bodies or JSON lines.")],
     to: To = None,
     now: Annotated[bool, Parameter(negative="", help="Move every time so that the newest is now.")] = False,
+    refused: Annotated[
+        bool, Parameter(negative="", help="Instead, store what the collector took and could not store.")
+    ] = False,
+    store: Annotated[str | None, Parameter(help="The store of --refused, which no collector may have open.")] = None,
 ) -> int:
     """Send recorded requests again."""
-    settings = _settings(collector_url=to)
+    settings = _settings(collector_url=to, store=store)
+    if refused:
+        from collector.commands.refused import store_refused
+
+        stored = store_refused(settings)
+        print(stored)
+        return 1 if stored.failed else 0
     from collector.commands.replay import replay
 
     sent = replay(paths, settings.collector_url, token=next(iter(settings.ingest_tokens), ""), now=now)

@@ -39,7 +39,7 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
     store: Store = request.app.state.store
     try:
         store.rows("select 1", timeout_s=2)
-        if request.app.state.writer.refusing:
+        if request.app.state.writer.complaint.lasts():
             request.app.state.journal.try_to_write()
             store.try_to_write()  # who is not ready is sent nothing by which it could show that the cause is gone
     except Exception:  # whatever it is, the collector is not ready
@@ -50,6 +50,7 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
 @get("/metrics", sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Prometheus text format, as of this moment: nothing is waited for."""
+    telemetry.ASIDE_RECORDS.set(request.app.state.writer.aside.counted().records)
     with suppress(Unavailable):
         kept = _keeper(request.app.state)
         telemetry.KEEPER_SESSIONS.set(kept["sessions"])
@@ -83,6 +84,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         **account(answered, store, settled=settled),
         "events": store.rows("select count(*) as n from events")[0]["n"],
         "queue": queue,
+        "aside": writer.aside.counted()._asdict(),
         "keeper": _keeper(request.app.state),
         "refused": {sample.labels["reason"]: int(sample.value) for sample in _samples(telemetry.REFUSED, "_total")},
         "sources": _sources(),
@@ -116,7 +118,7 @@ def account(answered: int, store: Store, *, settled: bool) -> dict[str, Any]:
         "accepted": accepted,
         "stored": stored,
         "duplicate": duplicate,
-        "dropped": dict(sorted(fates.items(), key=lambda item: -item[1])),
+        "dropped": {fate: records for fate, records in sorted(fates.items(), key=lambda item: -item[1]) if records},
         "waiting": waiting,
         "unaccounted": accepted - stored - duplicate - sum(fates.values()) - waiting,
     }

@@ -47,6 +47,9 @@ QUEUE_REQUESTS = Gauge("misstep_queue_requests", "Requests that wait for the wri
 QUEUE_BYTES = Gauge("misstep_queue_bytes", "Bytes of requests between receipt and answer.", registry=REGISTRY)
 RECEIVING_BYTES = Gauge("misstep_receiving_bytes", "Bytes of HTTP bodies on their way.", registry=REGISTRY)
 QUEUE_RECORDS = Gauge("misstep_queue_records", "Records of requests that wait for the writer.", registry=REGISTRY)
+ASIDE_RECORDS = Gauge(
+    "misstep_aside_records", "Records of requests that could not be stored and are kept aside.", registry=REGISTRY
+)
 CHECKPOINT_SECONDS = Histogram(
     "misstep_checkpoint_seconds", "Commits in which the log went into the file.", buckets=SECONDS, registry=REGISTRY
 )

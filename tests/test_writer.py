@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 
+import duckdb
 import msgspec
 import pytest
 
 from collector.errors import Unavailable
+from collector.store import store as store_module
 from collector.store import writer as module
+from collector.store import writing as writing_module
 from collector.store.changes import Changes
 from collector.store.journal import Journal, pack, records_in
 from collector.store.retention import Retention
@@ -179,6 +183,40 @@ def test_nothing_is_set_aside_for_what_lasts_a_moment_however_often_somebody_ask
     assert recorded.store.accounting() == {"accepted": 1, "stored": 1}
 
 
+SHORTAGES = {
+    "memory of the engine": duckdb.OutOfMemoryException("could not allocate block (190.1 MiB/190.7 MiB used)"),
+    "memory": MemoryError(),
+    "the disk": duckdb.IOException("could not write: No space left on device"),
+    "a file": OSError(5, "Input/output error"),
+}
+
+
+@pytest.mark.parametrize("case", SHORTAGES)
+def test_a_shortage_that_lasts_is_no_reason_to_set_anything_aside(
+    case: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where there is enough for a small write."""
+    monkeypatch.setattr(module, "AGAIN_S", 0.01)
+    writing = writing_module.put
+
+    def short(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
+        if changes.events and recorded.failures:
+            raise recorded.failures.pop()
+        writing(cursor, changes)
+
+    monkeypatch.setattr(store_module, "put", short)
+    monkeypatch.setattr(recorded.store, "write", partial(Store.write, recorded.store))
+    recorded.failures += [SHORTAGES[case]] * 30
+    recorded.put(0, 1)
+    until = time.monotonic() + 20
+    while not recorded.writer.settle(20) and time.monotonic() < until:
+        pass
+    assert recorded.store.accounting() == {"accepted": 2, "stored": 2}
+    assert not (tmp_path / "x.duckdb.journal.refused").exists()
+    said = [line for line in capsys.readouterr().out.splitlines() if "the store takes" in line]
+    assert ["takes nothing" in line for line in said] == [True, False]
+
+
 def test_nothing_is_set_aside_where_it_is_not_the_batch(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -210,3 +248,58 @@ def test_nobody_waits_long_for_a_writer_that_is_elsewhere(recorded: Recorded) ->
     assert time.monotonic() - asked < 10
     ended.set()
     assert recorded.writer.settle(20)
+
+
+def test_a_journal_that_fails_alone_is_one_line_until_it_works(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: Sequence[bytes]) -> list[int]:
+        raise Unavailable("x.journal.1 cannot be written: Input/output error")
+
+    async def brought() -> None:
+        taker = Taker(recorded.journal, recorded.writer)
+        taker.start()
+        for number in range(3):
+            recorded.put(number)  # what it took before is stored meanwhile
+            with monkeypatch.context() as short:
+                short.setattr(recorded.journal, "append", broken)
+                with pytest.raises(Unavailable):
+                    await taker.take(pack(BATCHES[3]), 1)
+            assert await asyncio.to_thread(recorded.writer.settle, 20)
+        assert recorded.writer.complaint.lasts()
+        await (await taker.take(pack(BATCHES[3]), 1))
+        assert not recorded.writer.complaint.lasts()
+        await asyncio.to_thread(taker.close)
+
+    asyncio.run(brought())
+    said = [line for line in capsys.readouterr().out.splitlines() if "the store takes" in line]
+    assert ["takes nothing" in line for line in said] == [True, False]
+
+
+def test_a_defect_does_not_end_the_threads(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AGAIN_S", 0.05)
+    made, failed = recorded.writer.complaint.made, [ValueError(), ValueError()]
+
+    def fails(*said: object, **more: object) -> None:
+        if failed:
+            raise failed.pop()
+        made(*said, **more)  # type: ignore[arg-type]
+
+    def refuses(_: Sequence[bytes]) -> list[int]:
+        raise Unavailable("No space left on device")
+
+    async def brought() -> None:
+        taker = Taker(recorded.journal, recorded.writer)
+        taker.start()
+        with monkeypatch.context() as short:
+            short.setattr(recorded.journal, "append", refuses)
+            with pytest.raises(Unavailable, match="its log says where"):
+                await taker.take(pack(BATCHES[0]), 1)
+        recorded.failures.append(Unavailable("No space left on device"))
+        await (await taker.take(pack(BATCHES[0]), 1))
+        await asyncio.to_thread(taker.close)
+
+    monkeypatch.setattr(recorded.writer.complaint, "made", fails)
+    asyncio.run(asyncio.wait_for(brought(), 30))
+    assert not failed
+    assert recorded.store.count("events") == 1

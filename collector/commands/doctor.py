@@ -16,12 +16,14 @@ import httpx
 
 from collector.commands.client import bearer
 from collector.settings import Settings, SettingsError, is_secret, load
+from collector.store.aside import Aside
 from collector.store.opening import StoreError, path_of
 from collector.tables import TableError, load_toml
 
 FREE_BYTES = 1 << 30
 SILENT = timedelta(hours=1)
 UNCLASSIFIED = 0.2
+AFTER_UPDATE = "after an update, stop the collector once and run misstep replay --refused"
 SKEW_S = 5.0
 
 
@@ -92,6 +94,10 @@ def _store(settings: Settings) -> Iterator[Finding]:
         yield Finding("warn", size, "make room, or keep less with MISSTEP_RETENTION or MISSTEP_RETENTION_SIZE")
     else:
         yield Finding("ok", size)
+    aside = Aside(path)
+    if records := aside.counted().records:
+        said = f"store: {records} records that could not be stored are in {aside.path}"
+        yield Finding("warn", said, f"report it with the collector's log; {AFTER_UPDATE}")
 
 
 def _collector(client: httpx.Client, address: str) -> Iterator[Finding]:
@@ -137,6 +143,9 @@ def _health(health: Mapping[str, Any]) -> Iterator[Finding]:
     counted = f"collector: {health['accepted']} records accepted, {health['stored']} stored"
     if wrong := health.get("unaccounted"):
         yield Finding("fail", f"{counted}; {wrong} are not accounted for", "report it with the collector's log")
+    elif aside := health.get("aside", {}).get("records"):
+        remedy = f"report it with the collector's log; {AFTER_UPDATE}"
+        yield Finding("warn", f"{counted}; {aside} could not be stored and are kept aside", remedy)
     elif failures:
         shown = ", ".join(f"{part} {count}" for part, count in failures.items())
         yield Finding("warn", f"{counted}; failures: {shown}", "the collector's log says why")

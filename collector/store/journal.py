@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from threading import Lock
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import structlog
-from xxhash import xxh3_64_intdigest, xxh3_128_digest
+from xxhash import xxh3_64_intdigest
 
 from collector.errors import Unavailable
 from collector.store.changes import Batch, Receipt
@@ -47,16 +47,6 @@ def records_in(packed: bytes) -> int:
         return 0
 
 
-def nothing_of(packed: bytes, position: int, records: int) -> Batch:
-    """What is stored of a batch that is set aside: that it came."""
-    try:
-        batch = unpack(packed)
-        identity, received_ns = batch.identity, batch.received_ns
-    except msgspec.MsgspecError:
-        identity, received_ns = xxh3_128_digest(packed), position
-    return Batch(identity, received_ns, [], {}, Counter(unstorable=records), records)
-
-
 class Left(NamedTuple):
     """A batch that was taken and not stored."""
 
@@ -69,8 +59,7 @@ class Journal:
 
     def __init__(self, store: Path | None, check: Callable[[], None] = lambda: None) -> None:
         """`check` raises Unavailable where what is taken could not be stored. Raises OSError."""
-        self._files = [_File(Path(f"{store}.journal.{number}")) for number in (1, 2)] if store else []
-        self._aside = Path(f"{store}.journal.refused") if store else None
+        self._files = [File(Path(f"{store}.journal.{number}")) for number in (1, 2)] if store else []
         self._check = check
         self._lock = Lock()
         self._position = 0
@@ -95,7 +84,7 @@ class Journal:
             self._position = max(self._position + 1, time.time_ns())
             positions.append(self._position)
         if self._files:
-            content = b"".join(map(_record, positions, packed))
+            content = b"".join(map(record, positions, packed))
             with self._lock:
                 if self._files[0].size > FULL and not self._files[1].size:
                     self._files.reverse()
@@ -116,24 +105,15 @@ class Journal:
                 if file.size and file.last <= position:
                     file.empty()
 
-    def set_aside(self, position: int, packed: bytes) -> str:
-        """Keeps a batch that cannot be stored in a file of its own; where. Raises OSError."""
-        if not self._aside:
-            return ""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        with os.fdopen(os.open(self._aside, flags, 0o600), "ab") as file:
-            file.write(_record(position, packed))
-            file.flush()
-            os.fdatasync(file.fileno())
-        return str(self._aside)
-
     def close(self) -> None:
         """Closes the files, and removes them where they are empty."""
         for file in self._files:
             file.close()
 
 
-class _File:
+class File:
+    """Records one after the other; `records` before anything is appended to what is there. Raises OSError."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor = _opened(path)
@@ -142,15 +122,9 @@ class _File:
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Positions and batches, as far as they are whole: what a kill or a full disk broke off was never answered."""
-        content = memoryview(self._path.read_bytes())
-        while len(content) >= self.size + HEAD.size:
-            position, checksum, length = HEAD.unpack_from(content, self.size)
-            end = self.size + HEAD.size + length
-            packed = bytes(content[self.size + HEAD.size : end])
-            if len(packed) < length or checksum != _checksum(position, packed):
-                return
-            # A write that failed may have left a whole one behind a later one.
-            self.size, self.last = end, max(self.last, position)
+        for position, packed, end in whole(self._path):
+            self.size = end
+            self.last = max(self.last, position)  # a write that failed may have left a whole one behind a later one
             yield position, packed
 
     def tell_of_the_rest(self) -> None:
@@ -161,11 +135,13 @@ class _File:
             )
 
     def append(self, content: bytes, last: int) -> None:
+        """Adds records, of which the last has this position; durable when it returns. Raises Unavailable."""
         self.write(content)
         self.size += len(content)
         self.last = last
 
     def write(self, content: bytes) -> None:
+        """Writes behind what was appended. Raises Unavailable."""
         try:
             if not os.fstat(self._descriptor).st_nlink:  # removed: what is written to it now, no start would find
                 removed, self._descriptor, self.size = self._descriptor, _opened(self._path), 0
@@ -178,23 +154,42 @@ class _File:
             raise Unavailable(f"{self._path} cannot be written: {error.strerror}", 5) from None
 
     def cut(self) -> None:
-        os.ftruncate(self._descriptor, self.size)
+        """Removes what stands behind what was appended. Where the disk does not let it, that is written over."""
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, self.size)
 
     def empty(self) -> None:
+        """Forgets all: what may be left of it is stored."""
         self.size = 0
         self.cut()
 
     def close(self) -> None:
+        """Closes the file, and removes it where nothing is in it."""
         os.close(self._descriptor)
         if not self.size:
-            self._path.unlink(missing_ok=True)
+            with suppress(OSError):  # a file of nothing may stay
+                self._path.unlink()
 
 
 def _opened(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _record(position: int, packed: bytes) -> bytes:
+def whole(path: Path) -> Iterator[tuple[int, bytes, int]]:
+    """Positions and batches of a file and where each ends, up to the first that is not whole. Raises OSError."""
+    content = memoryview(path.read_bytes())
+    end = 0
+    while len(content) >= (start := end + HEAD.size):
+        position, checksum, length = HEAD.unpack_from(content, end)
+        end = start + length
+        packed = bytes(content[start:end])
+        if len(packed) < length or checksum != _checksum(position, packed):
+            return
+        yield position, packed, end
+
+
+def record(position: int, packed: bytes) -> bytes:
+    """A batch as it stands in a file."""
     return HEAD.pack(position, _checksum(position, packed), len(packed)) + packed
 
 

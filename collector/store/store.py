@@ -91,7 +91,7 @@ class Store(Reader):
                     yield cursor
                     self._connection.check_file()
                 self._changed()
-            except (duckdb.IOException, duckdb.TransactionException) as error:  # the disk, not the rows
+            except duckdb.OperationalError as error:  # the disk or a want of memory, not the rows
                 raise Unavailable(first_line(error), 5) from None
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:

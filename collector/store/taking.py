@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -17,6 +18,8 @@ from collector import telemetry
 from collector.errors import Unavailable, where
 from collector.store.journal import Journal
 from collector.store.writer import Waiting, Writer, next_group
+
+JOURNAL = "journal"  # the part of the store that may fail alone
 
 log = structlog.get_logger()
 
@@ -29,7 +32,8 @@ class _Coming:
     stored: asyncio.Future[bool]
 
     def settle(self, failure: Unavailable | None) -> None:
-        self.taken.get_loop().call_soon_threadsafe(self._answer, failure)
+        with suppress(RuntimeError):  # its loop has ended
+            self.taken.get_loop().call_soon_threadsafe(self._answer, failure)
 
     def _answer(self, failure: Unavailable | None) -> None:
         if self.taken.done():  # the sender has gone away
@@ -76,33 +80,38 @@ class Taker:
         return await coming.taken
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                self._wake.wait_for(lambda: self._coming or self._closing)
-                if not self._coming:
-                    return
-            self._writer.room()
-            with self._wake:
-                group = next_group(self._coming)
-            failure = self._take(group)
+        while group := self._next():
+            try:
+                failure = self._take(group)
+            except Exception as error:  # a defect of ours; without this everybody would wait for ever
+                telemetry.FAILED.labels("journal").inc(len(group))
+                log.error("the journal failed", kind=type(error).__name__, where=where(error))
+                failure = Unavailable("the collector failed on this request; its log says where", 30)
             for coming in group:
                 coming.settle(failure)
+
+    def _next(self) -> list[_Coming]:
+        """What is taken next, when there is room for it; nothing at the end."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._coming or self._closing)
+            if not self._coming:
+                return []
+        self._writer.room()
+        with self._wake:
+            return next_group(self._coming)
 
     def _take(self, group: list[_Coming]) -> Unavailable | None:
         """Takes all of a group or, with a reason, none."""
         refused = Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
+        if self._writer.refusing and not self._writer.settle():
+            return refused
         try:
-            if self._writer.refusing and not self._writer.settle():
-                return refused
             positions = self._journal.append([coming.packed for coming in group])
         except Unavailable as error:
             telemetry.FAILED.labels("journal").inc(len(group))
-            self._writer.complaint.made(str(error), len(group))
+            self._writer.complaint.made(str(error), len(group), JOURNAL)
             return refused
-        except Exception as error:  # a defect of ours; without this everybody would wait for ever
-            telemetry.FAILED.labels("journal").inc(len(group))
-            log.error("the journal failed", kind=type(error).__name__, where=where(error))
-            return Unavailable("the collector failed on this request; its log says where", 30)
+        self._writer.complaint.over(JOURNAL)
         self._writer.put(
             [
                 Waiting(coming.packed, position, coming.records, coming.stored)

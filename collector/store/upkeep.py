@@ -30,12 +30,15 @@ class Upkeep:
         self._noted = noted
         self._pruned = self._fitted = 0.0
 
+    def due(self) -> bool:
+        """Whether there may be something to do."""
+        return time.monotonic() - self._fitted >= FIT_EVERY_S
+
     def turn(self) -> None:
         """Does what is due."""
-        now = time.monotonic()
-        if now - self._fitted < FIT_EVERY_S:
+        if not self.due():
             return
-        self._fitted = now
+        self._fitted = now = time.monotonic()
         try:
             gone = 0
             if old := now - self._pruned >= PRUNE_EVERY_S:

@@ -19,10 +19,11 @@ import structlog
 
 from collector import telemetry
 from collector.errors import Unavailable, where
+from collector.store.aside import Aside, nothing_of
 from collector.store.changes import Batch, Changes
 from collector.store.complaint import Complaint
 from collector.store.correlate import Correlator
-from collector.store.journal import Journal, nothing_of, unpack
+from collector.store.journal import Journal, unpack
 from collector.store.lookup import StoreLookup
 from collector.store.retention import Retention
 from collector.store.store import Store
@@ -37,6 +38,8 @@ PATIENCE_S = 5.0  # how long who asks waits for what was taken before and is not
 BUSY_S = 0.2  # and how long where more and more comes
 AGAIN_S = 2.0  # where the store took nothing, unless somebody asks
 TRIES = 3
+
+SHORTAGES = (Unavailable, MemoryError, OSError)  # what else fails is the batch, or a defect that it meets
 
 log = structlog.get_logger()
 
@@ -99,6 +102,7 @@ class Writer:
         """`noted` is called whenever events have changed."""
         self._store = store
         self._journal = journal
+        self.aside = Aside(store.path)
         self._noted = noted
         self._correlator: Correlator | None = Correlator(StoreLookup(store), fresh=store.is_empty())
         self.complaint = Complaint(str(store.path))
@@ -132,7 +136,7 @@ class Writer:
     @property
     def refusing(self) -> bool:
         """Whether the last transaction failed."""
-        return self.complaint.lasts
+        return self.complaint.lasts("")
 
     def put(self, waiting: Sequence[Waiting]) -> None:
         """Queues batches in the order of their positions."""
@@ -180,25 +184,41 @@ class Writer:
 
     def _run(self) -> None:
         while True:
-            with self._wake:
-                self._wake.wait_for(lambda: self._queue or self._jobs or self._closing, timeout=FIT_EVERY_S)
-                if self._queue and not self._jobs:
-                    pause = AGAIN_S if self.refusing else EVERY_S
-                    self._wake.wait_for(self._worth_it, self._began + pause - time.monotonic())
-                self._asked = False
-                self._began = time.monotonic()
-                group = next_group(self._queue)
-                if self._closing and not group:
+            try:
+                if not self._turn():
                     return
-            if group:
-                self._store_all(group)
-            if self._closing and self.refusing:
-                return
-            self._elsewhere = True
+            except Exception as error:  # a defect of ours; without this everybody would wait for ever
+                telemetry.FAILED.labels("writer").inc()
+                log.error("the writer failed", kind=type(error).__name__, where=where(error))
+                if self._closing:  # what it did not store is in the journal
+                    return
+                time.sleep(AGAIN_S)
+
+    def _turn(self) -> bool:
+        """One transaction, then what else is due; whether there is to be another turn."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._queue or self._jobs or self._closing, timeout=FIT_EVERY_S)
+            if self._queue and not self._jobs:
+                pause = AGAIN_S if self.refusing else EVERY_S
+                self._wake.wait_for(self._worth_it, self._began + pause - time.monotonic())
+            self._asked = False
+            self._began = time.monotonic()
+            group = next_group(self._queue)
+            if self._closing and not group:
+                return False
+        if group:
+            self._store_all(group)
+        if self._closing and self.refusing:
+            return False
+        if self._jobs or self._upkeep.due():
+            with self._wake:
+                self._elsewhere = True
+                self._wake.notify_all()  # who waits for the queue need not wait for this
             if self._jobs:
                 self._do(self._jobs.popleft())
             self._upkeep.turn()
             self._elsewhere = False
+        return True
 
     def _worth_it(self) -> bool:
         return self._closing or self._asked or (self._bytes >= WORTH_BYTES and not self.refusing)
@@ -231,37 +251,44 @@ class Writer:
         except Exception:  # one request must not take the others with it
             while left and self._alone(left[0]):
                 left.popleft()
-        with self._wake:
-            done = len(group) - len(left)
-            self._queue.extendleft(reversed(left))
-            self._weigh(group[:done], -1)
-            self._done += done
-            self._wake.notify_all()
+        finally:
+            with self._wake:
+                done = len(group) - len(left)
+                self._queue.extendleft(reversed(left))
+                self._weigh(group[:done], -1)
+                self._done += done
+                self._wake.notify_all()
 
     def _alone(self, waiting: Waiting) -> bool:
-        """Whether a batch is stored. Where that fails again and again while the store is well, it is set aside."""
-        well = waiting.tries < TRIES or self._takes_something()
+        """Whether a batch is stored. Where that fails again and again while the store is well, it is set aside; but
+        never for a shortage, however long that lasts: the largest batch fits into a third of the engine's memory.
+        """
+        well = waiting.tries < TRIES or self._works()
         try:
             self._commit([waiting])
             return True
+        except SHORTAGES as error:
+            self._failed(error, 1)
         except Exception as error:
-            if well and not isinstance(error, Unavailable) and time.monotonic() - waiting.tried >= AGAIN_S:
+            if well and time.monotonic() - waiting.tried >= AGAIN_S:
                 waiting.tries, waiting.tried = waiting.tries + 1, time.monotonic()
             if waiting.tries > TRIES and not waiting.aside:
-                with suppress(OSError):
+                with suppress(OSError, Unavailable):
                     self._set_aside(waiting, error)
             self._failed(error, 1)
-            return False
+        return False
 
-    def _takes_something(self) -> bool:
+    def _works(self) -> bool:
+        """Whether the store reads and writes something else."""
         try:
+            self._store.position()
             self._store.try_to_write()
             return True
         except Exception:
             return False
 
     def _set_aside(self, waiting: Waiting, error: Exception) -> None:
-        kept = self._journal.set_aside(waiting.position, waiting.packed)
+        kept = self.aside.keep(waiting.position, waiting.packed)
         waiting.aside = True
         kind = type(error).__name__
         log.error("a request cannot be stored, by a defect of the collector", kind=kind, where=where(error), kept=kept)

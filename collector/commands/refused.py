@@ -1,0 +1,70 @@
+"""`misstep replay --refused`: what the collector took and could not store, stored by a version that can."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from collector.commands.progress import progress
+from collector.errors import Unavailable, where
+from collector.settings import Settings
+from collector.store import batch
+from collector.store.aside import Aside, all_of
+from collector.store.correlate import Correlator
+from collector.store.lookup import StoreLookup
+from collector.store.opening import path_of
+from collector.store.store import Store
+
+
+@dataclass(slots=True)
+class Stored:
+    """What became of it: one sentence for each request that still cannot be stored."""
+
+    requests: int = 0
+    records: int = 0
+    failed: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        said = f"{self.requests} requests, {self.records} records stored, {len(self.failed)} still refused"
+        return "\n".join([said, *(f"  refused: {reason}" for reason in self.failed)])
+
+
+def store_refused(settings: Settings) -> Stored:
+    """Stores what lies beside a store that no collector has open, and takes it away from there.
+
+    However often it is called, and wherever it is interrupted, each request is stored once. Raises StoreError, and
+    OSError where there is no store or it takes nothing.
+    """
+    path = path_of(settings.store)
+    if path is None or not path.exists():
+        raise OSError(f"there is no store at {path or settings.store}")
+    batch.add_dimensions(settings.dimensions)
+    store = Store.open(settings.store, dimensions=settings.dimensions)
+    aside = Aside(path)
+    left, kept, stored = aside.batches(), [], Stored()
+    try:
+        with progress("refused", len(left)) as advance:
+            while left:
+                try:
+                    stored.records += _store(store, left[0].packed)
+                    stored.requests += 1
+                except Unavailable as error:
+                    raise OSError(f"the store takes nothing: {error}; stored before: {stored}") from None
+                except Exception as error:  # whatever it is, the others may be stored
+                    stored.failed.append(f"{type(error).__name__} at {where(error)}")
+                    kept.append(left[0])
+                del left[0]
+                advance()
+    finally:
+        if stored.requests:
+            aside.leave([*kept, *left])
+        store.close()
+    return stored
+
+
+def _store(store: Store, packed: bytes) -> int:
+    """Stores a batch; how many records it has."""
+    found = all_of(packed, time.time_ns())
+    changes = Correlator(StoreLookup(store), fresh=False).plan([found])
+    store.write(changes)
+    return -found.dropped["unstorable"]

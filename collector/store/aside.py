@@ -1,0 +1,103 @@
+"""Batches that could not be stored though others could: kept in a file beside the store until somebody has them stored.
+
+A file like those of the journal, that grows. It is there only where there is something in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from xxhash import xxh3_128_digest
+
+from collector.store.changes import Batch
+from collector.store.journal import File, Left, record, records_in, unpack, whole
+
+
+class Counted(NamedTuple):
+    """How much lies there."""
+
+    requests: int
+    records: int
+
+
+class Aside:
+    """What lies beside a store; `keep` from one thread, `counted` from any. Without a store's path, nothing."""
+
+    def __init__(self, store: Path | None) -> None:
+        self.path = Path(f"{store}.journal.refused") if store else None
+        self._counted = 0, Counted(0, 0)  # for a file of this size
+
+    def keep(self, position: int, packed: bytes) -> str:
+        """Adds a batch, unless it lies there already; where. Raises Unavailable or OSError."""
+        if self.path is None:
+            return ""
+        file = File(self.path)
+        try:
+            if position not in dict(file.records()):
+                file.append(record(position, packed), position)
+        finally:
+            file.close()
+        return str(self.path)
+
+    def batches(self) -> list[Left]:
+        """All that lie there, in the order in which they were taken. Raises OSError."""
+        if self.path is None or not self.path.exists():
+            return []
+        found = {position: packed for position, packed, _ in whole(self.path)}
+        return [Left(position, packed) for position, packed in sorted(found.items())]
+
+    def leave(self, batches: Sequence[Left]) -> None:
+        """Keeps these alone. Raises Unavailable or OSError."""
+        assert self.path
+        if not batches:
+            self.path.unlink(missing_ok=True)
+            return
+        place = Path(f"{self.path}.fresh")
+        place.unlink(missing_ok=True)
+        fresh = File(place)
+        try:
+            fresh.append(b"".join(record(*one) for one in batches), batches[-1].position)
+        finally:
+            fresh.close()
+        place.replace(self.path)
+
+    def counted(self) -> Counted:
+        """How much lies there now; the file is read again only where its size is another one."""
+        try:
+            size = os.path.getsize(self.path) if self.path else 0
+        except OSError:
+            size = 0
+        if size != self._counted[0]:
+            with suppress(OSError):
+                found = self.batches()
+                self._counted = size, Counted(len(found), sum(records_in(left.packed) for left in found))
+        return self._counted[1]
+
+
+def nothing_of(packed: bytes, position: int, records: int) -> Batch:
+    """What is stored of a batch that is set aside: that it came."""
+    try:
+        batch = unpack(packed)
+        identity, received_ns = batch.identity, batch.received_ns
+    except msgspec.MsgspecError:
+        identity, received_ns = xxh3_128_digest(packed), position
+    return Batch(identity, received_ns, [], {}, Counter(unstorable=records), records)
+
+
+def all_of(packed: bytes, now_ns: int) -> Batch:
+    """The same batch, to be stored after all: its records were accepted before, and are unstorable no more.
+
+    Under an identity of its own, so that it is stored once. Raises MsgspecError where this version cannot read it.
+    """
+    batch = unpack(packed)
+    dropped = batch.dropped.copy()
+    dropped["unstorable"] -= batch.records
+    again = xxh3_128_digest(b"again" + batch.identity)
+    return replace(batch, identity=again, received_ns=now_ns, dropped=dropped, records=0)
