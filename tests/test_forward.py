@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 import pytest
 import yaml
+from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
@@ -28,7 +29,7 @@ from collector.forward.sanitised import sanitised
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.settings import SettingsError, load
 from tests.conftest import RunningCollector, wait_until
-from tests.doors import any_value, pairs
+from tests.doors import any_value, logs, pairs
 from tests.secrets import Fake, fakes
 from tests.test_faults import largest_file
 from tests.test_ingest import protobuf, span, traces
@@ -239,6 +240,29 @@ def test_what_holds_no_secret_stays_as_it_is() -> None:
     ]}]}]}  # fmt: skip
     assert json.loads(sanitised(json.dumps(tree).encode(), JSON, "traces", SANITISER)) == tree
     assert sanitised(b"", JSON, "traces", SANITISER) == b""
+
+
+def test_lists_and_maps_without_end_are_shortened_with_a_mark() -> None:
+    small = {f"k{number}": f"value {number}" for number in range(20_000)}
+    body = logs({"attributes": {"map": small, "list": [small], "x": 1}, "body": small}, {"attributes": small})
+    log = ExportLogsServiceRequest()
+    Parse(body, log)
+    for found in (
+        ExportLogsServiceRequest.FromString(sanitised(log.SerializeToString(), PROTOBUF, "logs", SANITISER)),
+        Parse(sanitised(body, JSON, "logs", SANITISER), ExportLogsServiceRequest()),
+    ):
+        one, two = found.resource_logs[0].scope_logs[0].log_records
+        for value in (one.attributes[0].value.kvlist_value, one.body.kvlist_value):
+            assert 1_000 < len(value.values) < 5_000
+            assert re.fullmatch(r"\[redacted:oversize:[45]\d{5}\]", value.values[-1].key)
+        assert "[redacted:oversize:" in one.attributes[1].value.array_value.values[-1].string_value
+        assert one.attributes[2].value.int_value == 1
+        assert len(two.attributes) == 20_000  # as many as a record may have
+    [record] = json.loads(
+        sanitised(logs({"attributes": {f"k{number}": "x" * 1000 for number in range(5_000)}}), JSON, "logs", SANITISER)
+    )["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    assert len(record["attributes"]) == 1_029
+    assert record["attributes"][-1]["key"] == "[redacted:oversize:5000000]"
 
 
 def test_unknown_fields_of_json_are_searched_too() -> None:

@@ -18,11 +18,16 @@ from google.protobuf.descriptor import FieldDescriptor
 from collector.decode.otlp import PROTOBUF
 from collector.decode.otlp_protobuf import MESSAGES
 from collector.errors import Rejected
-from collector.sanitise.sanitise import Sanitiser
+from collector.sanitise.bounds import beginning
+from collector.sanitise.sanitise import LIMIT, Sanitiser, written
 
 IDS = frozenset(("traceId", "spanId", "parentSpanId"))  # hex: nothing to search
 
 Pairs = list[tuple[str, Any]]
+
+MOST_BYTES = 1 << 20  # of the attributes of one record: to search many small texts takes 2 µs a byte
+PAIR_BYTES = 16
+OVERSIZE = "[redacted:oversize:%d]"  # as the sanitiser's
 
 
 def sanitised(body: bytes, media_type: str, signal: str, sanitiser: Sanitiser) -> bytes:
@@ -35,12 +40,45 @@ def sanitised(body: bytes, media_type: str, signal: str, sanitiser: Sanitiser) -
 
 def _clean_pairs(pairs: Pairs, sanitiser: Sanitiser) -> Pairs | None:
     """The pairs without secrets; None where there were none."""
-    whole = dict(pairs)
-    if len(whole) == len(pairs):
+    bounded = _bounded(pairs)
+    whole = dict(bounded)
+    if len(whole) == len(bounded):
         clean, cut = sanitiser.scrub_value(whole)
-        return _items(clean) if cut else None
+        return _items(clean) if cut or bounded is not pairs else None
+    pairs = bounded
     found = [sanitiser.scrub_value({key: value}) for key, value in pairs]
     return [item for clean, _ in found for item in _items(clean)] if any(cut for _, cut in found) else None
+
+
+def _bounded(pairs: Pairs) -> Pairs:
+    """The pairs without what is beyond MOST_BYTES of all, and beyond LIMIT of each list and map; the same object where
+    nothing is. What was left out has a mark with the length of the whole.
+    """
+    sizes = [_size(value) for _, value in pairs]
+    if sum(sizes) <= LIMIT:  # mostly
+        return pairs
+    left, taken = MOST_BYTES, Pairs()
+    for (key, value), size in zip(pairs, sizes, strict=True):
+        left -= len(key) + min(size, LIMIT) + PAIR_BYTES
+        if left < 0:
+            return [*taken, (OVERSIZE % sum(sizes), "")]
+        taken.append((key, _shortened(value, size)))
+    return taken if any(mine is not theirs for (_, mine), (_, theirs) in zip(taken, pairs, strict=True)) else pairs
+
+
+def _shortened(value: Any, size: int) -> Any:
+    if size <= LIMIT or not isinstance(value, list | dict):
+        return value  # a text is shortened by the sanitiser
+    shorter = beginning(value, LIMIT // 2)  # by characters, and without what JSON puts around them
+    mark = OVERSIZE % size
+    return [*shorter, mark] if isinstance(shorter, list) else {**shorter, mark: ""}  # type: ignore[dict-item]
+
+
+def _size(value: Any) -> int:
+    """Bytes of a value as JSON, about."""
+    if isinstance(value, list | dict):
+        return len(written([value])[0] or repr(value))
+    return len(value) if isinstance(value, str | bytes) else 8
 
 
 def _items(clean: object) -> Pairs:
@@ -85,8 +123,9 @@ def _texts(message: Any, field: Any, items: Iterable[str], sanitiser: Sanitiser)
 
 def _any(value: Any, sanitiser: Sanitiser) -> None:
     plain = _plain(value)
-    clean, cut = sanitiser.scrub_value(plain)
-    if cut:
+    shorter = _shortened(plain, _size(plain))
+    clean, cut = sanitiser.scrub_value(shorter)
+    if cut or shorter is not plain:
         value.Clear()
         _fill(value, clean)
 
@@ -153,7 +192,8 @@ def _field(key: str, item: Any, sanitiser: Sanitiser) -> Any:
     if key in IDS and isinstance(item, str):
         return item if len(item) <= 32 and item.isalnum() else sanitiser.scrub(item)[0]
     if key == "body" and isinstance(item, dict):
-        return _json_any(sanitiser.scrub_value(_json_plain(item))[0])
+        plain = _json_plain(item)
+        return _json_any(sanitiser.scrub_value(_shortened(plain, _size(plain)))[0])
     return item if isinstance(item, str) else _node(item, sanitiser)
 
 
