@@ -5,9 +5,11 @@ from __future__ import annotations
 import resource
 import signal
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from collector.store.connection import Connection
 from collector.store.lookup import StoreLookup
 from collector.store.opening import SETTINGS, StoreError
 from collector.store.store import Store
+from collector.store.writing import put
 from tests.conftest import RunningCollector, misstep, wait_until
 from tests.test_ingest import span, traces
 
@@ -163,6 +166,36 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
     said = [line for line in collector.logged().splitlines() if "the store takes" in line]
     assert ["takes nothing" in line for line in said] == [True, False, True, False]
     assert '"remedy": "make room on its disk"' in said[0]
+
+
+def test_who_asks_whether_it_can_be_written_disturbs_no_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `/readyz` while the writer tries again."""
+    store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
+    within, asked = threading.Event(), threading.Event()
+
+    def slowly(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
+        put(cursor, Changes(1, identities=[bytes(16)]))
+        within.set()
+        assert asked.wait(20)
+        put(cursor, changes)
+
+    def asks() -> None:
+        assert within.wait(20)
+        try:
+            for _ in range(3):
+                store.try_to_write()
+        finally:
+            asked.set()
+
+    monkeypatch.setattr("collector.store.store.put", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(asks)
+        store.write(Changes(1, identities=[b"1" * 16]))
+        asking.result()
+    assert store.count("requests") == 2
+    store.close()
 
 
 def test_a_log_that_was_removed_costs_nothing_that_was_acknowledged(collector: RunningCollector) -> None:

@@ -84,7 +84,9 @@ class Store(Reader):
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """One transaction of the writing connection; nothing of it stays where the block raises. Raises Unavailable."""
+        """One transaction of the writing connection, from the thread that writes: a connection has one at a time.
+        Nothing of it stays where the block raises. Raises Unavailable.
+        """
         with self._connection.use() as cursor:
             try:
                 with all_or_nothing(cursor):
@@ -101,10 +103,15 @@ class Store(Reader):
         self._changed()
 
     def try_to_write(self) -> None:
-        """Writes a row that says nothing. Raises Unavailable where not even that can be written."""
-        with self.transaction() as cursor:
-            cursor.execute("delete from meta where name = 'written'")
-            cursor.execute("insert into meta values ('written', '')")
+        """Writes a row that says nothing, from any thread. Raises Unavailable where not even that can be written."""
+        with self._executing, self._connection.use() as connection, closing(connection.cursor()) as cursor:
+            try:
+                with all_or_nothing(cursor):
+                    cursor.execute("delete from meta where name = 'written'")
+                    cursor.execute("insert into meta values ('written', '')")
+                    self._connection.check_file()
+            except duckdb.OperationalError as error:
+                raise Unavailable(first_line(error), 5) from None
 
     def keep(self, name: str, sql: str, params: Mapping[str, Any] | None = None) -> str:
         """Keeps an answer in memory, outside of the file; the name under which statements find it."""
