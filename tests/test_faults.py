@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import socket
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import httpx
@@ -20,7 +22,7 @@ import pytest
 from collector.commands.bulk import bulk
 from collector.errors import Unavailable
 from collector.store.changes import Changes
-from collector.store.complaint import Complaint
+from collector.store.complaint import Complaint, remedy
 from collector.store.connection import Connection
 from collector.store.lookup import StoreLookup
 from collector.store.opening import SETTINGS, StoreError
@@ -195,6 +197,24 @@ def test_who_asks_whether_it_can_be_written_disturbs_no_transaction(
         store.write(Changes(1, identities=[b"1" * 16]))
         asking.result()
     assert store.count("requests") == 2
+    store.close()
+
+
+def test_a_permission_that_was_lost_is_said_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, path, stat = Store.open(f"duckdb:///{tmp_path}/x.duckdb"), tmp_path / "x.duckdb", os.stat
+
+    def refused(place: Path, **how: Any) -> os.stat_result:
+        if Path(place) == path:
+            raise PermissionError(13, "Permission denied")
+        return stat(place, **how)
+
+    with monkeypatch.context() as lost:
+        lost.setattr(os, "stat", refused)
+        with pytest.raises(Unavailable, match="cannot be reached: Permission denied") as said:
+            store.write(Changes(1, identities=[bytes(16)]))
+    assert remedy(str(said.value)) == "make the file and its folder writable"
+    store.write(Changes(1, identities=[bytes(16)]))
+    assert store.count("requests") == 1
     store.close()
 
 

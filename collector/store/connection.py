@@ -66,6 +66,12 @@ class Connection:
     def check_file(self) -> None:
         """Raises Unavailable where the file is no longer the one that was opened: what is written would be lost."""
         if self._path and _file(self._path) != self._file:
+            try:
+                os.stat(self._path)
+            except PermissionError as error:
+                raise Unavailable(f"{self._path} cannot be reached: {error.strerror}", 5) from None
+            except OSError:
+                pass
             raise Unavailable(
                 f"{self._path} was moved or removed: put it back, or restart the collector to begin a new one", 5
             )
