@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,8 @@ import httpx
 import pytest
 
 from collector.decode.otlp import JSON, PROTOBUF
-from collector.receive.workers import MOST_CHOSEN, chosen
+from collector.errors import Rejected
+from collector.receive.workers import MOST_CHOSEN, Body, Here, chosen
 from tests.conftest import RunningCollector, wait_until
 from tests.test_ingest import span, traces
 
@@ -141,6 +143,26 @@ def test_bodies_that_were_refused_are_not_held(start_collector: Callable[..., Ru
             with pytest.raises(grpc.RpcError):
                 export(body)
     assert peak_mib(collector.process.pid) < before + 200
+
+
+def test_a_refusal_holds_nothing_of_what_was_read() -> None:
+    """Who answers with it has it for a while, and then the next collection of cycles is far."""
+    held: list[weakref.ref[set[int]]] = []
+
+    class Reads:
+        def process(self, *_: object) -> None:
+            tree = {1, 2}
+            held.append(weakref.ref(tree))
+            try:
+                raise ValueError("a decoder's")
+            except ValueError:
+                raise Rejected("malformed") from None
+
+    reads: Any = Reads()
+    with pytest.raises(Rejected) as refused:
+        Here(reads).read(Body(b"{", JSON, "logs"), 1)
+    assert str(refused.value) == "malformed"
+    assert held[0]() is None
 
 
 def peak_mib(pid: int) -> int:

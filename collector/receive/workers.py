@@ -67,19 +67,32 @@ class Here:
 
     def read(self, body: Body, received_ns: int) -> Read:
         """The body as a batch. Raises Rejected for what can never be read, Unavailable where we fail on it."""
+        with self._one:
+            found = self._read(body, received_ns)
+        if isinstance(found, Read):
+            return found
         try:
-            with self._one:
-                if body.signal == "events":
-                    batch = plain.batch(self._pipeline, body.content, received_ns)
-                else:
-                    batch = self._pipeline.process(body.content, body.media, body.signal, received_ns)
+            raise found
+        finally:
+            del found  # or it would hold this frame, and that it
+
+    def _read(self, body: Body, received_ns: int) -> Read | Rejected | Unavailable:
+        """A failure is returned, without the frames in which it came about: they hold what was read of the body."""
+        try:
+            if body.signal == "events":
+                batch = plain.batch(self._pipeline, body.content, received_ns)
+            else:
+                batch = self._pipeline.process(body.content, body.media, body.signal, received_ns)
             packed = pack(batch)
             return Read(receipt(packed), packed)
-        except (Rejected, Unavailable, MemoryError):
-            raise
+        except (Rejected, Unavailable) as error:
+            error.__context__ = None
+            return error.with_traceback(None)
+        except MemoryError:
+            return Rejected("reading this request takes too much memory: send smaller batches", 413)
         except Exception as error:  # a defect of ours: the exporter must keep the batch, so not a 500
             log.error("a request could not be read", kind=type(error).__name__, where=where(error))
-            raise Unavailable("the collector failed on this request; its log says where", retry_after=30) from None
+            return Unavailable("the collector failed on this request; its log says where", retry_after=30)
 
     def stored(self, told: Iterable[int]) -> None:
         """Remembers which tool results need no second look."""
@@ -151,13 +164,13 @@ def _answer(here: Here, request: bytes) -> tuple[bytes, bytes]:
         return b"", here.read(body, received_ns).packed
     except (Rejected, Unavailable) as error:
         return pickle.dumps(error, protocol=5), b""
-    except MemoryError:
-        refused = Rejected("reading this request takes too much memory: send smaller batches", 413)
-        return pickle.dumps(refused, protocol=5), b""
 
 
 def _bound_memory() -> None:
-    """From now on this process gets MEMORY more and then MemoryError: two bytes of a body can come to seventy."""
+    """From now on this process gets MEMORY more and then MemoryError: two bytes of a body can come to seventy.
+
+    Not for the main process: there it also ends threads that begin in the moment in which nothing is left.
+    """
     with suppress(OSError, ValueError):  # only Linux counts what is private and written
         used = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData"))
         most = (int(used.split()[1]) << 10) + MEMORY
