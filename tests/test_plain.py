@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.decode.plain import decode, time_of
+from collector.decode.plain import decode
 from collector.errors import Rejected
 from tests.doors import NOW, only, stored, taken
 
@@ -101,44 +101,6 @@ def test_good_lines_are_taken_and_the_bad_ones_named(body: bytes, accepted: int,
 def test_one_bad_character_costs_nothing(written: bytes, message: str) -> None:
     body = b'{"tool": "t", "outcome": "error", "score": NaN, "message": ' + written + b"}"
     assert only(taken(body.replace(b" NaN", b" NaN" if b"\\u" in written else b" 1"), "events"))["message"] == message
-
-
-MOMENT = 1_795_297_311_123_000_000
-
-
-@pytest.mark.parametrize(
-    ("value", "time_ns"),
-    [
-        ("2026-11-21T21:41:51.123Z", MOMENT),
-        ("2026-11-21T21:41:51.123", MOMENT),
-        ("2026-11-21T22:41:51.123+01:00", MOMENT),
-        ("2026-11-21T21:41:51.123000007Z", MOMENT + 7),
-        ("2026-11-21T22:41:51.12300004+01:00", MOMENT + 40),
-        ("2026-11-21T21:41:51,1230000078", MOMENT + 7),
-        (1_795_297_311, MOMENT // 10**9 * 10**9),
-        (1_795_297_311.123, MOMENT),
-        (1_795_297_311_123, MOMENT),
-        (1_795_297_311_123.0, MOMENT),
-        (1_795_297_311_123_000, MOMENT),
-        (MOMENT + 7, MOMENT + 7),
-        (str(MOMENT), MOMENT),
-        ("1795297311.123", MOMENT),
-        (True, 0),
-        (-1, 0),
-        (0, 0),
-        (1 << 70, 0),
-        (float("inf"), 0),
-        (float("nan"), 0),
-        ("soon", 0),
-        ("0001-01-01T00:00:00", 0),
-        ("9" * 5000, 0),
-        ("1e400.", 0),
-        ([], 0),
-        (None, 0),
-    ],
-)
-def test_times_of_every_unit(value: object, time_ns: int) -> None:
-    assert time_of(value) == time_ns
 
 
 @pytest.mark.parametrize("key", ["timestamp", "time", "ts", "@timestamp"])

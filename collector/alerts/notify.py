@@ -19,7 +19,8 @@ from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Labels, Reason, State
 from collector.errors import Rejected, Unavailable
-from collector.query.filters import SECOND, rfc3339
+from collector.query.filters import SECOND
+from collector.times import rfc3339
 
 MAX_ALERTS = 100  # in one message; further ones are counted
 TIMEOUT_S = 5.0

@@ -25,9 +25,10 @@ from collector.alerts.rules import Receiver, Rule, RuleFile
 from collector.alerts.trials import backtest_row, evaluations, suggest_row, with_threshold
 from collector.errors import Rejected, Unavailable
 from collector.query.describe import taking
-from collector.query.filters import BadParameter, duration_ns, rfc3339, time_ns
+from collector.query.filters import BadParameter, duration_ns, time_ns
 from collector.receive.access import check_json
 from collector.store.reading import QueryTimeout
+from collector.times import rfc3339
 
 SECONDS = 20.0
 MOST = 1e9

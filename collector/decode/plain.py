@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -20,12 +19,12 @@ from collector.errors import Rejected
 from collector.pipeline import Pipeline, identity
 from collector.recognise.readers import unwrapped
 from collector.store.changes import Batch
+from collector.times import time_of
 
 TIMES = ("timestamp", "time", "ts", "@timestamp", "event.timestamp", "bookmark.timestamp")
 
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _HEX = re.compile(r"[0-9a-fA-F]+")
-_NANOSECONDS = re.compile(r"[.,]\d{6}(\d{1,3})")  # of a second, beyond what `fromisoformat` keeps
 
 
 def batch(pipeline: Pipeline, body: bytes, received_ns: int) -> Batch:
@@ -169,32 +168,3 @@ def _id(item: dict[str, Any], size: int, *names: str) -> str:
         if isinstance(value, str) and len(value) == size and _HEX.fullmatch(value) and value.strip("0"):
             return value.lower()
     return ""
-
-
-def time_of(value: Any) -> int:
-    """Nanoseconds since 1970 of an ISO 8601 text (UTC where it names no zone) or of a number; 0 for anything else.
-
-    A number is in s, ms, µs or ns by its magnitude: below 1e11 (in s the year 5138) it is in s, below 1e14 in ms, below
-    1e17 in µs.
-    """
-    if isinstance(value, str):
-        text = value.strip()
-        try:
-            value = float(text) if "." in text else int(text)
-        except ValueError:
-            return _iso(text)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 63:
-        return 0
-    unit = next(unit for limit, unit in ((1e11, 10**9), (1e14, 10**6), (1e17, 1000), (1e20, 1)) if value < limit)
-    return value * unit if isinstance(value, int) else round(value * unit / 1000) * 1000
-
-
-def _iso(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return 0
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    rest = int(beyond[1].ljust(3, "0")) if (beyond := _NANOSECONDS.search(text)) else 0
-    return max(0, (since.days * 86400 + since.seconds) * 10**9 + since.microseconds * 1000 + rest)

@@ -28,7 +28,7 @@ from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 from collector.errors import Rejected, Unavailable
 from collector.query.describe import ARROW, operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
-from collector.query.filters import SECOND, BadParameter, rfc3339, whole_number
+from collector.query.filters import SECOND, BadParameter, whole_number
 from collector.query.groups import mark
 from collector.query.parameters import LIMIT, Asked, Parameter, read
 from collector.query.queries import LAST, newest_ns, redirected, token
@@ -37,6 +37,7 @@ from collector.query.statement import Answer, Reads, Row
 from collector.receive.access import check_host, check_json, check_token
 from collector.recognise.sources import Source
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
+from collector.times import rfc3339
 
 QUERY_SECONDS = 20.0
 QUERIES = ThreadPoolExecutor(4, "query")  # more at once would only share the same cores and memory

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+
+from collector.times import iso_ns, rfc3339
 
 Value = str | int | bool | None
 
@@ -256,11 +257,7 @@ def duration_ns(name: str, word: str) -> int:
     return min(sum(int(number) * UNITS[unit] for number, unit in parts), LATEST)
 
 
-_RFC3339 = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[Tt ]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:[.]([0-9]{1,9})[0-9]*)?([Zz]|[ +-][0-9]{2}:[0-9]{2})?)?"
-)
-
+_LOST_PLUS = re.compile(r"(.*[Tt:].*) ([0-9]{2}:?[0-9]{2})")  # of a zone's offset, which a URL turns into a space
 
 TIMES = ("RFC 3339", "now", "-90s", "-5m", "-24h", "-7d")
 
@@ -273,33 +270,14 @@ def time_ns(name: str, word: str, now_ns: int) -> int:
     if word == "now":
         return now_ns
     try:
-        at = max(0, now_ns - duration_ns(name, word[1:])) if word.startswith("-") else rfc3339_ns(word)
+        ago = word.startswith("-")
+        at = max(0, now_ns - duration_ns(name, word[1:])) if ago else iso_ns(_LOST_PLUS.sub(r"\1+\2", word))
     except ValueError:
         message = f"{name} is a time in RFC 3339, such as 2026-11-21T21:41:51Z, or relative, such as -24h or now"
         raise BadParameter(name, word, message, TIMES) from None
     if not 0 <= at <= LATEST:
         raise BadParameter(name, word, f"{name} lies between 1970 and 2262", TIMES)
     return at
-
-
-def rfc3339_ns(word: str) -> int:
-    """Nanoseconds since 1970. Raises ValueError where `word` is no time."""
-    match = _RFC3339.fullmatch(word)
-    if not match:
-        raise ValueError(word)
-    day, clock, fraction, zone = match.groups()
-    offset = (zone or "Z").upper().replace("Z", "+00:00").replace(" ", "+")
-    moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{offset}")
-    return int((moment - _EPOCH).total_seconds()) * SECOND + int((fraction or "").ljust(9, "0"))
-
-
-def rfc3339(at_ns: int) -> str:
-    """UTC with nanoseconds, as every time in an answer is written."""
-    seconds, rest = divmod(at_ns, SECOND)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def select(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
@@ -29,12 +28,12 @@ from collector.recognise.readers import (
     present,
 )
 from collector.recognise.sources import SHAPE_KEYS, Row, Use
+from collector.times import time_of
 
 Report = dict[str, Any]
 Signs = dict[str, list[Any]]
 
 KEPT_CHARS, KEPT_COUNT = 200, 24  # of attributes that became no column
-UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3), (10**20, 1))  # s, ms, µs, ns: below which number, times
 PRIVATE = ("user.", "host.", "process.", "installation.", "enduser.", "os.", "telemetry.")  # about people and machines
 SHAPES = 64  # sets of attribute names remembered per row; random names must not grow the process
 SEVERITIES = {
@@ -226,20 +225,3 @@ def place(report: Report, record: Record, *, own: bool) -> None:
         report["parent_span_id"] = record.parent_span_id
     if record.start_ns and record.time_ns >= record.start_ns and "duration_ms" not in report:
         report["duration_ms"] = (record.time_ns - record.start_ns) / 1e6
-
-
-def time_of(value: Any) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 text or a number of s, ms, µs or ns; 0 for anything else."""
-    number = value if type(value) is int else as_float(value)
-    if number is not None:
-        factor = next((factor for limit, factor in UNITS if 0 < number < limit), 0)
-        return round(number * factor)
-    if not isinstance(value, str) or not present(value):
-        return 0
-    try:
-        when = datetime.fromisoformat(value)
-        if when.tzinfo is None:
-            when = datetime.fromisoformat(f"{value}+00:00")
-        return round(when.timestamp() * 1e6) * 1000
-    except (ValueError, OverflowError):
-        return 0

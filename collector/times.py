@@ -1,0 +1,52 @@
+"""Times as others write them, in nanoseconds since 1970, and as every answer writes them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NANOSECONDS = re.compile(r"[.,]\d{6}(\d{1,3})")  # of a second, beyond what `fromisoformat` keeps
+# Below which a number is in s (up to the year 5138), ms, µs, ns.
+_UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3), (10**20, 1))
+
+
+def iso_ns(text: str) -> int:
+    """Nanoseconds since 1970, below 0 before it, of an ISO 8601 text such as RFC 3339 (UTC where it names no zone).
+
+    Raises ValueError where it is none.
+    """
+    moment = datetime.fromisoformat(text.upper())  # RFC 3339 allows t and z
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    rest = int(beyond[1].ljust(3, "0")) if (beyond := _NANOSECONDS.search(text)) else 0
+    return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000 + rest
+
+
+def time_of(value: Any) -> int:
+    """Nanoseconds since 1970 of an ISO 8601 text or of a number of s, ms, µs or ns, told by its magnitude; 0 for
+    anything else.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            value = float(text) if "." in text else int(text)
+        except ValueError:
+            return _iso(text)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 63:
+        return 0
+    unit = next(unit for limit, unit in _UNITS if value < limit)
+    return value * unit if isinstance(value, int) else round(value * unit / 1000) * 1000
+
+
+def _iso(text: str) -> int:
+    try:
+        return max(0, iso_ns(text))
+    except ValueError:
+        return 0
+
+
+def rfc3339(at_ns: int) -> str:
+    """UTC with nanoseconds."""
+    seconds, rest = divmod(at_ns, 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
