@@ -185,6 +185,14 @@ def test_a_repeated_body_adds_nothing_unless_it_has_no_time() -> None:
     assert len(stored([timeless[0]], [timeless[1]])) == 2
 
 
+@pytest.mark.parametrize("ids", [{}, {"call_id": "c1"}, {"call_id": "c1", "session": None}, {"session": None}])
+def test_an_object_that_comes_again_in_another_body_is_one_event_unless_it_has_no_time(ids: dict[str, Any]) -> None:
+    call = CALL | ids | {"timestamp": NOW}
+    other = CALL | {"timestamp": NOW - 1}
+    longer = json.dumps(call).encode() + b"\n" + json.dumps(other).encode()
+    assert len(stored([taken(json.dumps(call).encode(), "events")], [taken(longer, "events")])) == 2
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (

@@ -240,12 +240,13 @@ def _finish(row: Row, record: Record, report: Report, signs: Signs) -> None:
     _settle(row, record, report, signs)
     if row.keys:
         identify(row.keys, report, own=own and "span_id" in report)
-    if record.signal == "log" and "call_id" not in report and (record.time_ns or record.observed_ns):
+    known = "call_id" in report and ("session" in report or "trace_id" in report)
+    if record.signal != "span" and not known and (record.time_ns or record.observed_ns):
         report.setdefault("_keys", []).append(("record", _mark(record)))
 
 
 def _mark(record: Record) -> str:
-    """The identity of a log record that has no id: it may come again in another batch."""
+    """The identity of a record whose call has none: it may come again in another batch."""
     whole = (record.time_ns, record.observed_ns, record.trace_id, record.span_id, record.name, record.attributes)
     return hashlib.blake2b(canonical(whole), digest_size=8).hexdigest()
 
