@@ -89,10 +89,51 @@ def test_harmless_look_alikes_come_back_as_the_same_object() -> None:
         ("-----BEGIN RSA PRIVATE KEY-----\n{b64:64}\n{b64:20}... (cut)", "[redacted:private-key]... (cut)"),
         ("   1\t-----BEGIN RSA PRIVATE KEY-----\n   2\t{b64:64}\n   3\t{b64:64}", "   1\t[redacted:private-key]"),
         ("1→-----BEGIN PRIVATE KEY-----\n2→{b64:64}\n3→{b64:64}\n", "1→[redacted:private-key]\n"),
+        ("db.password\\={human}\nport\\=5432", "db.password\\=[redacted:password]\nport\\=5432"),
     ],
 )  # fmt: skip
 def test_only_the_secret_is_cut(text: str, clean: str) -> None:
     assert cut(assemble(text, random.Random(SEED))) == clean
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        ("user,password", ["ann,S", "bob,S"]),
+        ("password,user", ["S,ann"]),
+        ("name,url,username,password,note", ['"git","https://x.example/","ann","S",""', "b,,bob,S,x"]),
+        ("User name,Password,Console login link", ["ann,S,https://x.example/"]),
+        ("user;password", ["ann;S"]),
+        ("user\tpassword", ["ann\tS"]),
+    ],
+)
+def test_a_column_of_secrets_goes_and_the_others_stay(names: str, rows: list[str]) -> None:
+    secret = assemble("{human}", random.Random(SEED))
+    table = "\n".join((names, *rows, "", "password,x"))
+    clean = table.replace("S", "[redacted:password]")
+    for text, expected in ((table, clean), (table.replace("\n", "\r\n"), clean.replace("\n", "\r\n"))):
+        assert cut(text.replace("S", secret)) == expected
+        whole = {"content": text.replace("S", secret)}
+        assert sanitiser().scrub_value(whole)[0] == {"content": expected}
+        assert cut(json.dumps(whole)) == json.dumps({"content": expected})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Say name, password, and mail\nthen press next, submit, and wait",
+        "name,password,role\nstring,string,string\n",
+        "id,token,count\n1,hello,5\n2,world,6\n",
+        "select user,password\nfrom a,b",
+        "model,max_tokens\nm1,4096\n",
+        "import os,token\nimport sys,json\n",
+        "a,b\nuser,password\nann,kitchen\n",
+        "user,password\nann\n",
+    ],
+)
+def test_what_is_no_column_of_secrets_stays(text: str) -> None:
+    assert cut(text) == text
+    assert cut(json.dumps({"content": text})) == json.dumps({"content": text})
 
 
 @pytest.mark.parametrize(
@@ -344,6 +385,7 @@ def test_odd_characters_are_no_way_past(text: str) -> None:
         *("password=abc1 token: x9 ", "password", "eyJ", "://u:", "curl curl -u ", "-----BEGIN PRIVATE KEY-----"),
         *("a1B2c3D4+/", '\\"password\\":', "%70%61", "<password", "\\\\\\", "AKIA", "[redacted:", "key key ", "/home/"),
         *("a@b.", "{\"value\":\"x1y2z3w4\",\"name\":\"key", "token ", "\u200b", "ghp_aB3dE\n", "'\"'"),
+        *("a,token\n", "token,", "x\na,token\n", "password;b\n1;kitty42\n", "a\tsecret\n\n"),
     ],
 )  # fmt: skip
 def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:

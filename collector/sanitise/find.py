@@ -9,6 +9,7 @@ from typing import Any
 
 import hyperscan
 
+from collector.sanitise.columns import column
 from collector.sanitise.headers import header_secrets
 from collector.sanitise.keyed import REACH, Span, announced, closing, header
 from collector.sanitise.keys import Keys
@@ -109,6 +110,7 @@ class Finder:
                 found += (span,) if span else ()
             elif number >= self._first_word:
                 found += announced(text, end, self.keys)
+                found += column(text, end, self.keys)
                 if told := header(text, end, self.keys):
                     found += header_secrets(text, told[1], told[0])
             elif self._leads[number]:

@@ -53,6 +53,8 @@ _KEYED = (
     r"(?i)(?:pass|pwd)[\w.-]*(?:\\*[\"'])?(?::\s+|\s?=\s?)[^\s\"'{<$\[(\\]{5}",
     r"(?i)(?:pass|pwd)[\w.-]*(?:\s+|\\*[\"']\]?\\*[\"']?\)\.\w+\()\\*[\"'][^\s\"'{<$\[(\\]{3}",
     r"(?i)(?:cookie|authorization)[^\w\s]",
+    r"(?i)KEY(?: \w+){0,2}(?:[,;|\t]|\\+t)[a-z_]",  # the name of a column
+    r"(?i)(?:[,;|\t]|\\+t)[\w. -]{0,24}KEY(?: \w+){0,2}(?:\r?\n|(?:\\+r)?\\+n)",
 )
 # Escapes of letters and of the signs that secrets are recognised by; what no eye sees.
 _UNREADABLE = (
