@@ -60,7 +60,7 @@ def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
             for part, size in sizes(path).items():
                 telemetry.STORE_BYTES.labels(part).set(size)
             telemetry.STORE_BYTES.labels("archive").set(request.app.state.store.archived()["bytes"])
-    return Response(generate_latest(telemetry.REGISTRY), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(telemetry.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 @get("/openapi.json", include_in_schema=False, sync_to_thread=False)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from litestar import Litestar
 from litestar.datastructures import State
@@ -17,8 +21,10 @@ from collector.alerts.routes import alert_routes
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.status import SEVERITIES
 from collector.query.api import exception_handlers
+from collector.query.forms import ARROW
 from collector.query.shared import measure_all
 from collector.store.store import Store
+from collector.times import iso_ns
 from tests.recorded import MINUTE, NOW, failed, holding
 
 SILENCE = {
@@ -195,11 +201,13 @@ def test_a_foreign_page_cannot_silence(client: TestClient[Litestar]) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "message"),
     [
-        ("/api/v1/alerts?stat=firing", 400, "stat is no parameter here"),
-        ("/api/v1/alerts?state=burning", 400, "state is one of pending, firing, resolved"),
-        ("/api/v1/alerts?history=yes", 400, "history is true or false"),
+        ("/api/v1/alerts?stat=firing", 400, "there is no parameter 'stat' here; allowed are state"),
+        ("/api/v1/alerts?state=burning", 400, "state takes pending, firing, resolved"),
+        ("/api/v1/alerts?history=yes", 400, "history takes true, false"),
+        ("/api/v1/alerts?limit=1&limit=2", 400, "limit is given twice"),
+        ("/api/v1/rules?sort=name&sort=state", 400, "sort is given twice"),
         ("/api/v1/alerts?limit=0", 400, "limit"),
-        ("/api/v1/rules?x=1", 400, "x is no parameter here"),
+        ("/api/v1/rules?x=1", 400, "there is no parameter 'x' here; allowed are sort, limit"),
         ("/api/v1/rules/nothing/samples", 404, "there is no rule"),
         ("/api/v1/rules/tool-broken/samples?from=soon", 400, "from is a time"),
     ],
@@ -228,6 +236,34 @@ def test_rules_are_sorted_and_cut_as_asked(
     found = [row["name"] for row in get(client, f"/api/v1/{path}", **({"sort": sort} if sort else {}))["rows"]]
     assert found == expected(names)
     assert [row["name"] for row in get(client, f"/api/v1/{path}", sort="name", limit=2)["rows"]] == sorted(names)[:2]
+
+
+@pytest.mark.parametrize("path", ["alerts", "rules", "silences", "rules/mistakes-in-a-row/samples"])
+def test_every_list_answers_the_same_rows_in_json_and_arrow(
+    engine: Engine, client: TestClient[Litestar], path: str
+) -> None:
+    engine.evaluate(NOW)
+    client.post("/api/v1/silences", json=SILENCE)
+    rows = get(client, f"/api/v1/{path}")["rows"]
+    answer = client.get(f"/api/v1/{path}", headers={"Accept": ARROW})
+    assert answer.headers["content-type"] == ARROW
+    frame = pl.read_ipc_stream(io.BytesIO(answer.content))
+    assert [*rows[0]] == frame.columns
+    for name, kind in frame.schema.items():
+        told = [row[name] for row in rows]
+        if kind == pl.Datetime("ns", "UTC"):
+            assert frame[name].cast(pl.Int64).to_list() == [at and iso_ns(at) for at in told], name
+        else:
+            read = [
+                json.loads(cell) if isinstance(one, dict | list) else cell
+                for one, cell in zip(told, frame[name], strict=True)
+            ]
+            assert read == told, name
+
+
+def test_rules_are_sorted_by_one_column_after_another(engine: Engine, client: TestClient[Litestar]) -> None:
+    rows = get(client, "/api/v1/rules", sort="-measure,name")["rows"]
+    assert rows == sorted(sorted(rows, key=itemgetter("name")), key=itemgetter("measure"), reverse=True)
 
 
 def test_what_no_list_is_sorted_by_is_named(engine: Engine, client: TestClient[Litestar]) -> None:

@@ -22,9 +22,10 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.testing import TestClient
 
 from collector.query.api import api_routes, exception_handlers
-from collector.query.describe import ANSWERS, ARROW
+from collector.query.describe import ANSWERS
 from collector.query.endpoints import ENDPOINTS
 from collector.query.filters import DIMENSIONS
+from collector.query.forms import ARROW
 from collector.settings import Settings
 from collector.store.reading import QueryTooLarge
 from collector.store.store import Store
@@ -255,6 +256,19 @@ def test_what_is_not_there_is_404_with_a_reason(client: TestClient[Litestar], pa
     assert answer.status_code == 404
     assert answer.json()["error"]["message"]
     assert client.get(f"/api/v1/{path}", headers={"Accept": ARROW}).status_code == 404
+
+
+def test_an_address_that_is_not_there_or_takes_another_method_is_named(client: TestClient[Litestar]) -> None:
+    nothing = client.get("/api/v1/brakdown").json()["error"]["message"]
+    assert nothing == "there is nothing at /api/v1/brakdown; /openapi.json describes every address"
+    other = client.delete("/api/v1/breakdown")
+    assert (other.status_code, set(other.headers["allow"].split(", "))) == (405, {"GET", "OPTIONS"})
+    assert other.json()["error"]["message"].startswith("DELETE is not taken at /api/v1/breakdown, only ")
+
+
+def test_only_of_a_filter_the_remedy_for_a_second_value_is_a_list(client: TestClient[Litestar]) -> None:
+    twice = [client.get(f"/api/v1/events?{name}=1&{name}=2").json()["error"]["message"] for name in ("tool", "limit")]
+    assert twice == ["tool is given twice; write tool=a,b for either of two values", "limit is given twice"]
 
 
 def test_a_merged_event_redirects_to_the_one_that_is_left(client: TestClient[Litestar], store: Store) -> None:

@@ -300,6 +300,20 @@ def test_every_refusal_is_a_status_in_the_form_of_the_request(
     assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/metrics", "/openapi.json", "/api/v1/breakdown", "/api/v1/rules"]
+)
+def test_a_probe_that_asks_with_head_is_answered_like_get(path: str, shared: RunningCollector) -> None:
+    head, whole = httpx.head(shared.url + path), httpx.get(shared.url + path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert whole.headers["content-type"].count("charset") <= 1
+
+
+def test_a_copy_that_can_be_fetched_once_is_not_used_up_by_head(shared: RunningCollector) -> None:
+    assert httpx.head(f"{shared.url}/api/v1/backup/file").status_code == 405
+
+
 def details(error: Any) -> bytes | None:
     """The `google.rpc.Status` of a gRPC refusal."""
     return dict(error.trailing_metadata()).get("grpc-status-details-bin")

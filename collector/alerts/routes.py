@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, delete, get, post
-from litestar.params import FromPath, QueryParameter
+from litestar import Request, Response, delete, get, post
+from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
 from collector.alerts import status
@@ -15,15 +18,46 @@ from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.errors import Rejected
-from collector.query.describe import taking
-from collector.query.filters import BadParameter, duration_ns, time_ns, whole_number
+from collector.query.describe import operation, taking
+from collector.query.filters import BadParameter, duration_ns, time_ns
+from collector.query.forms import rows_answer
+from collector.query.parameters import ALL, FROM, LIMIT, SORT, TO, Parameter, read
+from collector.query.statement import arranged, order_by
 from collector.receive.access import check_json
 
 STATES = ("pending", "firing", "resolved")
-# What each list can be sorted by; as it is, it is in the order that its address tells of.
-ALERTS_BY = ("rule", "state", "severity", "value", "calls", "since", "fired", "resolved")
-RULES_BY = ("name", "state", "measure", "severity", "value", "calls", "evaluated", "took_ms")
-SILENCES_BY = ("rule", "author", "starts", "ends")
+STATE = Parameter("state", "choice", "only alerts in this state", "firing", None, STATES)
+HISTORY = Parameter("history", "flag", "also every firing since `from`", "true", False, ("true", "false"))
+SINCE = replace(FROM, text="start of the history: RFC 3339 or relative", example="-7d", default="-7d")
+RULE = Parameter("name", "text", "name of the rule", "tool-broken", path=True)
+ALERTS_TAKEN = (STATE, HISTORY, SINCE, SORT, LIMIT)
+RULES_TAKEN = (SORT, ALL)
+SAMPLES_TAKEN = (RULE, FROM, TO, ALL)
+SILENCES_TAKEN = (SORT, LIMIT)
+
+# The columns of each list; it can be sorted by those that hold one value.
+ALERTS = {
+    "rule": "varchar", "labels": "json", "state": "varchar", "value": "double", "value_text": "varchar",
+    "threshold": "double", "condition": "varchar", "condition_text": "varchar", "measure": "varchar", "calls": "bigint",
+    "since": "timestamp", "fired": "timestamp", "resolved": "timestamp", "severity": "varchar", "summary": "varchar",
+    "description": "varchar", "link": "varchar", "silenced": "boolean", "inhibited_by": "varchar",
+}  # fmt: skip
+RULES = {
+    "name": "varchar", "state": "varchar", "measure": "varchar", "unit": "varchar", "where": "json", "by": "json",
+    "window_s": "double", "condition": "varchar", "condition_text": "varchar", "recover": "varchar",
+    "min_calls": "bigint", "for_s": "double", "keep_firing_for_s": "double", "severity": "varchar", "labels": "json",
+    "summary": "varchar", "description": "varchar", "notify": "json", "inhibits": "json", "lateness_s": "double",
+    "line": "bigint", "value": "double", "value_text": "varchar", "threshold": "double", "calls": "bigint",
+    "label_sets": "bigint", "evaluated": "timestamp", "took_ms": "double", "error": "varchar",
+}  # fmt: skip
+SAMPLES = {
+    "time": "timestamp", "labels": "json", "value": "double", "calls": "bigint", "threshold": "double",
+    "state": "varchar",
+}  # fmt: skip
+SILENCES = {
+    "id": "varchar", "rule": "varchar", "labels": "json", "author": "varchar", "reason": "varchar",
+    "starts": "timestamp", "ends": "timestamp",
+}  # fmt: skip
 
 RULES_SHOWN = """rules:
   - name: diff-tool-failing
@@ -34,8 +68,8 @@ RULES_SHOWN = """rules:
 """
 
 Asked = Request[Any, Any, Any]
-Limit = Annotated[str, QueryParameter(description="most rows, up to 10000")]
-Sort = Annotated[str, QueryParameter(description="a column of the rows to sort by; - for descending")]
+Options = Mapping[str, Any]
+Listing = Callable[[Asked, Options], Response[bytes]]
 
 
 class NewSilence(msgspec.Struct, forbid_unknown_fields=True):
@@ -51,65 +85,48 @@ class NewSilence(msgspec.Struct, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
 
 
-@get(
-    "/api/v1/alerts",
-    sync_to_thread=True,
-    summary="Alerts that are pending or firing, and with history=true those that fired",
-)
-def alerts(
-    request: Asked,
-    alert_state: Annotated[str | None, QueryParameter(name="state", description="pending, firing or resolved")] = None,
-    history: Annotated[str, QueryParameter(description="true: also every firing since `from`")] = "false",
-    since: Annotated[str, QueryParameter(name="from", description="start of the history")] = "-7d",
-    sort: Sort = "",
-    limit: Limit = "100",
-) -> dict[str, Any]:
+def listing(path: str, summary: str, takes: Sequence[Parameter]) -> Callable[[Listing], ControllerRouterHandler]:
+    """The handler of an address that takes these parameters and lists rows, as JSON or Arrow."""
+
+    def handler(answer: Listing) -> ControllerRouterHandler:
+        async def listed(request: Asked) -> Response[bytes]:
+            return await asyncio.to_thread(answer, request, options_of(request, takes))
+
+        return get(path, summary=summary, operation_class=operation(takes, False, "", tagged=False))(listed)
+
+    return handler
+
+
+@listing("/api/v1/alerts", "Alerts that are pending or firing, and with history=true those that fired", ALERTS_TAKEN)
+def alerts(request: Asked, options: Options) -> Response[bytes]:
     """The most urgent first; with the file in force, receivers, and the time of the last evaluation."""
-    check_names(request, "state", "history", "from", "sort", "limit")
     engine = _engine(request)
     now_ns = engine.clock()
-    if alert_state not in (None, *STATES):
-        raise BadParameter("state", str(alert_state), f"state is one of {', '.join(STATES)}", STATES)
-    if history not in ("true", "false"):
-        raise BadParameter("history", history, "history is true or false", ("true", "false"))
-    most = whole_number("limit", limit, 1, 10_000)
-    rows = [row for row in status.alert_rows(engine, now_ns) if alert_state in (None, row["state"])]
-    answer = {
-        "rows": _arranged(rows, sort, ALERTS_BY)[:most],
-        **status.file_row(engine),
-        "receivers": status.receiver_rows(engine),
-    }
-    if history == "true":
-        answer["history"] = status.history_rows(engine, time_ns("from", since, now_ns), most)
-    return answer
+    since_ns = time_ns("from", options["from"], now_ns)
+    rows = [row for row in status.alert_rows(engine, now_ns) if options["state"] in (None, row["state"])]
+    beside = {**status.file_row(engine), "receivers": status.receiver_rows(engine)}
+    if options["history"]:
+        beside["history"] = status.history_rows(engine, since_ns, options["limit"])
+    return _listed(request, rows, ALERTS, options, beside)
 
 
-@get("/api/v1/rules", sync_to_thread=True, summary="Rules in force with their last value")
-def rules(request: Asked, sort: Sort = "", limit: Limit = "10000") -> dict[str, Any]:
+@listing("/api/v1/rules", "Rules in force with their last value", RULES_TAKEN)
+def rules(request: Asked, options: Options) -> Response[bytes]:
     """In the file's order; `mistakes` are those of a file that could not be taken."""
-    check_names(request, "sort", "limit")
     engine = _engine(request)
-    most = whole_number("limit", limit, 1, 10_000)
-    return {"rows": _arranged(status.rule_rows(engine), sort, RULES_BY)[:most], **status.file_row(engine)}
+    return _listed(request, status.rule_rows(engine), RULES, options, status.file_row(engine))
 
 
-@get("/api/v1/rules/{name:str}/samples", sync_to_thread=True, summary="Value of a rule over time")
-def samples(
-    request: Asked,
-    name: FromPath[str],
-    start: Annotated[str, QueryParameter(name="from")] = "-24h",
-    end: Annotated[str, QueryParameter(name="to")] = "now",
-    limit: Limit = "10000",
-) -> dict[str, Any]:
+@listing("/api/v1/rules/{name:str}/samples", "Value of a rule over time", SAMPLES_TAKEN)
+def samples(request: Asked, options: Options) -> Response[bytes]:
     """One row for each change of a label set's value; it holds until the next."""
-    check_names(request, "from", "to", "limit")
-    engine = _engine(request)
+    engine, name = _engine(request), options["name"]
     now_ns = engine.clock()
     if name not in _names(engine):
-        raise Rejected(f"there is no rule {name!r}", 404)
-    start_ns, end_ns = time_ns("from", start, now_ns), time_ns("to", end, now_ns)
-    most = whole_number("limit", limit, 1, 10_000)
-    return {"rows": status.sample_rows(engine, name, start_ns, end_ns + (end == "now"), most)}
+        raise Rejected(f"there is no rule {name!r}; there are: {', '.join(_names(engine)) or 'none'}", 404)
+    start_ns, end_ns = time_ns("from", options["from"], now_ns), time_ns("to", options["to"], now_ns)
+    until_ns = end_ns + (options["to"] == "now")
+    return _listed(request, status.sample_rows(engine, name, start_ns, until_ns, options["limit"]), SAMPLES, options)
 
 
 @post(
@@ -120,6 +137,7 @@ def samples(
 )
 async def check(request: Asked) -> dict[str, Any]:
     """The body is the file. It changes nothing."""
+    options_of(request, ())
     body = await request.body()
     if len(body) > MAX_BYTES:
         raise Rejected(f"a rule file has at most {MAX_BYTES} bytes", 413)
@@ -132,14 +150,12 @@ async def check(request: Asked) -> dict[str, Any]:
     return {"ok": True, "rows": [], "rules": [scrub(rule.name) for rule in found.rules]}
 
 
-@get("/api/v1/silences", sync_to_thread=True, summary="Silences that have not ended")
-def silences(request: Asked, sort: Sort = "", limit: Limit = "100") -> dict[str, Any]:
+@listing("/api/v1/silences", "Silences that have not ended", SILENCES_TAKEN)
+def silences(request: Asked, options: Options) -> Response[bytes]:
     """The next to end first."""
-    check_names(request, "sort", "limit")
     engine = _engine(request)
-    most = whole_number("limit", limit, 1, 10_000)
     rows = [status.silence_row(silence) for silence in engine.ledger.silences(engine.clock())]
-    return {"rows": _arranged(rows, sort, SILENCES_BY)[:most]}
+    return _listed(request, rows, SILENCES, options)
 
 
 @post(
@@ -206,25 +222,25 @@ def _engine(request: Asked) -> Engine:
     return engine
 
 
-def _arranged(rows: list[dict[str, Any]], sort: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The rows sorted by a column, those without a value last; as they are where `sort` is empty."""
-    column = sort.removeprefix("-")
-    if not sort:
-        return rows
-    if column not in columns:
-        raise BadParameter("sort", sort, f"sort is one of {', '.join(columns)}, with - for descending", columns)
-    known = [row for row in rows if row[column] is not None]
-    unknown = [row for row in rows if row[column] is None]
-    return [*sorted(known, key=lambda row: row[column], reverse=sort.startswith("-")), *unknown]
+def options_of(request: Asked, takes: Sequence[Parameter]) -> Options:
+    """What the request says of each of these parameters. Raises BadParameter."""
+    path = {name: str(word) for name, word in request.path_params.items()}
+    return read(request.scope["query_string"], takes, path, _engine(request).clock(), filters=False).options
+
+
+def _listed(
+    request: Asked,
+    rows: list[dict[str, Any]],
+    types: Mapping[str, str],
+    options: Options,
+    beside: Mapping[str, Any] = MappingProxyType({}),
+) -> Response[bytes]:
+    """The rows in the order and number that was asked for; as they are where nothing was."""
+    sort, limit = options.get("sort", ()), options["limit"]
+    order_by(sort, [name for name, kind in types.items() if kind != "json"])
+    accept = request.headers.get("accept", "")
+    return rows_answer(accept, arranged(rows, sort)[:limit], types, **beside)
 
 
 def _names(engine: Engine) -> tuple[str, ...]:
     return tuple(rule.name for rule in engine.book.file.rules)
-
-
-def check_names(request: Asked, *known: str) -> None:
-    """Raises BadParameter for a query parameter that an address does not have."""
-    for name, value in request.query_params.items():
-        if name not in known:
-            allowed = ", ".join(known) or "none"
-            raise BadParameter(name, value, f"{name} is no parameter here; there are: {allowed}", known)

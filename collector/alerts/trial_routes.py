@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 from litestar import Request, post
-from litestar.params import FromPath, QueryParameter
+from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
 from collector.alerts import status
 from collector.alerts.backtest import Past
 from collector.alerts.notify import send, trial_message
-from collector.alerts.routes import RULES_SHOWN, check_names
+from collector.alerts.routes import RULES_SHOWN, options_of
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.rules import Receiver, Rule, RuleFile
 from collector.alerts.trials import backtest_row, evaluations, suggest_row, with_threshold
 from collector.errors import Rejected, Unavailable
 from collector.query.describe import taking
 from collector.query.filters import BadParameter, duration_ns, time_ns
+from collector.query.parameters import FROM, TO, Parameter
 from collector.receive.access import check_json
 from collector.store.reading import QueryTimeout
 from collector.times import rfc3339
@@ -35,10 +37,11 @@ MOST = 1e9
 
 Asked = Request[Any, Any, Any]
 
-From = Annotated[str, QueryParameter(name="from", description="start of the history")]
-To = Annotated[str, QueryParameter(name="to", description="its end")]
-Step = Annotated[str, QueryParameter(description="between two evaluations, 15s to 5m")]
-Only = Annotated[str, QueryParameter(name="rule", description="only this rule of the file")]
+STEP = Parameter("step", "text", "between two evaluations, 15s to 5m", "1m", "1m")
+ONLY = Parameter("rule", "text", "only this rule of the file", "tool-broken", "")
+TRIED = (replace(FROM, example="-7d", default="-7d"), TO, STEP, ONLY)
+BACKTEST = (*TRIED, Parameter("threshold", "text", "another number in the conditions", "0.4", ""))
+SUGGEST = (Parameter("pages", "text", "most pages a week, such as 2 or 0.5", "1", "1"), *TRIED)
 
 
 class Try(Protocol):
@@ -53,49 +56,34 @@ class Try(Protocol):
     "/api/v1/rules/backtest",
     status_code=200,
     summary="What rules would have done over stored history",
-    operation_class=taking("application/yaml", RULES_SHOWN),
+    operation_class=taking("application/yaml", RULES_SHOWN, BACKTEST),
 )
-async def backtest(
-    request: Asked,
-    since: From = "-7d",
-    until: To = "now",
-    step: Step = "1m",
-    only: Only = "",
-    threshold: Annotated[str, QueryParameter(description="another number in the conditions")] = "",
-) -> Any:
+async def backtest(request: Asked) -> Any:
     """For each rule when it would have fired, for how long, whom it would have told, which sessions, and its values.
 
     With another threshold `recover` keeps its proportion.
     """
-    check_names(request, "from", "to", "step", "rule", "threshold")
-    number = _number("threshold", threshold) if threshold else None
+    options = options_of(request, BACKTEST)
+    number = _number("threshold", options["threshold"]) if options["threshold"] else None
     store, failure_only = request.app.state.alerts.store, request.app.state.failure_only
 
     def row(rule: Rule, receivers: Sequence[Receiver], past: Past, *, timeout_s: float) -> dict[str, Any]:
         moved = rule if number is None else with_threshold(rule, number)
         return backtest_row(store, moved, receivers, past, failure_only=failure_only, timeout_s=timeout_s)
 
-    return await _tried(request, (since, until, step, only), row)
+    return await _tried(request, options, row)
 
 
 @post(
     "/api/v1/rules/suggest",
     status_code=200,
     summary="Thresholds for a wanted number of pages a week",
-    operation_class=taking("application/yaml", RULES_SHOWN),
+    operation_class=taking("application/yaml", RULES_SHOWN, SUGGEST),
 )
-async def suggest(
-    request: Asked,
-    pages: Annotated[str, QueryParameter(description="most pages a week, such as 2 or 0.5")] = "1",
-    since: From = "-7d",
-    until: To = "now",
-    step: Step = "1m",
-    only: Only = "",
-) -> Any:
+async def suggest(request: Asked) -> Any:
     """For each rule the most sensitive condition with at most so many pages, and what others would have come to."""
-    check_names(request, "pages", "from", "to", "step", "rule")
-    row = partial(suggest_row, pages=_number("pages", pages))
-    return await _tried(request, (since, until, step, only), row)
+    options = options_of(request, SUGGEST)
+    return await _tried(request, options, partial(suggest_row, pages=_number("pages", options["pages"])))
 
 
 @post("/api/v1/receivers/{name:str}/test", status_code=200, summary="A test message to a receiver of the file in force")
@@ -128,7 +116,7 @@ def trial_routes() -> list[ControllerRouterHandler]:
     return [backtest, suggest, test_receiver]
 
 
-async def _tried(request: Asked, asked: tuple[str, str, str, str], row: Try) -> dict[str, Any]:
+async def _tried(request: Asked, options: Mapping[str, Any], row: Try) -> dict[str, Any]:
     """The rows for the rules of the body, else the answer that names its mistakes."""
     body = await request.body()
     if len(body) > MAX_BYTES:
@@ -140,18 +128,18 @@ async def _tried(request: Asked, asked: tuple[str, str, str, str], row: Try) -> 
     except RuleError as error:
         mistakes = [status.mistake_row(mistake, engine.scrub) for mistake in error.mistakes]
         return {"ok": False, "mistakes": mistakes, "rows": []}
-    return await asyncio.to_thread(_rows, request, found, asked, row)
+    return await asyncio.to_thread(_rows, request, found, options, row)
 
 
-def _rows(request: Asked, found: RuleFile, asked: tuple[str, str, str, str], row: Try) -> dict[str, Any]:
-    since, until, step, only = asked
+def _rows(request: Asked, found: RuleFile, options: Mapping[str, Any], row: Try) -> dict[str, Any]:
+    only = options["rule"]
     names = [rule.name for rule in found.rules]
     if only and only not in names:
         raise BadParameter("rule", only, f"the file has no rule {only!r}", names)
     state = request.app.state
     now_ns = state.alerts.clock()
-    start_ns, end_ns = time_ns("from", since, now_ns), time_ns("to", until, now_ns)
-    steps = evaluations(start_ns, end_ns, duration_ns("step", step))
+    start_ns, end_ns = time_ns("from", options["from"], now_ns), time_ns("to", options["to"], now_ns)
+    steps = evaluations(start_ns, end_ns, duration_ns("step", options["step"]))
     started = time.monotonic()
 
     def left_s() -> float:

@@ -26,9 +26,10 @@ from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from collector.errors import Rejected, Unavailable
-from collector.query.describe import ARROW, operation
+from collector.query.describe import operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
 from collector.query.filters import SECOND, BadParameter, whole_number
+from collector.query.forms import ARROW, json_answer, wants_arrow
 from collector.query.groups import mark
 from collector.query.parameters import LIMIT, Asked, Parameter, read
 from collector.query.queries import LAST, newest_ns, redirected, token
@@ -128,7 +129,7 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     store: Holds = state.store
     tables = state.sources.sources
     asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
-    arrow = ARROW in request.headers.get("accept", "")
+    arrow = wants_arrow(request.headers.get("accept", ""))
     statement = endpoint.ask(asked.selection, asked.options)
     exact = (not statement.of_kept or state.keeper.settle(SETTLE_SECONDS)) and not store.missing_events
     tag = _tag(store, endpoint, asked, arrow)
@@ -175,12 +176,12 @@ def _answer_to(
     if arrow:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
     if endpoint.one:
-        return _json(_present(rows[0], statement, asked))
+        return json_answer(_present(rows[0], statement, asked))
     body = _page(endpoint, store, asked, statement, rows, exact)
     if endpoint.path == "/sources":
         remedies = {table.id: _remedies(table.coverage) for table in tables}
         body["rows"] = [row | {"remedies": remedies.get(row["source"], {})} for row in body["rows"]]
-    return _json(body)
+    return json_answer(body)
 
 
 def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = True, since: str = "-24h") -> Asked:
@@ -243,7 +244,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Rejected(f'send {{"sql": "select …"}} as JSON: {error}') from None
     asked = _asked(request, (LIMIT,))
-    arrow = ARROW in request.headers.get("accept", "")
+    arrow = wants_arrow(request.headers.get("accept", ""))
 
     def work() -> Response[bytes]:
         seconds, limit = state.get("query_seconds", QUERY_SECONDS), asked.options["limit"]
@@ -251,7 +252,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
         if arrow:
             return Response(rows, media_type=ARROW)
         shown = {"rows": msgspec.Raw(rows), "columns": outcome.columns, "truncated": outcome.truncated}
-        return _json({**shown, "from": rfc3339(asked.selection.start_ns), "to": rfc3339(asked.selection.end_ns)})
+        return json_answer({**shown, "from": rfc3339(asked.selection.start_ns), "to": rfc3339(asked.selection.end_ns)})
 
     return await answered(request, work)
 
@@ -327,17 +328,13 @@ def _remedies(coverage: Mapping[str, bool | str]) -> dict[str, str]:
     return {fact: said for fact, said in coverage.items() if isinstance(said, str)}
 
 
-def _json(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response[bytes]:
-    return Response(msgspec.json.encode(body), status_code=status, media_type="application/json", headers=headers or {})
-
-
 def _refusal(
     request: HttpRequest, error: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None
 ) -> Response[bytes]:
     """What was asked is repeated without the secrets that were in it."""
     scrub = request.app.state.scrub
     clean = {name: scrub(value) if isinstance(value, str) else value for name, value in error.items()}
-    return _json({"error": clean}, status, headers)
+    return json_answer({"error": clean}, status, headers)
 
 
 def _bad_parameter(request: HttpRequest, error: BadParameter) -> Response[bytes]:
@@ -365,7 +362,12 @@ def _unavailable(request: HttpRequest, error: Unavailable) -> Response[bytes]:
 
 
 def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
-    return _refusal(request, {"message": error.detail}, error.status_code, error.headers)
+    message, path = error.detail, request.url.path[:200]
+    if error.status_code == 404:
+        message = f"there is nothing at {path}; /openapi.json describes every address"
+    elif error.status_code == 405:
+        message = f"{request.method} is not taken at {path}, only {(error.headers or {}).get('allow', 'others')}"
+    return _refusal(request, {"message": message}, error.status_code, error.headers)
 
 
 def _called_off(request: HttpRequest, _: CalledOff) -> Response[bytes]:

@@ -22,10 +22,9 @@ from litestar.openapi.spec import Parameter as OpenAPIParameter
 from litestar.openapi.spec.enums import OpenAPIFormat
 
 from collector.query.filters import BY_NAME, Dimension
+from collector.query.forms import ARROW
 from collector.query.parameters import MOST_ROWS, RANGE, Parameter
 from collector.tables import schemas
-
-ARROW = "application/vnd.apache.arrow.stream"
 
 TEXT = Schema(type=OpenAPIType.STRING)
 PROBLEM = Schema(
@@ -90,11 +89,11 @@ RANGE_SHOWN = {"from": "2026-11-20T21:41:51.000000000Z", "to": "2026-11-21T21:41
 
 
 def operation(
-    takes: Sequence[Parameter], filters: bool, one: str, body: str = "", answers: str = ""
+    takes: Sequence[Parameter], filters: bool, one: str, body: str = "", answers: str = "", *, tagged: bool = True
 ) -> type[Operation]:
     """The operation of an address that takes these parameters, and the filters too unless `filters` is false.
 
-    `body` is the name of what it takes in `BODIES`, `answers` its path in `ANSWERS`.
+    `body` is the name of what it takes in `BODIES`, `answers` its path in `ANSWERS`; `tagged` answers have an ETag.
     """
     row = ANSWERS.get(answers)
     whole = row if one or row is None else {"rows": [row], **RANGE_SHOWN, "truncated": False, "exact": True}
@@ -126,20 +125,21 @@ def operation(
             self.responses = {"200": answer, **refusals}
             if body:
                 self.request_body = _body(BODIES[body], required=[body] if body == "sql" else [])
-            else:
+            elif tagged:
                 self.responses["304"] = OpenAPIResponse("Nothing was written since the answer with this ETag")
 
     return Described
 
 
-def taking(media_type: str, example: object) -> type[Operation]:
-    """The operation of an address that reads its body itself: its media type, and an example of it."""
+def taking(media_type: str, example: object, takes: Sequence[Parameter] = ()) -> type[Operation]:
+    """The operation of an address that reads its body itself: its media type, an example of it, and parameters."""
     shown = OpenAPIMediaType(schema=Schema(), examples={"example": Example(value=example)})
 
     @dataclass
     class Taking(Operation):
         def __post_init__(self) -> None:
             self.request_body = RequestBody({media_type: shown}, required=True)
+            self.parameters = [_parameter(one) for one in takes]
 
     return Taking
 

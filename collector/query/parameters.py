@@ -177,6 +177,7 @@ def _words(query_string: bytes) -> dict[str, str]:
     words: dict[str, str] = {}
     for name, word in pairs:
         if name in words:
-            raise BadParameter(name, word, f"{name} is given twice; write {name}=a,b for either of two values")
+            either = f"; write {name}=a,b for either of two values" if name in BY_NAME else ""
+            raise BadParameter(name, word, f"{name} is given twice{either}")
         words[name] = word
     return words

@@ -102,17 +102,23 @@ class Derived:
     def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]:
         """Up to `limit` + 1 rows: one more than wanted tells that there are more."""
         found = self.work(*(one.rows(store, timeout_s) for one in self.asked))
-        for word in reversed(self.sort):
-            name = word.removeprefix("-")
-            told = sorted(
-                (row for row in found if row[name] is not None), key=lambda row: row[name], reverse=word[0] == "-"
-            )
-            found = told + [row for row in found if row[name] is None]
-        return found[: self.limit + 1]
+        return arranged(found, self.sort)[: self.limit + 1]
 
     def arrow(self, store: Reads, timeout_s: float = 30) -> bytes:
         """Up to `limit` rows as an Arrow IPC stream."""
         return arrow_stream(self.rows(store, timeout_s)[: self.limit], self.types)
+
+
+def arranged(rows: Sequence[Row], sort: Sequence[str]) -> list[Row]:
+    """The rows sorted by columns, `-` for descending, those without a value last."""
+    found = list(rows)
+    for word in reversed(sort):
+        name = word.removeprefix("-")
+        told = sorted(
+            (row for row in found if row[name] is not None), key=lambda row: row[name], reverse=word[0] == "-"
+        )
+        found = told + [row for row in found if row[name] is None]
+    return found
 
 
 def types_of(dimensions: Iterable[str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ Report = dict[str, Any]
 _ARROW = {
     "varchar": na.string(), "json": na.string(), "bigint": na.int64(), "ubigint": na.uint64(), "integer": na.int32(),
     "double": na.float64(), "boolean": na.bool_(), "smallint": na.int16(),
+    "timestamp": na.timestamp("ns", timezone="UTC"),
 }  # fmt: skip
 
 

@@ -1,0 +1,53 @@
+"""The two forms of an answer: JSON, and its rows as an Arrow IPC stream where the `Accept` header prefers that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from litestar import Response
+
+from collector.store.batch import arrow_stream
+from collector.times import iso_ns
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+def wants_arrow(accept: str) -> bool:
+    """Whether Arrow is named in an `Accept` header, and nothing there says that JSON is liked better."""
+    wanted: dict[str, float] = {}
+    for part in accept.lower().split(","):
+        name, *parameters = (word.strip() for word in part.split(";"))
+        weight = next((word[2:] for word in parameters if word.startswith("q=")), "1")
+        try:
+            wanted[name] = float(weight)
+        except ValueError:
+            wanted[name] = 1.0
+    return wanted.get(ARROW, 0) > 0 and wanted[ARROW] >= wanted.get("application/json", 0)
+
+
+def json_answer(
+    body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response[bytes]:
+    """What every JSON answer is made of."""
+    return Response(msgspec.json.encode(body), status_code=status, media_type="application/json", headers=headers or {})
+
+
+def rows_answer(
+    accept: str, rows: Sequence[dict[str, Any]], types: Mapping[str, str], **beside: Any
+) -> Response[bytes]:
+    """Rows that hold what JSON says, in the form that is wanted; `beside` goes with them in JSON only.
+
+    In Arrow they have the columns of `types`: times as timestamps, what has parts as JSON text.
+    """
+    if not wants_arrow(accept):
+        return json_answer({"rows": rows, **beside})
+    plain = [{name: _cell(kind, row[name]) for name, kind in types.items()} for row in rows]
+    return Response(arrow_stream(plain, types), media_type=ARROW)
+
+
+def _cell(kind: str, value: Any) -> Any:
+    if value is None:
+        return None
+    return iso_ns(value) if kind == "timestamp" else msgspec.json.encode(value).decode() if kind == "json" else value
