@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from collector.settings import Settings, SettingsError, load
 from collector.store.opening import StoreError
@@ -140,9 +141,13 @@ def replay(
 def demo(
     *,
     to: To = None,
-    sessions: Annotated[int, Parameter(help="How many sessions of agents, over the last 24 hours.")] = 60,
+    sessions: Annotated[
+        int, Parameter(help="How many sessions of agents, over the last 24 hours.", validator=Number(gte=1))
+    ] = 60,
     seed: Annotated[int | None, Parameter(help="The same seed gives the same sessions.")] = None,
-    bulk: Annotated[int, Parameter(help="Instead, so many events of a month, straight into the store.")] = 0,
+    bulk: Annotated[
+        int, Parameter(help="Instead, so many events of a month, straight into the store.", validator=Number(gte=0))
+    ] = 0,
     store: Annotated[str | None, Parameter(help="The store of --bulk, which no collector may have open.")] = None,
 ) -> int:
     """Send what a few lifelike agents do in a day, through the OpenTelemetry SDK."""

@@ -82,6 +82,8 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
         (["collector"], {"TABLES": "."}, "taxonomy.toml: "),
         (["replay", "nowhere"], {}, "misstep: nowhere: no such file or folder"),
         (["replay", "."], {}, "no recorded bodies such as 001-traces.json"),
+        (["replay"], {}, "misstep: name what to send: folders or files of recorded bodies"),
+        (["demo", "--sessions", "0"], {}, 'Invalid value "0" for --sessions. Must be >= 1.'),
         (["export", "--format", "csv", "nonsense"], {}, "misstep: 'nonsense' is no filter; write name=value"),
         (["sanitise", "check", "nowhere"], {}, "No such file or directory: 'nowhere'"),
     ],

@@ -47,6 +47,8 @@ def replay(
 
     Raises OSError for files that cannot be read, and where no collector answers at `to`.
     """
+    if not paths:
+        raise FileNotFoundError("name what to send: folders or files of recorded bodies, such as events.jsonl")
     files = find(paths)
     if not files:
         raise FileNotFoundError(f"{', '.join(map(str, paths))}: no recorded bodies such as 001-traces.json or *.jsonl")

@@ -133,14 +133,15 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     statement = endpoint.ask(asked.selection, asked.options)
     exact = (not statement.of_kept or state.keeper.settle(SETTLE_SECONDS)) and not store.missing_events
     tag = _tag(store, endpoint, asked, arrow)
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     if tag in request.headers.get("if-none-match", ""):
-        return Response(b"", status_code=304, headers={"ETag": tag})
+        return Response(b"", status_code=304, headers=headers)
     seconds = state.get("query_seconds", QUERY_SECONDS)
     answer = _answer_to(endpoint, asked, statement, store, tables, arrow, seconds, exact)
     if not exact:
         return answer  # without a tag: the same question is answered anew
     if answer.status_code in (None, 200):
-        answer.headers |= {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
+        answer.headers |= headers
     return answer
 
 

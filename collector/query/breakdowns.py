@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collector.query.filters import BadParameter, Selection, duration_ns
+from collector.query.filters import BadParameter, Selection, duration, duration_ns
 from collector.query.hours import Counted, counted
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
@@ -76,11 +76,10 @@ def bucket_of(selection: Selection, asked_ns: int | None) -> int:
     length = selection.end_ns - selection.start_ns
     if asked_ns is None:
         return next((nice for nice in NICE_BUCKETS if length <= 120 * nice), -(-length // 120))
-    if asked_ns <= 0 or length > MOST_BUCKETS * asked_ns:
+    if length > MOST_BUCKETS * asked_ns:
         least = f"{-(-length // MOST_BUCKETS // 10**9) or 1}s"
-        raise BadParameter(
-            "bucket", f"{asked_ns} ns", f"bucket makes more than {MOST_BUCKETS} of them; at least {least}"
-        )
+        message = f"bucket makes more than {MOST_BUCKETS} of them; at least {least}"
+        raise BadParameter("bucket", duration(asked_ns), message)
     return asked_ns
 
 

@@ -257,6 +257,12 @@ def duration_ns(name: str, word: str) -> int:
     return min(sum(int(number) * UNITS[unit] for number, unit in parts), LATEST)
 
 
+def duration(length_ns: int) -> str:
+    """A duration as it is written, in the largest unit that it is a whole number of; of less than 1 ms, 0ms."""
+    unit = next(unit for unit in reversed(UNITS) if length_ns % UNITS[unit] == 0 or unit == "ms")
+    return f"{length_ns // UNITS[unit]}{unit}"
+
+
 _LOST_PLUS = re.compile(r"(.*[Tt:].*) ([0-9]{2}:?[0-9]{2})")  # of a zone's offset, which a URL turns into a space
 
 TIMES = ("RFC 3339", "now", "-90s", "-5m", "-24h", "-7d")

@@ -60,7 +60,9 @@ class Parameter:
             case "id":
                 return whole_number(self.name, word, 0, 2**64 - 1)
             case "duration":
-                return duration_ns(self.name, word)
+                if not (length := duration_ns(self.name, word)):
+                    raise BadParameter(self.name, word, f"{self.name} is longer than nothing, such as {self.example}")
+                return length
         return word
 
     def _one_of(self, word: str) -> str:

@@ -60,7 +60,7 @@ def path_of(url: str) -> Path | None:
     parts = urlsplit(url)
     if parts.scheme != "duckdb":
         raise StoreError(
-            f"store: {parts.scheme or 'no scheme'} is not known, events are kept in a DuckDB file alone; "
+            f"store: {parts.scheme or 'a URL without a scheme'} is not known, events are kept in a DuckDB file alone; "
             "set MISSTEP_STORE (or --store) to duckdb:///data/misstep.duckdb"
         )
     if parts.netloc == ":memory:":
