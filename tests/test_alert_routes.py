@@ -162,6 +162,11 @@ def test_a_silence_holds_until_it_is_ended(engine: Engine, client: TestClient[Li
     assert client.delete(f"/api/v1/silences/{made.json()['id']}").status_code == 404
 
 
+def test_a_silence_may_be_meant_for_ever(client: TestClient[Litestar]) -> None:
+    made = client.post("/api/v1/silences", json=SILENCE | {"duration": "99999999w"})
+    assert (made.status_code, made.json()["ends"][:4]) == (201, "2126")
+
+
 def test_a_silence_until_resolved_needs_an_alert(engine: Engine, client: TestClient[Litestar]) -> None:
     until = SILENCE | {"duration": "until resolved"}
     refused = client.post("/api/v1/silences", json=until)
@@ -179,6 +184,7 @@ def test_a_silence_until_resolved_needs_an_alert(engine: Engine, client: TestCli
         ({"rule": "mistakes"}, "there is no rule 'mistakes'"),
         ({"rule": "", "labels": {}}, "name a rule, labels, or both"),
         ({"duration": "long"}, "duration is a duration such as"),
+        ({"duration": "0s"}, "a silence lasts longer than nothing"),
         ({"author": ""}, "author"),
         ({"until": "2030"}, "until"),
         ({"labels": {"service": 1}}, "labels"),

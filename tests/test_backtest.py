@@ -131,6 +131,14 @@ def test_a_file_without_receivers_counts_pages_of_somebody(store: Store) -> None
     assert trial.told == {("anybody", "first"): 1, ("anybody", "resolved"): 1}
 
 
+@pytest.mark.parametrize("condition", ["> 3", "> 2x previous 99999999w"])
+def test_a_window_may_be_longer_than_time(store: Store, condition: str) -> None:
+    endless = f'rules: [{{name: many, measure: errors, window: 99999999w, condition: "{condition}"}}]'
+    holding(store, [failed(90 - i) for i in range(30)])
+    trial = backtest(store, parse_rules(endless), "many", Evaluations(NOW - 2 * HOUR, MINUTE, 121))
+    assert len(trial.firings) == 1
+
+
 def test_a_backtest_ends_in_time(store: Store) -> None:
     rule = parse_rules(RULES).rules[0]
     holding(store, lively(7))

@@ -194,6 +194,10 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
         starts_ns=now_ns,
         ends_ns=UNTIL_RESOLVED if until_resolved else now_ns + duration_ns("duration", wanted.duration),
     )
+    if silence.ends_ns == now_ns:
+        raise BadParameter(
+            "duration", wanted.duration, "a silence lasts longer than nothing: say for how long, such as 2h"
+        )
     if silence.over(engine.alerts.values()):
         raise Rejected("no alert that this is about is pending or firing: say for how long, such as 2h")
     engine.ledger.add_silence(silence)

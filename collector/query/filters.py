@@ -17,6 +17,7 @@ Value = str | int | bool | None
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
 UNITS = {"ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": HOUR, "d": 24 * HOUR, "w": 7 * 24 * HOUR}
+LONGEST = 36_525 * 24 * HOUR  # any longer duration is as good as this, and can be added to a time
 LATEST = 2**63 - 1 - HOUR  # 2262-04-11, the last time that 64-bit nanoseconds hold, less room for `Selection.until_ns`
 
 
@@ -250,11 +251,11 @@ def whole_number(name: str, word: str, least: int, most: int) -> int:
 
 
 def duration_ns(name: str, word: str) -> int:
-    """`90s`, `5m`, `1h30m`, `7d` in nanoseconds. Raises BadParameter."""
+    """`90s`, `5m`, `1h30m`, `7d` in nanoseconds, at most a hundred years. Raises BadParameter."""
     parts = re.findall(r"([0-9]{1,9})(ms|[smhdw])", word)
     if not parts or "".join(number + unit for number, unit in parts) != word:
         raise BadParameter(name, word, f"{name} is a duration such as 90s, 5m, 1h30m or 7d", tuple(UNITS))
-    return min(sum(int(number) * UNITS[unit] for number, unit in parts), LATEST)
+    return min(sum(int(number) * UNITS[unit] for number, unit in parts), LONGEST)
 
 
 def duration(length_ns: int) -> str:
