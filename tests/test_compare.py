@@ -172,6 +172,8 @@ def expected(name: str, events: list[Event]) -> tuple[float | None, int]:
             return len(errors), len(events)
         case "sessions":
             return len(keys), len(events)
+        case "hit_rate":
+            return of(len({(one["service"], one["session"]) for one in inside}), len(keys))
         case "errors_per_session" | "mistakes_per_session":
             return of(len(inside), len(keys))
     durations = sorted(one["duration_ms"] for one in events)
@@ -235,6 +237,13 @@ def test_retries_and_streaks_of_both_periods(store: Store) -> None:
     }
     [streaks] = compare(Selection(0, NOW), ["streak_rate"], dimension="session", a="s0", b="s1").rows(store)
     assert (streaks["a"], streaks["a_whole"], streaks["b"], streaks["b_whole"]) == (1, 1, 1, 1)
+
+
+def test_measures_say_together_what_each_says_alone(store: Store) -> None:
+    holding(store, mixed(1500))
+    for by in ([], ["tool"]):
+        together = compare(NOW_AND_BEFORE, list(COMPARED), by).rows(store)
+        assert together == [row for name in COMPARED for row in compare(NOW_AND_BEFORE, [name], by).rows(store)]
 
 
 def test_clear_differences_come_first_and_largest_first(store: Store) -> None:

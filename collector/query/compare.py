@@ -5,7 +5,7 @@ Each measure is a row of `COMPARED`; how sure a difference is and what to call i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
@@ -19,18 +19,28 @@ from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, gath
 
 ERROR = "outcome = 'error'"
 RATED = "outcome in ('ok', 'error') and {rated}"
+IN_SESSION = "session is not null"
+MOST_GROUPS = 1_000_000
+TOGETHER = 4  # measures in one statement: what it counts of every session is held in memory
+SUMS = {  # the columns of `Gathered`
+    "sessions": 'count(*) filter ("whole {i}" > 0)', "part": 'sum("part {i}")', "whole": 'sum("whole {i}")',
+    "parts2": 'sum("part {i}" * "part {i}")', "cross": 'sum("part {i}" * "whole {i}")',
+    "wholes2": 'sum("whole {i}" * "whole {i}")',
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
     """A measure as a part of a whole, as conditions over `events`; what is not of the whole is no part of it either.
 
-    `of_chains` asks what became of errors, which only `chains` know.
+    `once` names which of both count a session once, however many of its events meet them. `of_chains` asks what became
+    of errors, which only `chains` know.
     """
 
     unit: Unit
-    part: str = ""
+    part: str = "false"
     whole: str = "true"
+    once: tuple[str, ...] = ()
     of_chains: bool = False
 
 
@@ -40,15 +50,21 @@ COMPARED = {
     "lasting_rate": Compared(Unit("rate", 1, "errors"), "recovered = false", "recovered is not null", of_chains=True),
     "recovery_rate": Compared(Unit("rate", -1, "retried errors"), "recovered", "retried and {rated}", of_chains=True),
     "unclassified_rate": Compared(Unit("rate", 1, "errors"), "error_class = 'UnknownError'", ERROR),
-    "streak_rate": Compared(Unit("rate", 1, "sessions")),
+    "hit_rate": Compared(Unit("rate", 1, "sessions"), ERROR, IN_SESSION, ("part", "whole")),
+    # The part comes from the streaks themselves.
+    "streak_rate": Compared(
+        Unit("rate", 1, "sessions"), whole=f"operation = 'tool' and {IN_SESSION}", once=("part", "whole")
+    ),
     "cancelled_rate": Compared(Unit("rate", 0), "outcome = 'cancelled'"),
     "denied_rate": Compared(Unit("rate", 0), "outcome = 'denied'"),
     "calls": Compared(Unit("count", 0), "true"),
     "errors": Compared(Unit("count", 1, "errors"), ERROR),
     "mistakes": Compared(Unit("count", 1, "mistakes"), f"{ERROR} and mistake"),
-    "sessions": Compared(Unit("count", 0, "sessions"), "session is not null"),
-    "errors_per_session": Compared(Unit("per_session", 1, "sessions"), ERROR),
-    "mistakes_per_session": Compared(Unit("per_session", 1, "sessions"), f"{ERROR} and mistake"),
+    "sessions": Compared(Unit("count", 0, "sessions"), IN_SESSION, once=("part",)),
+    "errors_per_session": Compared(Unit("per_session", 1, "sessions"), ERROR, IN_SESSION, ("whole",)),
+    "mistakes_per_session": Compared(
+        Unit("per_session", 1, "sessions"), f"{ERROR} and mistake", IN_SESSION, ("whole",)
+    ),
     "p50_ms": Compared(Unit("quantile", 1)),
     "p95_ms": Compared(Unit("quantile", 1)),
 }
@@ -106,10 +122,13 @@ def compare(
     """Each measure of a and b with their difference and a verdict, clear ones first, the largest difference first."""
     sides = sides_of(selection, dimension, a, b)
     names = tuple(measures) or ("error_rate",)
-    asked = tuple(_statement(name, sides, by) for name in names)
+    parts = list(_together(names))
+    asked = tuple(_statement(part, sides, by) for part in parts)
 
     def work(*answers: Sequence[Row]) -> list[Row]:
-        found = [row for name, rows in zip(names, answers, strict=True) for row in _rows(name, sides, by, rows)]
+        told = {name: _of(place, name, rows)
+                for part, rows in zip(parts, answers, strict=True) for place, name in enumerate(part)}  # fmt: skip
+        found = [row for name in names for row in _rows(name, sides, by, told[name])]
         return sorted(found, key=lambda row: (names.index(row["measure"]), _clarity(row))) if by else found
 
     return Derived(asked, work, {"measure": "varchar", **types_of(by), **TYPES}, sort, limit)
@@ -119,45 +138,76 @@ def _clarity(row: Row) -> tuple[int, float]:
     return max(3, VERDICTS.index(row["verdict"])), -abs(row["difference"] or 0)
 
 
-def _statement(name: str, sides: Sides, by: Sequence[str]) -> Statement:
-    """The sums of each side by the dimensions, or quantiles; every row of them is wanted."""
+def _together(names: Sequence[str]) -> Iterator[list[str]]:
+    """The measures in lots of which each is one statement: those that are counted from the same rows."""
+    for of_chains in (False, True):
+        counted = [name for name in names if name not in QUANTILES and COMPARED[name].of_chains == of_chains]
+        yield from (counted[at : at + TOGETHER] for at in range(0, len(counted), TOGETHER))
+    yield from ([name] for name in names if name in QUANTILES)
+
+
+def _of(place: int, name: str, rows: Sequence[Row]) -> Sequence[Row]:
+    """What a statement's rows say of the measure in this place; none where a side has nothing of its whole."""
+    if name in QUANTILES:
+        return rows
+    return [row | {column: row[f"{column} {place}"] for column in SUMS} for row in rows if row[f"sessions {place}"]]
+
+
+def _statement(names: Sequence[str], sides: Sides, by: Sequence[str]) -> Statement:
+    """The sums of each side by the dimensions, or a quantile; every row of them is wanted."""
     selection = sides.selection
     keys = "".join(f'"{key}", ' for key in by)
-    measure = COMPARED[name]
     named = [*by, *([sides.dimension] if sides.dimension else [])]
     # What became of errors is asked of errors that began a chain: of no other event is it known.
-    source = f"({chains(selection, *named)})" if measure.of_chains else relation(selection, *named)
-    common = {"keys": keys, "side": sides.sql, "source": source, "where": selection.where()}
-    if name in QUANTILES:
-        sql = _quantiles(QUANTILES[name], source, selection.where(), sides.sql, by)
+    source = f"({chains(selection, *named)})" if COMPARED[names[0]].of_chains else relation(selection, *named)
+    if names[0] in QUANTILES:
+        sql = _quantiles(QUANTILES[names[0]], source, selection.where(), sides.sql, by)
     else:
-        sql = load("compared").format(keys=keys, counted=_counted(name, sides, by, common))
+        struck = "union all " + _struck(names, sides, by) if "streak_rate" in names else ""
+        sql = load("compared").format(
+            keys=keys,
+            side=sides.sql,
+            marked=", ".join(_marks(names, selection)),
+            counts=", ".join(_counts(names)),
+            sums=", ".join(
+                f'{sql.format(i=place)}::double as "{name} {place}"'
+                for place in range(len(names))
+                for name, sql in SUMS.items()
+            ),
+            source=source,
+            where=selection.where(),
+            struck=struck,
+        )
     return Statement(sql, {**selection.params(), **sides.params}, "1", MOST_GROUPS)
 
 
-MOST_GROUPS = 1_000_000
-
-
-def _counted(name: str, sides: Sides, by: Sequence[str], common: Mapping[str, str]) -> str:
-    """What each session has of the measure's part and whole."""
-    measure, selection = COMPARED[name], sides.selection
-    if name == "streak_rate":
-        firsts = [*by, *([sides.dimension] if sides.dimension and sides.dimension not in by else [])]
-        return load("struck").format(
-            **common,
-            firsts="".join(f'"first_{key}" as "{key}", ' for key in firsts),
-            streaks=streak_sql(selection, Scope(), firsts),
-            limit=LIMITS["session"],
+def _marks(names: Sequence[str], selection: Selection) -> Iterator[str]:
+    """Of an event, whether it is of each measure's part and whole."""
+    for place, name in enumerate(names):
+        part, whole = (
+            text.replace("{rated}", selection.rated()) for text in (COMPARED[name].part, COMPARED[name].whole)
         )
-    part, whole = (text.replace("{rated}", selection.rated()) for text in (measure.part, measure.whole))
-    among = "session is not null" if measure.unit.kind == "per_session" else "true"
-    return load("counted").format(
-        **common,
-        part=f"count(*) filter ({part} and {whole})"
-        if name != "sessions"
-        else "any_value(session is not null)::bigint",
-        whole="1" if measure.unit.kind == "per_session" else f"count(*) filter ({whole})",
-        among=among,
+        yield f'({part}) and {whole} as "part {place}", {whole} as "whole {place}"'
+
+
+def _counts(names: Sequence[str]) -> Iterator[str]:
+    """What a session has of each measure's part and whole."""
+    for place, name in enumerate(names):
+        for one in ("part", "whole"):
+            many = f'count(*) filter ("{one} {place}")'
+            yield f'{f"({many} > 0)::bigint" if one in COMPARED[name].once else many} as "{one} {place}"'
+
+
+def _struck(names: Sequence[str], sides: Sides, by: Sequence[str]) -> str:
+    """Streaks that reached the limit, as rows of their sessions that are of nothing but the measure of streaks."""
+    firsts = list(dict.fromkeys([*by, *([sides.dimension] if sides.dimension else [])]))
+    return load("struck").format(
+        keys="".join(f'"{key}", ' for key in by),
+        side=sides.sql,
+        marked=", ".join(f"{name == 'streak_rate'}, {name == 'streak_rate'}" for name in names),
+        firsts="".join(f'"first_{key}" as "{key}", ' for key in firsts),
+        streaks=streak_sql(sides.selection, Scope(), firsts),
+        limit=LIMITS["session"],
     )
 
 

@@ -1,6 +1,15 @@
--- Sums over the sessions of each side, from which a value and the variance between sessions follow. An event without a session is
--- one of its own.
-select {keys}side, count(*) as sessions, sum(part)::double as part, sum(whole)::double as whole,
-  sum(part * part)::double as parts2, sum(part * whole)::double as cross, sum(whole * whole)::double as wholes2
-from ({counted}) where whole > 0
+-- Of each measure, sums over the sessions of each side, from which a value and the variance between sessions follow: first what each
+-- session has of its part and of its whole. An event without a session is one of its own. What each condition says of an event is a column
+-- before it is counted: a condition inside of an aggregate is looked at once for every aggregate.
+select {keys}side, {sums}
+from (
+  select {keys}side, {counts}
+  from (
+    select {keys}{side} as side, case when session is null then event_id else hash(service, session) end as whose, {marked}
+    from {source} where {where}
+    {struck}
+  )
+  where side is not null
+  group by {keys}side, whose
+)
 group by {keys}side
