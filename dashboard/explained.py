@@ -18,17 +18,19 @@ WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environme
 HALF = 0.5
 BAR, THIN = 6, "▏▎▍▌▋▊▉█"  # characters of a bar; one that is shorter than a character
 # The error rate leaves out calls that were cancelled or denied: errors of all calls are another number.
-VOLUME = {"sessions": "Sessions", "calls_per_session": "Calls per session", "error_rate": "Errors per call"}
+VOLUME = "volume"
+PARTS = {"sessions": "Sessions", "calls_per_session": "Calls per session", "error_rate": "Errors per call"}
 # What people name first when they say what broke.
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
-# Beside these, what says the same as another value in a word that helps nobody to act is not asked for.
-ALL = (*ACTS, "mcp_server", "category", "attribution", "fingerprint", "provider", "environment")
+# Beside these, what says the same as another value in a word that helps nobody to act is not asked for. The
+# volume, for which every session of both periods is counted, is not among what Overview shows.
+ALL = (VOLUME, *ACTS, "mcp_server", "category", "attribution", "fingerprint", "provider", "environment")
 
 
 def rows(page: Page, by: Sequence[str]) -> pl.DataFrame:
     """Values of these dimensions that explain the change in errors; clear ones first."""
     answer = page.ask("changes", measure="errors", limit="200", by=",".join(by)).pick(*NAMES)
-    return answer.filter(pl.col("dimension").is_in(by) & pl.col("value").is_not_null())
+    return answer.filter(pl.col("dimension") != VOLUME, pl.col("value").is_not_null())
 
 
 def most(found: pl.DataFrame) -> str:
@@ -48,8 +50,8 @@ def most(found: pl.DataFrame) -> str:
 def volume(page: Page) -> list[str]:
     """The same change as more sessions, more calls in each, and calls that fail more often."""
     answer = page.ask("changes", measure="errors", limit="200", by=",".join(ALL)).pick("dimension", "value", "sentence")
-    parts = answer.filter(pl.col("dimension") == "volume").select("value", "sentence").iter_rows()
-    return [words.plain(VOLUME[value] + said.removeprefix(value.replace("_", " "))) for value, said in parts]
+    parts = answer.filter(pl.col("dimension") == VOLUME).select("value", "sentence").iter_rows()
+    return [words.plain(PARTS[value] + said.removeprefix(value.replace("_", " "))) for value, said in parts]
 
 
 def subject(row: dict[str, Any]) -> str:

@@ -184,6 +184,19 @@ def test_volume_tells_sessions_calls_and_rate_apart(store: Store) -> None:
     assert rows["sessions"]["contribution"] == pytest.approx(50)  # where there was nothing, all is new traffic
 
 
+def test_volume_is_told_where_it_is_asked_for(store: Store) -> None:
+    holding(store, random_events(1))
+    told = {name: changes(HALF, "errors", by).rows(store) for name, by in (
+        ("all", ()), ("tools", ["tool"]), ("volume", ["volume"]), ("both", ["tool", "volume"])
+    )}  # fmt: skip
+    of_all = [row for row in told["all"] if row["dimension"] == VOLUME]
+    assert [row["value"] for row in of_all] == ["sessions", "calls_per_session", "error_rate"]
+    assert VOLUME not in {row["dimension"] for row in told["tools"]}
+    assert told["volume"] == of_all
+    assert told["both"] == of_all + told["tools"]
+    assert changes(HALF, "error_rate", ["volume"]).rows(store) == []
+
+
 def test_nothing_changed_where_nothing_happened(store: Store) -> None:
     holding(store, [])
     assert changes(HALF, "errors").rows(store) == []

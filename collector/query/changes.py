@@ -60,8 +60,10 @@ class Both:
 def changes(
     selection: Selection, measure: str, by: Sequence[str] = (), *, sort: Sequence[str] = (), limit: int = 100
 ) -> Derived:
-    """The values that explain most of a change beyond their usual share, clear ones first; `volume` before all."""
-    names = tuple(by) or DIMENSIONS
+    """The values that explain most of a change beyond their usual share, clear ones first; before all `volume`, where
+    `by` names it or nothing.
+    """
+    names = tuple(name for name in by if name != VOLUME) if by else DIMENSIONS
     part, whole = COMPARED[measure].part, "true"
     of_rate = measure.endswith("_rate")
     if of_rate:
@@ -76,7 +78,7 @@ def changes(
         *_sessions(selection, calls, part, whole),
     ]
     beside = {}
-    if not of_rate:
+    if not of_rate and (VOLUME in by or not by):
         beside[VOLUME] = _volumes(selection)
     if "fingerprint" in names:
         beside[GROUPS] = load("told").format(source=relation(selection), where=selection.where())
@@ -185,7 +187,7 @@ def _explained(
         if both.a.part or both.b.part or (BY_NAME[name].about == "call" and (both.a.whole or both.b.whole))
     ]
     rows.sort(key=_importance)
-    return ([] if measure.endswith("_rate") else _volume(total)) + rows
+    return (_volume(total) if VOLUME in beside else []) + rows
 
 
 def _importance(row: Row) -> tuple[bool, float, float, str, str]:

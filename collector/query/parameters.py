@@ -29,7 +29,8 @@ MOST_ROWS = 10_000
 class Parameter:
     """`kind` is words, choice, flag, number, id, duration or text; `path` ones are part of the address.
 
-    Words and choices of `dimensions` may be any that there is, the user's own included, without those in `allowed`.
+    Words and choices of `dimensions` may be any that there is, the user's own included, without those in `allowed`, and
+    those of `besides`.
     """
 
     name: str
@@ -40,11 +41,14 @@ class Parameter:
     allowed: tuple[str, ...] = ()
     path: bool = False
     dimensions: bool = False
+    besides: tuple[str, ...] = ()
 
     @property
     def choices(self) -> tuple[str, ...]:
         """The words that can be used; none: any."""
-        return tuple(name for name in BY_NAME if name not in self.allowed) if self.dimensions else self.allowed
+        if not self.dimensions:
+            return self.allowed
+        return (*(name for name in BY_NAME if name not in self.allowed), *self.besides)
 
     def read(self, word: str) -> Any:
         """The value as Python has it. Raises BadParameter."""
@@ -107,7 +111,12 @@ COMPARED_DIMENSION = Parameter(
 A = Parameter("a", "text", "value of the dimension to compare from, as in a filter", "3.1", "")
 B = Parameter("b", "text", "value of the dimension to compare with; what a has already is left out", "3.2", "")
 CHANGED = Parameter("measure", "choice", "whose change is explained", "error_rate", "errors", changes.MEASURES)
-BY_CHANGED = replace(BY, text="dimensions to look at; by default all that have few values", example="tool,model")
+BY_CHANGED = replace(
+    BY,
+    text="dimensions to look at, and volume; by default all that have few values",
+    example="tool,model",
+    besides=(changes.VOLUME,),
+)
 BUCKET = Parameter("bucket", "duration", "length of a bucket; by default the range makes at most 120", "5m")
 CONTAINS = Parameter("contains", "text", "text in the value, upper and lower case alike", "diff", "")
 CURSOR = Parameter("cursor", "text", "`next` of the answer before: the rows that follow", "1763761311123456789.42", "")
