@@ -30,7 +30,8 @@ TRY_S = 25.0  # rules over days of history; the collector gives up after 20 s
 KEPT_ANSWERS = 512
 PATIENCE = 20  # times as long as it took, an answer is kept
 FRESH_S, STALE_S = 2.0, 60.0  # at least, at most
-AT_ONCE = 16  # questions that nobody waits for yet
+BEGUN = 16  # questions that nobody waits for yet
+AT_ONCE = 4  # as many as a collector answers: a question that waits for others has not begun to take too long
 
 _TIME = pl.Datetime("ns", "UTC")
 _COUNTS = """
@@ -116,8 +117,10 @@ class Collector:
     _kept: OrderedDict[str, _Kept] = field(init=False, repr=False, default_factory=OrderedDict)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
     _asking: ThreadPoolExecutor = field(
-        init=False, repr=False, default_factory=partial(ThreadPoolExecutor, AT_ONCE, thread_name_prefix="question")
+        init=False, repr=False, default_factory=partial(ThreadPoolExecutor, BEGUN, thread_name_prefix="question")
     )
+
+    _turns: threading.Semaphore = field(init=False, repr=False, default_factory=partial(threading.Semaphore, AT_ONCE))
 
     def __post_init__(self) -> None:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -146,7 +149,8 @@ class Collector:
         with kept.lock:  # several parts of a page may ask the same
             good = min(max(PATIENCE * kept.took, FRESH_S), STALE_S) if max_age is None else max_age
             if time.monotonic() - kept.asked >= good:
-                self._renew(kept, path, params or {})
+                with self._turns:
+                    self._renew(kept, path, params or {})
             if kept.problem:
                 raise kept.problem
             assert kept.answer is not None

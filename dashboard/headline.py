@@ -11,13 +11,20 @@ TREND_BARS = 24
 OPEN = {"state": "open", "sort": "-length", "limit": "6"}  # the longest streaks
 
 
+COMPARED = "error_rate,hit_rate,lasting"
+
+
 def totals(page: Page) -> dict[str, Any]:
-    """The totals of the range, those of the period before as `previous_…`, and the `verdict` on the error rate."""
+    """The totals of the range, and those of the period before as `previous_…`."""
     answer = page.ask("breakdown", previous="true")
-    found = answer.first() | {"newest": answer.rest.get("newest")}
-    if found.get("error_rate") is not None and found.get("previous_error_rate") is not None:
-        found["verdict"] = page.ask("compare", measure="error_rate").pick("verdict").item()
-    return found
+    return answer.first() | {"newest": answer.rest.get("newest")}
+
+
+def against(page: Page) -> dict[str, dict[str, Any]]:
+    """What is counted by sessions, of the period before (a) and of this one (b), and the verdict on the error rate."""
+    asking = page.later("compare", measure=COMPARED)
+    page.later("streaks", **OPEN)  # for the figures
+    return {row["measure"]: row for row in asking().rows.iter_rows(named=True)}
 
 
 def verdict(page: Page, now: dict[str, Any], most: str = "") -> str:
@@ -32,22 +39,14 @@ def most(page: Page, now: dict[str, Any]) -> str:
     return explained.most(rows.filter(pl.col("verdict") == ("worse" if worse else "better")))
 
 
-def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
-    """The five figures; `now` is what `totals` says."""
+def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) -> list[Figure]:
+    """The five figures; `now` is what `totals` says and `both` what `against` does."""
     clear = sentences.clear(now)
-    # Telling sessions apart costs most, so those of all calls are counted in this period alone.
-    sessions = page.later("breakdown", measures="sessions")
-    sessions_hit = page.later("breakdown", measures="sessions", outcome="error", previous="true")
-    lasting = page.later("retries")
-    past = page.before
-    lasted = page.later("retries", **{"from": past.start, "to": past.end}) if now.get("previous_calls") else None
-    streak = page.later("streaks", **OPEN)
     trend = frames.coarser(components.over_time(page)[0], page.bucket(TREND_BARS), page.axis)
-    of, hit, retries = sessions().first().get("sessions"), sessions_hit().first(), lasting().first()
+    hit, lasting = both["hit_rate"], both["lasting"]
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
     change = round(rate - was, 3) if rate is not None and was is not None else 0
-    many = hit.get("sessions")
-    share = words.rate_of(many / of, of) if many is not None and of and not words.uncertain(of) else ""
+    share = "" if words.uncertain(hit["b_whole"]) else words.rate_of(hit["b"], hit["b_whole"])
     return [
         Figure(
             "Error rate", words.rough(rate, now.get("rated")), words.HELP["error rate"], to="errors",
@@ -56,16 +55,16 @@ def figures(page: Page, now: dict[str, Any]) -> list[Figure]:
             note=components.sampling(page),
         ),
         Figure(
-            "Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"], to="retries",
-            delta=sentences.change(retries.get("lasting"), lasted().first().get("lasting") if lasted else None),
-            trend=trend["errors"].to_list(), more=f"of {words.plural(retries.get('errors'), 'error')}",
+            "Lasting errors", words.count(lasting["b_part"]), words.HELP["lasting errors"], to="retries",
+            delta=sentences.change(lasting["b_part"], lasting["a_part"] if now.get("previous_calls") else None),
+            trend=trend["errors"].to_list(), more=f"of {words.plural(lasting['b_whole'], 'error')}",
         ),
         Figure(
-            "Sessions hit", words.count(many), "Sessions with at least one error.", to="sessions",
-            delta=sentences.change(many, hit.get("previous_sessions") if now.get("previous_calls") else None),
-            more=share or f"of {words.plural(of, 'session')}",
+            "Sessions hit", words.count(hit["b_part"]), "Sessions with at least one error.", to="sessions",
+            delta=sentences.change(hit["b_part"], hit["a_part"] if now.get("previous_calls") else None),
+            more=share or f"of {words.plural(hit['b_whole'], 'session')}",
         ),
-        _worst_streak(page, streak().rows),
+        _worst_streak(page, open_streaks(page)),
         _alerts(page),
     ]  # fmt: skip
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +27,10 @@ class Api:
     error: dict[str, str] = field(default_factory=lambda: {"message": "too much"})
     asked: list[str] = field(default_factory=list)
     url: str = ""
+    before: Callable[[], object] = lambda: None  # what an answer waits for
+    open: int = 0  # questions that are being answered
+    most: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def serve(self) -> ThreadingHTTPServer:
         api = self
@@ -34,6 +39,12 @@ class Api:
             def do_GET(self) -> None:
                 api.asked.append(self.path)
                 api.now += api.takes
+                with api.lock:
+                    api.open += 1
+                    api.most = max(api.most, api.open)
+                api.before()
+                with api.lock:
+                    api.open -= 1
                 body = json.dumps({"rows": [{"calls": len(api.asked)}], "error": api.error}).encode()
                 self.send_response(api.status)
                 self.send_header("Content-Length", str(len(body)))
@@ -68,6 +79,19 @@ def test_readers_of_one_page_ask_once(api: Api) -> None:
     with ThreadPoolExecutor(5) as readers:
         assert list(readers.map(lambda _: calls(collector), range(5))) == [1] * 5
     assert api.asked == ["/api/v1/breakdown?by=tool"]
+
+
+def test_no_more_is_asked_at_once_than_is_answered_at_once(api: Api) -> None:
+    collector, several = Collector(api.url), threading.Barrier(client.AT_ONCE, timeout=10)
+
+    def wait() -> None:
+        several.wait()  # for as many questions as may be asked at once
+        time.sleep(0.05)  # and for any more
+
+    api.before = wait
+    asking = [collector.begin("breakdown", {"limit": str(n)}) for n in range(1, 3 * client.AT_ONCE + 1)]
+    assert all(one.result().rows.height for one in asking)
+    assert api.most == client.AT_ONCE
 
 
 def test_who_asks_what_is_being_asked_waits_for_that_answer(api: Api) -> None:

@@ -60,6 +60,7 @@ COMPARED = {
     "calls": Compared(Unit("count", 0), "true"),
     "errors": Compared(Unit("count", 1, "errors"), ERROR),
     "mistakes": Compared(Unit("count", 1, "mistakes"), f"{ERROR} and mistake"),
+    "lasting": Compared(Unit("count", 1, "errors"), "recovered is distinct from true", of_chains=True),
     "sessions": Compared(Unit("count", 0, "sessions"), IN_SESSION, once=("part",)),
     "errors_per_session": Compared(Unit("per_session", 1, "sessions"), ERROR, IN_SESSION, ("whole",)),
     "mistakes_per_session": Compared(

@@ -28,7 +28,7 @@ def body(page: Page) -> None:
     """What is compared, a verdict per measure, the tools, the classes."""
     filterbar.follow()
     asked: dict[str, str] | None = None
-    sides, verdicts = ("A", "B"), pl.DataFrame()
+    sides = "A", "B"
     with components.part():
         versions = page.ask("breakdown", by="service,service_version", limit="1000").pick(
             "service", "service_version", "calls", "first_seen"
@@ -45,15 +45,9 @@ def body(page: Page) -> None:
                 asked, sides = {}, (f"the {span} before", "this range")
         if asked is None:
             components.quiet(f"Only one {way} in this range: nothing to compare. Take a longer range, or periods.")
-            return
-        verdicts = page.ask("compare", measure=",".join(MEASURES), **asked).pick(*COLUMNS)
-        if not verdicts["a_whole"].sum() and not verdicts["b_whole"].sum():
-            components.nothing(page)
-            return
-        _verdicts(verdicts, sides)
-        components.sampled(page)
-    if verdicts.is_empty():
+    if asked is None:
         return
+    components.beside("", _verdicts, page, asked, sides)
     components.beside("Error rate by tool", _tools, page, asked, sides, help=words.HELP["error rate"])
     components.beside("Errors by class", _classes, page, asked, sides)
 
@@ -82,13 +76,18 @@ def _choose(page: Page, name: str, label: str, values: Sequence[str], usual: str
     return str(st.selectbox(label, values, key=key, on_change=write, width=240))
 
 
-def _verdicts(rows: pl.DataFrame, sides: tuple[str, str]) -> None:
+def _verdicts(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
+    rows = page.ask("compare", measure=",".join(MEASURES), **asked).pick(*COLUMNS)
+    if not rows["a_whole"].sum() and not rows["b_whole"].sum():
+        components.nothing(page)
+        return
     st.markdown(f"**{words.plain(sides[0], 60)}** → **{words.plain(sides[1], 60)}**")
     said = {row["measure"]: row for row in rows.iter_rows(named=True)}
     for measure, label in MEASURES.items():
         row = said.get(measure)
         if row and (row["a_whole"] or row["b_whole"]):
             st.markdown(f"{label}: {sentences.compared(row['verdict'], row['sentence'])}")
+    components.sampled(page)
 
 
 def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:

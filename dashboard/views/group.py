@@ -6,7 +6,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import charts, components, frames, sentences, shares, tables, taxonomy, words
-from dashboard.client import Answer, Problem, path
+from dashboard.client import Problem, path
 from dashboard.components import Page
 from dashboard.filters import escaped
 
@@ -21,26 +21,26 @@ def body(page: Page) -> None:
     if not fingerprint:
         components.link(page, "errors", "Choose a group on the Errors page →")
         return
-    group: dict[str, Any] = {}
-    seen = True
-    with components.part():
-        group = page.ask("groups").first()
-        if not group:  # not in this range: what it ever was
-            group, seen = page.collector.ask(path("groups", fingerprint)).first(), False
-        _header(page, group)
-    if not group:
-        return
+    asking = page.later("groups")
+    newest = page.later("events", limit=str(MESSAGES))
+    top = st.container()
     left, right = components.pair("group-1")
     with right:
         components.beside("Where", _where, page)
     components.beside("When", _when, page)
     components.beside("Samples", _samples, page)
     components.beside("Sessions", _sessions, page)
-    with left, components.part("Advice"):  # asked for while the others are
+    group: dict[str, Any] = {}
+    with top, components.part():  # this and the next asked for while the others are
+        group = asking().first() or page.collector.ask(path("groups", fingerprint)).first()  # or what it ever was
+        _header(page, group)
+    if not group:
+        return
+    with left, components.part("Advice"):
         ever = {"from": EVER, "to": None}
-        newest = (_newest(page) if seen else page.ask("events", limit="1", **ever)).first()
-        _advice(page, newest)
-        _marks(page, fingerprint, group, newest)
+        latest = newest().first() or page.ask("events", limit="1", **ever).first()
+        _advice(page, latest)
+        _marks(page, fingerprint, group, latest)
 
 
 def _when(page: Page) -> None:
@@ -123,8 +123,9 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
 def _where(page: Page) -> None:
     """For each dimension the values with the most errors, beside their share of all calls."""
     together = {"by": ",".join(DIMENSIONS), "limit": str(TOGETHER)}
+    of_all = page.later("breakdown", sort="-calls", fingerprint=None, **together)
     errors = page.ask("breakdown", **together).pick(*DIMENSIONS, "errors")
-    calls = page.ask("breakdown", sort="-calls", fingerprint=None, **together).pick(*DIMENSIONS, "calls")
+    calls = of_all().pick(*DIMENSIONS, "calls")
     shown = False
     for dimension, many in DIMENSIONS.items():
         mine, everything = frames.summed(errors, dimension, "errors"), frames.summed(calls, dimension, "calls")
@@ -149,14 +150,9 @@ def _where(page: Page) -> None:
         components.quiet("Its senders tell neither model, version nor agent.")
 
 
-def _newest(page: Page) -> Answer:
-    """Its newest events in the range."""
-    return page.ask("events", limit=str(MESSAGES))
-
-
 def _samples(page: Page) -> None:
     """The newest, the oldest, and the one that is least like the newest."""
-    rows = _newest(page).rows
+    rows = page.ask("events", limit=str(MESSAGES)).rows  # the newest in the range
     if rows.is_empty():
         components.quiet("None in this range.")
         return

@@ -5,9 +5,9 @@ from typing import Any
 
 import polars as pl
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import charts, components, explained, filterbar, frames, headline, sentences, shares, start, words
+from dashboard.client import Answer
 from dashboard.components import Page
 
 ROWS = 6
@@ -26,13 +26,9 @@ def body(page: Page) -> None:
         if not now.get("calls"):
             _empty(page, now)
             return
-        said = _verdict(page, now)
-        components.figures(page, headline.figures(page, now))
-        if sentences.clear(now):  # what most of the change is costs more to find than all figures
-            with said:
-                components.beside("", _most, page, now)
     if not now:
         return
+    components.beside("", _headline, page, now)
     components.beside("Errors over time", _over_time, page, now)
     left, right = components.pair("overview-1")
     with left:
@@ -47,47 +43,46 @@ def body(page: Page) -> None:
     components.beside("Right now", _now, page)
 
 
-def _verdict(page: Page, now: dict[str, Any]) -> DeltaGenerator:
-    """Better or worse in a sentence, in a place where a longer one can replace it."""
+def _headline(page: Page, now: dict[str, Any]) -> None:
+    """Better or worse in a sentence, the figures, and then the sentence again with what most of the change is."""
+    both = headline.against(page)
+    now = now | {"verdict": both["error_rate"]["verdict"]}
     with st.container(horizontal=True, vertical_alignment="center"):
         said = st.empty()
         said.markdown(headline.verdict(page, now))
         if now.get("previous_calls"):
             components.link(page, "changes", "What changed →")
-    return said
-
-
-def _most(page: Page, now: dict[str, Any]) -> None:
-    """The sentence again, then with what most of the change is."""
-    said = st.empty()
-    said.markdown(headline.verdict(page, now))
-    said.markdown(headline.verdict(page, now, headline.most(page, now)))
+    components.figures(page, headline.figures(page, now, both))
+    if sentences.clear(now):
+        said.markdown(headline.verdict(page, now, headline.most(page, now)))
 
 
 def _over_time(page: Page, now: dict[str, Any]) -> None:
-    rows, step = components.over_time(page)
     if not now.get("errors"):
+        rows, step = components.over_time(page)
         components.quiet(f"No errors in {words.plural(now.get('calls'), 'call')}.")
         picture = charts.calls_over_time(rows, page.palette, page.axis, step)
         components.chart(picture, "calls", "Calls over time, none failed.")
         return
+    past = {"bucket": f"{page.bucket(components.BARS)}s", "previous": "true"}
+    totals = page.later("timeseries", **past) if now.get("previous_errors") else None
+    versions = page.later("breakdown", by="service,service_version", limit="100")
+    rows, step = components.over_time(page)
     before = None
-    if now.get("previous_errors"):
-        past = page.ask("timeseries", bucket=f"{step}s", previous="true").pick("time", "previous_errors")
-        before = frames.filled(page.drawn(past), step, page.axis)
+    if totals:
+        before = frames.filled(page.drawn(totals().pick("time", "previous_errors")), step, page.axis)
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True, before=before,
-        deploys=page.drawn(_deploys(page)), narrow=page.narrow,
+        deploys=page.drawn(_deploys(versions())), narrow=page.narrow,
     )  # fmt: skip
     components.brushed(page, picture, "errors", f"{words.plural(now['errors'], 'error')} over time by category.")
     line = f" The grey line is the {words.span(page.filters.seconds or 0)} before." if before is not None else ""
     components.quiet(f"Drag over the bars to zoom, click a category to filter.{line}")
 
 
-def _deploys(page: Page) -> pl.DataFrame:
+def _deploys(versions: Answer) -> pl.DataFrame:
     """First calls in the range of versions that another one of the same service preceded."""
-    names = ("service", "service_version", "first_seen")
-    rows = page.ask("breakdown", by="service,service_version", limit="100").pick(*names).drop_nulls()
+    rows = versions.pick("service", "service_version", "first_seen").drop_nulls()
     later = rows.filter(pl.col("first_seen") > pl.col("first_seen").min().over("service"))
     return later.sort("first_seen").tail(VERSIONS).select(
         time="first_seen", label=pl.format("{} {}", pl.col("service").str.slice(0, 20), "service_version")
@@ -95,10 +90,9 @@ def _deploys(page: Page) -> pl.DataFrame:
 
 
 def _fix_first(page: Page) -> None:
-    rows = page.ask("retries", by="tool", operation="tool", sort="-lasting", limit=str(ROWS)).pick(
-        "tool", "lasting", "errors"
-    )
-    rates = page.ask("breakdown", by="tool", operation="tool").pick("tool", "error_rate", "rated")
+    calls = page.later("breakdown", by="tool", operation="tool")
+    retries = page.ask("retries", by="tool", operation="tool", sort="-lasting", limit=str(ROWS))
+    rows, rates = retries.pick("tool", "lasting", "errors"), calls().pick("tool", "error_rate", "rated")
     rows = rows.filter(pl.col("tool").is_not_null()).join(rates, on="tool", how="left", maintain_order="left")
     for tool, lasting, errors, rate, rated in rows.iter_rows():
         facts = (
@@ -152,6 +146,9 @@ def _turns(page: Page) -> None:
 
 
 def _now(page: Page) -> None:
+    recent = {"from": RECENT} if page.filters.moving and (page.filters.seconds or 0) > RECENT_S else {}
+    bursts = page.later("retries/storms", sort="-ended", limit=str(ROWS // 2), **recent)
+    heard = page.later("sources", limit="500", **{"from": "-7d", "to": None})
     open_streaks = headline.open_streaks(page)
     if not open_streaks.is_empty():
         open_streaks = open_streaks.filter(pl.col("length") >= LONG)
@@ -159,15 +156,14 @@ def _now(page: Page) -> None:
         facts = f"open streak of {words.count(row['length'])} for {words.elapsed(row['started'], page.now)}"
         about = {"session": row["session"], "service": row.get("service")}
         components.row(page, "session", row["session"], facts, **about)
-    recent = {"from": RECENT} if page.filters.moving and (page.filters.seconds or 0) > RECENT_S else {}
-    storms = page.ask("retries/storms", sort="-ended", limit=str(ROWS // 2), **recent)
+    storms = bursts()
     names = ("error_class", "state", "started", "ended", "sessions", "calls")
     for name, state, started, ended, sessions, calls in storms.pick(*names).iter_rows():
         times = [words.clock(moment, page.zone, now=page.now) for moment in (started, ended)]
         facts = f"{words.plural(calls, 'call')} in {words.plural(sessions, 'session')}"
         said = sentences.storm(None, state, *times).partition(" · ")[2]
         components.row(page, "retries", f"Storm of {name}", f"{said} · {facts}")
-    senders = page.ask("sources", limit="500", **{"from": "-7d", "to": None}).pick("source", "service", "last_seen")
+    senders = heard().pick("source", "service", "last_seen")
     names_of = pl.coalesce("service", "source").alias("who")
     last = senders.group_by(names_of, maintain_order=True).agg(pl.col("last_seen").max()).drop_nulls()
     silent = last.filter(page.now - pl.col("last_seen") > SILENT).head(ROWS // 2)

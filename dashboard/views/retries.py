@@ -24,9 +24,9 @@ def body(page: Page) -> None:
         if not total.get("errors"):
             components.nothing(page, "errors with a session")
             return
-        components.figures(page, _figures(page, total))
     if not total:
         return
+    components.beside("", _figures, page, total)
     components.beside("Said against seen", _said_and_seen, page, help=words.HELP["retryable, observed"])
     left, right = components.pair("curves")
     with left:
@@ -39,10 +39,10 @@ def body(page: Page) -> None:
     components.beside("What failing cost", _costs, page, help=COSTS)
 
 
-def _figures(page: Page, total: dict[str, float | None]) -> list[Figure]:
+def _figures(page: Page, total: dict[str, float | None]) -> None:
     retried, identical = total.get("retried") or 0, total.get("identical_retries") or 0
     share = f"{words.rate(identical / retried)} of {words.count(retried)}" if retried else ""
-    return [
+    items = [
         Figure(
             "Errors",
             words.count(total.get("errors")),
@@ -70,6 +70,7 @@ def _figures(page: Page, total: dict[str, float | None]) -> list[Figure]:
         ),
         Figure("Identical retries", words.count(identical), "The same call again, with equal arguments.", note=share),
     ]
+    components.figures(page, items)
 
 
 def _classes(page: Page) -> pl.DataFrame:
@@ -97,8 +98,9 @@ def _said_and_seen(page: Page) -> None:
 def _curve(page: Page, axis: str) -> pl.DataFrame:
     """Recovery by attempts or seconds: of all errors, and of the classes that were tried again most often."""
     names = ("axis", "at", "retried", "recovery_rate", "low", "high")
-    whole = page.ask("retries/curve").pick(*names).with_columns(error_class=pl.lit(attempts.ALL))
+    asking = page.later("retries/curve")
     each = page.ask("retries/curve", by="error_class").pick(*names, "error_class").drop_nulls("error_class")
+    whole = asking().pick(*names).with_columns(error_class=pl.lit(attempts.ALL))
     most = each.group_by("error_class").agg(pl.col("retried").max()).filter(pl.col("retried") >= CERTAIN)
     most = most.sort("retried", "error_class", descending=[True, False]).head(CURVES)
     shown = each.filter(pl.col("error_class").is_in(most["error_class"].to_list()))
@@ -126,9 +128,10 @@ def _storms(page: Page) -> None:
     names = (
         "error_class", "state", "started", "ended", "sessions", "calls", "most_in_a_minute", "told_to_wait", "honoured",
     )  # fmt: skip
-    rows = page.ask("retries/storms", sort="-ended", limit="100").pick(*names)
+    bursts = page.later("retries/storms", sort="-ended", limit="100")
     step = page.bucket(STRIP)
     strip = page.ask("timeseries", category="rate_limit", outcome="error", bucket=f"{step}s").pick("time", "errors")
+    rows = bursts().pick(*names)
     if strip.height:
         components.quiet("Rate-limit errors over time")
         picture = charts.storm_strip(page.drawn(strip), page.palette, page.axis, step)
