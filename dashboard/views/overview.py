@@ -30,16 +30,13 @@ def body(page: Page) -> None:
         return
     components.beside("", _headline, page, now)
     components.beside("Errors over time", _over_time, page, now)
-    left, right = components.pair("overview-1")
+    left, right = components.pair("overview")
     with left:
         components.beside("Fix first", _fix_first, page, help=words.HELP["lasting errors"])
     with right:
         components.beside("What changed", _changes, page, now)
-    left, right = components.pair("overview-2")
-    with left:
-        components.beside("New and regressed groups", _groups, page, help=words.HELP["spread"])
-    with right:
-        components.beside("Whose turn is it", _turns, page, help=words.HELP["attribution"])
+    components.beside("New and regressed groups", _groups, page, help=words.HELP["spread"])
+    components.beside("Whose turn is it", _turns, page, help=words.HELP["attribution"])
     components.beside("Right now", _now, page)
 
 
@@ -121,7 +118,7 @@ def _groups(page: Page) -> None:
     fresh = rows.filter(pl.col("state").is_in(["new", "regressed"])).sort("events", descending=True)
     for fingerprint, state, name, tool, events, spread, seen in fresh.head(ROWS).iter_rows():
         where = [words.plain(tool, 24)] if tool else []
-        wide = [f"spread {words.rate(spread)}"] if spread is not None and tool else []
+        wide = [f"spread {words.rate(spread)}"] if spread is not None and tool and not page.narrow else []
         facts = [state, *where, words.plural(events, "event"), *wide, words.age(seen, page.now, page.zone)]
         components.row(page, "group", name or "", " · ".join(facts), fingerprint=fingerprint)
     if fresh.is_empty():

@@ -83,6 +83,14 @@ def test_every_page_is_whole_at_every_width_and_in_both_themes(
     context.close()
 
 
+def test_a_new_group_is_told_in_one_line(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
+    told = tab.page.get_by_test_id("stPageLink-NavLink").filter(has_text=re.compile(r"(new|regressed) · .+ events?\b"))
+    boxes = [row.bounding_box() for row in told.all()]
+    assert boxes
+    assert all(box and box["height"] < 36 for box in boxes)  # two lines are 49
+
+
 def test_the_menu_keeps_the_filters_and_back_restores_them(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/", "Overview")
     tab.page.get_by_role("radio", name="7d").click()
