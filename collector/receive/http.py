@@ -123,7 +123,7 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
         check_token(request.headers.get("authorization", ""), _settings(request).ingest_tokens)
         check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
         if media not in (taken := LINES if signal == "events" else (JSON, PROTOBUF)):
-            raise Rejected(f"Content-Type {media[:80]!r} is not taken; send {taken[0]} or {taken[1]}", 415)
+            raise Rejected(f"this Content-Type is not taken; send {taken[0]} or {taken[1]}", 415)
         body = await _body(request)
         signal = signal or _signal_of(body, media)
         receipt = await request.app.state.intake.take(Body(body, media, signal))
