@@ -112,18 +112,37 @@ def measure_family(
     relation: Relation = lambda name, window: f"({RELATIONS[name](window)})",
 ) -> list[list[Sample]]:
     """The samples of each question of one family."""
+    asked, sql, params = _written(questions, failure_only, relation)
+    rows = store.rows(sql, used(sql, params))
+    return [[_sample(row, one) for row in rows if not one.question.by or row[f"there_{one.place}"]] for one in asked]
+
+
+def relations(questions: Sequence[Question]) -> set[str]:
+    """Those of `RELATIONS` that the statement of a family reads."""
+    named: set[str] = set()
+
+    def noted(name: str, _: Selection) -> str:
+        named.add(name)
+        return name
+
+    _written(questions, (), noted)
+    return named
+
+
+def _written(
+    questions: Sequence[Question], failure_only: Sequence[str], relation: Relation
+) -> tuple[list[_Asked], str, dict[str, object]]:
+    """The questions of a family at their places, and the statement that answers them with its parameters."""
     window = replace(questions[0].window, terms=(), failure_only=tuple(failure_only))
     marks = {terms: f"w{place}_" for place, terms in enumerate(dict.fromkeys(one.terms for one in questions))}
     wheres = {
         terms: replace(window, terms=tuple(replace(term, mark=mark) for term in terms)) for terms, mark in marks.items()
     }
     asked = [_Asked(place, one, wheres[one.terms].condition()) for place, one in enumerate(questions)]
-    sql = STATEMENTS[questions[0].kind](asked, window, relation)
     params = window.params()
     for where in wheres.values():
         params |= where.params()
-    rows = store.rows(sql, used(sql, params))
-    return [[_sample(row, one) for row in rows if not one.question.by or row[f"there_{one.place}"]] for one in asked]
+    return asked, STATEMENTS[questions[0].kind](asked, window, relation), params
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,15 +289,6 @@ def _source(asked: Sequence[_Asked], window: Selection, relation: Relation) -> s
     groups = dict.fromkeys(one.question.measure for one in asked if one.question.measure in GROUPS)
     told = "".join(f", {GROUPS[name].format(relation=relation(name, window))} as of_{name}" for name in groups)
     return f"(select *{told} from {events} where {_where(asked)})"
-
-
-def relations(questions: Sequence[Question]) -> set[str]:
-    """Those of `RELATIONS` that the statement of a family reads."""
-    chains = any(one.chains for one in questions)
-    if questions[0].kind == "streaks":
-        return {"judged_runs" if chains else "runs"}
-    groups = {one.measure for one in questions if one.measure in GROUPS}
-    return groups | {"chains"} if chains and questions[0].kind != "silence" else groups
 
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
