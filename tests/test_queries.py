@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -286,6 +287,45 @@ def test_a_session_is_told_in_its_own_order(store: Store) -> None:
     assert [row["event_id"] for row in rows] == [9, 7, 3, 5]
     cursor = queries.token(NOW - MINUTE, 2, 3)
     assert [row["event_id"] for row in queries.session_events(EVER, "s1", 10, cursor).rows(store)] == [5]
+
+
+@pytest.mark.parametrize("limit", [1, 40])
+def test_a_page_of_events_is_limited_once(store: Store, limit: int) -> None:
+    """A second limit, over whole events, needs more memory for 10,000 of them than there is."""
+    holding(store, [event(number) for number in range(1, 100)])
+    page = queries.events(EVER, limit)
+    asked: list[str] = []
+
+    class Listening:
+        version = ""
+
+        def rows(self, sql: str, params: Any = None, *, timeout_s: float = 30) -> list[dict[str, Any]]:
+            asked.append(sql)
+            return store.rows(sql, params, timeout_s=timeout_s)
+
+        def arrow(self, sql: str, params: Any = None, *, timeout_s: float = 30) -> bytes:
+            asked.append(sql)
+            return store.arrow(sql, params, timeout_s=timeout_s)
+
+    assert [row["event_id"] for row in page.rows(Listening())] == list(range(1, limit + 2))
+    frame = pl.read_ipc_stream(page.arrow(Listening()))
+    assert frame["event_id"].to_list() == list(range(1, limit + 1))
+    assert [sql.count(" limit ") for sql in asked] == [1, 1]
+
+
+@pytest.mark.parametrize("sort", ["calls", "-errors", "-started", "session", "-agent"])
+def test_a_page_of_sessions_is_the_same_as_the_first_of_all_sessions(store: Store, sort: str) -> None:
+    dice = random.Random(5)
+    holding(
+        store,
+        [
+            dice.choice([event, failed])(number, session=f"s{dice.randrange(40)}", agent=dice.choice(["a", "b"]))
+            for number in range(1, 600)
+        ],
+    )
+    every = queries.sessions(EVER, [sort, "-ended"], 1000).rows(store)
+    assert len(every) == 40
+    assert queries.sessions(EVER, [sort, "-ended"], 9).rows(store) == every[:10]
 
 
 def test_sessions_show_their_worst_streak_and_last_outcomes(store: Store) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from collector.query.breakdowns import OUTCOMES
 from collector.query.filters import HOUR, BadParameter, Selection
 from collector.query.hours import counted
 from collector.query.retries import judged, relation
-from collector.query.statement import Reads, Statement, load, order_by
+from collector.query.statement import ROWS, Reads, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
 from collector.store.kept import FACTS
 from collector.store.kept import WINDOW_NS as WINDOW
@@ -18,6 +19,11 @@ SESSION_COLUMNS = (
     "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "worst_streak", "started",
     "ended", "strip",
 )  # fmt: skip
+TOLD_OF_SESSIONS = {
+    "agent": "arg_max(agent, time_ns)", "model": "arg_max(model, time_ns)", "calls": "count(*)",
+    **{name: f"count(*) filter (outcome = '{outcome}')" for name, outcome in OUTCOMES.items()},
+    "started": "min(time_ns)", "ended": "max(time_ns)",
+}  # fmt: skip
 SOURCE_COLUMNS = (
     "source", "service", "events", "errors", "last_seen", "unclassified", "unclassified_rate", "reports_ok", "coverage",
     "tool_data", "metrics", "sampled", "kept", "sampled_by",
@@ -39,7 +45,7 @@ def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "
         bound |= read_token("after", after, 2, "after")
     page = f"""select {PAGED}
       from {relation(selection)} where {selection.where()} and {seek}
-      order by time_ns{direction}, event_id{direction} limit {limit + 1}"""
+      order by time_ns{direction}, event_id{direction} limit {ROWS}"""
     return Statement(_whole(page, selection), bound, f"time{direction}, event_id{direction}", limit, EVENT_TIMES)
 
 
@@ -52,7 +58,7 @@ def session_events(selection: Selection, session: str, limit: int, cursor: str =
         bound |= read_token("cursor", cursor, 3)
     page = f"""select {PAGED}
       from {relation(selection)} where {selection.where()} and {seek}
-      order by {order} limit {limit + 1}"""
+      order by {order} limit {ROWS}"""
     return Statement(_whole(page, selection), bound, "time, sequence nulls last, event_id", limit, EVENT_TIMES)
 
 
@@ -116,17 +122,23 @@ def newest_ns(store: Reads) -> int | None:
 
 def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
     """Sessions with their matching events counted, their longest mistake streak and a strip of their last outcomes."""
-    order = order_by(sort or ["-worst_streak", "-ended"], SESSION_COLUMNS, ("service", "session"))
+    wanted = tuple(sort) or ("-worst_streak", "-ended")
+    order = order_by(wanted, SESSION_COLUMNS, ("service", "session"))
+    chosen = [word for word in wanted if word.removeprefix("-") != "strip"]
+    sorts = {"service": "any_value(service)", "session": "any_value(session)", **TOLD_OF_SESSIONS}
+    named = dict.fromkeys(word.removeprefix("-") for word in chosen)
     streaks = Selection(selection.start_ns, selection.end_ns, to_now=selection.to_now)
     sql = load("sessions").format(
-        columns=", ".join(SESSION_COLUMNS),
+        told=", ".join(f"{expression} as {name}" for name, expression in TOLD_OF_SESSIONS.items()),
+        sorted="".join(f", {sorts[name]} as {name}" for name in named if name in sorts),
         source=relation(selection),
         where=selection.where(),
         streaks=streak_sql(streaks, Scope()),
-        order=order.replace('"strip"', "1"),
+        order=order_by(chosen, SESSION_COLUMNS, ("whose",)),
         limit=limit + 1,
         strip=STRIP,
     )
+    sql = f"select {', '.join(SESSION_COLUMNS)} from ({sql})"
     return Statement(sql, selection.params(), order, limit, ("started", "ended"))
 
 

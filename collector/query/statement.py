@@ -13,6 +13,7 @@ from collector.query.filters import BY_NAME, BadParameter, Selection
 from collector.store.batch import arrow_stream
 
 Row = dict[str, Any]
+ROWS = "$most_rows"  # in a statement that limits itself: to how many
 
 
 class Reads(Protocol):
@@ -30,7 +31,11 @@ class Reads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`sql` names its columns as the answer does; `times` are those that hold nanoseconds since 1970."""
+    """`sql` names its columns as the answer does; `times` are those that hold nanoseconds since 1970.
+
+    It is limited from outside unless `ROWS` stands in it: the engine keeps several times as many rows as a limit wants,
+    which is more memory than there is for 10,000 whole events.
+    """
 
     sql: str
     params: Mapping[str, object]
@@ -45,15 +50,19 @@ class Statement:
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[dict[str, Any]]:
         """Up to `limit` + 1 rows: one more than wanted tells that there are more."""
-        sql = f"select * from ({self.sql}) order by {self.order} limit {self.limit + 1}"
+        sql = self._limited(self.limit + 1)
         return store.rows(sql, self._bound(sql), timeout_s=timeout_s)
 
     def arrow(self, store: Reads, timeout_s: float = 30) -> bytes:
         """Up to `limit` rows as an Arrow IPC stream, times as timestamps with nanoseconds in UTC."""
         stamps = ", ".join(f"make_timestamp_ns({name})::timestamptz_ns as {name}" for name in self.times)
         shape = f"* replace ({stamps})" if stamps else "*"
-        sql = f"select {shape} from (select * from ({self.sql}) order by {self.order} limit {self.limit})"
+        sql = f"select {shape} from ({self._limited(self.limit)})"
         return store.arrow(sql, self._bound(sql), timeout_s=timeout_s)
+
+    def _limited(self, rows: int) -> str:
+        limit = "" if ROWS in self.sql else f" limit {rows}"
+        return f"select * from ({self.sql.replace(ROWS, str(rows))}) order by {self.order}{limit}"
 
     def _bound(self, sql: str) -> dict[str, object]:
         return used(sql, self.params)
