@@ -144,6 +144,7 @@ create table if not exists hourly (
   agent                 varchar,
   model                 varchar,
   provider              varchar,
+  fingerprint           ubigint,
   status_code           integer,
   events                bigint not null,
   first_ns              bigint not null,   -- time of the first of them, and of the last

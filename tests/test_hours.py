@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,10 +141,11 @@ def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: i
     [
         (["tool"], {}, [], DAY, HOUR, True),
         (["tool"], {"model": "m", "outcome": "!ok"}, [], DAY, HOUR, True),
+        (["fingerprint"], {"fingerprint": "!1"}, [], DAY, HOUR, True),
         (["session"], {}, [], DAY, HOUR, False),
         (["tool"], {"target": "x"}, [], DAY, HOUR, False),
         (["tool"], {"recovered": "true"}, [], DAY, HOUR, False),
-        (["tool"], {}, ["sessions"], DAY, HOUR, False),
+        (["tool"], {}, ["sessions", "p95_ms", "recovery_rate"], DAY, HOUR, True),
         (["tool"], {}, [], 2 * HOUR, HOUR, False),
         (["tool"], {}, [], DAY, 90 * MINUTE, False),
     ],
@@ -163,3 +165,21 @@ def test_only_what_hours_can_tell_is_read_from_them(
 def test_words_in_messages_are_looked_up_in_events(store: Store) -> None:
     holding(store, [failed(n, message="odd" if n < 9 else "other") for n in range(1, 300, 7)])
     assert breakdown(Selection(NOW - DAY, NOW, text="odd"), []).rows(store)[0]["calls"] == 2
+
+
+def test_a_store_of_before_groups_were_counted_counts_its_hours_anew_and_keeps_the_rest(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path}/m.duckdb"
+    first = Store.open(url)
+    holding(first, [failed(n) for n in range(1, 300, 7)])
+    streaks = first.rows("select * from kept_streaks order by all")
+    hours = first.rows("select * from hourly order by all")
+    first.execute("alter table hourly drop column fingerprint")
+    first.execute("update meta set value = '8' where name = 'schema_version'")
+    first.close()
+    again = Store.open(url)
+    assert again.rows("from hourly") == [] != hours
+    assert again.rows("select * from kept_streaks order by all") == streaks != []
+    while again.count_hours():
+        pass
+    assert again.rows("select * from hourly order by all") == hours
+    again.close()

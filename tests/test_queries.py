@@ -289,6 +289,34 @@ def test_a_session_is_told_in_its_own_order(store: Store) -> None:
     assert [row["event_id"] for row in queries.session_events(EVER, "s1", 10, cursor).rows(store)] == [5]
 
 
+def test_sessions_are_counted_of_more_values_than_a_word_has_bits(store: Store) -> None:
+    dice = random.Random(3)
+    events = [
+        event(number, tool=f"t{dice.randrange(150)}", session=dice.choice([None, *(f"s{n}" for n in range(9))]))
+        for number in range(1, 1500)
+    ]
+    holding(store, events)
+    met: dict[str, set[str]] = defaultdict(set)
+    middle = NOW - 700 * MINUTE
+    for one in events:
+        if "session" in one and one["time_ns"] >= middle:
+            met[one["tool"]].add(one["session"])
+    half = Selection(middle, NOW)
+    rows = breakdown(half, ["tool"], ["sessions"], previous=True, limit=1000).rows(store)
+    assert len(rows) == 150
+    assert {row["tool"]: row["sessions"] for row in rows} == {row["tool"]: len(met[row["tool"]]) for row in rows}
+    before = breakdown(Selection(half.previous_ns, middle), ["tool"], ["sessions"], limit=1000).rows(store)
+    past = {row["tool"]: row["sessions"] for row in before}
+    assert {row["tool"]: row["previous_sessions"] for row in rows} == {
+        row["tool"]: past.get(row["tool"], 0) for row in rows
+    }
+    ever: dict[str, set[str]] = defaultdict(set)
+    for one in events:
+        ever[one["tool"]] |= {one["session"]} if "session" in one else set()
+    whole = breakdown(EVER, ["tool"], ["sessions"], limit=1000).rows(store)
+    assert {row["tool"]: row["sessions"] for row in whole} == {row["tool"]: len(ever[row["tool"]]) for row in whole}
+
+
 @pytest.mark.parametrize("limit", [1, 40])
 def test_a_page_of_events_is_limited_once(store: Store, limit: int) -> None:
     """A second limit, over whole events, needs more memory for 10,000 of them than there is."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from collector.query.filters import BadParameter, Selection, duration, duration_ns
-from collector.query.hours import Counted, counted
-from collector.query.retries import relation
+from collector.query.hours import Counted, counted, sessions_by
+from collector.query.retries import chains, relation
 from collector.query.statement import Statement, load, order_by, share, wilson
 
 OUTCOMES = {"ok": "ok", "errors": "error", "cancelled": "cancelled", "denied": "denied"}
@@ -26,7 +26,6 @@ QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95}
 # Counted through a 64-bit hash: a pair of services and sessions costs 8 bytes, and 10 million of them collide with p
 # = 3e-6.
 SESSION = "case when session is not null then hash(service, session) end"
-SESSIONS = f"count(distinct {SESSION})"
 
 MOST_BUCKETS = 10_000
 NICE_BUCKETS = tuple(
@@ -99,11 +98,7 @@ def _grouped(
     """One pass over the events by `keys` (name → expression), and the names of the columns that it answers with."""
     start = "$previous_ns" if previous else "$start_ns"
     names = [name for name in keys if name != "time"]
-    if measures:
-        recovered = ["recovered"] if "recovery_rate" in measures else []
-        rows = Counted(relation(selection, *names, *recovered, start=start), hourly=False)
-    else:
-        rows = counted(selection, names, previous=previous, bucket_ns=bucket_ns)
+    rows = counted(selection, names, previous=previous, bucket_ns=bucket_ns)
     outer = _answers(measures) | (_answers(measures, "previous_") if previous else {})
     answered = [*(f'"{name}"' for name in keys), *(f"{expression} as {name}" for name, expression in outer.items())]
     group = f"group by {', '.join(str(place + 1) for place in range(len(keys)))}" if keys else ""
@@ -115,7 +110,7 @@ def _grouped(
         return f"select {', '.join(gathered)} from {source} where {condition} {group}"
 
     if previous and not rows.hourly:  # the engine counts both periods in a third of the time one after the other
-        period = _aggregates(rows, selection, measures)
+        period = _aggregates(rows, selection)
         sides = {now: period, before: {f"previous_{name}": period[name] for name in period if name not in SEEN}}
         parts = [counting(columns, rows.source, f"{where} and {side}") for side, columns in sides.items()]
         merged = {name: f'max("{name}")' for name in SEEN}
@@ -125,27 +120,57 @@ def _grouped(
         own = [*(f'"{name}"' for name in keys), *(f"{expression} as {name}" for name, expression in merged.items())]
         counts = f"(select {', '.join(own)} from ({' union all by name '.join(parts)}) {group})"
     else:
-        inner = _aggregates(rows, selection, measures, now)
+        inner = _aggregates(rows, selection, now)
         if previous:
-            inner |= _aggregates(rows, selection, measures, before, "previous_")
+            inner |= _aggregates(rows, selection, before, "previous_")
         counts = f"({counting(inner, rows.source, where)})"
-    if quantiles := [name for name in measures if name in QUANTILES]:
-        counts += _ranked(relation(selection, *names, start=start), where, keys, quantiles, previous)
+    own_keys = {f"key_{place}": expression for place, expression in enumerate(keys.values())} or {"key_0": "true"}
+    for told, sql in _measured(selection, rows, names, own_keys, where, measures, previous).items():
+        same = [f'"{name}" is not distinct from {told}.{key}' for name, key in zip(keys, own_keys, strict=False)]
+        counts += f" left join ({sql}) as {told} on {' and '.join(same) or 'true'}"
     return f"select {', '.join(answered)} from {counts}", [*keys, *outer]
 
 
-def _ranked(source: str, where: str, keys: Mapping[str, str], names: Sequence[str], previous: bool) -> str:
-    """Quantiles of the same events, joined to the counts by the keys."""
-    own = {f"key_{place}": expression for place, expression in enumerate(keys.values())} or {"key_0": "true"}
-    values = [
-        f"{at_place(place)} and earlier = {side}) as {prefix}{name}"
-        for place, name in enumerate(names, 1)
-        for side, prefix in ((False, ""), *([(True, "previous_")] if previous else []))
-    ]
-    fractions = str([QUANTILES[name] for name in names])
-    sql = ranked(source, where, own, fractions, values, earlier="time_ns < $start_ns" if previous else "false")
-    same = [f'"{name}" is not distinct from {key}' for name, key in zip(keys, own, strict=False)]
-    return f" left join ({sql}) on {' and '.join(same) or 'true'}"
+def _measured(
+    selection: Selection,
+    rows: Counted,
+    names: Sequence[str],
+    keys: Mapping[str, str],
+    where: str,
+    measures: Sequence[str],
+    previous: bool,
+) -> dict[str, str]:
+    """What only the events or their chains tell, by the keys (name → expression): one question for each kind."""
+    start = "$previous_ns" if previous else "$start_ns"
+    earlier = "time_ns < $start_ns" if previous else "false"
+    source = relation(selection, *names, start=start)
+    periods = {"": "not earlier", **({"previous_": "earlier"} if previous else {})}
+    asked = {}
+    if "sessions" in measures:
+        values = [
+            f"coalesce(sum(sessions) filter ({side}), 0)::bigint as {prefix}sessions"
+            for prefix, side in periods.items()
+        ]
+        asked["met"] = sessions_by(rows.source, source, where, keys, values, earlier=earlier)
+    if quantiles := [name for name in measures if name in QUANTILES]:
+        values = [
+            f"{at_place(place)} and {side}) as {prefix}{name}"
+            for place, name in enumerate(quantiles, 1)
+            for prefix, side in periods.items()
+        ]
+        fractions = str([QUANTILES[name] for name in quantiles])
+        asked["durations"] = ranked(source, where, keys, fractions, values, earlier=earlier)
+    if "recovery_rate" in measures:
+        parts = {"errors_retried": f"retried and {selection.rated()}", "errors_recovered": "retried and recovered"}
+        values = [
+            f"count(*) filter ({condition} and {side.replace('earlier', f'({earlier})')}) as {prefix}{name}"
+            for prefix, side in periods.items()
+            for name, condition in parts.items()
+        ]
+        named = ", ".join(f"{expression} as {key}" for key, expression in keys.items())
+        asked["tried"] = f"""select {named}, {", ".join(values)} from ({chains(selection, *names)})
+          where {where} group by {", ".join(keys)}"""
+    return asked
 
 
 def ranked(
@@ -172,12 +197,9 @@ def at_place(place: int) -> str:
     return f"min(low + (high - low) * beyond) filter (place = {place}"
 
 
-def _aggregates(
-    rows: Counted, selection: Selection, measures: Sequence[str], period: str = "", prefix: str = ""
-) -> dict[str, str]:
+def _aggregates(rows: Counted, selection: Selection, period: str = "", prefix: str = "") -> dict[str, str]:
     """The columns that one pass gathers (name → expression); `period` restricts them to a part of it."""
     rated = selection.rated()
-    only = f" filter ({period})" if period else ""
     columns = {
         "calls": rows.count(period),
         **{name: rows.count(period, f"outcome = '{outcome}'") for name, outcome in OUTCOMES.items()},
@@ -186,15 +208,6 @@ def _aggregates(
     }
     if not prefix:
         columns |= {"first_seen": rows.first(period), "last_seen": rows.last(period)}
-    offered = {
-        "sessions": {"sessions": SESSIONS + only},
-        "recovery_rate": {
-            "errors_retried": rows.count(period, "retried", rated),
-            "errors_recovered": rows.count(period, "retried and recovered"),
-        },
-    }
-    for name in measures:
-        columns |= offered.get(name, {})
     return {f"{prefix}{name}": expression for name, expression in columns.items()}
 
 
@@ -207,7 +220,10 @@ def _answers(measures: Sequence[str], prefix: str = "") -> dict[str, str]:
     if not prefix:
         columns |= {"first_seen": "first_seen", "last_seen": "last_seen"}
     for name in measures:
-        columns |= {column: f"{prefix}{column}" for column in MEASURES[name]}
+        zero = name not in QUANTILES
+        columns |= {
+            column: f"coalesce({prefix}{column}, 0)" if zero else f"{prefix}{column}" for column in MEASURES[name]
+        }
     if "recovery_rate" in measures:
         columns["recovery_rate"] = share(f"{prefix}errors_recovered", f"{prefix}errors_retried")
     return {f"{prefix}{name}": expression for name, expression in columns.items()}

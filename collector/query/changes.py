@@ -96,7 +96,7 @@ def _counts(selection: Selection, names: Sequence[str], part: str, whole: str) -
     """Errors and calls of all, and of each value."""
     hourly = [name for name in names if name in HOURLY]
     for group in (hourly, *([name] for name in names if name not in hourly)):
-        rows = counted(selection, group, previous=True)
+        rows = counted(selection, group, previous=True, facts=True)
         told = [f"{{'dimension': '{name}', 'value': \"{name}\"::varchar}}" for name in group]
         if group is hourly:
             told.append(f"{{'dimension': '{TOTAL}', 'value': null}}")

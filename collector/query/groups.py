@@ -10,6 +10,7 @@ import msgspec
 
 from collector.errors import Rejected
 from collector.query.filters import UNITS, Selection
+from collector.query.hours import sessions_by
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
 
@@ -37,7 +38,7 @@ def groups(
 ) -> Statement:
     """Groups with events in the range; new where the first one ever lies in it, regressed where one came back."""
     wanted = "fingerprint is not null" if fingerprint is None else "fingerprint = $fingerprint"
-    rated = selection.rated()
+    rated, called = selection.rated(), selection.about_call()
     low, high = wilson("rated_recovered", "rated")
     columns = (*COLUMNS, *(RECOVERY if "recovery_rate" in measures else ()))
     rates = {"recovery_rate": share("rated_recovered", "rated"), "low": low, "high": high}
@@ -52,7 +53,13 @@ def groups(
         source=relation(selection, *(["recovered"] if "recovery_rate" in measures else [])),
         where=f"{selection.where()} and {wanted}",
         wanted=wanted,
-        call_where=selection.about_call().where(),
+        uses=sessions_by(
+            "events",
+            "events",
+            called.where(),
+            {"called_operation": "operation", "called_tool": "tool"},
+            ["sum(sessions)::bigint as sessions_of_tool"],
+        ),
         spread=share("coalesce(met.sessions, 0)", "sessions_of_tool"),
         state=f"state = '{state}'" if state in STATES else "true",
         slots=SLOTS,

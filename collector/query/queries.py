@@ -144,7 +144,7 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -
 
 def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
     """Who sends, how much of it has no class, and which facts it leaves out (share of its events that have them)."""
-    rows = counted(selection, ["source", "service", "model"])
+    rows = counted(selection, ["source", "service", "model"], facts=True)
     error = "outcome = 'error'"
     told = {
         "events": rows.count(), "errors": rows.count(error), "last_seen": rows.last(),

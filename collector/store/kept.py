@@ -21,7 +21,8 @@ IDLE_NS = HOUR_NS  # without any event of its session for longer than this, a st
 WINDOW_NS = HOUR_NS // 2  # for so long an error's retry chain lasts
 MAX_NS = 2**63 - 1
 PATIENCE = 0.95  # of the wait that was asked for: clocks and durations are rounded
-KEPT = ("kept_streaks", "kept_chains", "kept_newest", "hourly", "stale_hours")
+HOURS = ("hourly", "stale_hours")
+KEPT = ("kept_streaks", "kept_chains", "kept_newest", *HOURS)
 MOST_HOURS = 48  # in one transaction
 
 FIRSTS = [name for name in TABLES["kept_streaks"] if name.startswith("first_") and name != "first_event_id"]
@@ -126,6 +127,13 @@ def forget(cursor: duckdb.DuckDBPyConnection) -> None:
     for table in (*KEPT, "changed"):
         cursor.execute(f"delete from {table}")
     cursor.execute("insert into changed select service, session, min(time_ns) from events group by all")
+    forget_hours(cursor)
+
+
+def forget_hours(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Removes what is counted of hours and notes every one as changed."""
+    for table in HOURS:
+        cursor.execute(f"delete from {table}")
     cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR_NS])
 
 

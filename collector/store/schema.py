@@ -8,10 +8,10 @@ from pathlib import Path
 import duckdb
 
 from collector.store.batch import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
-from collector.store.kept import KEPT, forget
+from collector.store.kept import HOURS, KEPT, forget, forget_hours
 from collector.store.opening import StoreError
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -72,6 +72,13 @@ def _archived(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute(ARCHIVE_DDL)
 
 
+def _hours(cursor: duckdb.DuckDBPyConnection) -> None:
+    for table in HOURS:
+        cursor.execute(f"drop table if exists {table}")
+    cursor.execute(KEPT_DDL)
+    forget_hours(cursor)
+
+
 # Step n brings a database from version n to n + 1.
 MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _first,
@@ -82,4 +89,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _accepted,
     _kept,
     _archived,
+    _hours,
 )

@@ -1,19 +1,20 @@
 -- One row per fingerprint. Spread: of the sessions that used the tool at all, the share that met this error. Trend: events in each
 -- of {slots} equal parts of the range, oldest first; what lies beyond its end (a clock that is ahead) counts in the last.
 with parts as materialized (  -- the slot is null before the trend begins
-  select fingerprint, count(*) as many, max(time_ns) as last_ns, arg_max(event_id, time_ns) as last_id,
+  select fingerprint, count(*) as many, max(time_ns) as last_ns,
     case when time_ns >= $trend_ns
       then least({slots} - 1, (time_ns - $trend_ns) // greatest(1, ($end_ns - $trend_ns + {slots} - 1) // {slots})) end as slot{told}
   from {source} where {where}
   group by fingerprint, slot
 ),
-matching as (           -- texts are read of the newest event alone
-  select found.*, error_class, tool, operation, template, message as sample
+matching as (           -- texts and ids are read of the newest event alone
+  select found.* exclude (found_fingerprint), fingerprint, event_id as newest_event_id, error_class, tool, operation, template, message as sample
   from (
-    select fingerprint, sum(many)::bigint as events, arg_max(last_id, last_ns) as newest_event_id, max(last_ns) as newest_ns{recovery}
+    select fingerprint as found_fingerprint, sum(many)::bigint as events, max(last_ns) as newest_ns{recovery}
     from parts group by fingerprint
-  ) as found join events on newest_ns = events.time_ns and newest_event_id = events.event_id
-  where events.time_ns >= $start_ns and events.time_ns < $until_ns
+  ) as found join {source} as newest on newest_ns = time_ns and found_fingerprint = fingerprint
+  where {where}
+  qualify row_number() over (partition by fingerprint order by event_id desc) = 1
 ),
 met as (                -- distinct first, counted then: what `count(distinct …)` holds must fit into memory
   select fingerprint as met_fingerprint, count(*) as sessions
@@ -27,10 +28,8 @@ trends as (
     left join parts on matching.fingerprint = parts.fingerprint and parts.slot = slots.slot
   group by matching.fingerprint
 ),
-uses as (               -- by a 64-bit hash: grouping by the names costs half as much again
-  select called, count(*) as sessions_of_tool
-  from (select distinct hash(operation, tool) as called, hash(service, session) from events where {call_where} and session is not null)
-  group by all
+uses as (
+  {uses}
 ),
 days as (               -- a pause of more than {silence} ns lies between two days: sorting those is enough
   select fingerprint as day_fingerprint, time_ns // 86_400_000_000_000 as day, min(time_ns) as first_ns, max(time_ns) as last_ns
@@ -52,7 +51,7 @@ described as (
       else 'ongoing'
     end as state
   from matching left join met on fingerprint = met_fingerprint join ever on fingerprint = ever_fingerprint join trends on fingerprint = trend_fingerprint
-    left join uses on hash(operation, tool) = called
+    left join uses on operation is not distinct from called_operation and tool is not distinct from called_tool
     left join (select fingerprint as marked, resolved_ns, note from group_marks) on fingerprint = marked
 )
 select {columns} from described where {state}

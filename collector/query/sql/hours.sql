@@ -12,11 +12,11 @@ counted as (
   select time_ns + {hour} as low, lead(time_ns) over (order by time_ns) as high from ends
   qualify high is not null order by high - low desc, low limit 1
 )
-select {names}, time_ns, events, first_ns, last_ns, {facts}
+select {names}, time_ns, events, first_ns, last_ns{facts}
 from hourly where time_ns >= (select low from counted) and time_ns < (select high from counted)
 union all
-select {names}, time_ns, 1, time_ns, time_ns, {told}
+select {names}, time_ns, 1, time_ns, time_ns{told}
 from events where time_ns >= {start} and time_ns < (select low from counted)
 union all
-select {names}, time_ns, 1, time_ns, time_ns, {told}
+select {names}, time_ns, 1, time_ns, time_ns{told}
 from events where time_ns >= (select high from counted) and time_ns < {until}
