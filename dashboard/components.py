@@ -42,10 +42,13 @@ class Page:
     zone: ZoneInfo
     narrow: bool = False
 
-    def ask(self, place: str, **params: str | None) -> Answer:
-        """The API's answer for this page's filters; `params` win over them, None takes a filter away."""
+    def ask(self, place: str, max_age: float | None = None, /, **params: str | None) -> Answer:
+        """The API's answer for this page's filters; `params` win over them, None takes a filter away.
+
+        `max_age`: seconds for which a kept one will do, where that must not depend on how long it took.
+        """
         merged = self._merged(params)
-        return _remembered(place, merged, self.collector.ask(place, merged))
+        return _remembered(place, merged, self.collector.ask(place, merged, max_age=max_age))
 
     def later(self, place: str, **params: str | None) -> Callable[[], Answer]:
         """Begins to `ask`; what it returns waits for the answer, so that questions are asked beside each other."""

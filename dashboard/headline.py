@@ -14,9 +14,9 @@ OPEN = {"state": "open", "sort": "-length", "limit": "6"}  # the longest streaks
 COMPARED = "error_rate,hit_rate,lasting"
 
 
-def totals(page: Page) -> dict[str, Any]:
-    """The totals of the range, and those of the period before as `previous_…`."""
-    answer = page.ask("breakdown", previous="true")
+def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
+    """The totals of the range, at most so many seconds old, and those of the period before as `previous_…`."""
+    answer = page.ask("breakdown", max_age, previous="true")
     return answer.first() | {"newest": answer.rest.get("newest")}
 
 

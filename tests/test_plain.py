@@ -193,6 +193,12 @@ def test_an_object_that_comes_again_in_another_body_is_one_event_unless_it_has_n
     assert len(stored([taken(json.dumps(call).encode(), "events")], [taken(longer, "events")])) == 2
 
 
+def test_equal_objects_in_one_body_are_as_many_calls_however_often_it_comes() -> None:
+    line = json.dumps(CALL | {"timestamp": NOW}).encode()
+    thrice, twice = b"\n".join([line] * 3), b"\n".join([line] * 2)
+    assert len(stored([taken(thrice, "events")], [taken(twice, "events")], [taken(thrice + b"\n", "events")])) == 3
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (

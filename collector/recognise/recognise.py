@@ -95,6 +95,7 @@ class _Reading:
         self._found = found
         self._told = told
         self._scope = scope
+        self._marks: Counter[str] = Counter()  # of records without an id
         self._telling: list[Record] = []  # records whose attributes tell of sampling
 
     def run(self) -> None:
@@ -144,7 +145,7 @@ class _Reading:
             return
         if rest:
             report["attributes"] = rest
-        _finish(row, record, report, signs)
+        _finish(row, record, report, signs, self._marks)
         if "outcome" not in report and not row.lends:
             found.dropped["no_event"] += 1
             return
@@ -232,7 +233,7 @@ def _opened(record: Record) -> bool:
     return bool(body)
 
 
-def _finish(row: Row, record: Record, report: Report, signs: Signs) -> None:
+def _finish(row: Row, record: Record, report: Report, signs: Signs, marks: Counter[str]) -> None:
     """Signal, time, outcome and identities."""
     own = record.signal == "span" and "span" in row.signals
     report["source_signal"] = "span" if own else "event" if record.signal == "event" else "log"
@@ -242,13 +243,18 @@ def _finish(row: Row, record: Record, report: Report, signs: Signs) -> None:
         identify(row.keys, report, own=own and "span_id" in report)
     known = "call_id" in report and ("session" in report or "trace_id" in report)
     if record.signal != "span" and not known and (record.time_ns or record.observed_ns):
-        report.setdefault("_keys", []).append(("record", _mark(record)))
+        report.setdefault("_keys", []).append(("record", _mark(record, marks)))
 
 
-def _mark(record: Record) -> str:
-    """The identity of a record whose call has none: it may come again in another batch."""
+def _mark(record: Record, marks: Counter[str]) -> str:
+    """The identity of a record whose call has none: it may come again in another batch.
+
+    Plain objects have times of whole milliseconds or seconds: equal ones in one request are as many calls.
+    """
     whole = (record.time_ns, record.observed_ns, record.trace_id, record.span_id, record.name, record.attributes)
-    return hashlib.blake2b(canonical(whole), digest_size=8).hexdigest()
+    mark = hashlib.blake2b(canonical(whole), digest_size=8).hexdigest()
+    marks[mark] += 1
+    return f"{mark} {marks[mark]}" if record.signal == "event" and marks[mark] > 1 else mark
 
 
 def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:

@@ -181,7 +181,7 @@ def _empty(page: Page, now: dict[str, Any]) -> None:
 def _first_event(page: Page) -> None:
     """Shows the page anew as soon as there is an event."""
     with components.part():
-        now = headline.totals(page)
+        now = headline.totals(page, max_age=FIRST_EVENT_S)
         if now.get("calls") or now["newest"]:
             st.rerun()
 
