@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from collector.store import writer as module
 from collector.store import writing as writing_module
 from collector.store.changes import Changes
 from collector.store.journal import Journal, pack, records_in
+from collector.store.priority import step_back
 from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.taking import Taker
@@ -303,3 +305,18 @@ def test_a_defect_does_not_end_the_threads(recorded: Recorded, monkeypatch: pyte
     asyncio.run(asyncio.wait_for(brought(), 30))
     assert not failed
     assert recorded.store.count("events") == 1
+
+
+def test_a_thread_that_steps_back_takes_no_other_with_it() -> None:
+    found: list[int] = []
+
+    def run() -> None:
+        step_back(5)
+        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == [min(before + 5, 19)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before

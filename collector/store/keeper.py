@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import structlog
 
 from collector import telemetry
+from collector.store.priority import KEEPING, step_back
 from collector.store.store import MOST_SESSIONS, Store
 
 EVERY_S = 1.0
@@ -75,6 +76,7 @@ class Keeper:
             return self._done >= wanted
 
     def _run(self) -> None:
+        step_back(KEEPING)
         rest = 0.0
         while True:
             with self._wake:

@@ -25,6 +25,7 @@ from collector.store.complaint import Complaint
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, unpack
 from collector.store.lookup import StoreLookup
+from collector.store.priority import STORING, step_back
 from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.upkeep import FIT_EVERY_S, Upkeep
@@ -183,6 +184,7 @@ class Writer:
             self._wake.notify_all()
 
     def _run(self) -> None:
+        step_back(STORING)
         while True:
             try:
                 if not self._turn():
