@@ -15,7 +15,7 @@ from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from collector.store.twins import REACH, WINDOW_NS, parts_of
-from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, missing, stored, taken, through
+from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, missing, spans, stored, taken, through
 
 
 def told(at_ms: int, role: str = "call", message: str = "m", service: str = "s") -> Report:
@@ -120,6 +120,66 @@ def test_two_failed_edits_with_one_reason_stay_two() -> None:
     records = [cline("task.tool_used", tool="write_to_file", success=False) for _ in range(2)]
     records.append(cline("task.diff_edit_failed", errorType="no match"))
     assert len(stored([taken(logs(*records, service="cline"))])) == 2
+
+
+def codex(at_ms: int, error: str, kind: str = "") -> dict[str, Any]:
+    """What Codex tells of a stream that fails."""
+    attributes = {"event.name": "codex.sse_event", "conversation.id": "s", "error.message": error}
+    kinds = {"event.kind": kind} if kind else {}
+    return {"timeUnixNano": str(NOW - 10**10 + at_ms * 10**6), "attributes": attributes | kinds}
+
+
+CUT = "stream disconnected before completion: error decoding response body"
+
+
+@pytest.mark.parametrize(
+    ("told", "times"),
+    [
+        ([codex(0, "Transport error: error decoding response body"), codex(1, CUT, "response.completed")], 1),
+        (
+            [
+                codex(0, "expected value at line 1 column 1", "response.output_text.delta"),
+                codex(3, "Transport error: error decoding response body"), codex(3, CUT, "response.completed"),
+            ],
+            1,
+        ),
+        ([codex(0, "idle timeout waiting for SSE")], 1),
+        ([codex(0, CUT, "response.completed"), codex(250, CUT, "response.completed")], 2),
+        ([codex(at, CUT, kind) for at in (0, 240, 680) for kind in ("", "response.completed")], 3),
+    ],
+    ids=["cut", "malformed", "idle", "told at the end alone", "tried again"],
+)  # fmt: skip
+def test_a_stream_of_codex_fails_once_however_often_it_is_told(told: list[dict[str, Any]], times: int) -> None:
+    batches = [taken(logs(record, service="codex_exec")) for record in told]
+    for rows in (stored(batches), stored(*([batch] for batch in batches)), stored(*([one] for one in batches[::-1]))):
+        assert [(row["operation"], row["outcome"], row["domain"]) for row in rows] == [
+            ("model", "error", "streaming")
+        ] * times
+
+
+def opencode(end_ms: int, *doors: str) -> dict[str, list[Batch]]:
+    """A provider's fault as OpenCode tells it: by its span and by a line of its log, half a millisecond later."""
+    end = NOW - 10**10 + end_ms * 10**6
+    attributes = {"ai.model.id": "m", "session.id": "s"}
+    span = {"name": "ai.streamText.doStream", "status": 2, "status_message": "Unauthorized", "spanId": f"{end_ms:x}"}
+    times = {"startTimeUnixNano": str(end - 10**9), "endTimeUnixNano": str(end)}
+    line = ["stream error", json.dumps({"modelID": "m", "session.id": "s", "error": {"message": "Unauthorized"}})]
+    told = {
+        "span": taken(spans(span | times | {"attributes": attributes}, service="opencode"), "traces"),
+        "log": taken(logs({"timeUnixNano": str(end + 500_000), "body": line}, service="opencode")),
+    }
+    return {door: [told[door]] for door in doors}
+
+
+@pytest.mark.parametrize("doors", [("span", "log"), ("log", "span"), ("log",), ("span",)])
+def test_a_fault_of_opencode_s_provider_is_one_event(doors: tuple[str, ...]) -> None:
+    """It may be told by either alone, and be there again half a second later."""
+    told = [opencode(at, *doors) for at in (0, 500, 1000)]
+    for groups in ([one[door] for one in told for door in doors], [one[door] for door in doors for one in told]):
+        rows = stored(*groups)
+        assert [(row["operation"], row["error_class"], row["session"]) for row in rows] == [
+            ("model", "AuthenticationError", "s")
+        ] * 3
 
 
 def test_an_event_that_became_part_of_another_leads_to_it() -> None:

@@ -86,12 +86,15 @@ def parsed(value: Any) -> Any:
 
 
 def at_path(value: Any, path: Iterable[str]) -> Any:
-    """What stands at the path in maps, lists and JSON texts; None where there is nothing."""
-    for step in path:
+    """What stands at the path in maps, lists and JSON texts, whose keys may have dots; None where there is nothing."""
+    steps = tuple(path)
+    for place, step in enumerate(steps):
         value = parsed(value)
         if step == "::":
             return variant_path(value)
         if isinstance(value, Mapping):
+            if step not in value and (rest := ".".join(steps[place:])) in value:
+                return value[rest]
             value = variant(value)[1] if step == "*" else value.get(step)
         elif isinstance(value, list) and step.lstrip("-").isdigit() and -len(value) <= int(step) < len(value):
             value = value[int(step)]

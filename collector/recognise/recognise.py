@@ -95,7 +95,7 @@ class _Reading:
         self._found = found
         self._told = told
         self._scope = scope
-        self._marks: Counter[str] = Counter()  # of records without an id
+        self._marks: Counter[str] = Counter()  # of plain objects without an id
         self._telling: list[Record] = []  # records whose attributes tell of sampling
 
     def run(self) -> None:
@@ -241,9 +241,13 @@ def _finish(row: Row, record: Record, report: Report, signs: Signs, marks: Count
     _settle(row, record, report, signs)
     if row.keys:
         identify(row.keys, report, own=own and "span_id" in report)
-    known = "call_id" in report and ("session" in report or "trace_id" in report)
-    if record.signal != "span" and not known and (record.time_ns or record.observed_ns):
+    if record.signal != "span" and not _known(report) and (record.time_ns or record.observed_ns):
         report.setdefault("_keys", []).append(("record", _mark(record, marks)))
+
+
+def _known(report: Report) -> bool:
+    """Whether its call has an id that tells it from those of others."""
+    return "call_id" in report and ("session" in report or "trace_id" in report)
 
 
 def _mark(record: Record, marks: Counter[str]) -> str:
@@ -253,8 +257,10 @@ def _mark(record: Record, marks: Counter[str]) -> str:
     """
     whole = (record.time_ns, record.observed_ns, record.trace_id, record.span_id, record.name, record.attributes)
     mark = hashlib.blake2b(canonical(whole), digest_size=8).hexdigest()
+    if record.signal != "event":
+        return mark
     marks[mark] += 1
-    return f"{mark} {marks[mark]}" if record.signal == "event" and marks[mark] > 1 else mark
+    return f"{mark} {marks[mark]}" if marks[mark] > 1 else mark
 
 
 def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
