@@ -46,12 +46,11 @@ def run(settings: Settings) -> int:
     for place in (settings.http, settings.grpc):
         _check_free(place)
     made = pipeline_of(settings)
-    scrub = _shared(Sanitiser(made.rules, personal=settings.personal))  # for logs and answers, from many threads
-    configure_logging(scrub, json_lines={"auto": None, "json": True, "text": False}[settings.log])
-    gc.collect()
-    gc.freeze()  # the tables stay, in pages that forks share
-    gc.set_threshold(50_000, 20, 50)  # requests make many dicts and no cycles: at 700 objects, a tenth of the time
-    readers = Readers(made.pipeline, chosen(settings.workers))  # forks: before threads, and before what only serves
+    scrub = _begin(settings, made.rules)
+    another = partial(_another, settings, made.rules, made.pipeline.hash_key)
+    in_new_process = partial(_in_new_process, settings, made.rules, made.pipeline.hash_key)
+    # Forks: before threads, and before what only serves.
+    readers = Readers(made.pipeline, chosen(settings.workers), in_new_process)
     try:
         import uvloop
 
@@ -59,11 +58,21 @@ def run(settings: Settings) -> int:
 
         gc.freeze()
         forward = _forwarder(settings, made) if settings.forward else None
-        uvloop.run(serve(settings, made.pipeline, readers, scrub, forward, partial(_another, settings, made)))
+        uvloop.run(serve(settings, made.pipeline, readers, scrub, forward, another))
     finally:
         readers.close()
         gc.unfreeze()  # or the engine's binding complains at the end of what it takes for leaks
     return 0
+
+
+def _begin(settings: Settings, rules: tuple[Rule, ...]) -> Scrub:
+    """How a process that reads requests logs and collects; what removes secrets from its logs, for many threads."""
+    scrub = _shared(Sanitiser(rules, personal=settings.personal))
+    configure_logging(scrub, json_lines={"auto": None, "json": True, "text": False}[settings.log])
+    gc.collect()
+    gc.freeze()  # the tables stay, in pages that forks share
+    gc.set_threshold(50_000, 20, 50)  # requests make many dicts and no cycles: at 700 objects, a tenth of the time
+    return scrub
 
 
 class Made(NamedTuple):
@@ -89,12 +98,19 @@ def pipeline_of(settings: Settings) -> Made:
     return Made(pipeline, rules)
 
 
-def _another(settings: Settings, made: Made) -> Pipeline:
+def _another(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> Pipeline:
     """A pipeline like the one that reads requests, for another thread. Raises Rejected where its rules are old."""
     other = pipeline_of(settings)
-    if other.rules != made.rules:
+    if other.rules != rules:
         raise Rejected("redactions.toml has changed since this collector was started: start it again first", 409)
-    return replace(other.pipeline, hash_key=made.pipeline.hash_key)
+    return replace(other.pipeline, hash_key=key)
+
+
+def _in_new_process(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> Pipeline:
+    """As `_another`, for a process that has nothing yet."""
+    pipeline = _another(settings, rules, key)
+    _begin(settings, rules)
+    return pipeline
 
 
 def _forwarder(settings: Settings, made: Made) -> Forwarder:

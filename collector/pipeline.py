@@ -7,6 +7,8 @@ Classifying comes before sanitising because it needs the raw text, fingerprintin
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -28,7 +30,7 @@ from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
 from collector.sanitise.bounds import beginning, bounded, cut, json_text
-from collector.sanitise.sanitise import Sanitiser, written
+from collector.sanitise.sanitise import FAILED, Sanitiser, written
 from collector.store.batch import INTEGERS, TEXTS, Report
 from collector.store.changes import Batch
 from collector.store.recent import Recent
@@ -78,14 +80,17 @@ class Pipeline:
     seen: Recent[bool] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
     _names: dict[tuple[str, ...], Held] = field(default_factory=dict)
 
-    def process(self, body: bytes, media_type: str, signal: str, received_ns: int) -> Batch:
+    def process(
+        self, body: bytes, media_type: str, signal: str, received_ns: int, search_until: float = math.inf
+    ) -> Batch:
         """One OTLP request body as a batch, without the records in it that can never be read.
 
-        Raises Rejected where that is all of them.
+        Raises Rejected where that is all of them. `search_until` is of this thread's processor time, in seconds:
+        doubtful texts that are searched later are lost.
         """
 
         def read(part: bytes) -> Batch:
-            return self.batch(otlp.decode(part, media_type, signal), identity(signal, body), received_ns)
+            return self.batch(otlp.decode(part, media_type, signal), identity(signal, body), received_ns, search_until)
 
         try:
             return read(body)
@@ -96,7 +101,7 @@ class Pipeline:
                 raise
             return salvage(body, media_type, signal, read, error)
 
-    def batch(self, request: otlp.Request, identity: bytes, received_ns: int) -> Batch:
+    def batch(self, request: otlp.Request, identity: bytes, received_ns: int, search_until: float = math.inf) -> Batch:
         """One decoded request as a batch."""
         if request.metrics is not None:
             dropped = Counter({"metric": request.records})
@@ -111,7 +116,7 @@ class Pipeline:
         batch.reports = found.reports
         for report in batch.reports:
             self._finish(report, received_ns)
-        self._sanitise(batch.reports, batch)
+        self._sanitise(batch.reports, batch, search_until)
         for (source, service), sampled in found.sampled.items():
             service = cut(str(self._scrub({"service": service}, batch)["service"]), NAME_CHARS)
             batch.sampled[source, service] = sampled.kept, ", ".join(sorted(sampled.signs))
@@ -206,9 +211,12 @@ class Pipeline:
         if facts.advice_model:
             report.setdefault("suggestion", facts.advice_model)
 
-    def _scrub(self, texts: dict[str, Any], batch: Batch) -> dict[str, Any]:
+    def _scrub(self, texts: dict[str, Any], batch: Batch, search_until: float = math.inf) -> dict[str, Any]:
         """The texts without secrets. An id that held one keeps a keyed hash, so that it stays different from others."""
-        clean, rules = self.sanitiser.scrub_report(texts)
+        if time.thread_time() < search_until:
+            clean, rules = self.sanitiser.scrub_report(texts)
+        else:
+            clean, rules = dict.fromkeys(texts, FAILED), ("failed",) * len(texts)
         if not rules:
             return clean
         batch.redacted.update(rules)
@@ -217,7 +225,7 @@ class Pipeline:
                 clean[name] = f"{clean[name]} {params_hash(texts[name], self.hash_key):016x}"
         return {**clean, "redactions": len(rules)}
 
-    def _sanitise(self, reports: Iterable[Report], batch: Batch) -> None:
+    def _sanitise(self, reports: Iterable[Report], batch: Batch, search_until: float = math.inf) -> None:
         """Cuts secrets, and what is beyond bounds, out of all texts of the reports; equal texts are looked at once."""
         held = [(report, self._held(report)) for report in reports]
         texts: set[str] = set()
@@ -243,7 +251,7 @@ class Pipeline:
                     report[name] = bounded(document.decode(), JSON_BYTES[name])
                 place += 1
             if doubtful:
-                self._redact(report, doubtful, whole, batch)
+                self._redact(report, doubtful, whole, batch, search_until)
             for name in names.integers:
                 if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
                     report[name] = _integer(value)
@@ -251,11 +259,13 @@ class Pipeline:
                 report["template"] = template(report.get("message") or "")
                 report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
 
-    def _redact(self, report: Report, doubtful: dict[str, Any], whole: Mapping[str, int], batch: Batch) -> None:
+    def _redact(
+        self, report: Report, doubtful: dict[str, Any], whole: Mapping[str, int], batch: Batch, search_until: float
+    ) -> None:
         """The slow way for fields of one report in which there may be something to cut; `whole` is how long those are
         of which only the beginning is there.
         """
-        report.update(self._scrub(doubtful, batch))
+        report.update(self._scrub(doubtful, batch, search_until))
         for name in doubtful:
             if name in JSON_BYTES:
                 report[name] = json_text(report[name], JSON_BYTES[name], whole.get(name, 0))

@@ -379,6 +379,13 @@ def test_odd_characters_are_no_way_past(text: str) -> None:
     assert "hunter2x" not in str(sanitiser().scrub_value({"a": [text]})[0])
 
 
+def test_telling_words_in_each_other_are_judged_within_bounds() -> None:
+    assert sanitiser().scrub("password=" * 2_000) == (FAILED, ("failed",))
+    query = "https://h/x?" + "&".join(f"token{number}=aB3dE5fG7h{number}" for number in range(2_000))
+    clean, rules = sanitiser().scrub(query)
+    assert ("aB3dE5" in clean, set(rules)) == (False, {"token"}), set(rules)
+
+
 @pytest.mark.parametrize(
     "piece",
     [
@@ -391,14 +398,16 @@ def test_odd_characters_are_no_way_past(text: str) -> None:
 def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
     def seconds(size: int) -> float:
         text = piece * (size // len(piece))
-        times = []
-        for _ in range(3):
-            began = time.process_time()
-            sanitiser("mask").scrub(text)
-            times.append(time.process_time() - began)
-        return min(times)
+        began = time.process_time()
+        sanitiser("mask").scrub(text)
+        return time.process_time() - began
 
-    assert seconds(60_000) <= 6 * max(seconds(15_000), 0.002)
+    short, long = seconds(15_000), seconds(60_000)
+    for _ in range(9):  # in turns, for a machine's speed drifts; what takes squared time takes it in each
+        if long <= 6 * max(short, 0.002):
+            break
+        short, long = min(short, seconds(15_000)), min(long, seconds(60_000))
+    assert long <= 6 * max(short, 0.002)
 
 
 def test_filter_keeps_lines_values_and_order() -> None:

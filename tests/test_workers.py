@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +18,23 @@ import httpx
 import pytest
 
 from collector.decode.otlp import JSON, PROTOBUF
-from collector.errors import Rejected
-from collector.receive.workers import MOST_CHOSEN, Body, Here, chosen
+from collector.errors import Rejected, Unavailable
+from collector.pipeline import Pipeline
+from collector.receive import workers
+from collector.receive.workers import MOST_CHOSEN, SMALL, Body, Here, Readers, Worker, chosen
+from collector.sanitise.sanitise import FAILED
+from collector.store.journal import unpack
+from collector.tables import TableError
 from tests.conftest import RunningCollector, wait_until
+from tests.doors import NOW, pipeline, spans
 from tests.test_ingest import span, traces
 
 
 def children(collector: RunningCollector) -> list[int]:
     """The processes that the collector has made."""
     assert collector.process
-    pid = collector.process.pid
-    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    threads = Path(f"/proc/{collector.process.pid}/task").glob("*/children")
+    return [int(pid) for thread in threads for pid in thread.read_text().split()]
 
 
 def gone(pid: int) -> bool:
@@ -53,7 +61,7 @@ def calls(collector: RunningCollector) -> set[str]:
 
 def test_two_workers_read_what_one_process_would(start_collector: Callable[..., RunningCollector]) -> None:
     one, two = start_collector(WORKERS="0"), start_collector(WORKERS="2")
-    assert (len(children(one)), len(children(two))) == (0, 2)
+    assert (len(children(one)), len(children(two))) == (1, 2)
     for collector in (one, two):
         assert send(collector, 0, 20) == [200] * 20
         assert collector.post("/v1/traces", b"{").status_code == 400
@@ -64,18 +72,52 @@ def test_two_workers_read_what_one_process_would(start_collector: Callable[..., 
     assert len(shown[0]) >= 20
 
 
-def test_a_worker_that_dies_costs_no_event(start_collector: Callable[..., RunningCollector]) -> None:
+def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
+    start_collector: Callable[..., RunningCollector],
+) -> None:
     collector = start_collector(WORKERS="1")
+    assert collector.process
     assert send(collector, 0, 3) == [200] * 3
     [worker] = children(collector)
-    os.kill(worker, signal.SIGKILL)
+    for first in (3, 6):  # the second time it is one that took a place
+        os.kill(worker, signal.SIGKILL)
+        wait_until(partial(gone, worker), 10)
+        answer = collector.post("/v1/traces", traces(span(first, error="ValueError")))
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) >= 1
+        [worker] = spawned(collector)
+        used = worker_ticks(worker)
+        assert send(collector, first, first + 3) == [200] * 3
+        assert collector.post("/v1/traces", traces(*[span(first, error="ValueError")] * 5_000)).status_code == 200
+        assert worker_ticks(worker) > used
+    assert calls(collector) == {f"call_S_{number}" for number in range(9)}
+    assert len({(event["error_class"], event["params_hash"]) for event in collector.events()}) == 1
+    assert collector.logged().count("another has taken its place") == 2
+    collector.kill()
     wait_until(lambda: gone(worker), 10)
-    answer = collector.post("/v1/traces", traces(span(3, error="ValueError")))
-    assert answer.status_code == 503
-    assert int(answer.headers["retry-after"]) >= 1
-    assert send(collector, 3, 6) == [200] * 3
-    assert calls(collector) == {f"call_S_{number}" for number in range(6)}
-    assert "has ended" in collector.logged()
+
+
+def spawned(collector: RunningCollector) -> list[int]:
+    """Those of its processes that took the place of others."""
+    return [pid for pid in children(collector) if b"multiprocessing-fork" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def never() -> Pipeline:
+    """No pipeline, in a process where no other can be made."""
+    raise TableError("tables", ["it has changed"])
+
+
+def test_the_main_process_reads_where_no_other_can_be_started(capfd: pytest.CaptureFixture[str]) -> None:
+    readers = Readers(pipeline(), 1, never)
+    [worker] = readers._all
+    assert isinstance(worker, Worker)
+    os.kill(worker._process.pid or 0, signal.SIGKILL)
+    body = Body(traces(span(1)), JSON, "traces")
+    with pytest.raises(Unavailable, match="has ended"):
+        readers.read(body, NOW)
+    assert readers.read(body, NOW).receipt.records == 1
+    assert "its work goes on in the main one" in capfd.readouterr().out
+    readers.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -85,7 +127,9 @@ def test_workers_end_with_their_collector(
     collector = start_collector(WORKERS="3")
     workers = children(collector)
     assert len(workers) == 3
+    began = time.monotonic()
     collector.stop(number)
+    assert time.monotonic() - began < 8
     wait_until(lambda: all(map(gone, workers)), 10, lambda: f"{workers} go on without a collector")
     with pytest.raises(httpx.ConnectError):
         collector.post("/v1/traces", traces(span(1)))
@@ -132,6 +176,35 @@ def test_a_small_body_of_millions_is_refused_before_it_takes_gigabytes(case: str
     assert one.post("/v1/traces", traces(span(0))).status_code == 200
 
 
+def test_a_message_of_millions_is_read_beside_the_main_process_where_no_worker_is_wanted(
+    start_collector: Callable[..., RunningCollector],
+) -> None:
+    collector = start_collector(WORKERS="0")
+    assert collector.process
+    [worker] = children(collector)
+    used = worker_ticks(worker)
+    assert send(collector, 0, 3) == [200] * 3
+    assert worker_ticks(worker) == used
+    with grpc.insecure_channel(collector.grpc, options=[("grpc.max_send_message_length", -1)]) as channel:
+        export: Any = channel.unary_unary("/opentelemetry.proto.collector.logs.v1.LogsService/Export")
+        with pytest.raises(grpc.RpcError) as refused:
+            export(BOMBS["log records"][2]())
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "send smaller batches" in str(refused.value.details())
+    assert peak_mib(collector.process.pid) < 600
+    os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: gone(worker), 10)
+    assert send(collector, 3, 6) == [200] * 3
+    large = traces(span(6, error="ValueError")) + b" " * SMALL
+    assert [collector.post("/v1/traces", large).status_code for _ in range(2)] == [503, 200]
+    assert calls(collector) == {f"call_S_{number}" for number in range(7)}
+
+
+def worker_ticks(pid: int) -> int:
+    """The processor time that a process has used, hundredths of a second."""
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+
 def test_bodies_that_were_refused_are_not_held(start_collector: Callable[..., RunningCollector]) -> None:
     collector = start_collector(WORKERS="1")
     assert collector.process
@@ -163,6 +236,30 @@ def test_a_refusal_holds_nothing_of_what_was_read() -> None:
         Here(reads).read(Body(b"{", JSON, "logs"), 1)
     assert str(refused.value) == "malformed"
     assert held[0]() is None
+
+
+def test_a_body_that_takes_too_long_to_search_loses_its_doubtful_texts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [{"attributes": failed(f"no such file {number}"), "status": 2} for number in range(2)]
+    secret = {"attributes": failed("password=" + "kitty" + "-4711-x"), "status": 2}
+    body = Body(spans(*records, secret), JSON, "traces")
+
+    def messages() -> list[tuple[str, str]]:
+        batch = unpack(Here(pipeline()).read(body, NOW).packed)
+        return [(report["message"], report["error_class"]) for report in batch.reports]
+
+    searched = messages()
+    monkeypatch.setattr(workers, "SEARCH_S", 0)
+    given_up = messages()
+    assert given_up[:2] == searched[:2]
+    assert [name for _, name in given_up] == [name for _, name in searched]
+    assert ("[redacted:password]" in searched[2][0], given_up[2][0]) == (True, FAILED)
+
+
+def failed(message: str) -> dict[str, str]:
+    return {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read", "error.type": "ValueError",
+        "error.message": message,
+    }  # fmt: skip
 
 
 def peak_mib(pid: int) -> int:

@@ -162,7 +162,7 @@ PLACEHOLDERS = re.compile(
 # What is said before a name in one word with it: `O'<name>`, `App\<name>`.
 BEFORE = re.compile(r"['\\!&/]<")
 JOINED = re.compile(r"\w+['\\!&/](?=<)")
-# Where it went wrong, which one message of an error says and another does not,; what tells that it does.
+# Where it went wrong, which one message of an error says and another does not; what tells that it does.
 WHERE = re.compile(
     r"(?<!:),? (?:(?:at|on|near|in) )?\(?(?:line|column|position|character|char|offset|byte) <>"
     r"(?: (?:line|column|col|char) <>)*\)?|(?<=<>) (?:on|at) <>| at <>\Z|(?<=exist) <>\Z"

@@ -209,9 +209,9 @@ def _span(raw: _Span) -> Record:
         raw.name or "",
         time_ns=_integer(raw.endTimeUnixNano),
         start_ns=_integer(raw.startTimeUnixNano),
-        trace_id=_hex(raw.traceId),
-        span_id=_hex(raw.spanId),
-        parent_span_id=_hex(raw.parentSpanId),
+        trace_id=_hex(raw.traceId, "traceId"),
+        span_id=_hex(raw.spanId, "spanId"),
+        parent_span_id=_hex(raw.parentSpanId, "parentSpanId"),
         kind=_integer(raw.kind),
         status=_integer(status.code) if status else 0,
         status_message=(status.message or "") if status else "",
@@ -228,8 +228,8 @@ def _log(raw: _Log) -> Record:
         raw.eventName or "",
         time_ns=_integer(raw.timeUnixNano),
         observed_ns=_integer(raw.observedTimeUnixNano),
-        trace_id=_hex(raw.traceId),
-        span_id=_hex(raw.spanId),
+        trace_id=_hex(raw.traceId, "traceId"),
+        span_id=_hex(raw.spanId, "spanId"),
         severity=_integer(raw.severityNumber),
         raw=raw,
         convert=_CONVERT,
@@ -256,7 +256,7 @@ def _integer(value: int | str | None) -> int:
     return number if 0 <= number < 1 << 63 else 0
 
 
-def _hex(value: str | None) -> str:
+def _hex(value: str | None, field: str) -> str:
     """Lower-case hex; ids in the proto3 mapping's base64 (12 or 24 characters) are taken too; all zeros mean none."""
     if not value or not value.strip("0"):
         return ""
@@ -266,7 +266,7 @@ def _hex(value: str | None) -> str:
             return raw.hex()
     except ValueError:
         pass
-    raise Rejected(f"a trace or span id of {len(value)} characters is not hex of 32 or 16 digits")
+    raise Rejected(f"{field} of {len(value)} characters is not hex of 32 or 16 digits")
 
 
 def _attributes(pairs: list[_KeyValue] | None) -> dict[str, Any]:

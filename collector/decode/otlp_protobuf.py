@@ -71,9 +71,9 @@ def _span(raw: Any) -> Record:
         raw.name,
         time_ns=_small(raw.end_time_unix_nano),
         start_ns=_small(raw.start_time_unix_nano),
-        trace_id=_id(raw.trace_id),
-        span_id=_id(raw.span_id),
-        parent_span_id=_id(raw.parent_span_id),
+        trace_id=_id(raw.trace_id, "trace_id"),
+        span_id=_id(raw.span_id, "span_id"),
+        parent_span_id=_id(raw.parent_span_id, "parent_span_id"),
         kind=raw.kind,
         status=raw.status.code,
         status_message=raw.status.message,
@@ -90,8 +90,8 @@ def _log(raw: Any) -> Record:
         raw.event_name,
         time_ns=_small(raw.time_unix_nano),
         observed_ns=_small(raw.observed_time_unix_nano),
-        trace_id=_id(raw.trace_id),
-        span_id=_id(raw.span_id),
+        trace_id=_id(raw.trace_id, "trace_id"),
+        span_id=_id(raw.span_id, "span_id"),
         severity=raw.severity_number,
         raw=raw,
         convert=_CONVERT,
@@ -103,9 +103,9 @@ def _small(value: int) -> int:
     return value if value < 1 << 63 else 0
 
 
-def _id(value: bytes) -> str:
+def _id(value: bytes, field: str) -> str:
     if len(value) not in (0, 8, 16):
-        raise Rejected(f"a trace or span id has {len(value)} bytes; 16 or 8 are allowed")
+        raise Rejected(f"{field} has {len(value)} bytes; 16 or 8 are allowed")
     return value.hex() if value.strip(b"\0") else ""
 
 

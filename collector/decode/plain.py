@@ -7,6 +7,7 @@ say what its keys mean; only what all shapes share is known here: envelope, time
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -27,15 +28,16 @@ _BYTE = re.compile(r"\(byte (\d+)\)")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
-def batch(pipeline: Pipeline, body: bytes, received_ns: int) -> Batch:
+def batch(pipeline: Pipeline, body: bytes, received_ns: int, search_until: float = math.inf) -> Batch:
     """One request body as a batch. Raises Rejected where nothing in it is a JSON object.
 
     The same body again adds nothing, as everywhere. But where an object has no time of its own, its repetition cannot
-    be told from a second failure of the same kind, and counts.
+    be told from a second failure of the same kind, and counts. `search_until` is that of `Pipeline.process`.
     """
     request = decode(body)
     timed = all(record.time_ns for scope in request.scopes for record in scope.records)
-    return pipeline.batch(request, identity("events", body if timed else b"%d " % received_ns + body), received_ns)
+    known_by = identity("events", body if timed else b"%d " % received_ns + body)
+    return pipeline.batch(request, known_by, received_ns, search_until)
 
 
 def decode(body: bytes) -> Request:

@@ -1,7 +1,9 @@
-"""Who reads request bodies: the pipeline in this process, or in processes of their own where there are cores for them.
+"""Who reads request bodies: processes of their own, or the pipeline in this one where there are no cores for them.
 
-Bytes go in, sanitised batches come out. A worker is a fork, made before any thread or file of the store is there, so
-that it shares the compiled tables' memory. It ends when the collector does, however that ends: its pipe is closed then.
+Large ones are never read in this one, whose memory cannot be bounded. Bytes go in, sanitised batches come out. A worker
+is a fork, made before any thread or file of the store is there, so that it shares the compiled tables' memory; one that
+takes the place of a dead one is a new process, because threads do not survive a fork. It ends when the collector does,
+however that ends: its pipe is closed then.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import pickle
 import queue
 import resource
 import signal
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import structlog
 
@@ -30,7 +33,10 @@ from collector.store.changes import Receipt
 from collector.store.journal import pack, receipt
 
 MOST_CHOSEN = 4  # the one writer takes what about three of them read
+SMALL = 4 << 20  # what gRPC takes unless told otherwise: seventy times as much is no harm to the main process
 MEMORY = 3 << 29  # for what a worker reads: to find one bad record in the largest batch takes two thirds of it
+SEARCH_S = 20  # of CPU for secrets in one body: 64 MiB of settings with one in each line would take minutes
+START_S = 30  # for a new process to load its tables; it takes one or two
 
 log = structlog.get_logger()
 
@@ -78,11 +84,12 @@ class Here:
 
     def _read(self, body: Body, received_ns: int) -> Read | Rejected | Unavailable:
         """A failure is returned, without the frames in which it came about: they hold what was read of the body."""
+        until = time.thread_time() + SEARCH_S
         try:
             if body.signal == "events":
-                batch = plain.batch(self._pipeline, body.content, received_ns)
+                batch = plain.batch(self._pipeline, body.content, received_ns, until)
             else:
-                batch = self._pipeline.process(body.content, body.media, body.signal, received_ns)
+                batch = self._pipeline.process(body.content, body.media, body.signal, received_ns, until)
             packed = pack(batch)
             return Read(receipt(packed), packed)
         except (Rejected, Unavailable) as error:
@@ -105,13 +112,25 @@ class Here:
 class Worker:
     """Reads in a process of its own. Not for use by two threads at once, but for `stored`."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Callable[[], Pipeline], start: Literal["fork", "spawn"] = "fork") -> None:
+        """`pipeline` is called in the new process. Raises Gone where that does not come so far."""
         self._pipe, theirs = multiprocessing.Pipe()
         self._told: queue.SimpleQueue[int] = queue.SimpleQueue()
-        context = multiprocessing.get_context("fork")
-        self._process = context.Process(target=_work, args=(theirs, self._pipe, pipeline), daemon=True, name="reader")
+        context = multiprocessing.get_context("fork") if start == "fork" else multiprocessing.get_context("spawn")
+        inherited = self._pipe if start == "fork" else None
+        arguments = (theirs, inherited, pipeline)
+        self._process = context.Process(target=_work, args=arguments, daemon=True, name="reader")
         self._process.start()
         theirs.close()
+        try:
+            if self._pipe.poll(START_S):
+                self._pipe.recv_bytes()
+                return
+        except (EOFError, OSError):
+            pass
+        self._process.kill()
+        self.close()
+        raise Gone("a process that reads requests could not be started", retry_after=1)
 
     def read(self, body: Body, received_ns: int) -> Read:
         """As `Here.read`. Raises Unavailable where the process is gone."""
@@ -140,12 +159,14 @@ class Gone(Unavailable):
     """A worker's process has ended: killed, or out of memory."""
 
 
-def _work(pipe: Connection, other_end: Connection, pipeline: Pipeline) -> None:
-    other_end.close()  # or the pipe would stay open when the collector is gone
+def _work(pipe: Connection, inherited: Connection | None, pipeline: Callable[[], Pipeline]) -> None:
+    if inherited:
+        inherited.close()  # the other end: the pipe would stay open when the collector is gone
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group from a terminal; the collector decides
         signal.signal(number, signal.SIG_IGN)
     _bound_memory()
-    here = Here(pipeline)
+    here = Here(pipeline())
+    pipe.send_bytes(b"ready")
     while True:
         try:
             for part in _answer(here, pipe.recv_bytes()):
@@ -180,29 +201,48 @@ def _bound_memory() -> None:
 class Readers:
     """All readers of a collector; `read` blocks until one is free. Made before any thread is started."""
 
-    def __init__(self, pipeline: Pipeline, workers: int) -> None:
+    def __init__(self, pipeline: Pipeline, workers: int, another: Callable[[], Pipeline]) -> None:
+        """`another` makes the same pipeline in a new process; it can be pickled."""
         self._here = Here(pipeline)
-        self._all: list[Reader] = [Worker(pipeline) for _ in range(workers)] or [self._here]
+        self._another = another
+        self._small = 0 if workers else SMALL  # bytes of a body that is read in this process
+        forks = [Worker(lambda: pipeline) for _ in range(workers or 1)]
+        self._all: list[Reader] = [*forks] if workers else [self._here, *forks]
         self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
-        for reader in self._all:
-            self._free.put(reader)
-        self.pool = ThreadPoolExecutor(max_workers=len(self._all), thread_name_prefix="reader")
+        for fork in forks:
+            self._free.put(fork)
+        self.pool = ThreadPoolExecutor(max_workers=len(forks), thread_name_prefix="reader")
 
     def read(self, body: Body, received_ns: int) -> Read:
         """The body as a batch, by whoever is free. Raises Rejected or Unavailable."""
-        reader = self._free.get()
+        small = len(body.content) < self._small
+        reader = self._here if small else self._free.get()
         try:
             return reader.read(body, received_ns)
         except Gone:
-            log.error("a process that reads requests has ended; its work goes on in the main one")
-            self._all.remove(reader)
-            self._all.append(reader := self._here)  # no new fork: threads are running by now
+            reader = self._instead_of(reader)
             raise
         except Unavailable:
             telemetry.FAILED.labels("pipeline").inc()
             raise
         finally:
-            self._free.put(reader)
+            if not small:
+                self._free.put(reader)
+
+    def _instead_of(self, ended: Reader) -> Reader:
+        """A new process, or this one where none can be started: better that it reads all than that nobody does."""
+        self._all.remove(ended)
+        ended.close()
+        other: Reader
+        try:
+            other = Worker(self._another, "spawn")
+            log.error("a process that reads requests has ended; another has taken its place")
+        except (Gone, OSError):
+            other = self._here
+            log.error("a process that reads requests has ended and no other starts; its work goes on in the main one")
+        if other not in self._all:
+            self._all.append(other)
+        return other
 
     def stored(self, told: Iterable[int]) -> None:
         """Tells all readers which tool results need no second look. To be called after the commit."""
@@ -212,10 +252,10 @@ class Readers:
     def close(self) -> None:
         """Lets what is being read finish, then ends the processes."""
         self.pool.shutdown(wait=True)
-        for reader in self._all:
+        for reader in reversed(self._all):  # a fork has the pipes of those before it, and holds them open
             reader.close()
 
 
 def chosen(workers: int | None) -> int:
-    """How many processes read: as the setting says, else one core is left for the writer and the doors."""
+    """How many processes read all bodies: as the setting says, else one core is left for the writer and the doors."""
     return min(len(os.sched_getaffinity(0)) - 1, MOST_CHOSEN) if workers is None else workers

@@ -11,7 +11,7 @@ import hyperscan
 
 from collector.sanitise.columns import column
 from collector.sanitise.headers import header_secrets
-from collector.sanitise.keyed import REACH, Span, announced, closing, header
+from collector.sanitise.keyed import REACH, Span, announced, bare_end, closing, header
 from collector.sanitise.keys import Keys
 from collector.sanitise.personal import Personal
 from collector.sanitise.plausible import CHECKS, MARK, looks_random, placeholder
@@ -19,6 +19,7 @@ from collector.sanitise.redactions import Rule, compile_patterns, shortest
 from collector.sanitise.unwrap import View, decoded, joined, opened
 
 MOST_HITS = 20_000
+MOST_JUDGED = 8, 64 << 10  # times the text's length, and bytes more: values that telling words in each other announce
 _DEPTH = 4
 _FAMILY_ORDER = {"token": 0, "structure": 1, "command": 2, "keyed": 3, "personal": 4}
 _EDGE = rb"|%[0-9A-Fa-f]{2}|\\[nrtbf]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\x1b\[[0-9;]{0,8}[A-Za-z])\Z"
@@ -104,11 +105,17 @@ class Finder:
             raise TooManyHits
         found: list[Span] = []
         seen: set[tuple[int, int]] = set()
+        word_end = 0
+        left = MOST_JUDGED[0] * len(text) + MOST_JUDGED[1]
         for number, start, end in hits:
             if number >= self._first_personal:
                 span = self._personal.span(number - self._first_personal, text, end) if self._personal else None
                 found += (span,) if span else ()
             elif number >= self._first_word:
+                word_end = word_end if end < word_end else bare_end(text, end, line=True)
+                left -= word_end - end
+                if left < 0:
+                    raise TooManyHits
                 found += announced(text, end, self.keys)
                 found += column(text, end, self.keys)
                 if told := header(text, end, self.keys):

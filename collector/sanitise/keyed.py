@@ -279,7 +279,7 @@ def _bare(place: _Place) -> Iterator[Span]:
     start = block.end() if block else place.after.end()
     tight = notation == "assign" and place.after["assign"].strip(b"\"'`]\\") in (b"=", b":", b": ")
     line = notation == "assign" and place.starts_a_line
-    end = _bare_end(text, start, line)
+    end = bare_end(text, start, line=line)
     value = text[start:end]
     if value[:1] == b"-" and (flag or notation == "space"):
         return
@@ -295,7 +295,8 @@ def _bare(place: _Place) -> Iterator[Span]:
         yield Span(start, end, place.rule)
 
 
-def _bare_end(text: bytes, start: int, line: bool) -> int:
+def bare_end(text: bytes, start: int, *, line: bool) -> int:
+    """Where a value without quotes ends that begins at `start`; `line`: it may have all of its line."""
     if text[start : start + 2] in (b"${", b"{{", b"$(", b"#{") or text[start : start + 1] in (b"<", b"{", b"[", b"("):
         return start
     word = (_LINE_WORD if line else _WORD).match(text, start)
