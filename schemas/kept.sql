@@ -155,6 +155,26 @@ create table if not exists hourly (
   with_declared         bigint not null    -- errors alone: `retryable_declared`
 );
 
+-- Events of each hour that have a session, by it and what tells few values in all of one: who counts sessions, or compares them, reads a row in
+-- eight. Events without a session are left out; the same hours are counted as in `hourly`.
+create table if not exists hourly_sessions (
+  time_ns               bigint not null,   -- start of the hour
+  operation             varchar,
+  outcome               varchar,
+  mistake               boolean,
+  source                varchar,
+  service               varchar,
+  service_version       varchar,
+  environment           varchar,
+  agent                 varchar,
+  model                 varchar,
+  provider              varchar,
+  session               varchar not null,
+  events                bigint not null,
+  first_ns              bigint not null,
+  last_ns               bigint not null
+);
+
 -- Hours in which events came, changed or went since they were last counted; the newest one always.
 create table if not exists stale_hours (
   time_ns               bigint not null

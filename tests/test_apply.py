@@ -163,7 +163,7 @@ def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
         pass
     assert second.told()["state"] == "done"
     assert left + second.changed >= 200
-    assert second.redacted["acme-word"] > 0
+    assert second.redacted == {"acme-word": 5}
     assert not store.rows("select * from meta where name = 'rewrite_file'")
     assert store.count("events") == 200
     store.close()

@@ -70,8 +70,8 @@ def test_calls_of_one_session_count_as_one_when_they_end_alike() -> None:
         (Unit("rate", 1), rate(alone(1, 19), alone(20, 20)), rate(alone(20, 20), alone(1, 19)), "too_few",
          "too few calls to compare: 5.3 % → 100 %, n = 19 and 20 calls"),
         (Unit("rate", 1), rate(alone(40, 1000), alone(46, 1000)), rate(alone(46, 1000), alone(40, 1000)), "unclear",
-         "no clear difference: 4.0 % → 4.6 %, n = 1,000 and 1,000 calls; a difference this small would need about"
-         " 9,000 more calls"),
+         "no clear difference: 4.0 % → 4.6 %, n = 1,000 and 1,000 calls; it would take about"
+         " 9,000 more calls to tell"),
         (Unit("count", 0), count(alone(100, 100)), count(alone(300, 300)), "more",
          "more: 100 → 300 (+200, between +161 and +240)"),
         (Unit("count", 1, "errors"), count(alone(2, 900)), count(alone(5, 900)), "too_few",

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collector.query.breakdowns import breakdown, timeseries, values
+from collector.query.changes import changes
+from collector.query.compare import compare
 from collector.query.filters import Selection, terms_of
+from collector.query.groups import groups
 from collector.query.queries import sources
+from collector.query.statement import Answer
+from collector.query.streaks import Scope, limits
 from collector.store.changes import Changes
 from collector.store.kept import KEPT
+from collector.store.reading import whole
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 from tests.test_queries import SILENT, counted
@@ -38,7 +45,9 @@ def made(dice: random.Random, number: int) -> Event:
     }  # fmt: skip
     fields["received_ns"] = fields["time_ns"] + MINUTE
     if dice.random() < 0.4:
-        return failed(number, **fields, retryable_declared=dice.choice([True, None]))
+        return failed(
+            number, **fields, retryable_declared=dice.choice([True, None]), fingerprint=dice.choice([1, 2, 3])
+        )
     return event(number, outcome=dice.choice(["ok", "ok", "cancelled", "denied"]), **fields)
 
 
@@ -76,6 +85,48 @@ def compared(store: Store, events: Sequence[Event], start: int, end: int) -> Non
         assert told[key]["coverage"]["retryable"] == (None if declared is None else pytest.approx(declared))
 
 
+def groups_seen(store: Store, events: Sequence[Event], start: int, end: int) -> None:
+    """When each group of the range was seen for the first and the last time ever, and whether that is news."""
+    of = by_key([one for one in events if one.get("fingerprint")], "fingerprint")
+    shown = {key: mine for (key,), mine in of.items() if any(start <= one["time_ns"] < end for one in mine)}
+    first = {key: min(one["time_ns"] for one in mine) for key, mine in shown.items()}
+    asked = groups(Selection(start, end))
+    assert "hourly" in asked.sql
+    found = {row["fingerprint"]: row for row in asked.rows(store)}
+    assert {key: (row["first_seen"], row["last_seen"], row["state"]) for key, row in found.items()} == {
+        key: (first[key], max(one["time_ns"] for one in mine), "new" if first[key] >= start else "ongoing")
+        for key, mine in shown.items()
+    }
+    told = changes(Selection(start, end), "errors", ["fingerprint"]).rows(store)
+    assert {row["value"]: row["state"] == "new" for row in told if row["b_errors"] and row["value"]} == {
+        str(key): first[key] >= start
+        for key, mine in shown.items()
+        if any(one["outcome"] == "error" and start <= one["time_ns"] < end for one in mine)
+    }
+
+
+def by_session(store: Store, start: int, end: int) -> None:
+    """What is counted by sessions says the same from the hours and from the events, which a filter on targets asks."""
+    selection = Selection(start, end, failure_only=SILENT)
+    of_events = replace(selection, terms=tuple(terms_of("target", "!nowhere")))
+    rates = ["error_rate", "mistake_rate", "hit_rate", "errors_per_session", "streak_rate", "calls"]
+    asks: list[Callable[[Selection], Answer]] = [
+        lambda s: breakdown(s, [], ["sessions"], previous=True),
+        lambda s: breakdown(s, ["model", "service"], ["sessions"], limit=1000),
+        lambda s: breakdown(s, ["session", "service"], limit=1000),
+        lambda s: values(s, "session", "", [], 1000),
+        lambda s: compare(s, rates),
+        lambda s: compare(s, rates, ["model"], dimension="service", a="api", b="web"),
+        lambda s: limits(s, Scope(), ["model"], previous=True),
+        lambda s: changes(s, "errors", ["volume"]),
+    ]
+    for ask in asks:
+        assert ask(selection).rows(store) == ask(of_events).rows(store)
+    [asked] = compare(selection, rates[:1]).asked
+    assert "from hourly_sessions" in asked.sql
+    assert "hourly" not in str(compare(of_events, rates[:1]).asked)
+
+
 def over_time(store: Store, events: Sequence[Event]) -> None:
     """Three hours a bucket, and the equally long period before beside it."""
     start, bucket = NOW - 15 * HOUR, 3 * HOUR
@@ -103,6 +154,31 @@ def _equal(found: Mapping[Any, Mapping[str, Any]], expected: Mapping[Any, Mappin
         assert {name: found[key][name] for name in counts} == counts
 
 
+@pytest.mark.parametrize(
+    ("start", "until", "expected"),
+    [
+        (0.5, 3.5, (1, 3)), (1, 3, (1, 3)), (0.5, 9.5, (5, 9)), (2.5, 7, (5, 7)), (0, 99, (5, 10)), (4, 5, (4, 4)),
+        (3.2, 5.5, (4, 4)), (1.2, 1.8, (1.8, 1.8)), (1.5, 2.5, (2.5, 2.5)), (10, 12, (12, 12)), (11.5, 99, (99, 99)),
+    ],
+)  # fmt: skip
+def test_the_longest_run_of_counted_hours_is_read_from_them(
+    store: Store, start: float, until: float, expected: tuple[float, float]
+) -> None:
+    """Hours 0 to 9 are counted, and something changed in the fifth since."""
+    for table in ("events", "changed", *KEPT):
+        store.execute(f"delete from {table}")
+    store.execute("insert into stale_hours values ($hour)", {"hour": 4 * HOUR})
+    low, high = whole("$start", "$until")
+    asked = f"select {low} as low, {high} as high, $start::bigint as start, $until::bigint as until"
+    span = {"start": round(start * HOUR), "until": round(until * HOUR)}
+    assert [store.rows(asked, span)[0][name] for name in ("low", "high")] == [span["until"]] * 2, "none is counted"
+    needed = [row["column_name"] for row in store.rows("describe hourly") if row["null"] == "NO"]
+    zeros = ", ".join(f"0 as {name}" for name in needed if name != "time_ns")
+    store.execute(f"insert into hourly by name select range as time_ns, {zeros} from range(0, {10 * HOUR}, {HOUR})")
+    [row] = store.rows(asked, span)
+    assert (row["low"], row["high"]) == tuple(round(hour * HOUR) for hour in expected)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: int) -> None:
     dice = random.Random(seed)
@@ -127,13 +203,23 @@ def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: i
             if dice.random() < 0.7:
                 store.count_hours()
         compared(store, list(stored.values()), *dice.choice(RANGES))
+        groups_seen(store, list(stored.values()), *dice.choice(RANGES))
+        if step % 3 == 0:
+            by_session(store, *dice.choice(RANGES))
         over_time(store, list(stored.values()))
     while store.keep_up() or store.count_hours():
         pass
     assert len(store.rows("from stale_hours")) == 1, "only the newest hour is read from the events"
     for start, end in RANGES:
         compared(store, list(stored.values()), start, end)
-    assert store.rows("select sum(events) as n from hourly")[0]["n"] > len(stored) / 2
+        groups_seen(store, list(stored.values()), start, end)
+    by_session(store, *RANGES[seed % len(RANGES)])
+    for table, of_it in (("hourly", "true"), ("hourly_sessions", "session is not null")):
+        [row] = (
+            store.rows(f"""select (select sum(events) from {table}) as known, (select count(*) from events where {of_it}
+          and time_ns < (select time_ns from stale_hours)) as there""")
+        )
+        assert row["known"] == row["there"] > len(stored) / 3
 
 
 @pytest.mark.parametrize(
@@ -142,7 +228,8 @@ def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: i
         (["tool"], {}, [], DAY, HOUR, True),
         (["tool"], {"model": "m", "outcome": "!ok"}, [], DAY, HOUR, True),
         (["fingerprint"], {"fingerprint": "!1"}, [], DAY, HOUR, True),
-        (["session"], {}, [], DAY, HOUR, False),
+        (["session"], {"model": "m"}, [], DAY, HOUR, True),
+        (["session"], {"tool": "a"}, [], DAY, HOUR, False),
         (["tool"], {"target": "x"}, [], DAY, HOUR, False),
         (["tool"], {"recovered": "true"}, [], DAY, HOUR, False),
         (["tool"], {}, ["sessions", "p95_ms", "recovery_rate"], DAY, HOUR, True),
@@ -174,6 +261,7 @@ def test_a_store_of_before_groups_were_counted_counts_its_hours_anew_and_keeps_t
     streaks = first.rows("select * from kept_streaks order by all")
     hours = first.rows("select * from hourly order by all")
     first.execute("alter table hourly drop column fingerprint")
+    first.execute("drop table hourly_sessions")
     first.execute("update meta set value = '8' where name = 'schema_version'")
     first.close()
     again = Store.open(url)

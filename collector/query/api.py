@@ -191,7 +191,7 @@ def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = 
         request.scope["query_string"],
         takes,
         {name: str(word).removeprefix("/") for name, word in request.path_params.items()},
-        time.time_ns(),
+        request.app.state.get("clock", time.time_ns)(),
         filters=filters,
         since=since,
         failure_only=request.app.state.failure_only,

@@ -109,7 +109,7 @@ def _grouped(
         gathered = (f'{expression} as "{name}"' for name, expression in (*keys.items(), *columns.items()))
         return f"select {', '.join(gathered)} from {source} where {condition} {group}"
 
-    if previous and not rows.hourly:  # the engine counts both periods in a third of the time one after the other
+    if previous and not rows.table:  # the engine counts both periods in a third of the time one after the other
         period = _aggregates(rows, selection)
         sides = {now: period, before: {f"previous_{name}": period[name] for name in period if name not in SEEN}}
         parts = [counting(columns, rows.source, f"{where} and {side}") for side, columns in sides.items()]
@@ -125,7 +125,7 @@ def _grouped(
             inner |= _aggregates(rows, selection, before, "previous_")
         counts = f"({counting(inner, rows.source, where)})"
     own_keys = {f"key_{place}": expression for place, expression in enumerate(keys.values())} or {"key_0": "true"}
-    for told, sql in _measured(selection, rows, names, own_keys, where, measures, previous).items():
+    for told, sql in _measured(selection, rows, names, own_keys, where, measures, previous, bucket_ns).items():
         same = [f'"{name}" is not distinct from {told}.{key}' for name, key in zip(keys, own_keys, strict=False)]
         counts += f" left join ({sql}) as {told} on {' and '.join(same) or 'true'}"
     return f"select {', '.join(answered)} from {counts}", [*keys, *outer]
@@ -139,6 +139,7 @@ def _measured(
     where: str,
     measures: Sequence[str],
     previous: bool,
+    bucket_ns: int,
 ) -> dict[str, str]:
     """What only the events or their chains tell, by the keys (name → expression): one question for each kind."""
     start = "$previous_ns" if previous else "$start_ns"
@@ -151,7 +152,8 @@ def _measured(
             f"coalesce(sum(sessions) filter ({side}), 0)::bigint as {prefix}sessions"
             for prefix, side in periods.items()
         ]
-        asked["met"] = sessions_by(rows.source, source, where, keys, values, earlier=earlier)
+        of_sessions = counted(selection, [*names, "session"], previous=previous, bucket_ns=bucket_ns)
+        asked["met"] = sessions_by(rows.source, of_sessions.source, where, keys, values, earlier=earlier)
     if quantiles := [name for name in measures if name in QUANTILES]:
         values = [
             f"{at_place(place)} and {side}) as {prefix}{name}"

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, replace
 
 from collector.query.compare import COMPARED, RATED
 from collector.query.filters import BY_NAME, Selection
-from collector.query.hours import counted
+from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import chains as chained
 from collector.query.retries import relation
 from collector.query.statement import Derived, Row, Statement, load
 from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, judge, percent, rate
-from collector.store.kept import HOURLY
+from collector.store.kept import COUNTED
 
 DIMENSIONS = (
     "tool", "mcp_server", "error_class", "category", "attribution", "fingerprint", "model", "provider", "agent",
@@ -81,7 +81,7 @@ def changes(
     if not of_rate and (VOLUME in by or not by):
         beside[VOLUME] = _volumes(selection)
     if "fingerprint" in names:
-        beside[GROUPS] = load("told").format(source=relation(selection), where=selection.where())
+        beside[GROUPS] = _groups(selection)
     params = selection.params() | {"previous_ns": selection.previous_ns, "middle_ns": selection.start_ns}
 
     def work(*answers: Sequence[Row]) -> list[Row]:
@@ -94,7 +94,7 @@ def changes(
 
 def _counts(selection: Selection, names: Sequence[str], part: str, whole: str) -> Iterator[str]:
     """Errors and calls of all, and of each value."""
-    hourly = [name for name in names if name in HOURLY]
+    hourly = [name for name in names if name in COUNTED[OF_ALL]]
     for group in (hourly, *([name] for name in names if name not in hourly)):
         rows = counted(selection, group, previous=True, facts=True)
         told = [f"{{'dimension': '{name}', 'value': \"{name}\"::varchar}}" for name in group]
@@ -153,8 +153,21 @@ def _sessions(
 def _volumes(selection: Selection) -> str:
     """Sessions of each side, where a call without a session counts as one."""
     session = f"case when session is null then event_id else {WHOSE} end"
+    rows = counted(selection, ["session"], previous=True)
     return f"""select {SIDE} as side, count(distinct {session}) as sessions
-      from {relation(selection, start="$previous_ns")} where {selection.where("$previous_ns")} group by all"""
+      from {rows.source} where {selection.where("$previous_ns")} group by all"""
+
+
+def _groups(selection: Selection) -> str:
+    """Class, tool and template of each group of this side, and whether it was seen before."""
+    all_events, shown = ever(), counted(selection, ["fingerprint"])
+    return load("told").format(
+        ever=all_events.source,
+        first=all_events.first(),
+        last=all_events.last(),
+        shown=shown.source,
+        where=selection.where(),
+    )
 
 
 def added(answers: Iterable[Sequence[Row]]) -> dict[str, dict[str | None, Both]]:

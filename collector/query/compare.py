@@ -12,6 +12,7 @@ from typing import Any
 
 from collector.query.breakdowns import QUANTILES, at_place, ranked
 from collector.query.filters import BadParameter, Selection, terms_of
+from collector.query.hours import Counted, counted
 from collector.query.retries import chains, relation
 from collector.query.statement import Derived, Row, Statement, Z, load, types_of
 from collector.query.streaks import LIMITS, Scope, streak_sql
@@ -42,6 +43,7 @@ class Compared:
     whole: str = "true"
     once: tuple[str, ...] = ()
     of_chains: bool = False
+    about: tuple[str, ...] = ()  # dimensions that its conditions name, beyond those of `hourly_sessions`
 
 
 COMPARED = {
@@ -49,7 +51,9 @@ COMPARED = {
     "mistake_rate": Compared(Unit("rate", 1), f"{ERROR} and mistake", RATED),
     "lasting_rate": Compared(Unit("rate", 1, "errors"), "recovered = false", "recovered is not null", of_chains=True),
     "recovery_rate": Compared(Unit("rate", -1, "retried errors"), "recovered", "retried and {rated}", of_chains=True),
-    "unclassified_rate": Compared(Unit("rate", 1, "errors"), "error_class = 'UnknownError'", ERROR),
+    "unclassified_rate": Compared(
+        Unit("rate", 1, "errors"), "error_class = 'UnknownError'", ERROR, about=("error_class",)
+    ),
     "hit_rate": Compared(Unit("rate", 1, "sessions"), ERROR, IN_SESSION, ("part", "whole")),
     # The part comes from the streaks themselves.
     "streak_rate": Compared(
@@ -141,9 +145,12 @@ def _clarity(row: Row) -> tuple[int, float]:
 
 def _together(names: Sequence[str]) -> Iterator[list[str]]:
     """The measures in lots of which each is one statement: those that are counted from the same rows."""
-    for of_chains in (False, True):
-        counted = [name for name in names if name not in QUANTILES and COMPARED[name].of_chains == of_chains]
-        yield from (counted[at : at + TOGETHER] for at in range(0, len(counted), TOGETHER))
+    rows: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
+    for name in names:
+        if name not in QUANTILES:
+            rows.setdefault((COMPARED[name].of_chains, COMPARED[name].about), []).append(name)
+    for same in rows.values():
+        yield from (same[at : at + TOGETHER] for at in range(0, len(same), TOGETHER))
     yield from ([name] for name in names if name in QUANTILES)
 
 
@@ -159,23 +166,29 @@ def _statement(names: Sequence[str], sides: Sides, by: Sequence[str]) -> Stateme
     selection = sides.selection
     keys = "".join(f'"{key}", ' for key in by)
     named = [*by, *([sides.dimension] if sides.dimension else [])]
-    # What became of errors is asked of errors that began a chain: of no other event is it known.
-    source = f"({chains(selection, *named)})" if COMPARED[names[0]].of_chains else relation(selection, *named)
     if names[0] in QUANTILES:
-        sql = _quantiles(QUANTILES[names[0]], source, selection.where(), sides.sql, by)
+        sql = _quantiles(QUANTILES[names[0]], relation(selection, *named), selection.where(), sides.sql, by)
     else:
-        struck = "union all " + _struck(names, sides, by) if "streak_rate" in names else ""
+        measure = COMPARED[names[0]]
+        # What became of errors is asked of errors that began a chain: of no other event is it known.
+        rows = (
+            Counted(f"({chains(selection, *named)})")
+            if measure.of_chains
+            else counted(selection, [*named, *measure.about, "session"], cut="" if sides.dimension else "$middle_ns")
+        )
+        struck = "union all " + _struck(names, sides, by, "1, " if rows.table else "") if "streak_rate" in names else ""
         sql = load("compared").format(
             keys=keys,
             side=sides.sql,
             marked=", ".join(_marks(names, selection)),
-            counts=", ".join(_counts(names)),
+            events="events, " if rows.table else "",
+            counts=", ".join(_counts(names, rows)),
             sums=", ".join(
                 f'{sql.format(i=place)}::double as "{name} {place}"'
                 for place in range(len(names))
                 for name, sql in SUMS.items()
             ),
-            source=source,
+            source=rows.source,
             where=selection.where(),
             struck=struck,
         )
@@ -191,20 +204,21 @@ def _marks(names: Sequence[str], selection: Selection) -> Iterator[str]:
         yield f'({part}) and {whole} as "part {place}", {whole} as "whole {place}"'
 
 
-def _counts(names: Sequence[str]) -> Iterator[str]:
+def _counts(names: Sequence[str], rows: Counted) -> Iterator[str]:
     """What a session has of each measure's part and whole."""
     for place, name in enumerate(names):
         for one in ("part", "whole"):
-            many = f'count(*) filter ("{one} {place}")'
+            many = rows.count(f'"{one} {place}"')
             yield f'{f"({many} > 0)::bigint" if one in COMPARED[name].once else many} as "{one} {place}"'
 
 
-def _struck(names: Sequence[str], sides: Sides, by: Sequence[str]) -> str:
+def _struck(names: Sequence[str], sides: Sides, by: Sequence[str], events: str) -> str:
     """Streaks that reached the limit, as rows of their sessions that are of nothing but the measure of streaks."""
     firsts = list(dict.fromkeys([*by, *([sides.dimension] if sides.dimension else [])]))
     return load("struck").format(
         keys="".join(f'"{key}", ' for key in by),
         side=sides.sql,
+        events=events,
         marked=", ".join(f"{name == 'streak_rate'}, {name == 'streak_rate'}" for name in names),
         firsts="".join(f'"first_{key}" as "{key}", ' for key in firsts),
         streaks=streak_sql(sides.selection, Scope(), firsts),

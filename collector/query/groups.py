@@ -10,7 +10,7 @@ import msgspec
 
 from collector.errors import Rejected
 from collector.query.filters import UNITS, Selection
-from collector.query.hours import sessions_by
+from collector.query.hours import counted, ever, sessions_by
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
 
@@ -46,6 +46,7 @@ def groups(
         "retried": "retried", "recovered": "recovered", "lasting": "begins and recovered is distinct from true",
         "rated": f"retried and {rated}", "rated_recovered": "retried and recovered",
     } if "recovery_rate" in measures else {}  # fmt: skip
+    all_events = ever()
     sql = load("groups").format(
         columns=", ".join(f"{rates[name]} as {name}" if name in rates else name for name in columns),
         told="".join(f", count(*) filter ({condition}) as {name}" for name, condition in told.items()),
@@ -53,8 +54,11 @@ def groups(
         source=relation(selection, *(["recovered"] if "recovery_rate" in measures else [])),
         where=f"{selection.where()} and {wanted}",
         wanted=wanted,
+        ever=all_events.source,
+        first=all_events.first(),
+        last=all_events.last(),
         uses=sessions_by(
-            "events",
+            counted(called, ("operation", "tool")).source,
             "events",
             called.where(),
             {"called_operation": "operation", "called_tool": "tool"},

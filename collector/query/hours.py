@@ -1,47 +1,54 @@
 """Counts of many events, from the hours that the store has counted already (store/kept.py) where that says the same.
 
-What decides is here alone: a question whose filters and dimensions are all columns of `hourly` reads that for whole
-hours and the events for the rest; any other reads the events. Both give the same answer.
+What decides is here alone: a question whose filters and dimensions are all columns of `hourly`, or of
+`hourly_sessions`, reads that for whole hours and the events for the rest; any other reads the events. All give the same
+answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from collector.query.filters import HOUR, Selection
 from collector.query.retries import relation
 from collector.query.statement import load
-from collector.store.kept import FACTS, HOURLY
+from collector.store.kept import COUNTED, FACTS, MAX_NS
+from collector.store.reading import whole
 
+OF_ALL, OF_SESSIONS = "hourly", "hourly_sessions"
 LEAST = 3 * HOUR  # of a shorter range too few hours are whole
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A relation to count from, with the columns of events that were asked for; `source` is SQL."""
+    """A relation to count from, with the columns of events that were asked for; `source` is SQL.
+
+    `table` has its whole hours; where it is empty, each row is an event.
+    """
 
     source: str
-    hourly: bool
+    table: str = ""
 
     def count(self, *conditions: str) -> str:
         """How many events meet all conditions, as SQL."""
         only = _only(conditions)
-        return f"coalesce(sum(events){only}, 0)::bigint" if self.hourly else f"count(*){only}"
+        return f"coalesce(sum(events){only}, 0)::bigint" if self.table else f"count(*){only}"
 
     def fact(self, name: str, *conditions: str) -> str:
         """How many events that meet all conditions `FACTS` counts by this name, as SQL."""
-        if not self.hourly:
+        if not self.table:
             return self.count(FACTS[name], *conditions)
         return f"coalesce(sum({name}){_only(conditions)}, 0)::bigint"
 
     def first(self, *conditions: str) -> str:
         """Time of the first event that meets all conditions, as SQL."""
-        return f"min({'first_ns' if self.hourly else 'time_ns'}){_only(conditions)}"
+        return f"min({'first_ns' if self.table else 'time_ns'}){_only(conditions)}"
 
     def last(self, *conditions: str) -> str:
         """Time of the last event that meets all conditions, as SQL."""
-        return f"max({'last_ns' if self.hourly else 'time_ns'}){_only(conditions)}"
+        return f"max({'last_ns' if self.table else 'time_ns'}){_only(conditions)}"
 
 
 def counted(
@@ -49,31 +56,53 @@ def counted(
     names: Iterable[str],
     *,
     previous: bool = False,
+    cut: str = "",
     bucket_ns: int = 0,
     facts: bool = False,
 ) -> Counted:
     """What to count the selection by these columns from; with `previous`, also the equally long period before it.
 
+    With `session` among the columns it has `event_id` too, of all that has no session.
+
+    `cut`: times matter as far as they lie before it or not; a parameter.
     `bucket_ns`: times matter as far as they lie in different buckets of this length since 1970, in both periods.
     `facts`: `Counted.fact` will be asked; they are a third of the time that planning takes.
     """
     wanted = list(dict.fromkeys(names))
-    spans = [*([("$previous_ns", "$start_ns")] if previous else []), ("$start_ns", "$until_ns")]
-    whole = bucket_ns % HOUR == 0 and selection.end_ns - selection.start_ns >= LEAST
-    whole = whole and not (previous and bucket_ns and (selection.start_ns - selection.previous_ns) % HOUR)
-    known = all(name in HOURLY for name in (*wanted, *(term.dimension.name for term in selection.terms)))
-    if not (whole and known) or selection.text:
-        return Counted(relation(selection, *wanted, start=spans[0][0]), False)
-    hours = load("hours")
-    told = FACTS if facts else {}
-    shape = {
-        "names": ", ".join(HOURLY),
-        "facts": "".join(f", {name}" for name in told),
-        "told": "".join(f", ({condition})::int" for condition in told.values()),
-        "hour": HOUR,
-    }
-    parts = (hours.format(start=start, until=until, **shape) for start, until in spans)
-    return Counted(f"({' union all '.join(f'({part})' for part in parts)})", True)
+    start = "$previous_ns" if previous else "$start_ns"
+    cuts = (*(["$start_ns"] if previous else []), *([cut] if cut else []))
+    hours = bucket_ns % HOUR == 0 and selection.end_ns - selection.start_ns >= LEAST
+    hours = hours and not (previous and bucket_ns and (selection.start_ns - selection.previous_ns) % HOUR)
+    needed = {*wanted, *(term.dimension.name for term in selection.terms)}
+    table = next((name for name, columns in COUNTED.items() if needed <= set(columns)), "")
+    if not (hours and table) or selection.text or (facts and table != OF_ALL):
+        return Counted(relation(selection, *wanted, start=start))
+    spans = pairwise((start, *cuts, "$until_ns"))
+    parts = (_hours(table, low, high, FACTS if facts else {}) for low, high in spans)
+    return Counted(f"({' union all '.join(f'({part})' for part in parts)})", table)
+
+
+def ever(until: str = str(MAX_NS)) -> Counted:
+    """A relation to count all events before that time from (a parameter or number), whatever is selected."""
+    return Counted(f"({_hours(OF_ALL, '0', until, {})})", OF_ALL)
+
+
+def _hours(table: str, start: str, until: str, facts: Mapping[str, str]) -> str:
+    names = ", ".join(COUNTED[table])
+    alone = table == OF_SESSIONS
+    low, high = whole(start, until)
+    return load("hours").format(
+        table=table,
+        start=start,
+        until=until,
+        low=low,
+        high=high,
+        names=f"{names}, event_id" if alone else names,
+        counted=f"{names}, null as event_id" if alone else names,
+        left_out="session is null" if alone else "false",
+        facts="".join(f", {name}" for name in facts),
+        told="".join(f", ({condition})::int" for condition in facts.values()),
+    )
 
 
 def sessions_by(

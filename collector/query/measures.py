@@ -13,7 +13,7 @@ from collector.alerts.state import Sample
 from collector.query.breakdowns import SESSION
 from collector.query.filters import BY_NAME, UNITS, Selection, Term, terms_of_rule
 from collector.query.groups import SILENCE
-from collector.query.hours import counted
+from collector.query.hours import counted, ever
 from collector.query.retries import AS_OF_END, judged
 from collector.query.retries import relation as with_chains
 from collector.query.statement import Reads, load, share, used
@@ -75,7 +75,7 @@ class Question:
         """Questions for which this is the same can be one statement."""
         shared = (self.kind, self.by, self.window.start_ns, self.end_ns)
         if self.kind == "silence":
-            return (*shared, self.chains, counted(self.window, self.by).hourly)
+            return (*shared, self.chains, counted(self.window, self.by).table)
         return (*shared, self.chains) if self.kind == "streaks" else shared
 
 
@@ -298,7 +298,14 @@ def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
 
 def returned() -> str:
     """With which events groups came back in the range: `fingerprint, returned_ns`."""
-    return load("returned").format(silence=SILENCE, day=UNITS["d"])
+    before = ever("$start_ns")
+    return load("returned").format(silence=SILENCE, day=UNITS["d"], before=before.source, last=before.last())
+
+
+def _born() -> str:
+    """Groups of the window that were never there before it, with when they and their services were first seen."""
+    before, always = ever("$start_ns"), ever()
+    return load("born").format(before=before.source, ever=always.source, first=always.first())
 
 
 def _chains(window: Selection) -> str:
@@ -322,6 +329,6 @@ RELATIONS: Mapping[str, Callable[[Selection], str]] = {
     "chains": _chains,
     "runs": lambda window: _runs(window, judged=False),
     "judged_runs": lambda window: _runs(window, judged=True),
-    "new_groups": lambda _: load("born"),
+    "new_groups": lambda _: _born(),
     "regressed_groups": lambda _: returned(),
 }

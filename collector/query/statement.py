@@ -190,8 +190,9 @@ def rates(
         for name in columns
     ]
     same = ["present.one = past.one", *(f'present."{key}" is not distinct from past."{key}"' for key in keys)]
-    both = f"""select {", ".join(listed)} from (select *, 1 as one from ({sql})) as present
-      full join (select *, 1 as one from ({before})) as past on {" and ".join(same)}"""
+    # Each side has a name of its own: as a table of the join, the engine looks for its columns in the other side too.
+    both = f"""with present as (select *, 1 as one from ({sql})), past as (select *, 1 as one from ({before}))
+      select {", ".join(listed)} from present full join past on {" and ".join(same)}"""
     named = (*keys, *(prefix + name for prefix in sides for name in columns))
     params = selection.params() | {"previous_ns": selection.previous_ns}
     return Statement(both, params, order_by(sort, named, keys), limit)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.query.filters import DIMENSIONS, Selection
-from collector.query.retries import AS_OF_END, beyond, chains, judged, relation
+from collector.query.hours import counted
+from collector.query.retries import AS_OF_END, beyond, chains, judged
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
 from collector.store.kept import IDLE_NS as IDLE
 
@@ -189,7 +190,7 @@ def limits(
         same=_same("totals", by),
         same_saved=_same("saved", by),
         answered="".join(f'by_limit."{name}", ' for name in by),
-        source=relation(selection, *by),
+        source=counted(selection, [*by, "operation", "session"]).source,
         rate=share("recovered", "interrupted"),
         low=low,
         high=high,

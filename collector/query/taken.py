@@ -17,21 +17,8 @@ TAKEN = frozenset(
         (*breakdowns.COUNTS, *breakdowns.SEEN, *compare.TYPES, *changes.TYPES, *costs.COLUMNS),
         (*groups.COLUMNS, *groups.RECOVERY, *retries.COLUMNS, *retries.STORM_COLUMNS),
         (*streaks.COLUMNS, *streaks.LIMIT_COLUMNS),
-        (
-            "from",
-            "to",
-            "q",
-            "time",
-            "received_time",
-            "side",
-            "which",
-            changes.VOLUME,
-            "axis",
-            "at",
-            "part",
-            "whole",
-            "rated",
-        ),
+        ("from", "to", "q", "time", "received_time", "side", "which", "axis", "at", "part", "whole", "rated"),
+        (changes.VOLUME,),
     )
     for word in words
 )

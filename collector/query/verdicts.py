@@ -162,7 +162,7 @@ def _more(unit: Unit, a: Side, b: Side, found: tuple[float, float, float]) -> st
     if not 0 < needed <= 100_000:
         return ""
     digits = 10 ** (len(str(needed)) - 1)
-    return f"; a difference this small would need about {-(-needed // digits) * digits:,} more {unit.of}"
+    return f"; it would take about {-(-needed // digits) * digits:,} more {unit.of} to tell"
 
 
 def _values(unit: Unit, a: Side, b: Side, between: str = "") -> str:

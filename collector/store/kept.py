@@ -8,7 +8,9 @@ from nothing: whatever an event can no longer change is left alone, the rest is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import resources
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import duckdb
@@ -21,9 +23,14 @@ IDLE_NS = HOUR_NS  # without any event of its session for longer than this, a st
 WINDOW_NS = HOUR_NS // 2  # for so long an error's retry chain lasts
 MAX_NS = 2**63 - 1
 PATIENCE = 0.95  # of the wait that was asked for: clocks and durations are rounded
-HOURS = ("hourly", "stale_hours")
-KEPT = ("kept_streaks", "kept_chains", "kept_newest", *HOURS)
-MOST_HOURS = 48  # in one transaction
+COUNTED = {  # tables of counted hours: their dimensions
+    table: [name for name in TABLES[table] if name in TABLES["events"] and name != "time_ns"]
+    for table in ("hourly", "hourly_sessions")
+}
+HOURS = (*COUNTED, "stale_hours")
+OF_SESSIONS = ("kept_streaks", "kept_chains", "kept_newest")
+KEPT = (*OF_SESSIONS, *HOURS)
+MOST_HOURS = 12  # in one transaction
 
 FIRSTS = [name for name in TABLES["kept_streaks"] if name.startswith("first_") and name != "first_event_id"]
 NO_DIMENSIONS = ("event_id", "time_ns", "retryable_declared")
@@ -34,7 +41,6 @@ FACTS = {  # column of `hourly`: which events it counts
     "with_sequence": "sequence is not null",
     "with_declared": "outcome = 'error' and retryable_declared is not null",
 }
-HOURLY = [name for name in TABLES["hourly"] if name in TABLES["events"] and name != "time_ns"]  # dimensions
 
 NEWEST_OF_ALL = """
   insert into kept_newest
@@ -54,13 +60,19 @@ SLICES = """
   group by part order by part
 """
 
+STALE = """
+  select time_ns, true from stale_hours
+  union all select distinct time_ns - time_ns % $hour, true from changed
+  union all select max(time_ns) + $hour, false from hourly
+"""
+
 
 def _statements(name: str) -> list[str]:
     text = resources.files("collector.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
     return text.format(
         dimensions=", ".join(f"e.{name}" for name in DIMENSIONS),
         firsts=", ".join(f"told.{name.removeprefix('first_')} as {name}" for name in FIRSTS),
-        names=", ".join(HOURLY),
+        **{table: ", ".join(names) for table, names in COUNTED.items()},
         facts=", ".join(f"count(*) filter ({condition}) as {name}" for name, condition in FACTS.items()),
         most=MOST_HOURS,
     ).split(";\n")
@@ -112,6 +124,24 @@ def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:
     return len(hours)
 
 
+def whole_hours(cursor: duckdb.DuckDBPyConnection, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of each range (from, until) the longest run of whole hours in which nothing changed since they were counted, the
+    same way; an empty one at its end where there is none.
+    """
+    told = cursor.execute(STALE, {"hour": HOUR_NS}).fetchall()
+    stale = {hour for hour, changed in told if changed}
+    counted = next(hour for hour, changed in told if not changed) or 0
+    return [_longest(start, until, stale, counted) for start, until in spans]
+
+
+def _longest(start: int, until: int, stale: set[int], counted: int) -> tuple[int, int]:
+    low, high = -(-start // HOUR_NS) * HOUR_NS, min(until // HOUR_NS * HOUR_NS, counted)
+    if low >= high:
+        return until, until
+    ends = (low - HOUR_NS, *sorted(hour for hour in stale if low <= hour < high), high)
+    return max(((before + HOUR_NS, after) for before, after in pairwise(ends)), key=lambda run: run[1] - run[0])
+
+
 def _run(cursor: duckdb.DuckDBPyConnection, statement: str, given: dict[str, Any]) -> None:
     cursor.execute(statement, {name: value for name, value in given.items() if f"${name}" in statement})
 
@@ -124,7 +154,7 @@ def _missing(cursor: duckdb.DuckDBPyConnection) -> bool:
 
 def forget(cursor: duckdb.DuckDBPyConnection) -> None:
     """Removes all that is kept and notes every session and hour as changed, so that it is computed from nothing."""
-    for table in (*KEPT, "changed"):
+    for table in (*OF_SESSIONS, "changed"):
         cursor.execute(f"delete from {table}")
     cursor.execute("insert into changed select service, session, min(time_ns) from events group by all")
     forget_hours(cursor)

@@ -5,6 +5,7 @@ commit.
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -17,7 +18,8 @@ import duckdb
 from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
-from collector.store.connection import Connection, first_line
+from collector.store.connection import Connection, all_or_nothing, first_line
+from collector.store.kept import whole_hours
 
 
 class QueryTimeout(Unavailable):
@@ -88,6 +90,36 @@ class View(NamedTuple):
         return frozenset(file for file in self.files if not file.exists())
 
 
+WHOLE = re.compile(r"\$low__(\w+?)__(\w+)")
+
+
+def whole(start: str, until: str) -> tuple[str, str]:
+    """Two parameters that `bound` adds: between them all hours of a range are counted (kept.py).
+
+    The range is from one parameter or number of nanoseconds to another. Of constants the engine knows what it need not
+    read; of a subquery that finds the same it does not (docs/decisions/0008).
+    """
+    span = f"{start.removeprefix('$')}__{until.removeprefix('$')}"
+    return f"$low__{span}", f"$high__{span}"
+
+
+@contextmanager
+def bound(cursor: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """The parameters of a statement with those of `whole`, and where it has such a transaction in which they are true:
+    what was counted when they were looked for is still counted when the statement runs.
+    """
+    given = dict(params or {})
+    names = sorted(set(WHOLE.findall(sql)))
+    if not names:
+        yield given
+        return
+    spans = [(int(given.get(start, start)), int(given.get(until, until))) for start, until in names]
+    with all_or_nothing(cursor):
+        for (start, until), (low, high) in zip(names, whole_hours(cursor, spans), strict=True):
+            given |= {f"low__{start}__{until}": low, f"high__{start}__{until}": high}
+        yield given
+
+
 class Reader:
     """Questions to one database; may be asked from any thread."""
 
@@ -108,8 +140,8 @@ class Reader:
 
         Where `archived` is false, `events` are only those in the database, which may still change.
         """
-        with self._cursor(timeout_s, archived=archived) as cursor:
-            cursor.execute(sql, dict(params or {}))
+        with self._cursor(timeout_s, archived=archived) as cursor, bound(cursor, sql, params) as given:
+            cursor.execute(sql, given)
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
@@ -121,9 +153,13 @@ class Reader:
 
     def stream(self, sql: str, params: Mapping[str, Any] | None, out: IO[bytes], *, timeout_s: float = 30) -> None:
         """Writes the result to `out` as an Arrow IPC stream, batch by batch. Raises QueryTimeout."""
-        with self._cursor(timeout_s) as cursor, StreamWriter.from_writable(out) as writer:
+        with (
+            self._cursor(timeout_s) as cursor,
+            bound(cursor, sql, params) as given,
+            StreamWriter.from_writable(out) as writer,
+        ):
             # A relation hands its stream over as a capsule; a cursor would need pyarrow for it.
-            writer.write_stream(cursor.query(sql, params=dict(params or {})))
+            writer.write_stream(cursor.query(sql, params=given))
 
     @contextmanager
     def _cursor(self, timeout_s: float, *, archived: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -11,7 +11,7 @@ from collector.store.batch import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DD
 from collector.store.kept import HOURS, KEPT, forget, forget_hours
 from collector.store.opening import StoreError
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -89,5 +89,6 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _accepted,
     _kept,
     _archived,
+    _hours,
     _hours,
 )

@@ -24,7 +24,7 @@ from collector.store.changes import Changes
 from collector.store.connection import Connection, all_or_nothing, first_line
 from collector.store.kept import Slice, compute, count_hours, forget, slices
 from collector.store.opening import SETTINGS, connect, unopened
-from collector.store.reading import Reader
+from collector.store.reading import Reader, bound
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.store.schema import POSITION, add_column, migrate
 from collector.store.writing import put
@@ -116,7 +116,8 @@ class Store(Reader):
     def keep(self, name: str, sql: str, params: Mapping[str, Any] | None = None) -> str:
         """Keeps an answer in memory, outside of the file; the name under which statements find it."""
         self.execute("attach if not exists ':memory:' as kept")
-        self.execute(f"create or replace table kept.{name} as {sql}", params)
+        with self._executing, self._cursor(30) as cursor, bound(cursor, sql, params) as given:
+            cursor.execute(f"create or replace table kept.{name} as {sql}", given)
         return f"kept.{name}"
 
     def drop_kept(self) -> None:

@@ -15,6 +15,7 @@ from collector.store.store import Store
 
 PRUNE_EVERY_S = 600
 FIT_EVERY_S = 60  # in a minute no agent fills a tenth of what the store may have
+LEAP_S = 3_600  # a clock that goes ahead by more is believed after as long: what is removed does not come back
 
 log = structlog.get_logger()
 
@@ -29,6 +30,8 @@ class Upkeep:
         self._clock = clock
         self._noted = noted
         self._pruned = self._fitted = 0.0
+        self._in_order = time.monotonic()
+        self._offset = clock() / 1e9 - self._in_order  # of the clock, from one that cannot be set
 
     def due(self) -> bool:
         """Whether there may be something to do."""
@@ -41,14 +44,15 @@ class Upkeep:
         self._fitted = now = time.monotonic()
         try:
             gone = 0
-            if old := now - self._pruned >= PRUNE_EVERY_S:
+            believed = self._believed(now)
+            if old := believed and now - self._pruned >= PRUNE_EVERY_S:
                 self._pruned = now
                 gone = self._store.prune(self._clock(), self._retention.age_ns)
             if self._retention.most_bytes:
                 gone += self._store.fit(self._clock(), self._retention.most_bytes)
             if gone:
                 self._noted()
-            if folder := self._retention.archive:
+            if believed and (folder := self._retention.archive):
                 if old:
                     sweep(folder, self._clock() - self._retention.age_ns)
                 self._store.move(folder, self._clock() - self._retention.archive_after_ns)
@@ -59,3 +63,11 @@ class Upkeep:
         except Exception as error:  # old rows may stay; new ones must not be refused for it
             telemetry.FAILED.labels("retention").inc()
             log.error("old events could not be removed or moved", error=str(error))
+
+    def _believed(self, now: float) -> bool:
+        """Whether the clock has not just leapt ahead, or has stayed where it is since."""
+        offset = self._clock() / 1e9 - now
+        if offset - self._offset > LEAP_S > now - self._in_order:
+            return False
+        self._offset, self._in_order = offset, now
+        return True

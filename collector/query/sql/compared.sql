@@ -5,7 +5,7 @@ select {keys}side, {sums}
 from (
   select {keys}side, {counts}
   from (
-    select {keys}{side} as side, case when session is null then event_id else hash(service, session) end as whose, {marked}
+    select {keys}{side} as side, case when session is null then event_id else hash(service, session) end as whose, {events}{marked}
     from {source} where {where}
     {struck}
   )

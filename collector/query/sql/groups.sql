@@ -32,8 +32,8 @@ uses as (
   {uses}
 ),
 days as (               -- a pause of more than {silence} ns lies between two days: sorting those is enough
-  select fingerprint as day_fingerprint, time_ns // 86_400_000_000_000 as day, min(time_ns) as first_ns, max(time_ns) as last_ns
-  from events where {wanted}  -- of every group: a join with `matching` may be planned with the events in memory
+  select fingerprint as day_fingerprint, time_ns // 86_400_000_000_000 as day, {first} as first_ns, {last} as last_ns
+  from {ever} where {wanted}  -- of every group: a join with `matching` may be planned with the events in memory
   group by all
 ),
 ever as (               -- `woke`: such a pause ended in the range

@@ -5,8 +5,7 @@ with lately as (
   from events where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null
 ),
 earlier as (
-  select fingerprint, max(time_ns) as last_ns from events
-  where time_ns < $start_ns and fingerprint in (select fingerprint from lately)
+  select fingerprint, {last} as last_ns from {before} where fingerprint in (select fingerprint from lately)
   group by all
 ),
 days as (

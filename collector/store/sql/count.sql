@@ -7,11 +7,19 @@ qualify time_ns > max(time_ns) over () - {most} * $hour;
 
 delete from hourly using counted_hours c where hourly.time_ns = c.time_ns;
 
+delete from hourly_sessions using counted_hours c where hourly_sessions.time_ns = c.time_ns;
+
 insert into hourly by name
-select e.time_ns - e.time_ns % $hour as time_ns, {names}, count(*) as events, min(e.time_ns) as first_ns, max(e.time_ns) as last_ns,
+select e.time_ns - e.time_ns % $hour as time_ns, {hourly}, count(*) as events, min(e.time_ns) as first_ns, max(e.time_ns) as last_ns,
   {facts}
 from events e                   -- the hours as a list: of a join with them the engine keeps the events in memory, not the hours
 where e.time_ns >= $low_ns and e.time_ns < $high_ns and list_contains($hours::bigint[], e.time_ns - e.time_ns % $hour)
-group by e.time_ns - e.time_ns % $hour, {names};
+group by e.time_ns - e.time_ns % $hour, {hourly};
+
+insert into hourly_sessions by name
+select e.time_ns - e.time_ns % $hour as time_ns, {hourly_sessions}, count(*) as events, min(e.time_ns) as first_ns, max(e.time_ns) as last_ns
+from events e
+where e.time_ns >= $low_ns and e.time_ns < $high_ns and list_contains($hours::bigint[], e.time_ns - e.time_ns % $hour) and session is not null
+group by e.time_ns - e.time_ns % $hour, {hourly_sessions};
 
 delete from stale_hours using counted_hours c where stale_hours.time_ns = c.time_ns
