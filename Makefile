@@ -9,7 +9,7 @@ CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench benchqueries benchpages soak demo lock
+.PHONY: help setup run test check bench benchqueries benchpages pictures soak demo lock
 
 help:      ## this list
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -40,6 +40,9 @@ benchqueries: $(LOCKED) ## the dashboard's questions over a million made-up even
 
 benchpages: $(LOCKED) .venv/.chromium ## the dashboard's pages in a browser, over a million made-up events
 	$(BIN)/python -m benchmarks.pages
+
+pictures: $(LOCKED) .venv/.chromium ## the dashboard's pages as they look, into docs/images/pages
+	$(BIN)/python -m benchmarks.pictures
 
 demo: $(LOCKED) ## lifelike traffic into the collector that `make run` started
 	$(BIN)/misstep demo

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
@@ -100,7 +100,7 @@ def main() -> None:
             page = chromium.new_context(viewport={"width": 1440, "height": 900}).new_page()
             page.add_init_script(WATCH)
             subjects = about(asked)
-            _opened(page, shown)  # fills the browser's cache, as for anybody who has been here before
+            opened(page, shown)  # fills the browser's cache, as for anybody who has been here before
             runs: dict[str, list[list[float]]] = {}
             for turn in range(TIMES):  # a minute lies between two of a page: `7d` is not answered by what is kept
                 began = time.monotonic()
@@ -108,9 +108,8 @@ def main() -> None:
                     if given.only not in title:
                         continue
                     start = seconds + 120 * (TIMES * place + turn)
-                    query = {"from": f"-{start}s", "refresh": "0", **subjects.get(name, {})}
-                    address = f"{shown}/{name if name != 'overview' else ''}?{urlencode(query)}"
-                    runs.setdefault(title, []).append(_measured(page, address, name, processes))
+                    url = address(shown, name, f"-{start}s", subjects)
+                    runs.setdefault(title, []).append(_measured(page, url, name, processes))
                 if turn + 1 < TIMES:
                     time.sleep(max(0.0, STALE_S - (time.monotonic() - began)))
             print("| page | first | whole | CPU, s | `7d` | CPU, s | inside | others |")
@@ -165,10 +164,16 @@ def about(asked: str) -> dict[str, dict[str, str]]:
     }
 
 
+def address(shown: str, name: str, since: str, subjects: Mapping[str, Mapping[str, str]]) -> str:
+    """Where a page is, over a range until now and without refreshes; `subjects` as from `about`."""
+    query = {"from": since, "refresh": "0", **subjects.get(name, {})}
+    return f"{shown}/{name if name != 'overview' else ''}?{urlencode(query)}"
+
+
 def _measured(page: Page, url: str, name: str, processes: Sequence[subprocess.Popen[bytes]]) -> list[float]:
     """First and whole in ms, CPU in s, the same for the range, inside in ms, others; NaN without anything to click."""
     used, busy, ours, began = sum(map(cpu, processes)), _busy(), _ours(), time.monotonic()
-    first, whole = _opened(page, url)
+    first, whole = opened(page, url)
     taken = sum(map(cpu, processes)) - used
     others = (_busy() - busy - (_ours() - ours)) / (time.monotonic() - began)
     inside = _clicked(page, INSIDE[name](page)) if name in INSIDE else float("nan")
@@ -178,9 +183,10 @@ def _measured(page: Page, url: str, name: str, processes: Sequence[subprocess.Po
     return [first, whole, taken, wider, sum(map(cpu, processes)) - used, inside, max(others, 0)]
 
 
-def _opened(page: Page, url: str) -> tuple[float, float]:
+def opened(page: Page, url: str) -> tuple[float, float]:
+    """First and whole in ms, when the page stands still; `WATCH` has to be among its scripts."""
     page.goto(url, wait_until="commit")
-    _still(page)
+    still(page)
     return page.evaluate("seen.first"), page.evaluate("seen.last")
 
 
@@ -192,11 +198,12 @@ def _clicked(page: Page, target: Locator) -> float:
     target.click()
     with suppress(TimeoutError):  # what the browser does alone runs nothing
         page.wait_for_function("seen.runs > seen.before", timeout=5_000, polling=20)
-    _still(page)
+    still(page)
     return float(page.evaluate("seen.last - seen.clicked"))
 
 
-def _still(page: Page) -> None:
+def still(page: Page) -> None:
+    """Returns when nothing on the page changes any longer."""
     page.wait_for_function(STANDS, timeout=60_000, polling=50)
 
 

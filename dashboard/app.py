@@ -27,7 +27,7 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 [data-testid=stMainBlockContainer] {max-width: 1800px}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] {position: relative; left: -0.5rem}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] :is(span, div, p) {white-space: normal}
-[data-testid=stApp] [data-testid=stPageLink-NavLink]:focus-visible {outline: 2px solid; outline-offset: -2px}
+[data-testid=stApp] :is(a[data-testid], button):focus-visible {outline: 2px solid; outline-offset: -2px}
 @media (max-width: %dpx) {[data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 1.5rem}}
 </style>"""
 INDEX = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")

@@ -58,8 +58,9 @@ def colour(field: str, colours: dict[str, str], legend: bool = True, columns: in
     domain = list(colours)
     columns = columns or (len(domain) if len(domain) <= 5 else 4)
     key = alt.Legend(
-        title=None, orient="top", symbolType="square", labelLimit=200, columns=columns, padding=0, offset=6
-    )
+        title=None, orient="top", symbolType="square", symbolStrokeWidth=0, labelLimit=200, columns=columns, padding=0,
+        offset=6,
+    )  # fmt: skip
     scale = alt.Scale(domain=domain, range=[colours[name] for name in domain])
     return alt.Color(f"{field}:N", scale=scale, legend=key if legend else None)
 

@@ -9,8 +9,12 @@ import altair as alt
 import polars as pl
 from altair import Tooltip
 
+from dashboard import frames, words
 from dashboard.axes import CLOCK, HEIGHT, PERCENT, Picture, Span, colour, time_axis, value_axis, where
 from dashboard.colours import Palette, slot
+
+# How long a deploy's label is, for finding room: at least so wide is the chart in a wide window and in a narrow one.
+LABEL, CHARACTER_PX, LINE_PX, WIDE_PX, NARROW_PX = 32, 6.0, 13, 850, 500
 
 
 def errors_over_time(
@@ -61,15 +65,31 @@ def errors_over_time(
             .encode(x=alt.X("time:T"), y=alt.Y("previous_errors:Q"))
         )
     if deploys is not None and deploys.height:
-        middle = span[0] + (span[1] - span[0]) / 2
-        marks = alt.Chart(deploys.with_columns(late=pl.col("time") > middle))
-        place = marks.encode(x=alt.X("time:T"), tooltip=[Tooltip("label:N", title="first call of")])
-        layers.append(place.mark_rule(color=palette.ink, strokeDash=[2, 3], opacity=0.7))
-        said = place.encode(text=alt.Text("label:N"))
-        early, late = said.transform_filter("!datum.late"), said.transform_filter("datum.late")
-        layers.append(early.mark_text(align="left", y=0, dx=3, dy=6, baseline="top", color=palette.quiet))
-        layers.append(late.mark_text(align="right", y=0, dx=-3, dy=6, baseline="top", color=palette.quiet))
+        layers += _deploys(deploys, palette, span, narrow)
     return alt.layer(*layers)
+
+
+def _deploys(deploys: pl.DataFrame, palette: Palette, span: Span, narrow: bool) -> list[alt.Chart]:
+    """A rule for each, and its label towards the middle; labels that would cover one another stand below each other."""
+    middle = span[0] + (span[1] - span[0]) / 2
+    rows = deploys.with_columns(
+        late=pl.col("time") > middle,
+        said=pl.col("label").map_elements(lambda label: words.clip(label, LABEL), return_dtype=pl.String),
+    )
+    lengths = [len(said) * CHARACTER_PX / (NARROW_PX if narrow else WIDE_PX) for said in rows["said"]]
+    rows = rows.with_columns(line=pl.Series(frames.lines(rows, span, lengths), dtype=pl.Int64))
+    tooltip = [Tooltip("label:N", title="first call of")]
+    rules = alt.Chart(rows).encode(x=alt.X("time:T"), tooltip=tooltip)
+    layers = [rules.mark_rule(color=palette.ink, strokeDash=[2, 3], opacity=0.7)]
+    for (late, line), part in rows.drop_nulls("line").group_by("late", "line", maintain_order=True):
+        place = alt.Chart(part).encode(x=alt.X("time:T"), text=alt.Text("said:N"), tooltip=tooltip)
+        layers.append(
+            place.mark_text(
+                align="right" if late else "left", y=0, dx=-3 if late else 3, dy=6 + LINE_PX * int(str(line)),
+                baseline="top", color=palette.quiet,
+            )
+        )  # fmt: skip
+    return layers
 
 
 def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:

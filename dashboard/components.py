@@ -25,6 +25,7 @@ BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800
 FIRST_PX = 420  # what the first answers of most pages fill
 WIDTH = "misstep-width"  # the cookie in which a browser tells the width of its window
 NARROW_PX = 1200  # below it, tables leave out what is dispensable
+FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject beside which its facts fit on a line
 BARS = 96  # in a chart over the whole width
 log = logging.getLogger(__name__)
 
@@ -201,7 +202,7 @@ def beside(title: str, body: Callable[..., None], *about: object, help: str | No
 
 def say(problem: Problem) -> None:
     """A problem in its words, with the way out as a link where there is one."""
-    st.caption(words.plain(problem.sentence, 400))
+    st.caption(words.plain(problem.sentence[:1].upper() + problem.sentence[1:], 400))
     filters = filterbar.from_link()
     ways = {
         "refused": {"Reset filters": Filters()},
@@ -245,10 +246,15 @@ def nothing(page: Page, what: str = "calls") -> None:
     if not (of := answer.first().get("calls")):
         _nothing_at_all(page, answer.rest.get("newest"))
         return
-    named = " and ".join(f"{DIMENSIONS[c.dimension]} = {c.text}" for c in filters.conditions)
-    named = named or (f"the message has {filters.text}" if filters.text else "")
-    have = f", 0 have {words.plain(named)}" if named else f", 0 are {what}"
-    quiet(f"No {what} match. Of {words.plural(of, 'call')} in {period(filters)}{have}.")
+    named = [f"{DIMENSIONS[c.dimension]} = {c.text}" for c in filters.conditions]
+    named += [f"{filters.text} in the message"] if filters.text else []
+    said = words.plain(" and ".join(named))
+    within = page.ask("breakdown").first().get("calls") if named else of
+    if within:  # calls match, and none of them is what is looked for
+        whose = f"the {words.plural(within, 'call')}" + (f" with {said}" if named else "")
+        quiet(f"No {what} among {whose} in {period(filters)}.")
+    else:
+        quiet(f"No {what} match. Of {words.plural(of, 'call')} in {period(filters)}, 0 have {said}.")
     subjects = SUBJECTS.get(page.name, ())
     ways = {f"Remove {DIMENSIONS[c.dimension]}": filters.set(c.dimension)
             for c in filters.conditions if c.dimension not in subjects}  # fmt: skip
@@ -263,13 +269,16 @@ def _nothing_at_all(page: Page, newest: str | None) -> None:
             st.page_link("views/overview.py", label="How to point an agent here →")
         return
     last = moment(newest)
+    earlier(page, f"Nothing in {period(page.filters)}. Last event {words.elapsed(last, page.now)} ago.", last)
+
+
+def earlier(page: Page, said: str, last: datetime, filters: Filters | None = None) -> None:
+    """A sentence about a range in which there is nothing, and the way to the day that ends with what was seen last."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"Nothing in {period(page.filters)}. Last event {words.elapsed(last, page.now)} ago.",
-                    width="content")  # fmt: skip
+        st.markdown(said, width="content")
         end = last + timedelta(seconds=1)
-        start = end - timedelta(days=1)
-        filters = page.filters.between(rfc3339(start), rfc3339(end))
-        st.page_link(f"views/{page.name}.py", label="Show it →", query_params=filters.query())
+        day = (filters or page.filters).between(rfc3339(end - timedelta(days=1)), rfc3339(end))
+        st.page_link(f"views/{page.name}.py", label="Show it →", query_params=day.query())
 
 
 def period(filters: Filters) -> str:
@@ -288,10 +297,12 @@ def link(page: Page, to: str, label: str, **about: str | None) -> None:
     st.page_link(f"views/{to}.py", label=label, query_params=filters.query())
 
 
-def row(page: Page, to: str, subject: str, facts: str, *, before: str = "", **about: str | None) -> None:
-    """One row of a short list: a link on its subject (agent text) and what there is to say about it (Markdown)."""
+def row(
+    page: Page, to: str, subject: str, facts: str, *, before: str = "", limit: int = FULL_WIDTH, **about: str | None
+) -> None:
+    """One row of a short list: a link on its subject (agent text, cut) and what there is to say of it (Markdown)."""
     head = f":gray[{before}] \u2002" if before else ""
-    link(page, to, f"{head}**{words.plain(subject, 60)}** \u2002 :gray[{facts}]", **about)
+    link(page, to, f"{head}**{words.plain(subject, limit)}** \u2002 :gray[{facts}]", **about)
 
 
 def sidebar(current: str) -> None:

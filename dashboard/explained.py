@@ -16,6 +16,7 @@ NAMES = (
 # What calls have whether or not they fail; for the others, all calls are the whole.
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
 HALF = 0.5
+ORDER = "First what has more of the change than its share of the calls, or of the errors before, explains."
 BAR, THIN = 6, "▏▎▍▌▋▊▉█"  # characters of a bar; one that is shorter than a character
 # The error rate leaves out calls that were cancelled or denied: errors of all calls are another number.
 VOLUME = "volume"
@@ -34,12 +35,12 @@ def rows(page: Page, by: Sequence[str]) -> pl.DataFrame:
 
 
 def most(found: pl.DataFrame) -> str:
-    """What explains most, with the version that brought it: `Most of it: tool = x on version = 3.2`, or nothing."""
+    """What stands out most, with the version that brought it: `Most of it: tool = x on version = 3.2`, or nothing."""
     if found.is_empty():
         return ""
     first = found.row(0, named=True)
     share = first["share"] or 0.0
-    part = "Most of it" if share >= HALF else f"The largest part, {words.rate(share)}"
+    part = "Most of it" if share >= HALF else f"What stands out, {words.rate(share)} of it"
     named = f"{part}: {words.plain(subject(first), 80)}"
     brought = found.filter(pl.col("dimension") == "service_version", pl.col("share") >= HALF)
     if brought.is_empty() or first["dimension"] == "service_version":
@@ -61,17 +62,18 @@ def subject(row: dict[str, Any]) -> str:
     return f"{DIMENSIONS[row['dimension']]} = {row['value']}"
 
 
-def listed(page: Page, found: pl.DataFrame, *, rise: bool) -> None:
+def listed(page: Page, found: pl.DataFrame, *, rise: bool, limit: int = components.FULL_WIDTH) -> None:
     """One link for each value with its part of the rise (or fall), which shows its errors; the bars begin in line."""
+    if found.height:
+        components.quiet(f"Share of the {'rise' if rise else 'fall'} · errors before → now")
     for row in found.iter_rows(named=True):
         share = row["share"] or 0.0
         length = min(abs(share), 1.0) * BAR
         bar = ("█" * round(length) if length >= 1 else THIN[int(length * len(THIN))]).ljust(BAR, "▁")
-        whole = "rise" if rise else "fall"
-        part = f"{words.rate(share)} of the {whole}" if share > 0 else f"against the {whole}"
+        part = words.rate(share) if share > 0 else "against it"
         errors = words.count(row["b_errors"])
         how = f"new, {errors}" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {errors}"
         failed = f" of {words.plural(row['b_calls'], 'call')}" if row["dimension"] in WITH_CALLS else ""
         to = "group" if row["dimension"] == "fingerprint" else "errors"
         facts = f"{part} · {how}{failed}"
-        components.row(page, to, subject(row), facts, before=bar, **{row["dimension"]: row["value"]})
+        components.row(page, to, subject(row), facts, before=bar, limit=limit, **{row["dimension"]: row["value"]})

@@ -164,7 +164,7 @@ def _options(filters: Filters, collector: Collector, dimension: str) -> dict[str
 
 def _dimension(filters: Filters, collector: Collector, dimension: str) -> None:
     chosen = filters.values(dimension)
-    label = f"{DIMENSIONS[dimension]}: {words.plain(', '.join(chosen), 24)}" if chosen else DIMENSIONS[dimension]
+    label = f"{DIMENSIONS[dimension]}: {words.plain(', '.join(chosen), 16)}" if chosen else DIMENSIONS[dimension]
     popover = st.popover(label, key=f"open-{dimension}", on_change="rerun")
     if not popover.open:
         return

@@ -9,10 +9,15 @@ import polars as pl
 
 from dashboard import sentences, words
 
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+
 LEVELS = ("domain", "category", "error_class")
 STATES = ("recovered", "open", "ended")
 HEIGHTS = {"o": 1, "c": 2, "d": 2, "e": 4}
 OTHER_MIX = 0.1  # of the calls would have to go to another tool
+LINES = 3  # of labels over a chart
+PLOT_PX, MARGIN_PX = (390, 200), 30  # what dots lie in, at the narrowest, and what is left free beside them
+DOT_PX, CHARACTER_PX, LINE_PX, LABEL_PX = 11, 6.2, 13, 120  # half the largest dot; of labels, which end at the last
 RETRY_WITHIN = timedelta(minutes=30)
 NO_TOOL = {"model": "model request", "agent": "the agent itself"}
 
@@ -112,6 +117,24 @@ def lanes(rows: pl.DataFrame) -> list[int]:
     return found
 
 
+def lines(marks: pl.DataFrame, span: tuple[datetime, datetime], lengths: list[float]) -> list[int | None]:
+    """For each mark the line in which its label covers no other's; None where all are taken. Later ones first.
+
+    `marks`: time, late (its label stands to the left); `lengths` are those of the labels, as shares of the span.
+    """
+    whole = (span[1] - span[0]).total_seconds()
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(LINES)]
+    found: list[int | None] = []
+    for (time, late), length in reversed(list(zip(marks.select("time", "late").iter_rows(), lengths, strict=True))):
+        place = (time - span[0]).total_seconds() / whole
+        start, end = (place - length, place) if late else (place, place + length)
+        free = (line for line in range(LINES) if all(end < first or last < start for first, last in taken[line]))
+        found.append(next(free, None))
+        if found[-1] is not None:
+            taken[found[-1]].append((start, end))
+    return found[::-1]
+
+
 def strip(letters: str | None) -> list[int]:
     """A session's last calls as bar heights: ok 1, cancelled or denied 2, error 4."""
     return [HEIGHTS.get(letter, 1) for letter in letters or ""]
@@ -201,22 +224,38 @@ def twin(rows: pl.DataFrame, event: Mapping[str, Any]) -> int | None:
     return int(same["order"][-1]) if same.height else None
 
 
-def apart(rows: pl.DataFrame, x: str, y: str, most: int) -> list[bool]:
-    """Whether each point's label covers none of those before it, for at most so many; the chart is logarithmic in x."""
-    places = rows.select(x=pl.col(x).log() / _width(pl.col(x).log()), y=pl.col(y) / _width(pl.col(y)))
-    said: list[tuple[float, float]] = []
-    chosen = []
-    for across, up in places.iter_rows():
-        free = len(said) < most and all(abs(across - a) > 0.25 or abs(up - b) > 0.08 for a, b in said)
-        chosen.append(free)
-        said += [(across, up)] if free else []
+def sides(rows: pl.DataFrame, x: str, y: str, top: str, label: str, most: int) -> list[str | None]:
+    """On which side of its dot each label covers no other dot and no label before it, at best `right`, for at most so
+    many. The chart is logarithmic in x and goes from 0 to the largest of `top` in y.
+    """
+    across = pl.col(x).log() - pl.col(x).log().min()
+    places = rows.select(x=across / _largest(across) * PLOT_PX[0], y=pl.col(y) / _largest(pl.col(top)) * PLOT_PX[1])
+    dots = [(at - DOT_PX, up - DOT_PX, at + DOT_PX, up + DOT_PX) for at, up in places.iter_rows()]
+    said: list[Box] = []
+    chosen: list[str | None] = []
+    for place, (low, _, high, _) in enumerate(dots):
+        others, up = [*said, *dots[:place], *dots[place + 1 :]], places["y"][place]
+        length = min(len(rows[label][place]) * CHARACTER_PX, LABEL_PX)
+        boxes = {"right": (high, up, high + length, up + LINE_PX), "left": (low - length, up, low, up + LINE_PX)}
+        free = [
+            name
+            for name, box in boxes.items()
+            if box[0] > -MARGIN_PX and not any(_meet(box, other) for other in others)
+        ]
+        side = free[0] if free and len(said) < most else None
+        chosen.append(side)
+        if side:
+            said.append(boxes[side])
     return chosen
 
 
-def _width(values: pl.Expr) -> pl.Expr:
-    """How far the values lie apart, 1 where they are all the same."""
-    width = values.max() - values.min()
-    return pl.when(width > 0).then(width).otherwise(1)
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _largest(values: pl.Expr) -> pl.Expr:
+    """The largest value, 1 where there is none but 0."""
+    return pl.when(values.max() > 0).then(values.max()).otherwise(1)
 
 
 def most_different(messages: pl.Series) -> int:

@@ -9,8 +9,6 @@ from dashboard.components import Figure, Page
 
 TREND_BARS = 24
 OPEN = {"state": "open", "sort": "-length", "limit": "6"}  # the longest streaks
-
-
 COMPARED = "error_rate,hit_rate,lasting"
 
 

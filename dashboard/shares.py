@@ -1,13 +1,18 @@
 """Charts of shares and rates beside each other. Frames in, charts out, as in `charts`."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import altair as alt
 import polars as pl
 from altair import Tooltip
 
+from dashboard import frames
 from dashboard.axes import PERCENT, Picture, colour, value_axis, where
 from dashboard.colours import ATTRIBUTIONS, Palette
+
+# Where the label of a dot is, how it is aligned, how far off.
+BESIDE: Sequence[tuple[str, Literal["left", "right"], int]] = (("right", "left", 12), ("left", "right", -12))
 
 
 def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
@@ -69,11 +74,7 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
                  Tooltip("calls:Q", format=",d"), Tooltip("share:Q", format=".1%", title="of the tool's calls")],
     ).add_params(alt.selection_point(name="picked", fields=["tool", "error_class"]))  # fmt: skip
     ink = alt.ColorValue(palette.ink, condition=where("datum.certain && datum.share > 0.55", palette.paper))
-    labels = (
-        base.transform_filter("datum.errors >= 10 || !datum.certain")
-        .mark_text(fontSize=11)
-        .encode(text=alt.Text("errors:Q", format=",d"), color=ink)
-    )
+    labels = base.mark_text(fontSize=11).encode(text=alt.Text("errors:Q", format=",d"), color=ink)
     return alt.layer(cells, labels).properties(height=alt.Step(26))
 
 
@@ -171,12 +172,12 @@ def over_share(frame: pl.DataFrame, palette: Palette) -> Picture:
 def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
     """Tools: calls against error rate with its interval, as large as the sessions hit, coloured by whose turn it is.
 
-    `frame`: tool, calls, error_rate, low, high, sessions, attribution, label.
+    `frame`: tool, calls, error_rate, low, high, sessions, attribution, label (on which side of the dot, if any).
     """
     turns = [name for name in ATTRIBUTIONS if name in set(frame["attribution"])]
     colours = {name: palette.attribution[name] for name in turns}
     base = alt.Chart(frame, height=300).encode(
-        x=alt.X("calls:Q", scale=alt.Scale(type="log", nice=False, padding=30),
+        x=alt.X("calls:Q", scale=alt.Scale(type="log", nice=False, padding=frames.MARGIN_PX),
                 axis=alt.Axis(title="calls", grid=False, format="~s", tickCount=4)),
     )  # fmt: skip
     y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
@@ -187,9 +188,10 @@ def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
         tooltip=[Tooltip("tool:N"), Tooltip("calls:Q", format=",d"), Tooltip("error_rate:Q", format=".1%"),
                  Tooltip("sessions:Q", format=",d", title="sessions hit"), Tooltip("attribution:N")],
     ).add_params(alt.selection_point(name="picked", fields=["tool"]))  # fmt: skip
-    names = (
-        base.transform_filter("isValid(datum.label)")
-        .mark_text(align="left", dx=12, dy=-6, color=palette.ink, limit=120)
-        .encode(y=y, text=alt.Text("label:N"))
-    )
-    return alt.layer(whiskers, points, names)
+    names = [
+        base.transform_filter(f"datum.label == '{side}'")
+        .mark_text(align=align, dx=dx, dy=-6, color=palette.ink, limit=frames.LABEL_PX)
+        .encode(y=y, text=alt.Text("tool:N"))
+        for side, align, dx in BESIDE
+    ]
+    return alt.layer(whiskers, points, *names)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
+NEAR = 0.05  # of a length may be rounded away: an hour and a half is 90 min, not 2 h
 UNCERTAIN_BELOW = 20  # calls; a rate of fewer is marked, design.md section 6
 
 HELP: Mapping[str, str] = {
@@ -140,9 +141,11 @@ def points(difference: float) -> str:
 
 
 def duration(ms: float | None) -> str:
-    """840 ms, 2.1 s, 4 m 10 s, 3 h 05 m, 2 d 4 h."""
+    """< 1 ms, 840 ms, 2.1 s, 4 m 10 s, 3 h 05 m, 2 d 4 h."""
     if ms is None:
         return NONE
+    if 0 < ms < 0.5:
+        return f"<{_NB}1{_NB}ms"
     if ms < 999.5:
         return f"{ms:.0f}{_NB}ms"
     if ms < 59_950:
@@ -204,7 +207,8 @@ def span(length: timedelta | float) -> str:
     """The length of a range: `24 h`, `7 d`, `15 min`."""
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
     for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= (2 * unit if name == "d" else unit):
+        least = 2 * unit if name == "d" else unit
+        if seconds >= least and abs(seconds - round(seconds / unit) * unit) <= NEAR * seconds:
             return _joined(f"{seconds / unit:.0f}", name)
     return _joined(f"{seconds:.0f}", "s")
 
@@ -219,11 +223,16 @@ _PUNCTUATION = re.compile(r"""([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~])""")
 # a backslash no longer helps; an invisible word joiner does.
 _LATE = re.compile(r"(:)(?=\S)|(www)(?=\.)|(?<=\S)(@)", re.IGNORECASE)
 _JOINER = "\u2060"
+# A number after text that runs from right to left would be drawn on the text's other side: such text stands apart, and
+# what would turn the direction of all that follows is left out.
+_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")
+_TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def plain(text: str | None, limit: int = 200) -> str:
     """Agent text that is safe in a Streamlit label: every Markdown character escaped, one line, cut to `limit`."""
     if not text:
         return NONE
-    line = clip(" ".join(text.split()), limit)
-    return _PUNCTUATION.sub(r"\\\1", _LATE.sub(rf"\g<0>{_JOINER}", line))
+    line = clip(" ".join(_TURNING.sub("", text).split()), limit)
+    safe = _PUNCTUATION.sub(r"\\\1", _LATE.sub(rf"\g<0>{_JOINER}", line))
+    return f"\u2068{safe}\u2069" if _LEFTWARD.search(line) else safe

@@ -227,11 +227,37 @@ def test_lines_to_retries_that_overlap_run_in_lanes_of_their_own() -> None:
     assert [lane for lane, to in zip(frames.lanes(rows), again.values(), strict=True) if to] == [0, 1, 1, 0]
 
 
-def test_a_label_is_left_out_where_it_would_cover_another() -> None:
-    rows = pl.DataFrame({"calls": [100.0, 110.0, 1000.0, 10.0], "error_rate": [0.5, 0.5, 0.5, 0.0]})
-    assert frames.apart(rows, "calls", "error_rate", 9) == [True, False, True, True]
-    assert frames.apart(rows, "calls", "error_rate", 1) == [True, False, False, False]
-    assert frames.apart(rows.clear(), "calls", "error_rate", 9) == []
+def test_labels_of_deploys_near_each_other_stand_in_lines_of_their_own() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    times = [start + timedelta(hours=hour) for hour in (1, 2, 3, 4, 20)]
+    marks = pl.DataFrame({"time": times, "late": [False, False, False, False, True]})
+    span = (start, start + timedelta(hours=24))
+    assert frames.lines(marks, span, [0.2] * 5) == [None, 2, 1, 0, 0]
+    assert frames.lines(marks, span, [0.01] * 5) == [0] * 5
+    assert frames.lines(marks, span, [0.01, 0.2, 0.01, 0.01, 0.9]) == [1, 2, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("dots", "most", "sides"),
+    [
+        ([(100, 0.5)], 9, ["right"]),
+        ([], 9, []),
+        ([(100, 0.5), (110, 0.5), (1000, 0.5), (10, 0.0)], 9, ["left", "right", "right", "right"]),
+        ([(100, 0.5), (110, 0.5), (1000, 0.5), (10, 0.0)], 2, ["left", "right", None, None]),
+        ([(100, 0.5), (100, 0.5)], 9, ["right", None]),  # to the left is the axis
+        ([(10, 0.5), (20, 0.5), (1000, 0.5)], 9, [None, "right", "right"]),
+        ([(100, 0.5), (10, 0.5), (1000, 0.5), (100, 0.4)], 9, ["right", "right", "right", "right"]),
+        ([(100, 0.5), (150, 0.5), (10, 0.0), (60, 0.51), (1000, 0.0)], 9, [None, "right", "right", "left", "right"]),
+    ],
+)
+def test_a_label_stands_where_it_covers_neither_a_dot_nor_another(
+    dots: list[tuple[float, float]], most: int, sides: list[str | None]
+) -> None:
+    types = {"calls": pl.Float64, "error_rate": pl.Float64}
+    rows = pl.DataFrame(dots, schema=types, orient="row").with_columns(
+        high=pl.lit(1.0), tool=pl.lit("search_the_files")
+    )
+    assert frames.sides(rows, "calls", "error_rate", "high", "tool", most) == sides
 
 
 def test_a_strip_is_low_where_it_went_well() -> None:

@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard import sentences, words
-from tests.conftest import RunningCollector, misstep, wait_until
+from tests.conftest import RunningCollector, misstep
 from tests.traffic import storm, two_versions
 
 Row = Mapping[str, Any]
@@ -29,7 +29,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]
     assert misstep("demo", "--to", running.url, "--sessions", "20", "--seed", "3", cwd=folder).returncode == 0
     now = datetime.now(UTC)
     assert running.post("/v1/events", json.dumps(two_versions(now) + storm(now))).is_success
-    wait_until(lambda: rows(running, "retries/storms"), 20)
+    assert rows(running.kept_up(), "retries/storms")
     yield running
     running.stop()
 

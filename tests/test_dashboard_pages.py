@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 import tomllib
@@ -33,8 +34,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]
     running = RunningCollector(folder).start()
     sent = misstep("demo", "--to", running.url, "--sessions", "12", "--seed", "7", cwd=folder)
     assert sent.returncode == 0, sent.stderr
-    wait_until(lambda: running.get("/api/v1/breakdown", **RANGE)["rows"][0]["errors"] > 0, 20)
-    yield running
+    yield running.kept_up()
     running.stop()
 
 
@@ -43,7 +43,7 @@ def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector
     """A collector that holds two days of a coder whose version 3.2 breaks its diff tool."""
     running = RunningCollector(tmp_path_factory.mktemp("coder")).start()
     assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
-    yield running
+    yield running.kept_up()
     running.stop()
 
 
@@ -114,12 +114,69 @@ def test_a_detail_page_without_its_subject_says_where_to_choose_one(
     assert any(link.proto.label.startswith("Choose a ") for link in app.get("page_link"))
 
 
+@pytest.mark.parametrize(
+    ("page", "link", "said"),
+    [
+        ("tool", {"tool": "nope"}, "0 have tool \\= nope."),
+        ("group", {"fingerprint": "123"}, "There is no group with fingerprint 123"),
+        ("session", {"session": "nope"}, "No event of this session is kept"),
+        ("streak", {"session": "nope"}, "Session nope has no such streak."),
+    ],
+)
+def test_a_detail_page_of_what_is_not_there_says_so_and_nothing_else(
+    busy: RunningCollector, open_app: Callable[..., AppTest], page: str, link: dict[str, str], said: str
+) -> None:
+    app = open_app(busy.url, page, from_="-7d", **link)
+    check(app, page.capitalize())
+    assert [each for each in captions(app) if said in each]
+    assert any(link.proto.label.startswith("Choose a ") for link in app.get("page_link"))
+    assert not app.metric
+    assert not [each.value for each in app.subheader if each.value != "nope"]
+
+
+def test_a_group_that_is_not_in_the_range_is_shown_with_the_way_to_its_last_day(
+    busy: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    group = busy.get("/api/v1/groups", **RANGE, sort="-events", limit=1)["rows"][0]
+    app = open_app(busy.url, "group", fingerprint=group["fingerprint"], service="nobody")
+    check(app, "Group")
+    said = "Nothing of it matches in the last 24\u00a0h; the figures are those of all time."
+    assert said in [each.value for each in app.markdown]
+    assert [each.value for each in app.subheader] == ["Advice"]
+    [way] = [link.proto for link in app.get("page_link") if link.proto.label == "Show it →"]
+    assert "service" not in way.query_string
+    assert f"fingerprint={group['fingerprint']}" in way.query_string
+
+
+def test_a_streak_that_did_not_begin_when_the_link_says_is_not_shown_as_that_one(
+    busy: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    streak = busy.get("/api/v1/streaks", **RANGE, sort="-length", limit=1)["rows"][0]
+    link = {"session": streak["session"], "service": streak["service"]}
+    said = "No streak of this session began when the link says: this is its longest."
+    assert said in captions(open_app(busy.url, "streak", started="2020-01-01T00:00:00+00:00", **link))
+    assert said not in captions(open_app(busy.url, "streak", **link))
+
+
 def test_a_filter_that_matches_nothing_says_what_was_looked_for(
     busy: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
     app = open_app(busy.url, "tools", from_="-7d", tool="aply_diff")
     check(app, "Tools")
     assert any(said.endswith("in the last 7\u00a0d, 0 have tool \\= aply\\_diff.") for said in captions(app))
+
+
+def test_calls_that_match_are_not_said_to_be_missing_where_only_their_streaks_are(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
+) -> None:
+    running = start_collector()
+    calls = [{"tool": "t", "service": "a", "outcome": "ok", "session": "s"} for _ in range(3)]
+    assert running.post("/v1/events", json.dumps(calls)).is_success
+    app = open_app(running.url, "streaks", service="a")
+    check(app, "Streaks")
+    assert "No streaks among the 3 calls with service \\= a in the last 24\u00a0h." in captions(app)
+    app = open_app(running.url, "errors")
+    assert "No errors among the 3 calls in the last 24\u00a0h." in captions(app)
 
 
 def test_what_only_older_data_has_is_a_link_away(
@@ -129,9 +186,10 @@ def test_what_only_older_data_has_is_a_link_away(
     past = datetime.now(UTC) - timedelta(days=3)
     call = {"tool": "t", "outcome": "error", "message": "m", "session": "s", "time": past.isoformat()}
     assert running.post("/v1/events", json.dumps(call)).is_success
-    for page in ("overview", "tools", "errors"):
+    for page in ("overview", "tools", "errors", "compare"):
         app = open_app(running.url, page)
         check(app, page.capitalize())
+        assert not app.subheader or page in {"tools", "errors"}
         assert "Nothing in the last 24\u00a0h. Last event 3\u00a0d ago." in [each.value for each in app.markdown], page
 
 
@@ -158,6 +216,18 @@ def test_the_rows_of_tables_are_the_apis(busy: RunningCollector, open_app: Calla
     classes = busy.get("/api/v1/breakdown", **RANGE, by="error_class", outcome="error")["rows"]
     named = {name.strip(): count for name, count in zip(tree["name"], tree["errors"], strict=True)}
     assert {row["error_class"]: row["errors"] for row in classes}.items() <= named.items()
+
+
+def test_at_1440_pixels_the_table_of_groups_and_the_filter_bar_are_not_cut(
+    busy: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    app = open_app(busy.url, "errors", from_="-7d", service="an-agent-with-a-long-name")
+    [service] = [each.proto.popover.label for each in app.get("popover") if "service" in each.proto.popover.label]
+    assert len(service.replace("\\", "")) <= len("service: ") + 16
+    columns = json.loads(open_app(busy.url, "errors", from_="-7d").dataframe[0].proto.columns)
+    widths = {name: each["width"] for name, each in columns.items() if each.get("width")}
+    assert widths["tool"] >= 8 * len("run_command") + 16  # pixels of a character, and around a cell
+    assert sum(widths.values()) + 36 <= 1440 - 360  # what selects a row; menu and margins
 
 
 def test_the_figures_of_retries_and_streaks_are_the_apis(
@@ -190,6 +260,9 @@ def test_verdicts_are_the_apis(coder: RunningCollector, open_app: Callable[..., 
     check(app, "Overview")
     verdicts = [each.value for each in app.markdown if each.value.startswith(":red[▲ Worse]")]
     assert [said.partition("Most of it: ")[2] for said in verdicts] == ["tool \\= apply\\_diff on version \\= 3\\.2."]
+    assert "Share of the rise · errors before → now" in captions(app)
+    [row] = [each.proto.label for each in app.get("page_link") if "**tool \\= apply\\_diff**" in each.proto.label]
+    assert re.search(r":gray\[[\d.]+\u00a0% · [\d,]+ → [\d,]+ of [\d,]+ calls\]$", row), row
     app = open_app(coder.url, "changes", from_="-24h")
     check(app, "What changed")
     volume = coder.get("/api/v1/changes", **{"from": "-24h"}, measure="errors")["rows"]
@@ -358,6 +431,7 @@ def test_an_agents_own_count_stands_beside_ours(collector: RunningCollector, ope
     stopped = cline("task.mistake_limit_reached", ulid="t1", consecutiveMistakes=6, reason="tool_execution_failed")
     records = [one | {"timeUnixNano": str(now - 10**10 + n * 10**9)} for n, one in enumerate([*failures, stopped])]
     collector.post("/v1/logs", logs(*records, service="cline"))
+    collector.kept_up()
     app = open_app(collector.url, "streaks", kind="error")
     check(app, "Streaks")
     assert any(f"{words.rate_of(0, 1)}** agree with ours" in each.value for each in app.markdown)

@@ -82,7 +82,8 @@ def test_a_rate_has_its_denominator_and_is_marked_below_20_calls(value: float | 
     ("ms", "said"),
     [
         (None, "–"),
-        (0.4, "0 ms"),
+        (0, "0 ms"),
+        (0.4, "< 1 ms"),
         (840, "840 ms"),
         (999.6, "1.0 s"),
         (2100, "2.1 s"),
@@ -113,7 +114,16 @@ def test_ages_become_dates_after_a_day_in_the_readers_zone(ago: timedelta, said:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(90, "2 min"), (900, "15 min"), (3600, "1 h"), (86_400, "24 h"), (604_800, "7 d")]
+    ("seconds", "said"),
+    [
+        (90, "90 s"),
+        (900, "15 min"),
+        (3600, "1 h"),
+        (5400, "90 min"),
+        (86_400, "24 h"),
+        (216_000, "60 h"),
+        (600_000, "7 d"),
+    ],
 )
 def test_lengths_of_a_range(seconds: float, said: str) -> None:
     assert spaced(words.span(seconds)) == said
@@ -176,3 +186,9 @@ def test_what_is_replaced_after_parsing_is_broken_up(text: str, never: str) -> N
 def test_agent_text_is_cut_and_missing_text_is_a_dash() -> None:
     assert words.plain("abcdef", 4) == "abc…"
     assert words.plain(None) == words.plain("") == "–"
+
+
+def test_text_from_right_to_left_does_not_move_the_numbers_beside_it() -> None:
+    arabic = "\u0627\u0642\u0631\u0623"
+    assert words.plain(arabic) == f"\u2068{arabic}\u2069"
+    assert words.plain("a\u202eb\u2066c") == "abc"

@@ -9,7 +9,6 @@ from dashboard import components, explained, sentences, shares, words
 from dashboard.components import Page
 
 BARS, LISTED = 16, 40
-ORDER = "First what has more of the change than its share of the calls, or of the errors before, explains."
 
 
 def body(page: Page) -> None:
@@ -30,7 +29,7 @@ def body(page: Page) -> None:
         components.sampled(page)
     if total:
         components.beside("Errors before and now", _periods, page)
-        components.beside("One by one", _values, page, total, help=ORDER)
+        components.beside("One by one", _values, page, total, help=explained.ORDER)
 
 
 def _periods(page: Page) -> None:

@@ -33,6 +33,9 @@ def body(page: Page) -> None:
         versions = page.ask("breakdown", by="service,service_version", limit="1000").pick(
             "service", "service_version", "calls", "first_seen"
         )
+        if versions.is_empty():
+            components.nothing(page)
+            return
         # Of a chosen B, the version before it; the newest two, if there is none.
         newest = frames.newest_versions(versions, page.filters.state("b")) or frames.newest_versions(versions)
         with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -78,9 +81,6 @@ def _choose(page: Page, name: str, label: str, values: Sequence[str], usual: str
 
 def _verdicts(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     rows = page.ask("compare", measure=",".join(MEASURES), **asked).pick(*COLUMNS)
-    if not rows["a_whole"].sum() and not rows["b_whole"].sum():
-        components.nothing(page)
-        return
     st.markdown(f"**{words.plain(sides[0], 60)}** → **{words.plain(sides[1], 60)}**")
     said = {row["measure"]: row for row in rows.iter_rows(named=True)}
     for measure, label in MEASURES.items():

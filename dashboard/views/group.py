@@ -1,17 +1,19 @@
 """Group: what is this error, and what do I do about it?"""
 
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 import streamlit as st
 
 from dashboard import charts, components, frames, sentences, shares, tables, taxonomy, words
-from dashboard.client import Problem, path
+from dashboard.client import Answer, Problem, path
 from dashboard.components import Page
-from dashboard.filters import escaped
+from dashboard.filters import Filters, escaped
 
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # a group is of one tool
-MOST, SESSIONS, MESSAGES, TOGETHER = 5, 8, 60, 2000
+TOGETHER = {"by": ",".join(DIMENSIONS), "limit": "2000"}
+MOST, SESSIONS, MESSAGES = 5, 8, 60
 EVER = "1970-01-01T00:00:00Z"
 
 
@@ -23,20 +25,31 @@ def body(page: Page) -> None:
         return
     asking = page.later("groups")
     newest = page.later("events", limit=str(MESSAGES))
-    top = st.container()
-    left, right = components.pair("group-1")
-    with right:
-        components.beside("Where", _where, page)
-    components.beside("When", _when, page)
-    components.beside("Samples", _samples, page)
-    components.beside("Sessions", _sessions, page)
+    _places(page)  # for what is shown of a group that is there
+    here = False
     group: dict[str, Any] = {}
-    with top, components.part():  # this and the next asked for while the others are
-        group = asking().first() or page.collector.ask(path("groups", fingerprint)).first()  # or what it ever was
+    with components.part():
+        group = asking().first()
+        here = bool(group)
+        group = group or page.collector.ask(path("groups", fingerprint)).first()  # what it ever was
         _header(page, group)
+        if not here:
+            said = f"Nothing of it matches in {components.period(page.filters)}; the figures are those of all time."
+            alone = Filters(view=page.filters.view).set("fingerprint", [fingerprint])
+            components.earlier(page, said, group["last_seen"], alone)
     if not group:
+        components.link(page, "errors", "Choose a group on the Errors page →")
         return
-    with left, components.part("Advice"):
+    place = st.container()
+    if here:
+        with place:
+            place, right = components.pair("group-1")
+        with right:
+            components.beside("Where", _where, page)
+        components.beside("When", _when, page)
+        components.beside("Samples", _samples, page)
+        components.beside("Sessions", _sessions, page)
+    with place, components.part("Advice"):
         ever = {"from": EVER, "to": None}
         latest = newest().first() or page.ask("events", limit="1", **ever).first()
         _advice(page, latest)
@@ -45,9 +58,6 @@ def body(page: Page) -> None:
 
 def _when(page: Page) -> None:
     rows, step = components.over_time(page)
-    if rows.is_empty():
-        components.quiet(f"Not seen in {components.period(page.filters)}.")
-        return
     picture = charts.errors_over_time(rows, page.palette, page.axis, step, brush=True, narrow=page.narrow)
     components.brushed(page, picture, "when", "Errors of this group over time.")
 
@@ -120,12 +130,16 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
         components.quiet(f"Not saved: {words.plain(refused, 300)}")
 
 
+def _places(page: Page) -> tuple[Callable[[], Answer], Callable[[], Answer]]:
+    """Asks where all calls were, and where those of the group."""
+    of_all = page.later("breakdown", sort="-calls", fingerprint=None, **TOGETHER)
+    return of_all, page.later("breakdown", **TOGETHER)
+
+
 def _where(page: Page) -> None:
     """For each dimension the values with the most errors, beside their share of all calls."""
-    together = {"by": ",".join(DIMENSIONS), "limit": str(TOGETHER)}
-    of_all = page.later("breakdown", sort="-calls", fingerprint=None, **together)
-    errors = page.ask("breakdown", **together).pick(*DIMENSIONS, "errors")
-    calls = of_all().pick(*DIMENSIONS, "calls")
+    of_all, of_it = _places(page)
+    errors, calls = of_it().pick(*DIMENSIONS, "errors"), of_all().pick(*DIMENSIONS, "calls")
     shown = False
     for dimension, many in DIMENSIONS.items():
         mine, everything = frames.summed(errors, dimension, "errors"), frames.summed(calls, dimension, "calls")
@@ -153,9 +167,6 @@ def _where(page: Page) -> None:
 def _samples(page: Page) -> None:
     """The newest, the oldest, and the one that is least like the newest."""
     rows = page.ask("events", limit=str(MESSAGES)).rows  # the newest in the range
-    if rows.is_empty():
-        components.quiet("None in this range.")
-        return
     oldest = rows.row(-1, named=True)
     if rows.height == MESSAGES:  # there may be older ones
         oldest = page.ask("events", limit="1", sort="time").first()

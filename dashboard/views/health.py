@@ -27,18 +27,19 @@ def body(page: Page) -> None:
     if not said:
         return
     dropped = components.as_json(said.get("dropped")) or {}
-    left, right = components.pair("health-1")
-    with left, components.part("Records that were no event, by reason"):
-        _counts(page, dropped, "reason", "records")
-    with right, components.part("Secrets cut, by rule", SINCE):
-        _counts(page, components.as_json(said.get("redactions")) or {}, "rule", "cuts")
-    left, right = components.pair("health-2")
-    with left, components.part("Requests that were not taken, by reason", SINCE):
-        _counts(page, components.as_json(said.get("refused")) or {}, "why", "requests")
-    with right, components.part("Events an hour, by source", SINCE):
-        hours = max(said.get("uptime_seconds") or 0, 60) / 3600
-        events = components.as_json(said.get("sources")) or {}
-        _counts(page, {source: round(count / hours) for source, count in events.items()}, "source", "an hour")
+    left, right = components.pair("health")
+    with left:
+        with components.part("Records that were no event, by reason"):
+            _counts(page, dropped, "reason", "records")
+        with components.part("Events an hour, by source", SINCE):
+            hours = max(said.get("uptime_seconds") or 0, 60) / 3600
+            events = components.as_json(said.get("sources")) or {}
+            _counts(page, {source: round(count / hours) for source, count in events.items()}, "source", "an hour")
+    with right:
+        with components.part("Secrets cut, by rule", SINCE):
+            _counts(page, components.as_json(said.get("redactions")) or {}, "rule", "cuts")
+        with components.part("Requests that were not taken, by reason", SINCE):
+            _counts(page, components.as_json(said.get("refused")) or {}, "why", "requests")
     with components.part("Errors of the collector itself", "The last twenty lines of its log that are no mere news."):
         _errors(page, components.as_json(said.get("errors")) or [])
     if forward := components.as_json(said.get("forward")):

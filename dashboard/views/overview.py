@@ -34,7 +34,7 @@ def body(page: Page) -> None:
     with left:
         components.beside("Fix first", _fix_first, page, help=words.HELP["lasting errors"])
     with right:
-        components.beside("What changed", _changes, page, now)
+        components.beside("What changed", _changes, page, now, help=explained.ORDER)
     components.beside("New and regressed groups", _groups, page, help=words.HELP["spread"])
     components.beside("Whose turn is it", _turns, page, help=words.HELP["attribution"])
     components.beside("Right now", _now, page)
@@ -95,7 +95,7 @@ def _fix_first(page: Page) -> None:
         facts = (
             f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting · {words.rate_of(rate, rated, 'call')}"
         )
-        components.row(page, "tool", tool, facts, tool=tool)
+        components.row(page, "tool", tool, facts, limit=components.HALF_WIDTH, tool=tool)
     if rows.is_empty():
         components.quiet("No tool failed.")
     else:
@@ -107,7 +107,7 @@ def _changes(page: Page, now: dict[str, Any]) -> None:
         components.quiet(f"Nothing to compare with in the {words.span(page.filters.seconds or 0)} before.")
         return
     rows = explained.rows(page, explained.ACTS).head(ROWS)
-    explained.listed(page, rows, rise=(now["errors"] or 0) > (now["previous_errors"] or 0))
+    explained.listed(page, rows, limit=components.HALF_WIDTH, rise=(now["errors"] or 0) > (now["previous_errors"] or 0))
     if rows.is_empty():
         components.quiet("No single value stands out.")
 

@@ -152,7 +152,7 @@ def _storms(page: Page) -> None:
     shown = rows.with_columns(pl.Series("now", said), pl.Series("waits", waits))
     columns = {
         "started": tables.when("started", page),
-        "now": tables.text("state", 190),
+        "now": tables.text("state", 230),
         "error_class": tables.text("class", 180),
         "sessions": tables.number("sessions"),
         "calls": tables.number("calls"),

@@ -16,7 +16,8 @@ def body(page: Page) -> None:
     with components.part():
         rows, more = story.events(page, session)
         if rows.is_empty():
-            components.quiet("No event of this session is kept.")
+            components.quiet("No event of this session is kept: it never existed, or retention has removed it.")
+            components.link(page, "sessions", "Choose a session on the Sessions page →")
             return
         streaks = page.ask("streaks", kind="mistake", min_length="2", **{"from": story.EVER, "to": None}).rows
         said = sentences.session(rows, streaks)

@@ -21,12 +21,15 @@ def body(page: Page) -> None:
         asked = {"from": story.EVER, "to": None, "scope": scope, "kind": kind, "sort": "-length", "limit": "1000"}
         streaks = page.ask("streaks", **asked).rows
         if streaks.is_empty():
-            components.quiet("This session has no such streak.")
+            components.quiet(f"Session {words.plain(session, 60)} has no such streak.")
+            components.link(page, "streaks", "Choose a streak on the Streaks page →")
             return
         same = streaks.filter(pl.Series([moment.isoformat() == started for moment in streaks["started"]]))
         streak = (same if same.height else streaks).row(0, named=True)
         st.subheader(f"{words.count(streak['length'])} in a row in {words.plain(session, 60)}", anchor=False)
         st.markdown(sentences.streak(streak))
+        if started and same.is_empty():
+            components.quiet("No streak of this session began when the link says: this is its longest.")
         rows, _ = story.events(page, session)
         around = rows.filter(pl.col("time").is_between(streak["started"], _last(rows, streak)))
         if around.is_empty():

@@ -22,6 +22,7 @@ def body(page: Page) -> None:
         totals = page.ask("breakdown", measures="sessions,p50_ms,p95_ms").first()
         if not totals.get("calls"):
             components.nothing(page)
+            components.link(page, "tools", "Choose a tool on the Tools page →")
             return
         components.figures(page, _figures(page, totals))
     if not totals:
@@ -113,7 +114,8 @@ def _classes(page: Page) -> None:
 def _groups(page: Page) -> None:
     rows = page.ask("groups", sort="-events", limit="8").pick("fingerprint", "error_class", "template", "events")
     for fingerprint, name, template, events in rows.iter_rows():
-        facts = f"{words.plural(events, 'event')} · {words.plain(template, 44)}"
+        room = max(20, 50 - len(name or ""))  # on one line in half the width
+        facts = f"{words.plural(events, 'event')} · {words.plain(template, room)}"
         components.row(page, "group", name or "", facts, fingerprint=fingerprint)
     if rows.is_empty():
         components.quiet("No group of errors.")

@@ -86,8 +86,8 @@ def _scatter(page: Page, rows: pl.DataFrame) -> None:
     if shown.is_empty():
         components.quiet("No tool with 20 calls or more has failed.")
         return
-    named = pl.Series(frames.apart(shown, "calls", "error_rate", LABELS), dtype=pl.Boolean)
-    shown = shown.with_columns(label=pl.when(named).then("tool"))
+    labelled = frames.sides(shown, "calls", "error_rate", "high", "tool", LABELS)
+    shown = shown.with_columns(label=pl.Series(labelled, dtype=pl.String))
     text = f"Most errors: {shown['tool'][0]}, {words.rate_of(shown['error_rate'][0], shown['rated'][0], 'call')}."
     if picked := components.clicked(shares.scatter(shown, page.palette), f"dots-{components.key_of(page)}", text):
         tool = str(picked["tool"])

@@ -40,7 +40,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     assert answer.is_success, answer.text
     assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
     assert running.post("/v1/events", json.dumps(storm(datetime.now(UTC)))).is_success
-    dashboard = Dashboard(running)
+    dashboard = Dashboard(running.kept_up())
     yield dashboard
     dashboard.stop()
     running.stop()
@@ -104,16 +104,21 @@ def test_the_menu_keeps_the_filters_and_back_restores_them(busy: Dashboard, tab:
     tab.check()
 
 
-def test_every_link_is_reached_and_marked_by_keyboard(busy: Dashboard, tab: Tab) -> None:
+def test_every_link_and_button_is_reached_and_marked_by_keyboard(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
     links = tab.page.get_by_test_id("stPageLink-NavLink")
-    marked = "() => { const e = document.activeElement; return [e.dataset.testid, getComputedStyle(e).outlineStyle] }"
+    marked = """() => {
+        const e = document.activeElement
+        return [e.tagName === 'BUTTON' ? 'button' : e.dataset.testid, getComputedStyle(e).outlineStyle]
+    }"""
     found = []
     for _ in range(3 * links.count()):
         tab.page.keyboard.press("Tab")
         found.append(tab.page.evaluate(marked))
     assert found.count(["stPageLink-NavLink", "solid"]) >= links.count()
     assert ["stPageLink-NavLink", "none"] not in found
+    assert ["button", "solid"] in found
+    assert ["button", "none"] not in found
 
 
 def test_which_tool_should_we_fix_first(busy: Dashboard, tab: Tab) -> None:

@@ -1,0 +1,77 @@
+"""Pictures of every page for docs/: 1440 and 900 px wide, in light and dark, beside each other.
+
+    python -m benchmarks.pictures [--into docs/images/pages] [--only Tools]
+
+Over made-up events (`misstep demo --bulk`) in a real Chromium. Who changes a page makes them anew and looks at them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from base64 import b64encode
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, sync_playwright
+
+from benchmarks.pages import FLAGS, WATCH, about, address, opened, running, still
+from collector.commands.bulk import bulk
+from dashboard import menu
+
+EVENTS = 100_000  # of 30 days
+RANGE = "-24h"
+Scheme = Literal["light", "dark"]
+LOOKS: tuple[tuple[int, Scheme], ...] = ((1440, "light"), (1440, "dark"), (900, "light"), (900, "dark"))
+HIGHEST_PX = 3_000
+SCALE, QUALITY = 0.36, 68
+TALL = "(document.querySelector('[data-testid=stMainBlockContainer]') || document.body).scrollHeight + 20"
+
+
+def main() -> None:
+    """Writes one picture for each page."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--into", type=Path, default=Path("docs/images/pages"))
+    arguments.add_argument("--only", default="")
+    given = arguments.parse_args()
+    given.into.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"duckdb:///{folder}/pictures.duckdb"
+        bulk(url, EVENTS, 0)
+        with running(url, folder) as (asked, shown, _), sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+            subjects = about(asked)
+            for name, title in menu.TITLES.items():
+                if given.only in title:
+                    taken = _taken(chromium, address(shown, name, RANGE, subjects))
+                    (given.into / f"{name}.jpg").write_bytes(taken)
+                    print(f"{title}: {len(taken) >> 10} KiB", flush=True)
+            chromium.close()
+
+
+def _taken(chromium: Browser, url: str) -> bytes:
+    """The page in all LOOKS, as one JPEG."""
+    shots = []
+    for width, scheme in LOOKS:
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        page.add_init_script(WATCH)
+        opened(page, url)
+        page.set_viewport_size({"width": width, "height": min(page.evaluate(TALL), HIGHEST_PX)})
+        still(page)
+        shots.append((round(width * SCALE), b64encode(page.screenshot()).decode()))
+        context.close()
+    wide = sum(width for width, _ in shots) + 8 * (len(shots) - 1)
+    page = chromium.new_page(viewport={"width": wide, "height": 100})
+    images = "".join(f'<img width="{width}" src="data:image/png;base64,{shot}">' for width, shot in shots)
+    page.set_content(
+        f'<body style="margin:0;background:#888"><div style="display:flex;gap:8px;align-items:start">{images}</div>'
+    )
+    taken = page.screenshot(type="jpeg", quality=QUALITY, full_page=True)
+    page.close()
+    return taken
+
+
+if __name__ == "__main__":
+    main()
