@@ -133,7 +133,9 @@ async def serve(
     await asyncio.to_thread(store.close)
     log.info("stopped")
     if not asked:
-        raise OSError(f"{settings.http} is not listened on: the HTTP server ended; is the port taken?")
+        raise OSError(
+            f"{settings.http} is not listened on: the HTTP server ended; is the port taken?"
+        ) from serving.exception()
 
 
 def retention_of(settings: Settings) -> Retention:

@@ -264,6 +264,8 @@ def _check(settings: Settings) -> None:
         raise SettingsError("forward_headers = ***: write name=value,name=value")
     if settings.archive_after < 2 * 86_400:
         raise SettingsError("archive_after: write 2d or more; until a day has passed, events still change")
+    if settings.http == settings.grpc and settings.http.port:
+        raise SettingsError(f"http = grpc = {settings.http}: write a port of its own for each")
     exposed = settings.http.host not in LOOPBACK or settings.grpc.host not in LOOPBACK
     if exposed and not settings.open and not (settings.ingest_tokens and settings.query_tokens):
         raise SettingsError(

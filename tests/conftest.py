@@ -27,14 +27,26 @@ APP = str(Path(dashboard.__file__).with_name("main.py"))
 EVER = "2000-01-01T00:00:00Z"
 
 
+def _ports() -> Iterator[int]:
+    """Each once, and none that another process of this test run gives, in an order that another run does not have.
+
+    None of those that the system gives to connections either: they would take it while the collector starts.
+    """
+    mine, processes = (os.environ.get(f"PYTEST_XDIST_WORKER{end}", "") for end in ("", "_COUNT"))
+    ports = range(20_000 + int(mine.removeprefix("gw") or 0), 32_000, int(processes or 1))
+    yield from random.SystemRandom().sample(ports, len(ports))
+
+
+PORTS = _ports()
+
+
 def free_port() -> int:
-    """A port of loopback that nobody listens on at the moment."""
-    while True:
-        # Not one that the system gives to connections: they would take it while the collector starts.
-        port = random.SystemRandom().randrange(20_000, 32_000)
+    """A port of loopback that nobody listens on, and that was not given before."""
+    for port in PORTS:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+    raise AssertionError("every port was given")
 
 
 @dataclass
@@ -94,6 +106,16 @@ class RunningCollector:
         """Every stored event that `params` choose, whatever its time, newest first; at most 10,000."""
         rows: list[dict[str, Any]] = self.get("/api/v1/events", **{"from": EVER, "limit": 10_000, **params})["rows"]
         return rows
+
+    def kept_up(self) -> RunningCollector:
+        """Returns when what was sent is stored, and its streaks and retries are known."""
+
+        def idle() -> bool:
+            health = self.get("/api/v1/health")
+            return bool(health["waiting"] == 0 and health["keeper"] == {"sessions": 0, "seconds": 0})
+
+        wait_until(idle, 60, lambda: f"it is behind for a minute:\n{self.logged()}")
+        return self
 
     def logged(self) -> str:
         """What it wrote to standard output and error."""

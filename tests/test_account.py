@@ -18,7 +18,7 @@ from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.taking import Taker
 from collector.store.writer import Writer
-from tests.conftest import RunningCollector
+from tests.conftest import RunningCollector, wait_until
 from tests.doors import pipeline
 from tests.test_ingest import span, traces
 
@@ -29,7 +29,7 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 def taken(*bodies: bytes, impatient: bool = False) -> dict[str, Any]:
     """The account after these requests were answered with success; `impatient` senders first leave before that."""
     store = Store.open("duckdb://:memory:")
-    readers, journal = Readers(pipeline(), 0), Journal(None)
+    readers, journal = Readers(pipeline(), 0, pipeline), Journal(None)
     writer = Writer(store, journal, Retention(3600 * 10**9))
     taker = Taker(journal, writer)
     intake = Intake(readers, taker, 1 << 20)
@@ -48,7 +48,8 @@ def taken(*bodies: bytes, impatient: bool = False) -> dict[str, Any]:
 
     try:
         asyncio.run(send())
-        return account(intake.accepted, store, settled=writer.settle(30))
+        wait_until(lambda: writer.settle(30), 30)  # who asks once may meet upkeep, for which nobody waits long
+        return account(intake.accepted, store, settled=True)
     finally:
         intake.close()
         taker.close()

@@ -75,7 +75,7 @@ def held(pid: int) -> dict[str, float]:
     return {kind: sum(int(size.split()[0]) / 1024 for name, _, size in lines if name == kind) for kind, *_ in lines}
 
 
-@pytest.mark.parametrize(("workers", "most"), [(0, 88), (1, 115)])
+@pytest.mark.parametrize(("workers", "most"), [(0, 105), (1, 115)])
 def test_an_idle_collector_has_no_library_for_frames_in_memory(
     start_collector: Callable[..., RunningCollector], workers: int, most: int
 ) -> None:

@@ -137,7 +137,7 @@ def wide(number: int) -> dict[str, Any]:
 
 
 BAD: dict[str, tuple[Callable[[int], dict[str, Any]], str]] = {
-    "a bad id": (lambda number: {**span(number), "traceId": "xyz"}, "3 characters is not hex"),
+    "a bad id": (lambda number: {**span(number), "traceId": "xyz"}, "traceId of 3 characters is not hex"),
     "a deep value": (
         lambda number: {**span(number), "attributes": [*span(number)["attributes"], deep(70)]}, "nested too deeply"
     ),
@@ -224,7 +224,7 @@ def test_a_bad_span_in_protobuf_and_grpc(shared: RunningCollector, numbers: Call
         ]
     for said in answers:
         assert said.partial_success.rejected_spans == 1
-        assert "number 2: a trace or span id has 5 bytes" in said.partial_success.error_message
+        assert "number 2: trace_id has 5 bytes" in said.partial_success.error_message
 
 
 def test_bad_log_records_are_counted_as_such(shared: RunningCollector) -> None:

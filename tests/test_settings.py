@@ -48,6 +48,12 @@ def test_beyond_loopback_needs_tokens_or_a_word() -> None:
     load({"http": ":4318"}, {"MISSTEP_INGEST_TOKENS": "a", "MISSTEP_QUERY_TOKENS": "b"})
 
 
+def test_one_port_for_both_doors_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"http = grpc = .*: write a port of its own"):
+        load({"http": "127.0.0.1:4317"}, {})
+    load({"http": "127.0.0.1:0", "grpc": "127.0.0.1:0"}, {})  # the system chooses two
+
+
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [

@@ -27,6 +27,7 @@ from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.taking import Taker
 from collector.store.writer import Waiting, Writer
+from tests.conftest import wait_until
 from tests.doors import taken
 from tests.test_ingest import span, traces
 
@@ -62,6 +63,10 @@ class Recorded:
         positions = self.journal.append(packed)
         self.writer.put([Waiting(one, position, 1) for one, position in zip(packed, positions, strict=True)])
 
+    def settle(self) -> None:
+        """Returns when all is stored: who asks once may meet upkeep, for which nobody waits long."""
+        wait_until(lambda: self.writer.settle(20), 20)
+
     def close(self) -> None:
         self.writer.close()
         self.store.close()
@@ -79,12 +84,12 @@ def test_a_small_transaction_waits_for_more_unless_somebody_asks(
 ) -> None:
     monkeypatch.setattr(module, "EVERY_S", 60)
     recorded.put(0)  # nothing was written for long: at once
-    assert recorded.writer.settle(20)
+    recorded.settle()
     recorded.put(1)
     recorded.put(2)
     time.sleep(0.1)
     assert recorded.groups == [[0]]
-    assert recorded.writer.settle(20)
+    recorded.settle()
     monkeypatch.setattr(module, "WORTH_BYTES", 1)
     recorded.put(3)
     until = time.monotonic() + 20
@@ -110,13 +115,12 @@ def test_what_the_store_did_not_take_is_stored_later(recorded: Recorded, again: 
     assert not recorded.writer.settle(20)
     assert recorded.store.accounting() == ({"accepted": 2, "stored": 2} if again else {})
     recorded.store.write = write  # type: ignore[method-assign]
-    while not recorded.writer.settle(20):
-        pass
+    recorded.settle()
     assert recorded.groups == [[0, 1]]
     assert recorded.store.accounting() == {"accepted": 2, "stored": 2}
     assert not recorded.writer.refusing
     recorded.put(2)
-    assert recorded.writer.settle(20)
+    recorded.settle()
     assert recorded.store.count("events") == 3
 
 
@@ -126,8 +130,7 @@ def test_one_batch_that_cannot_be_stored_holds_up_nobody_for_long(
     monkeypatch.setattr(module, "AGAIN_S", 0.05)
     recorded.bad = BATCHES[1].identity
     recorded.put(0, 1, 2)
-    while not recorded.writer.settle(20):
-        pass
+    recorded.settle()
     assert recorded.store.count("events") == 2
     assert recorded.store.accounting() == {"accepted": 3, "stored": 2, "unstorable": 1}
     aside = (tmp_path / "x.duckdb.journal.refused").read_bytes()
@@ -144,9 +147,7 @@ def test_a_batch_that_cannot_be_read_is_set_aside(
     [position] = recorded.journal.append([strange])
     recorded.writer.put([Waiting(strange, position, records_in(strange))])
     recorded.put(0)
-    until = time.monotonic() + 20
-    while not recorded.writer.settle(20) and time.monotonic() < until:
-        pass
+    recorded.settle()
     assert recorded.store.accounting() == {"accepted": 1, "stored": 1, "unstorable": 0}
     aside = tmp_path / "x.duckdb.journal.refused"
     assert b"what was told" in aside.read_bytes()
@@ -172,7 +173,7 @@ def test_who_brings_more_than_may_wait_waits_for_his_answer(recorded: Recorded) 
         assert answered == [True, True, False, False]
 
     asyncio.run(brought())
-    assert recorded.writer.settle(20)
+    recorded.settle()
     assert recorded.store.count("events") == 4
 
 
@@ -180,8 +181,7 @@ def test_nothing_is_set_aside_for_what_lasts_a_moment_however_often_somebody_ask
     """As memory that a question takes."""
     recorded.failures += [MemoryError()] * 20
     recorded.put(0)
-    while not recorded.writer.settle(20):
-        pass
+    recorded.settle()
     assert recorded.store.accounting() == {"accepted": 1, "stored": 1}
 
 
@@ -210,9 +210,7 @@ def test_a_shortage_that_lasts_is_no_reason_to_set_anything_aside(
     monkeypatch.setattr(recorded.store, "write", partial(Store.write, recorded.store))
     recorded.failures += [SHORTAGES[case]] * 30
     recorded.put(0, 1)
-    until = time.monotonic() + 20
-    while not recorded.writer.settle(20) and time.monotonic() < until:
-        pass
+    recorded.settle()
     assert recorded.store.accounting() == {"accepted": 2, "stored": 2}
     assert not (tmp_path / "x.duckdb.journal.refused").exists()
     said = [line for line in capsys.readouterr().out.splitlines() if "the store takes" in line]
@@ -229,8 +227,7 @@ def test_nothing_is_set_aside_where_it_is_not_the_batch(
     monkeypatch.setattr(recorded.store, "try_to_write", try_to_write)
     recorded.failures += [MemoryError()] * 20
     recorded.put(0, 1)
-    while not recorded.writer.settle(20):
-        pass
+    recorded.settle()
     assert recorded.store.count("events") == 2
     assert recorded.store.accounting() == {"accepted": 2, "stored": 2}
 
@@ -249,7 +246,7 @@ def test_nobody_waits_long_for_a_writer_that_is_elsewhere(recorded: Recorded) ->
     assert not recorded.writer.settle(20)
     assert time.monotonic() - asked < 10
     ended.set()
-    assert recorded.writer.settle(20)
+    recorded.settle()
 
 
 def test_a_journal_that_fails_alone_is_one_line_until_it_works(
