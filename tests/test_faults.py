@@ -332,4 +332,4 @@ def test_sigterm_ends_it_in_time_whatever_is_on_its_way(collector: RunningCollec
     for each in slow:
         each.close()
     collector.restart()
-    wait_until(lambda: len(collector.events()) == 1, 5)
+    wait_until(lambda: len(collector.events()) == 1, 20)

@@ -16,6 +16,7 @@ from collector.classify.prose import without_names
 
 TEMPLATE_CHARS = 300
 LOOKED_AT = 1024  # characters of a message: what follows the first lines of an error is mostly output
+DEEPEST = 8  # objects in each other: of those that lie deeper, the inner ones alone are replaced
 REMEMBERED = 2048  # distinct messages; each is at most a few KiB by the bounds of the event
 
 EXTENSIONS = (
@@ -188,11 +189,11 @@ LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 def template(message: str) -> str:
     """The message without what differs from call to call, at most TEMPLATE_CHARS long."""
     text, before = essence(message)[:LOOKED_AT], ""
-    while text != before:
+    for _ in range(DEEPEST):  # from the innermost outwards
         text, before = " ".join(TOKENS.sub(_placeholder, text).split()), text
         if "> <" in text or ">, <" in text or "> and <" in text or "> or <" in text:
             text = LIST.sub(r"\1", text)
-        if "{" not in text and "[<" not in text:  # objects go from the innermost outwards
+        if text == before or ("{" not in text and "[<" not in text):
             break
     text = without_names(text[: TEMPLATE_CHARS + 100])  # names of any length, and still the same words at the end
     return text if len(text) <= TEMPLATE_CHARS else SPLIT_PLACEHOLDER.sub("", text[:TEMPLATE_CHARS])

@@ -218,7 +218,7 @@ def test_a_brush_zooms_and_zooming_out_leads_back(busy: Dashboard, tab: Tab) -> 
     tab.page.mouse.down()
     tab.page.mouse.move(box["x"] + box["width"] * 0.6, y, steps=8)
     tab.page.mouse.up()
-    expect(tab.page).to_have_url(re.compile("from=20.*to=20"), timeout=10_000)
+    expect(tab.page).to_have_url(re.compile("from=20.*to=20"))
     tab.page.get_by_role("button", name="Zoom out").click()
     expect(tab.page).not_to_have_url(re.compile("from="))
     tab.check()
@@ -253,14 +253,14 @@ def click_colour(chart: Locator, colour: str, *, last: bool = False) -> None:
 def test_a_click_on_a_category_of_the_legend_filters_by_it(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
     click_colour(chart_under(tab, "Errors over time"), colours.LIGHT.category["execution"])
-    expect(tab.page).to_have_url(re.compile("category=execution"), timeout=10_000)
+    expect(tab.page).to_have_url(re.compile("category=execution"))
     tab.check()
 
 
 def test_a_click_on_a_bar_filters_by_whose_turn_it_is(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
     click_colour(chart_under(tab, "Whose turn is it"), colours.LIGHT.attribution["provider"])
-    expect(tab.page).to_have_url(re.compile("attribution=provider"), timeout=10_000)
+    expect(tab.page).to_have_url(re.compile("attribution=provider"))
     tab.check()
 
 
@@ -297,7 +297,7 @@ def test_a_click_on_a_call_shows_it(busy: Dashboard, tab: Tab) -> None:
     before = shown.inner_text()
     chart = main.get_by_test_id("stVegaLiteChart").first
     click_colour(chart, colours.LIGHT.outcome["ok"])
-    expect(shown).not_to_have_text(before, timeout=10_000)
+    expect(shown).not_to_have_text(before)
     tab.check()
 
 
