@@ -36,7 +36,7 @@ WORTH_BYTES = 3 << 19  # a transaction costs as much as 300 calls before it has 
 EVERY_S = 0.25  # but no longer than this after the one before, and not where somebody asks
 MOST_BYTES = 6 << 20  # that wait: with more, senders wait for their answers
 PATIENCE_S = 5.0  # how long who asks waits for what was taken before and is not stored yet,
-BUSY_S = 0.2  # and how long where more and more comes
+BUSY_S = 0.05  # and how long where more and more comes
 AGAIN_S = 2.0  # where the store took nothing, unless somebody asks
 TRIES = 3
 
