@@ -1,6 +1,6 @@
 """Answers of the API turned into what tables and charts show. Pure: frames in, frames out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from typing import Any
@@ -72,6 +72,18 @@ def disagreement(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.Series("finding", finding, dtype=pl.String)).sort(
         "weight", descending=True, nulls_last=True
     )
+
+
+def told_apart(rules: Sequence[str], labels: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each alert's rule with those of its labels' values in which alerts of that rule differ."""
+    values: dict[tuple[str, str], set[Any]] = {}
+    for rule, said in zip(rules, labels, strict=True):
+        for name, value in said.items():
+            values.setdefault((rule, name), set()).add(value)
+    return [
+        " ".join([rule, *(str(value or "(none)") for name, value in said.items() if len(values[rule, name]) > 1)])
+        for rule, said in zip(rules, labels, strict=True)
+    ]
 
 
 def ordered(rows: pl.DataFrame) -> pl.DataFrame:

@@ -39,6 +39,10 @@ HELP: Mapping[str, str] = {
         "Errors followed by a success of the same tool on the same target in the same session within 30 minutes "
         "÷ errors that were tried again."
     ),
+    "to 1,000 calls": (
+        "Errors of the class to every 1,000 calls of its side, whichever they called: "
+        "a side that is called less has fewer errors and need not be better."
+    ),
     "spread": (
         "Sessions with this error ÷ sessions that used the tool: "
         "high means that the tool is broken, low that it was used badly."

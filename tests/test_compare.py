@@ -149,9 +149,12 @@ def test_a_mean_per_session_spreads_as_its_sessions_do() -> None:
 # ---------------------------------------------------------------------------
 
 
-def expected(name: str, events: list[Event]) -> tuple[float | None, int]:
-    """The value of a measure and what it rests on, counted plainly."""
-    rated = [one for one in events if one["source"] not in SILENT and one["outcome"] in ("ok", "error")]
+def expected(name: str, events: list[Event], side: list[Event] | None = None) -> tuple[float | None, int]:
+    """The value of a measure and what it rests on, counted plainly; of all of its side where that differs."""
+    rated, all_rated = (
+        [one for one in some if one["source"] not in SILENT and one["outcome"] in ("ok", "error")]
+        for some in (events, side or events)
+    )
     errors = [one for one in events if one["outcome"] == "error"]
     keys = {(one["service"], one["session"]) for one in events if "session" in one}
     inside = [one for one in errors if "session" in one]
@@ -170,6 +173,8 @@ def expected(name: str, events: list[Event]) -> tuple[float | None, int]:
             return len(events), len(events)
         case "errors" | "mistakes":
             return len(errors), len(events)
+        case "errors_per_1000":
+            return of(1000 * sum(one["outcome"] == "error" for one in rated), len(all_rated))
         case "sessions":
             return len(keys), len(events)
         case "hit_rate":
@@ -196,7 +201,7 @@ def test_both_sides_are_what_plain_counting_gives(store: Store, name: str) -> No
     for row in [*compare(NOW_AND_BEFORE, [name]).rows(store), *compare(NOW_AND_BEFORE, [name], ["tool"]).rows(store)]:
         for side, half in halves.items():
             mine = [one for one in half if "tool" not in row or one.get("tool") == row["tool"]]
-            value, whole = expected(name, mine)
+            value, whole = expected(name, mine, half)
             assert (row[side], row[f"{side}_whole"]) == (pytest.approx(value), whole)
             assert row[f"{side}_low"] <= row[side] <= row[f"{side}_high"]
         assert row["low"] <= row["difference"] <= row["high"]
@@ -312,3 +317,25 @@ def test_the_period_before_lies_over_this_one_in_a_timeseries(store: Store) -> N
         shifted = both[row["time"] + 4 * HOUR]
         for name in ("calls", "errors", "error_rate", "low", "high", "sessions"):
             assert shifted[f"previous_{name}"] == row[name]
+
+
+def test_classes_are_compared_by_calls_of_the_whole_side(store: Store) -> None:
+    """A version that is called half as often has half the errors and is no better."""
+    calls: list[Event] = []
+    for service, share, lots in (("api", 10, 100), ("web", 10, 50)):
+        for lot in range(lots):
+            one = {"service": service, "session": f"{service}-{lot}"}
+            calls.append(failed(60, event_id=len(calls), **one))
+            calls += [event(60, event_id=len(calls) + place, **one) for place in range(share - 1)]
+    calls += [failed(60, event_id=5000 + n, session=f"x{n}", error_class="NoChangeError") for n in range(40)]
+    holding(store, calls)
+    asked, measures = select({"from": "-5h"}, NOW), ["errors_per_1000", "errors"]
+    rows = compare(asked, measures, ["error_class"], dimension="service", a="api", b="web").rows(store)
+    told = {(row["measure"], row["error_class"]): row for row in rows}
+    same, gone = (told["errors_per_1000", name] for name in ("FileNotFoundError", "NoChangeError"))
+    assert (same["a"], same["b"], same["verdict"]) == (pytest.approx(100_000 / 1040), 100, "unclear")
+    assert told["errors", "FileNotFoundError"]["verdict"] == "fewer"
+    assert (gone["a_part"], gone["b_part"], gone["b_whole"], gone["verdict"]) == (40, 0, 500, "better")
+    assert gone["sentence"].startswith("better: 38.46 → 0.00 (-38.46, between ")
+    assert gone["sentence"].endswith("n = 1,040 and 500 calls")
+    assert rows[0] == gone

@@ -69,13 +69,13 @@ def retried(**facts: Any) -> pl.DataFrame:
         (
             {"declared": 30.0, "declared_retryable": 30.0, "recovery_rate": 0.01},
             "● yes, agent",
-            "says retry, never works ✕ (n = 30)",
+            "says retry, never works ✕",
         ),
-        ({"declared": 30.0, "recovery_rate": 0.9}, "○ no, agent", "says do not retry, works ✕ (n = 30)"),
-        ({"taxonomy_retryable": 40.0, "recovery_rate": 0.5}, "● yes, table", "says retry, often works (n = 30)"),
-        ({"recovery_rate": 0.2}, "○ no, table", "says do not retry, seldom works (n = 30)"),
-        ({"rated": 19.0}, "○ no, table", "too few to tell (n = 19)"),
-        ({"rated": None, "recovery_rate": None}, "○ no, table", "too few to tell (n = 0)"),
+        ({"declared": 30.0, "recovery_rate": 0.9}, "○ no, agent", "says do not retry, works ✕"),
+        ({"taxonomy_retryable": 40.0, "recovery_rate": 0.5}, "● yes, table", "says retry, often works"),
+        ({"recovery_rate": 0.2}, "○ no, table", "says do not retry, seldom works"),
+        ({"rated": 19.0}, "○ no, table", "too few to tell"),
+        ({"rated": None, "recovery_rate": None}, "○ no, table", "too few to tell"),
     ],
 )
 def test_what_was_said_of_a_class_stands_beside_what_was_seen(facts: dict[str, Any], said: str, finding: str) -> None:
@@ -390,3 +390,12 @@ def test_rules_that_failed_are_named_with_the_reason() -> None:
     assert "b\\*" in said
     assert said.endswith("more memory than it may have")
     assert sentences.failed_rules(rules.with_columns(error=pl.lit(None))) == []
+
+
+def test_alerts_of_one_rule_are_named_by_what_tells_them_apart() -> None:
+    labels: list[dict[str, str | None]] = [
+        {"service": "a", "session": "s1"}, {"service": "a", "session": "s2"}, {"service": "a", "environment": None},
+        {"environment": "test", "service": "a"}, {}, {"service": "a"},
+    ]  # fmt: skip
+    told = frames.told_apart(["row", "row", "silent", "silent", "alone", "other"], labels)
+    assert told == ["row s1", "row s2", "silent (none)", "silent test", "alone", "other"]

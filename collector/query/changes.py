@@ -16,7 +16,7 @@ from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import chains as chained
 from collector.query.retries import relation
 from collector.query.statement import Derived, Row, Statement, load
-from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, judge, percent, rate
+from collector.query.verdicts import VERDICTS, Gathered, Unit, count, judge, percent, rate, share
 from collector.store.kept import COUNTED
 
 DIMENSIONS = (
@@ -265,16 +265,7 @@ def _verdict(measure: str, both: Both, about_call: bool) -> str:
         return str(judge(Unit("count", 1), count(both.a), count(both.b))["verdict"])
     if about_call:
         return str(judge(Unit("rate", 1), rate(both.a, both.b), rate(both.b, both.a))["verdict"])
-    a, b = (_share_of_calls(side) for side in (both.a, both.b))
-    return str(judge(Unit("rate", 1), a, b)["verdict"])
-
-
-def _share_of_calls(found: Gathered) -> Side:
-    """A count as a share of all calls, with the count's interval."""
-    one, calls = count(found), found.whole
-    if not calls or one.value is None or one.low is None or one.high is None:
-        return Side(None, None, None, 0, 0)
-    return Side(one.value / calls, one.low / calls, one.high / calls, one.part, int(calls))
+    return str(judge(Unit("rate", 1), share(both.a), share(both.b))["verdict"])
 
 
 def _state(name: str, both: Both, group: Row | None, about_call: bool) -> str | None:

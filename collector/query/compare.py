@@ -16,7 +16,7 @@ from collector.query.hours import Counted, counted
 from collector.query.retries import chains, relation
 from collector.query.statement import Derived, Row, Statement, Z, load, types_of
 from collector.query.streaks import LIMITS, Scope, streak_sql
-from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, gathered, judge, per_session, rate
+from collector.query.verdicts import VERDICTS, Gathered, Side, Unit, count, gathered, judge, per_session, rate, share
 
 ERROR = "outcome = 'error'"
 RATED = "outcome in ('ok', 'error') and {rated}"
@@ -35,7 +35,8 @@ class Compared:
     """A measure as a part of a whole, as conditions over `events`; what is not of the whole is no part of it either.
 
     `once` names which of both count a session once, however many of its events meet them. `of_chains` asks what became
-    of errors, which only `chains` know.
+    of errors, which only `chains` know. `beside_all`: the whole is the side's, not that of what it is broken down by: a
+    class of errors has no calls of its own.
     """
 
     unit: Unit
@@ -43,6 +44,7 @@ class Compared:
     whole: str = "true"
     once: tuple[str, ...] = ()
     of_chains: bool = False
+    beside_all: bool = False
     about: tuple[str, ...] = ()  # dimensions that its conditions name, beyond those of `hourly_sessions`
 
 
@@ -70,6 +72,7 @@ COMPARED = {
     "mistakes_per_session": Compared(
         Unit("per_session", 1, "sessions"), f"{ERROR} and mistake", IN_SESSION, ("whole",)
     ),
+    "errors_per_1000": Compared(Unit("per_1000", 1), ERROR, RATED, beside_all=True),
     "p50_ms": Compared(Unit("quantile", 1)),
     "p95_ms": Compared(Unit("quantile", 1)),
 }
@@ -128,15 +131,19 @@ def compare(
     sides = sides_of(selection, dimension, a, b)
     names = tuple(measures) or ("error_rate",)
     parts = list(_together(names))
-    asked = tuple(_statement(part, sides, by) for part in parts)
+    asked = [_statement(part, sides, by) for part in parts]
+    if any(COMPARED[name].beside_all for name in names):
+        asked.append(_statement(["error_rate"], sides, ()))
 
     def work(*answers: Sequence[Row]) -> list[Row]:
         told = {name: _of(place, name, rows)
-                for part, rows in zip(parts, answers, strict=True) for place, name in enumerate(part)}  # fmt: skip
-        found = [row for name in names for row in _rows(name, sides, by, told[name])]
+                for part, rows in zip(parts, answers[: len(parts)], strict=True)
+                for place, name in enumerate(part)}  # fmt: skip
+        rated = {row["side"]: row["whole 0"] for row in answers[-1]} if len(asked) > len(parts) else {}
+        found = [row for name in names for row in _rows(name, sides, by, told[name], rated)]
         return sorted(found, key=lambda row: (names.index(row["measure"]), _clarity(row))) if by else found
 
-    return Derived(asked, work, {"measure": "varchar", **types_of(by), **TYPES}, sort, limit)
+    return Derived(tuple(asked), work, {"measure": "varchar", **types_of(by), **TYPES}, sort, limit)
 
 
 def _clarity(row: Row) -> tuple[int, float]:
@@ -145,10 +152,11 @@ def _clarity(row: Row) -> tuple[int, float]:
 
 def _together(names: Sequence[str]) -> Iterator[list[str]]:
     """The measures in lots of which each is one statement: those that are counted from the same rows."""
-    rows: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
+    rows: dict[tuple[object, ...], list[str]] = {}
     for name in names:
         if name not in QUANTILES:
-            rows.setdefault((COMPARED[name].of_chains, COMPARED[name].about), []).append(name)
+            measure = COMPARED[name]
+            rows.setdefault((measure.of_chains, measure.beside_all, measure.about), []).append(name)
     for same in rows.values():
         yield from (same[at : at + TOGETHER] for at in range(0, len(same), TOGETHER))
     yield from ([name] for name in names if name in QUANTILES)
@@ -189,7 +197,7 @@ def _statement(names: Sequence[str], sides: Sides, by: Sequence[str]) -> Stateme
                 for name, sql in SUMS.items()
             ),
             source=rows.source,
-            where=selection.where(),
+            where=f"{selection.where()} and {measure.part}" if measure.beside_all else selection.where(),
             struck=struck,
         )
     return Statement(sql, {**selection.params(), **sides.params}, "1", MOST_GROUPS)
@@ -226,17 +234,17 @@ def _struck(names: Sequence[str], sides: Sides, by: Sequence[str], events: str) 
     )
 
 
-def _rows(name: str, sides: Sides, by: Sequence[str], found: Sequence[Row]) -> list[Row]:
+def _rows(name: str, sides: Sides, by: Sequence[str], found: Sequence[Row], rated: Mapping[str, float]) -> list[Row]:
     keys: dict[tuple[Any, ...], dict[str, Row]] = {} if by else {(): {}}
     for row in found:
         keys.setdefault(tuple(row[key] for key in by), {})[row["side"]] = row
     return [
-        {"measure": name, **dict(zip(by, key, strict=True)), **_compared(name, sides, both)}
+        {"measure": name, **dict(zip(by, key, strict=True)), **_compared(name, sides, both, rated)}
         for key, both in keys.items()
     ]
 
 
-def _compared(name: str, sides: Sides, both: Mapping[str, Row]) -> Row:
+def _compared(name: str, sides: Sides, both: Mapping[str, Row], rated: Mapping[str, float]) -> Row:
     unit = COMPARED[name].unit
     if unit.kind == "count" and sides.dimension:  # of how many calls differs, so neither more nor fewer is worse
         unit = replace(unit, worse=0)
@@ -244,6 +252,8 @@ def _compared(name: str, sides: Sides, both: Mapping[str, Row]) -> Row:
         a, b = (_quantile(both.get(side)) for side in "ab")
     else:
         sums = [gathered(both[side]) if side in both else Gathered() for side in "ab"]
+        if COMPARED[name].beside_all:
+            sums = [replace(one, whole=rated.get(side, 0)) for side, one in zip("ab", sums, strict=True)]
         a, b = _sides(unit.kind, *sums)
     row: Row = {}
     for side, one in (("a", a), ("b", b)):
@@ -258,6 +268,8 @@ def _sides(kind: str, a: Gathered, b: Gathered) -> tuple[Side, Side]:
             return rate(a, b), rate(b, a)
         case "count":
             return count(a), count(b)
+        case "per_1000":
+            return share(a, 1000), share(b, 1000)
     return per_session(a), per_session(b)
 
 

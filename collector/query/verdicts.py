@@ -85,6 +85,17 @@ def count(found: Gathered) -> Side:
     return Side(found.part, low * spread, high * spread, found.part, int(found.whole))
 
 
+def share(found: Gathered, of: int = 1) -> Side:
+    """Σ part to every so many of the whole, with the interval of a count: of what has no whole of its own."""
+    if not found.whole:
+        return Side(None, None, None, 0, 0)
+    spread = max(1.0, found.parts2 / found.part) if found.part else 1.0
+    value, low, high = (
+        one * of / found.whole for one in (found.part, *(end * spread for end in _score(found.part / spread)))
+    )
+    return Side(value, low, high, found.part, int(found.whole))
+
+
 def per_session(found: Gathered) -> Side:
     """Σ part ÷ sessions, with the variance between them."""
     many = found.sessions
@@ -117,7 +128,7 @@ def newcombe(a: Side, b: Side) -> tuple[float, float, float] | None:
 class Unit:
     """How values of a measure are written, and which way is worse: 1 up, -1 down, 0 neither.
 
-    `of` names what `whole` counts, `kind` is rate, count, per_session or quantile.
+    `of` names what `whole` counts, `kind` is rate, count, per_session, per_1000 or quantile.
     """
 
     kind: str
@@ -180,7 +191,7 @@ def written(unit: Unit, value: float | None) -> str:
             return percent(value)
         case "quantile":
             return f"{value:,.0f} ms" if value < 1000 else f"{value / 1000:,.1f} s"
-        case "per_session":
+        case "per_session" | "per_1000":
             return f"{value:,.2f}"
     return f"{value:,.0f}"
 

@@ -157,9 +157,9 @@ def _history(page: Page, rows: pl.DataFrame) -> None:
     if rows.is_empty():
         components.quiet("None.")
         return
-    named = [f"{rule} {about(labels)}".strip()[:60] for rule, labels in rows.select("rule", "labels").iter_rows()]
+    labels = [components.as_json(text) or {} for text in rows["labels"]]
     shown = rows.with_columns(
-        pl.Series("name", named),
+        pl.Series("name", frames.told_apart(rows["rule"].to_list(), labels)),
         pl.col("fired") + page.shift,
         until=pl.col("resolved").fill_null(pl.lit(page.now)) + page.shift,
         state=pl.when(pl.col("resolved").is_null()).then(pl.lit("firing")).otherwise(pl.lit("resolved")),

@@ -52,7 +52,7 @@ def body(page: Page) -> None:
         return
     components.beside("", _verdicts, page, asked, sides)
     components.beside("Error rate by tool", _tools, page, asked, sides, help=words.HELP["error rate"])
-    components.beside("Errors by class", _classes, page, asked, sides)
+    components.beside("Errors by class", _classes, page, asked, sides, help=words.HELP["to 1,000 calls"])
 
 
 def _sides(page: Page, dimension: str, newest: tuple[str, str] | None) -> tuple[dict[str, str] | None, tuple[str, str]]:
@@ -111,23 +111,27 @@ def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
 
 
 def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
-    answer = page.ask("compare", measure="errors", by="error_class", limit="100", outcome="error", **asked)
+    answer = page.ask("compare", measure="errors_per_1000", by="error_class", limit="100", **asked)
     rows = answer.pick("error_class", *COLUMNS).drop_nulls("error_class")
     if rows.is_empty():
         components.quiet("No errors on either side.")
         return
-    only = pl.when(pl.col("a").fill_null(0) == 0).then(pl.lit("only in B")).when(pl.col("b").fill_null(0) == 0)
-    shown = rows.with_columns(only=only.then(pl.lit("only in A")).otherwise(pl.lit("")))
+    none_in_a, none_in_b = (pl.col(f"{side}_part").fill_null(0) == 0 for side in "ab")
+    only = pl.when(none_in_a).then(pl.lit("only in B")).when(none_in_b).then(pl.lit("only in A"))
+    shown = rows.with_columns(
+        pl.Series("sentence", [text.partition(", n = ")[0] for text in rows["sentence"]], dtype=pl.String),
+        only=only.otherwise(pl.lit("")),
+    )
     columns = {
         "error_class": tables.text("class", 170),
-        "a": tables.number(
+        "a_part": tables.number(
             "A" if page.narrow else f"A: {words.clip(sides[0], 24)}", width=50 if page.narrow else "small"
         ),
-        "b": tables.number(
+        "b_part": tables.number(
             "B" if page.narrow else f"B: {words.clip(sides[1], 24)}", width=50 if page.narrow else "small"
         ),
         "only": tables.text("", 90),
-        "sentence": tables.text("difference", 300 if page.narrow else "large"),
+        "sentence": tables.text("to 1,000 calls", 300 if page.narrow else "large"),
     }
     text = f"Errors by class; first: {shown['error_class'][0]}."
     picked = tables.table(page, shown, columns, key="compare-classes", alt_text=text, select=True,

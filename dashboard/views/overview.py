@@ -15,6 +15,7 @@ SILENT = timedelta(hours=1)
 LONG = 3  # mistakes in a row
 RECENT, RECENT_S = "-24h", 86_400  # a storm that ended before is no news
 FIRST_EVENT_S = 1.0  # how often an empty page looks for the first event
+TEMPLATE = 60  # characters of a message
 VERSIONS = 12  # more marks would hide the bars
 
 
@@ -113,13 +114,14 @@ def _changes(page: Page, now: dict[str, Any]) -> None:
 
 
 def _groups(page: Page) -> None:
-    columns = ("fingerprint", "state", "error_class", "tool", "events", "spread", "last_seen")
+    columns = ("fingerprint", "state", "error_class", "tool", "events", "spread", "last_seen", "template")
     rows = page.ask("groups", sort="-last_seen", limit="500").pick(*columns)
     fresh = rows.filter(pl.col("state").is_in(["new", "regressed"])).sort("events", descending=True)
-    for fingerprint, state, name, tool, events, spread, seen in fresh.head(ROWS).iter_rows():
+    for fingerprint, state, name, tool, events, spread, seen, template in fresh.head(ROWS).iter_rows():
         where = [words.plain(tool, 24)] if tool else []
         wide = [f"spread {words.rate(spread)}"] if spread is not None and tool and not page.narrow else []
-        facts = [state, *where, words.plural(events, "event"), *wide, words.age(seen, page.now, page.zone)]
+        wide += [words.plain(template, TEMPLATE)] if template and not page.narrow else []
+        facts = [state, *where, words.plural(events, "event"), words.age(seen, page.now, page.zone), *wide]
         components.row(page, "group", name or "", " · ".join(facts), fingerprint=fingerprint)
     if fresh.is_empty():
         components.quiet(f"Nothing new: {words.plural(rows.height, 'group')} went on.")

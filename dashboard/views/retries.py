@@ -84,7 +84,10 @@ def _said_and_seen(page: Page) -> None:
     if tried.is_empty():
         components.quiet("No error was tried again in this range.")
         return
-    shown = tried.with_columns(name=pl.col("error_class") + "  " + pl.col("said_words"), label=pl.col("finding"))
+    many = pl.Series([words.count(rated) for rated in tried["rated"]])
+    shown = tried.with_columns(
+        name=pl.col("error_class") + "  " + pl.col("said_words"), label=pl.format("{} (n = {})", "finding", many)
+    )
     components.chart(
         shares.dots(shown, page.palette, "name", "recovery_rate"),
         "said",
@@ -198,7 +201,7 @@ def _table(page: Page) -> None:
         "error_class": tables.text("class", 180),
         "said_words": tables.text("said", 90, words.HELP["retryable, declared"]),
         "observed": tables.text("observed recovery", 130, help=words.HELP["retryable, observed"]),
-        "finding": tables.text("finding", 235),
+        "finding": tables.text("finding", 190),
         "errors": tables.number("errors", width=60),
         "retried": tables.number("again", "Those that were tried again within 30 minutes.", width=60),
         "lasting": tables.number("lasting", words.HELP["lasting errors"]),

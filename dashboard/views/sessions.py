@@ -30,7 +30,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         pl.Series("strip", [frames.strip(text) for text in rows["strip"]], dtype=pl.List(pl.Int64)),
     )
     columns = {
-        "session": tables.text("session", 155),
+        "session": tables.text("session", 175),
         "service": tables.text("service", 125),
         "agent": tables.text("agent", 65),
         "model": tables.text("model", 115),
