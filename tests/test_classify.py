@@ -14,7 +14,11 @@ from collector.classify.classify import HEAD, TAIL, Evidence, load_taxonomy
 
 TAXONOMY = load_taxonomy()
 # Texts as agents and providers send them: recorded, or from their documentation and issue threads.
-TEXTS = [json.loads(line) for line in (Path(__file__).parent / "data" / "error-texts.jsonl").read_text().splitlines()]
+DATA = Path(__file__).parent / "data"
+TEXTS = [json.loads(line) for line in (DATA / "error-texts.jsonl").read_text().splitlines()]
+# Failures as programs print them, written without a look at the table, with the class that an engineer gives them and
+# others that would do as well (`also`).
+FAILURES = [json.loads(line) for line in (DATA / "failures.jsonl").read_text().splitlines()]
 
 
 def classify(
@@ -368,6 +372,23 @@ MEANINGS = [
 @pytest.mark.parametrize(("name", "source", "fact", "value"), MEANINGS)
 def test_what_follows_is_the_sources_own_meaning(name: str, source: str, fact: str, value: object) -> None:
     assert getattr(TAXONOMY.defaults(name, source), fact) == value
+
+
+@pytest.mark.parametrize(("lot", "least"), [("A", 0.95), ("B", 0.9), ("C", 0.93), ("D", 0.97)])
+def test_failures_get_the_class_that_an_engineer_gives_them(lot: str, least: float) -> None:
+    told = [failure for failure in FAILURES if failure["lot"] == lot]
+    wrong = [
+        (name, failure["expected"], failure["text"][:80])
+        for failure in told
+        for name, _ in [
+            classify(
+                failure.get("reported"), failure["text"], operation=failure["operation"],
+                status=failure.get("status_code"), kind=failure.get("tool_kind"),
+            )
+        ]
+        if name not in (failure["expected"], *failure.get("also", ()))
+    ]  # fmt: skip
+    assert len(wrong) <= (1 - least) * len(told), wrong
 
 
 def test_the_start_and_the_end_of_a_long_text_are_looked_at() -> None:

@@ -36,7 +36,8 @@ WORTH_BYTES = 3 << 19  # a transaction costs as much as 300 calls before it has 
 EVERY_S = 0.25  # but no longer than this after the one before, and not where somebody asks
 MOST_BYTES = 6 << 20  # that wait: with more, senders wait for their answers
 PATIENCE_S = 5.0  # how long who asks waits for what was taken before and is not stored yet,
-BUSY_S = 0.05  # and how long where more and more comes
+BUSY_S = 0.05  # and how long where more and more comes,
+ELSEWHERE_S = 0.5  # or where the writer does something else
 AGAIN_S = 2.0  # where the store took nothing, unless somebody asks
 TRIES = 3
 
@@ -155,8 +156,8 @@ class Writer:
     def settle(self, timeout_s: float = PATIENCE_S) -> bool:
         """Whether all that was put before is stored, if need be after waiting so long for it, or until that fails.
 
-        Where more comes meanwhile, or the writer does something else, nobody waits longer than BUSY_S: there is no end
-        of it to be seen.
+        Where more comes meanwhile nobody waits longer than BUSY_S, and where the writer does something else, than
+        ELSEWHERE_S: there is no end of it to be seen.
         """
         with self._wake:
             wanted, failures = self._put, self._failures
@@ -164,14 +165,19 @@ class Writer:
             def over() -> bool:
                 return self._done >= wanted or self._failures > failures
 
-            def busy() -> bool:
-                return self._put > wanted or self._elsewhere
+            def more() -> bool:
+                return over() or self._put > wanted
+
+            def elsewhere() -> bool:
+                return more() or self._elsewhere
 
             if self._done < wanted and not self._closing:
                 self._asked = True
                 self._wake.notify_all()
-                if not self._wake.wait_for(over, min(timeout_s, BUSY_S)):
-                    self._wake.wait_for(lambda: over() or busy(), timeout_s - BUSY_S)
+                until = time.monotonic() + timeout_s
+                for waited_for, patience_s in ((over, BUSY_S), (more, ELSEWHERE_S - BUSY_S), (elsewhere, timeout_s)):
+                    if self._wake.wait_for(waited_for, min(patience_s, until - time.monotonic())):
+                        break
             return self._done >= wanted
 
     def between(self, job: Callable[[], bool]) -> None:
