@@ -1,6 +1,6 @@
 """Bytes of one request to a batch of sanitised reports, in one process and one pass; no raw text leaves this module.
 
-decode → recognise (and settle) → target → classify → hash the parameters → sanitise → cut to bounds → fingerprint.
+decode → recognise (and settle) → classify → hash the parameters → sanitise → cut to bounds → target → fingerprint.
 Classifying comes before sanitising because it needs the raw text, fingerprinting after because templates are stored.
 """
 
@@ -20,7 +20,7 @@ from xxhash import xxh3_128_digest, xxh32_intdigest
 
 from collector.classify.classify import Evidence, Taxonomy
 from collector.classify.fingerprint import fingerprint, template
-from collector.classify.target import extract_target, target_from_params
+from collector.classify.target import TARGET_CHARS, extract_target, target_from_params
 from collector.decode import otlp
 from collector.decode.record import Metrics
 from collector.decode.salvage import salvage
@@ -165,11 +165,8 @@ class Pipeline:
         report["received_ns"] = received_ns
         report["time_ns"] = sane_time(report.get("time_ns"), received_ns)
         params = report.get("params")
-        if not report.get("target"):
-            target = target_from_params(params) if isinstance(params, Mapping) else None
-            target = target or (extract_target(report["message"]) if report.get("message") else None)
-            if target:
-                report["target"] = target
+        if not report.get("target") and isinstance(params, Mapping) and (target := target_from_params(params)):
+            report["target"] = target
         self._classify(report)
         if params is not None and not report.pop("_cut", False):
             report["params_hash"] = params_hash(params, self.hash_key)
@@ -255,6 +252,10 @@ class Pipeline:
             for name in names.integers:
                 if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
                     report[name] = _integer(value)
+            # Of what is clean: a part of a secret, as between two slashes, is one that nobody recognises.
+            message = report.get("message")
+            if target := report.get("target") or (message and extract_target(message)):
+                report["target"] = target[:TARGET_CHARS]
             if report.get("error_class"):
                 report["template"] = template(report.get("message") or "")
                 report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])

@@ -126,9 +126,8 @@ TABLES: list[tuple[str, tuple[str, ...], str, dict[str, Any]]] = [
      {"by": "model", "scope": "session", "kind": "mistake"}),
     ("tool", ("error_class", "errors"), "breakdown",
      {"by": "error_class", "outcome": "error", "tool": "apply_diff"}),
-    ("compare", ("error_class", "a", "b"), "compare",
-     {"measure": "errors", "by": "error_class", "outcome": "error", "dimension": "service_version", "a": "3.1",
-      "b": "3.2"}),
+    ("compare", ("error_class", "a_part", "b_part"), "compare",
+     {"measure": "errors_per_1000", "by": "error_class", "dimension": "service_version", "a": "3.1", "b": "3.2"}),
 ]  # fmt: skip
 
 

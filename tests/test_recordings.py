@@ -106,6 +106,7 @@ def export(item: dict[str, Any]) -> tuple[str, bytes]:
     return "traces" if record.signal == "span" else "logs", json.dumps(body).encode()
 
 
+@pytest.mark.timeout(600)  # thousands of requests, one after the other
 def test_a_live_collector_comes_to_the_same_calls(collector: RunningCollector) -> None:
     expected = []
     for path in RECORDINGS:

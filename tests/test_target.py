@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.classify.target import TARGET_CHARS, extract_target, target_from_params
+from collector.classify.target import READ_CHARS, TARGET_CHARS, extract_target, target_from_params
+from tests.doors import only, spans, taken
 
 
 @pytest.mark.parametrize(
@@ -17,7 +20,7 @@ from collector.classify.target import TARGET_CHARS, extract_target, target_from_
         ({"filePath": "/srv/x", "command": "ls"}, "/srv/x"),
         ({"absolute_path": "/srv/x"}, "/srv/x"),
         ({"url": "https://a.test", "method": "GET"}, "https://a.test"),
-        ({"command": "ls -la " + "x" * 300}, ("ls -la " + "x" * 300)[:TARGET_CHARS]),
+        ({"command": "ls -la " + "x" * 5000}, ("ls -la " + "x" * 5000)[:READ_CHARS]),
         ({"cmd": ["git", "push"]}, "git push"),
         ({"paths": ["a.py", "b.py"]}, "a.py"),
         ({"pattern": "TODO", "path": ""}, "TODO"),
@@ -59,3 +62,25 @@ def test_target_of_a_message(message: str, target: str | None) -> None:
 def test_any_message_has_a_short_target_or_none(message: str) -> None:
     target = extract_target(message)
     assert target is None or 0 < len(target) <= TARGET_CHARS
+
+
+def called(arguments: dict[str, str], message: str = "") -> str | None:
+    """The target of a failed call as it is stored."""
+    attributes = {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "run", "error.type": "ValueError",
+        "gen_ai.tool.call.arguments": json.dumps(arguments), "error.message": message,
+    }  # fmt: skip
+    return only(taken(spans({"attributes": attributes, "status": 2}), "traces")).get("target")
+
+
+def test_no_part_of_a_secret_is_a_target() -> None:
+    """Neither what lies between two slashes of a hash, nor the half that is left where a long command is cut."""
+    hashed = "$2b$" + "12$" + "4gjri0ECBfr1ZSlPy/1jdG89HTVfgk.WBPEWeOgCB97QNsZ4i2J.s"
+    assert not called({}, f"{hashed} is in use")
+    assert called({}, "/srv/app/x.py is in use") == "/srv/app/x.py"
+    token = "ghp" + "_" + "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zA3bC6"
+    for gap in range(TARGET_CHARS - 60, TARGET_CHARS):
+        told = called({"command": "curl " + "x" * gap + f" -u {token} https://api.example.test/" + "y" * 300})
+        assert told
+        assert len(told) <= TARGET_CHARS
+        assert "aB3d" not in told

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 TARGET_CHARS = 200  # enough to recognise a command or a query again
+READ_CHARS = 4096  # of which a secret is looked for in so many: half of one is one that nobody recognises
 
 # Argument names in the order in which they say what a call was about; compared without case, `_` and `-`.
 TARGET_KEYS = (
@@ -35,7 +36,7 @@ TRAILING = ".,;:!?)]}'\"`"
 
 
 def target_from_params(params: Mapping[str, object]) -> str | None:
-    """The argument that names what the call acted on, at most TARGET_CHARS long; None where none does."""
+    """The argument that names what the call acted on, at most READ_CHARS of it; None where none does."""
     for key, name in _telling(tuple(params)):
         value = params[name]
         if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
@@ -43,7 +44,7 @@ def target_from_params(params: Mapping[str, object]) -> str | None:
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if isinstance(value, str) and value.strip():
-            return value.strip()[:TARGET_CHARS]
+            return value.strip()[:READ_CHARS]
     return None
 
 
@@ -65,7 +66,7 @@ def _telling(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 def extract_target(message: str) -> str | None:
     """The path, URL or resource name in an error message, quoted or bare; None where there is none."""
-    text = message[:4096]
+    text = message[:READ_CHARS]
     for pattern in TARGETS:
         found = pattern.search(text)
         if found:

@@ -278,7 +278,10 @@ def about_of(labels: Mapping[str, Any]) -> str:
 
 
 def _rules(page: Page, rules: pl.DataFrame) -> None:
-    rows = rules.with_columns(pl.Series("window", [words.span(seconds) for seconds in rules["window_s"]]))
+    rows = rules.with_columns(
+        pl.Series("window", [words.span(seconds) for seconds in rules["window_s"]]),
+        pl.col("value_text").fill_null(words.NONE),
+    )
     columns = {
         "name": tables.text("rule", 190),
         "state": tables.text("state", "small"),
