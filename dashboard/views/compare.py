@@ -131,7 +131,7 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
             "B" if page.narrow else f"B: {words.clip(sides[1], 24)}", width=50 if page.narrow else "small"
         ),
         "only": tables.text("", 90),
-        "sentence": tables.text("to 1,000 calls", 300 if page.narrow else "large"),
+        "sentence": tables.text("to 1,000 calls", 340 if page.narrow else "large"),
     }
     text = f"Errors by class; first: {shown['error_class'][0]}."
     picked = tables.table(page, shown, columns, key="compare-classes", alt_text=text, select=True,
