@@ -45,7 +45,7 @@ READ_BYTES = 64 << 10  # of a JSON value in which there may be a secret: the res
 MESSAGE_CHARS, STACK_CHARS = 4 << 10, 16 << 10
 NAMES_REMEMBERED = 1_000  # sets of names that reports have; random ones must not grow the process
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
-NAME_CHARS = 512  # names, ids and targets
+NAME_CHARS = 512  # names and ids
 
 # What else than columns leaves with a report: the correlator needs it.
 IDENTITIES = frozenset(("_keys", "_refs"))

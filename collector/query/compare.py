@@ -139,7 +139,7 @@ def compare(
         told = {name: _of(place, name, rows)
                 for part, rows in zip(parts, answers[: len(parts)], strict=True)
                 for place, name in enumerate(part)}  # fmt: skip
-        rated = {row["side"]: row["whole 0"] for row in answers[-1]} if len(asked) > len(parts) else {}
+        rated = {row["side"]: row["whole 0"] for rows in answers[len(parts) :] for row in rows}
         found = [row for name in names for row in _rows(name, sides, by, told[name], rated)]
         return sorted(found, key=lambda row: (names.index(row["measure"]), _clarity(row))) if by else found
 

@@ -80,20 +80,23 @@ def rate(found: Gathered, other: Gathered) -> Side:
 
 def count(found: Gathered) -> Side:
     """Σ part as a compound Poisson number: sessions come independently, each with its part; variance Σ part²."""
-    spread = max(1.0, found.parts2 / found.part) if found.part else 1.0
-    low, high = _score(found.part / spread)
-    return Side(found.part, low * spread, high * spread, found.part, int(found.whole))
+    low, high = _counted(found)
+    return Side(found.part, low, high, found.part, int(found.whole))
 
 
 def share(found: Gathered, of: int = 1) -> Side:
     """Σ part to every so many of the whole, with the interval of a count: of what has no whole of its own."""
     if not found.whole:
         return Side(None, None, None, 0, 0)
-    spread = max(1.0, found.parts2 / found.part) if found.part else 1.0
-    value, low, high = (
-        one * of / found.whole for one in (found.part, *(end * spread for end in _score(found.part / spread)))
-    )
+    value, low, high = (one * of / found.whole for one in (found.part, *_counted(found)))
     return Side(value, low, high, found.part, int(found.whole))
+
+
+def _counted(found: Gathered) -> tuple[float, float]:
+    """The interval of Σ part, whose sessions are not independent calls."""
+    spread = max(1.0, found.parts2 / found.part) if found.part else 1.0
+    low, high = _score(found.part / spread)
+    return low * spread, high * spread
 
 
 def per_session(found: Gathered) -> Side:
