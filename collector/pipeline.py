@@ -232,12 +232,17 @@ class Pipeline:
         documents = written(looked_at)
         suspects = self.sanitiser.suspects(documents)
         place = len(texts)
-        touched = {text for one, text in enumerate(texts) if one in suspects or len(text) > NAME_CHARS}
+        stopped = {text for one, text in enumerate(texts) if one in suspects}
+        touched = stopped.union(text for text in texts if len(text) > NAME_CHARS)
         for report, names in held:
             doubtful: dict[str, Any] = {}
             whole: dict[str, int] = {}
             if not touched.isdisjoint(map(report.__getitem__, names.texts)):
-                doubtful = {name: report[name] for name in names.texts if report[name] in touched}
+                for name in names.texts:
+                    if (text := report[name]) in stopped:
+                        doubtful[name] = text
+                    else:
+                        report[name] = cut(text, BOUNDS.get(name, NAME_CHARS))
             for name in names.values:
                 document = documents[place]
                 if document is None or place in suspects:
