@@ -78,9 +78,14 @@ def compared(store: Store, events: Sequence[Event], start: int, end: int) -> Non
     for key, mine in by_key(inside, "source", "service").items():
         errors = [one for one in mine if one["outcome"] == "error"]
         assert (told[key]["events"], told[key]["errors"]) == (len(mine), len(errors))
-        for fact, name in (("session", "session"), ("parameters", "params_hash"), ("model", "model")):
-            share = sum(one.get(name) is not None for one in mine) / len(mine)
-            assert told[key]["coverage"][fact] == pytest.approx(share)
+        calls = [one for one in mine if one.get("operation") == "tool"]
+        for fact, name, of in (
+            ("session", "session", mine),
+            ("parameters", "params_hash", calls),
+            ("model", "model", mine),
+        ):
+            share = sum(one.get(name) is not None for one in of) / len(of) if of else None
+            assert told[key]["coverage"][fact] == (None if share is None else pytest.approx(share))
         declared = sum(one.get("retryable_declared") is not None for one in errors) / len(errors) if errors else None
         assert told[key]["coverage"]["retryable"] == (None if declared is None else pytest.approx(declared))
 

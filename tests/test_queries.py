@@ -373,14 +373,15 @@ def test_a_strip_holds_the_last_sixty(store: Store) -> None:
 
 def test_sources_say_what_they_leave_out(store: Store) -> None:
     holding(store, [
-        event(9, params_hash=1), failed(8, error_class="UnknownError"), failed(7, retryable_declared=True, model="m"),
+        event(9, params_hash=1), event(5, operation="model", tool=None),
+        failed(8, error_class="UnknownError"), failed(7, retryable_declared=True, model="m"),
         failed(6, source="roo-code", session=None),
     ])  # fmt: skip
     rows = {row["source"]: row for row in queries.sources(Selection(0, NOW, failure_only=SILENT)).rows(store)}
     codex = rows["codex"]
-    assert (codex["events"], codex["errors"], codex["unclassified"], codex["unclassified_rate"]) == (3, 2, 1, 0.5)
+    assert (codex["events"], codex["errors"], codex["unclassified"], codex["unclassified_rate"]) == (4, 2, 1, 0.5)
     assert codex["coverage"] == {
-        "session": 1, "parameters": pytest.approx(1 / 3), "order": 0, "model": pytest.approx(1 / 3), "class": 0.5,
+        "session": 1, "parameters": pytest.approx(1 / 3), "order": 0, "model": 0.25, "class": 0.5,
         "retryable": 0.5,
     }  # fmt: skip
     assert (codex["reports_ok"], rows["roo-code"]["reports_ok"]) == (True, False)

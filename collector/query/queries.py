@@ -145,11 +145,12 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -
 def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
     """Who sends, how much of it has no class, and which facts it leaves out (share of its events that have them)."""
     rows = counted(selection, ["source", "service", "model"], facts=True)
-    error = "outcome = 'error'"
+    error, call = "outcome = 'error'", "operation = 'tool'"
     told = {
         "events": rows.count(), "errors": rows.count(error), "last_seen": rows.last(),
         "unclassified": rows.count(error, "error_class = 'UnknownError'"),
         "with_model": rows.count("model is not null"), **{name: rows.fact(name) for name in FACTS},
+        "calls": rows.count(call), "with_params": rows.fact("with_params", call),
     }  # fmt: skip
     sql = load("sources").format(
         told=", ".join(f"{expression} as {name}" for name, expression in told.items()),

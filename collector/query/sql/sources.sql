@@ -1,4 +1,4 @@
--- Who sends. `coverage` is the share of events that tell each fact; of errors for class and retryable. Who sends nothing but
+-- Who sends. `coverage` is the share of events that tell each fact; of tool calls for parameters, of errors for class and retryable. Who sends nothing but
 -- metrics is seen, and nothing is known of its calls: no count of errors, not even 0. The same filters hold for both.
 -- `sampled` where something upstream was noted since the range began to keep only a part of what it sends.
 with noted as (
@@ -17,7 +17,7 @@ senders as (
 )
 select source, service, events, errors, last_seen, unclassified, unclassified / nullif(errors, 0)::double as unclassified_rate,
   reports_ok, struct_pack(
-    session := with_session / events, parameters := with_params / events, "order" := with_sequence / events, model := with_model / events,
+    session := with_session / events, parameters := with_params / nullif(calls, 0), "order" := with_sequence / events, model := with_model / events,
     class := (errors - unclassified) / nullif(errors, 0), retryable := with_declared / nullif(errors, 0)) as coverage,
   true as tool_data, null::varchar as metrics,
   n.signs is not null as sampled, n.kept, n.signs as sampled_by
