@@ -23,7 +23,7 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningColle
     """A collector that has received one demo."""
     running = RunningCollector(tmp_path_factory.mktemp("demo")).start()
     demo(running.url, 40, 7, now_ns=NOW_NS)
-    yield running
+    yield running.kept_up()
     running.stop()
 
 
