@@ -277,6 +277,16 @@ def test_root_takes_json_of_any_signal(shared: RunningCollector, numbers: Callab
     assert shared.post("/", b'{"something": 1}').status_code == 404
 
 
+@pytest.mark.parametrize("place", ["/api/public/otel/v1/traces", "/api/otel/v1/traces"], ids=["Langfuse", "LangWatch"])
+def test_where_an_sdk_sends_to_whatever_its_address_is_taken_as_otlp(
+    place: str, shared: RunningCollector, numbers: Callable[[], int]
+) -> None:
+    assert shared.post(place, traces(span(numbers()))).json() == {}
+    assert httpx.get(shared.url + place).status_code == 405
+    refused = shared.post(place, b"no protobuf", PROTOBUF)
+    assert (refused.status_code, bool(Status.FromString(refused.content).message)) == (400, True)
+
+
 WRONG = {
     "a path that is none": ("POST", "/v1/profiles", {}, 404),
     "a path of no signal": ("POST", "/otlp/v1/traces", {}, 404),

@@ -175,6 +175,28 @@ def test_report_of_a_span() -> None:
     ]
 
 
+def test_class_and_stack_below_a_message_are_told_from_it() -> None:
+    text = "Card was declined\n\nPaymentDeclinedError: Card was declined\n    at charge (file:///a.mjs:16:30)"
+    record = tool_span()
+    record.status, record.events = 2, [SpanEvent("exception", 0, {"exception.message": text})]
+    [report] = of(record).reports
+    assert (report["message"], report["reported_class"]) == ("Card was declined", "PaymentDeclinedError")
+    assert report["stack"].startswith("PaymentDeclinedError: Card was declined\n    at charge")
+
+
+SAID = ("my.agent.prompt", "system_prompt", "llm.prompts", "tool/args", "x:input.value", "Output.text", "content")
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_was_said_is_not_kept_under_names_that_no_table_knows(name: str) -> None:
+    assert "attributes" not in of(tool_span(**{name: "what is the password of the safe?"})).reports[0]
+
+
+@pytest.mark.parametrize("name", ["prompt.version", "input_tokens", "output_format", "outputs.count", "promptness"])
+def test_names_that_only_speak_of_it_are_kept(name: str) -> None:
+    assert of(tool_span(**{name: "v2"})).reports[0]["attributes"] == {name: "v2"}
+
+
 def test_log_record_lies_in_a_span_and_is_not_it() -> None:
     record = Record(
         "log", "", {"event.name": "codex.tool_result", "call_id": "c"}, trace_id="0a", span_id="0b", time_ns=5

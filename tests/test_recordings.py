@@ -64,6 +64,12 @@ def test_order_cut_and_repetition_change_nothing(path: Path) -> None:
         assert stored([shuffled[at : at + size] for at in range(0, len(shuffled), size)]) == expected
 
 
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_what_a_model_is_asked_is_not_stored(path: Path) -> None:
+    events = stored([json.loads(path.read_text())["records"]])
+    assert [event for event in events if event["operation"] == "model" and {"params", "tool"} & event.keys()] == []
+
+
 SCRIPTED = [path for path in RECORDINGS if "truth" in json.loads(path.read_text())]
 
 

@@ -21,28 +21,37 @@ PLAIN = Rules()
 GEMINI = Rules(exit_header=(re.compile(r"^Exit Code: (-?\d+)", re.M),))
 ARGS = {"path": "/a"}
 
+
+def ai_sdk(output: dict[str, Any]) -> list[dict[str, Any]]:
+    """Messages of the AI SDK about the call c1 that gave back `output`."""
+    call = {"type": "tool-call", "toolCallId": "c1", "toolName": "read", "input": ARGS}
+    result = {"type": "tool-result", "toolCallId": "c1", "toolName": "read", "output": output}
+    return [{"role": "assistant", "content": [call]}, {"role": "tool", "content": [result]}]
+
+
 # Each dialect tells of one call c1 of `read` with ARGS that ended in "boom".
 DIALECTS: dict[str, Any] = {
     "OTel parts": [
         {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "read", "arguments": ARGS}]},
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": {"error": "boom"}}]},
     ],
-    "AI SDK": [
+    "AI SDK": ai_sdk({"type": "error-text", "value": "boom"}),
+    "Genkit": [
+        {"role": "model", "content": [{"toolRequest": {"name": "read", "ref": "c1", "input": ARGS}}]},
+        {"role": "tool", "content": [{"toolResponse": {"name": "read", "ref": "c1", "output": {"error": "boom"}}}]},
+    ],
+    "VoltAgent": ai_sdk({"type": "json", "value": {"type": "error-text", "value": "boom"}}),
+    "LiteLLM": [
         {
             "role": "assistant",
-            "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "read", "input": ARGS}],
+            "parts": [],
+            "tool_calls": [{"id": "c1", "function": {"name": "read", "arguments": ARGS}}],
         },
-        {
-            "role": "tool",
-            "content": [
-                {
-                    "type": "tool-result",
-                    "toolCallId": "c1",
-                    "toolName": "read",
-                    "output": {"type": "error-text", "value": "boom"},
-                }
-            ],
-        },
+        {"role": "tool", "tool_call_id": "c1", "parts": [{"type": "text", "content": '{"error": "boom"}'}]},
+    ],
+    "Google's client, whose results have ids of their own": [
+        {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "read", "arguments": ARGS}]},
+        {"role": "user", "parts": [{"type": "tool_call_response", "id": "read_0", "response": {"error": "boom"}}]},
     ],
     "Anthropic": [
         {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": ARGS}]},
@@ -316,3 +325,37 @@ def test_no_message_raises(messages: Any) -> None:
     assert isinstance(told_in(messages, GEMINI), list)
     assert isinstance(calls_in(messages), list)
     assert isinstance(told_in(json.dumps(messages), GEMINI), list)
+
+
+def numbered(*results: str) -> list[dict[str, Any]]:
+    """A conversation in which calls and results have ids that count anew in each message."""
+    messages: list[dict[str, Any]] = []
+    for said in results:
+        call = {"type": "tool_call", "id": "read_0", "name": "read", "arguments": {"said": said}}
+        messages.append({"role": "assistant", "parts": [call]})
+        result = {"type": "tool_call_response", "id": "read_0", "response": {"error": said}}
+        messages.append({"role": "user", "parts": [result]})
+    return messages
+
+
+def test_ids_that_count_anew_in_each_message_become_ids_of_one_call() -> None:
+    first, second = (told_in(numbered(*said), PLAIN) for said in (["a", "b"], ["a", "b", "c"]))
+    assert [(one.call_id, one.params, one.text) for one in second] == [
+        (call_id, {"said": said}, said) for call_id, said in (("read_0", "a"), ("read_0.2", "b"), ("read_0.3", "c"))
+    ]
+    assert [one.call_id for one in first] == [one.call_id for one in second[:2]]
+
+
+def test_of_results_without_the_model_s_own_messages_the_last_is_news() -> None:
+    results = [{"role": "tool", "tool_call_id": f"c{place}", "content": "x"} for place in range(3)]
+    question = {"role": "user", "content": "go on"}
+    assert [one.fresh for one in told_in([question, *results], PLAIN)] == [False, False, True]
+    assert [one.fresh for one in told_in([question, *results[:1]], PLAIN)] == [True]
+    assert [one.fresh for one in told_in(results, PLAIN)] == [True, True, True]  # answers to three calls at once
+
+
+@pytest.mark.parametrize("kind", [[], {}, ["json"], {"error-text": 1}, 7], ids=str)
+def test_an_output_of_a_strange_type_is_a_result_all_the_same(kind: object) -> None:
+    output = {"type": kind, "error": "boom"}
+    [told] = told_in(ai_sdk(output), PLAIN)
+    assert (told.call_id, told.outcome, told.text) == ("c1", "error", "boom")

@@ -45,13 +45,16 @@ INLINE_BYTES = 64 << 10  # a compressed body up to this size is not worth a thre
 # Of `/v1/events`. No page in a browser may send one of them without asking first.
 LINES = (JSON, "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
+# Where the SDKs of Langfuse and LangWatch send to, whatever their address.
+OTHERS = ("/api/public/otel/v1/traces", "/api/otel/v1/traces")
+
 # What a body on `/` holds is told by its only top key (older Gemini CLIs post everything there).
 TOP_KEYS = {"resourceLogs": "logs", "resourceSpans": "traces", "resourceMetrics": "metrics"}
 
 log = structlog.get_logger()
 
 
-@post(["/v1/logs", "/v1/traces", "/v1/metrics"], include_in_schema=False, status_code=200)
+@post(["/v1/logs", "/v1/traces", "/v1/metrics", *OTHERS], include_in_schema=False, status_code=200)
 async def otlp(request: Request[Any, Any, Any]) -> Response[bytes]:
     """OTLP/HTTP."""
     return await _answer(request, request.url.path.rsplit("/", 1)[-1])
@@ -81,7 +84,8 @@ def door_errors(others: ExceptionHandlersMap) -> ExceptionHandlersMap:
     def at_the_door(otherwise: Callable[..., Any]) -> Callable[..., Any]:
         def handler(request: Request[Any, Any, Any], error: Exception) -> Any:
             path = "/" + request.url.path.lstrip("/")
-            ours = path.startswith("/v1/") or (request.method == "POST" and not path.startswith("/api/"))
+            strange = request.method == "POST" and not path.startswith("/api/")
+            ours = strange or path in OTHERS or path.startswith("/v1/")
             return _misdirected(request, error) if ours else otherwise(request, error)
 
         return handler

@@ -35,6 +35,12 @@ Signs = dict[str, list[Any]]
 
 KEPT_CHARS, KEPT_COUNT = 200, 24  # of attributes that became no column
 PRIVATE = ("user.", "host.", "process.", "installation.", "enduser.", "os.", "telemetry.")  # about people and machines
+# The last part of names under which somebody whom no table knows may keep what was said: it is never stored.
+SAID = re.compile(
+    r"(?:.*[._:/-])?(?:(?:system|user)_?)?(?:prompts?|completions?|inputs?|outputs?|messages|contents?|args|arguments)"
+    r"(?:[._](?:text|value))?",
+    re.IGNORECASE | re.DOTALL,
+)
 SHAPES = 64  # sets of attribute names remembered per row; random names must not grow the process
 SEVERITIES = {
     "info": "info",
@@ -152,7 +158,7 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
     for key in keys:
         uses = row.uses.get(key)
         if uses is None:
-            if not key.startswith(PRIVATE) and not (row.ignored and row.ignored.fullmatch(key)):
+            if not (key.startswith(PRIVATE) or SAID.fullmatch(key) or (row.ignored and row.ignored.fullmatch(key))):
                 kept.append(key)
             continue
         for use in uses:

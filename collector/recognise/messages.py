@@ -1,7 +1,7 @@
 """The messages of a model request or answer, of any dialect: which calls and results stand in them, in order.
 
-One tolerant walk for OpenAI, Anthropic, Gemini, Bedrock, the AI SDK, LangChain, pydantic-ai and the GenAI conventions,
-whether as JSON text, as span events or flattened into attributes.
+One tolerant walk for OpenAI, Anthropic, Gemini, Genkit, Bedrock, the AI SDK, LangChain, pydantic-ai and the GenAI
+conventions, whether as JSON text, as span events or flattened into attributes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collector.decode.record import Record
 from collector.recognise.readers import as_params, as_text, parsed, present
 
 MARKS = re.compile(
-    r"tool_call_response|tool[-_]result|functionResponse|toolResult|tool_call_id|function_call_output|toolUseId"
+    r"tool_call_response|tool[-_]result|functionResponse|toolResponse|toolResult|tool_call_id|function_call_output|toolUseId"
     r"|tool-return|retry-prompt|\[TOOL RESULT: |gen_ai\.tool\.message"
 )
 RESULT_BLOCK = re.compile(r"(?:\n\n---\n\n)?^\[TOOL RESULT: ([^\]\n]{1,200})\]\n", re.MULTILINE)  # Claude Code's traces
@@ -31,7 +31,9 @@ RESULT_TYPES = frozenset(
      "toolResult", "custom_tool_call_output", "tool-error")
 )  # fmt: skip
 
-ID_KEYS = ("toolCallId", "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callId", "id")
+OUTPUT_MARKS = {"error-text": "error", "error-json": "error", "execution-denied": "denied"}  # of the AI SDK
+
+ID_KEYS = ("toolCallId", "tool_call_id", "tool_use_id", "toolUseId", "call_id", "callId", "id", "ref")
 NAME_KEYS = ("toolName", "tool_name", "name", "tool")
 ARGUMENT_KEYS = ("input", "arguments", "args", "parameters", "tool_input")
 RESULT_KEYS = ("response", "result", "output", "content", "value", "tool_response")
@@ -70,10 +72,13 @@ ANSWER = Answer()
 
 
 def asked_and_told(messages: Any, *, answers: bool) -> Iterator[Call | Result | Answer]:
-    """What stands in messages (a list, or its JSON text): of those written as events the ones at the end that answer
-    this very request, or all others.
+    """What stands in messages (a list, an envelope around one, or the JSON text of these): of those written as events
+    the ones at the end that answer this very request, or all others.
     """
-    return _walk(_events(parsed(messages), answers=answers))
+    told = parsed(messages)
+    if isinstance(told, dict) and told.get("type") == "chat_messages":  # LangWatch's
+        told = told.get("value")
+    return _walk(_events(told, answers=answers))
 
 
 def _events(messages: Any, *, answers: bool) -> Any:
@@ -109,10 +114,10 @@ def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | Answ
         value = {"type": role, **lc} if role else lc
     if as_text(value.get("role", value.get("type"))) in MODEL_ROLES:
         yield ANSWER
-    for name in ("functionCall", "toolUse"):
+    for name in ("functionCall", "toolRequest", "toolUse"):
         if isinstance(part := value.get(name), dict):
             yield _call(part)
-    for name in ("functionResponse", "toolResult"):
+    for name in ("functionResponse", "toolResponse", "toolResult"):
         if isinstance(part := value.get(name), dict):
             yield _result(part)
     kind = as_text(value.get("type", value.get("part_kind")))
@@ -150,7 +155,7 @@ def _call(part: Mapping[str, Any]) -> Call:
 
 
 def _result(part: Mapping[str, Any]) -> Result:
-    value = next((part[key] for key in RESULT_KEYS if key in part), None)
+    value = next((part[key] for key in RESULT_KEYS if key in part), part.get("parts"))  # LiteLLM's
     mark = as_text(part.get("status")) or ""
     if (
         part.get("is_error") is True
@@ -158,10 +163,12 @@ def _result(part: Mapping[str, Any]) -> Result:
         or part.get("type", part.get("part_kind")) in ("tool-error", "retry-prompt")
     ):
         mark = "error"
-    if (
-        isinstance(value, dict) and (kind := value.get("type")) and ("value" in value or kind == "execution-denied")
-    ):  # AI SDK's output
-        mark = {"error-text": "error", "error-json": "error", "execution-denied": "denied"}.get(str(kind), mark)
+    for _ in range(2):  # AI SDK's output; VoltAgent wraps it once more
+        if not isinstance(value, dict) or (kind := as_text(value.get("type"))) is None:
+            break
+        if "value" not in value and kind not in OUTPUT_MARKS:
+            break
+        mark = OUTPUT_MARKS.get(kind, mark)
         value = value.get("value", value.get("reason"))
     return Result(_first(part, ID_KEYS), _first(part, NAME_KEYS), value, mark)
 

@@ -18,6 +18,7 @@ Besides columns a report has keys that begin with "_" and never reach the store:
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ RESOURCE = {
 }
 
 
+# OpenInference's JavaScript writes class and stack below the message.
+STACK, CLASS_ABOVE = "\n    at ", re.compile(r"([A-Z]\w{0,100}): ")
 SIGNS = frozenset(load_signs().attributes)
 
 
@@ -298,6 +301,10 @@ def _raised(attributes: Mapping[str, Any]) -> Raised:
     name, message, stack = (
         as_text(attributes.get(f"exception.{part}")) or "" for part in ("type", "message", "stacktrace")
     )
+    if not stack and (end := message.find(STACK)) > 0:
+        start = message.rfind("\n\n", 0, end)
+        if start > 0 and (found := CLASS_ABOVE.match(message, start + 2)):
+            name, message, stack = name or found[1], message[:start], message[start + 2 :]
     return Raised(name, message, stack)
 
 

@@ -9,18 +9,22 @@ span alone decides that most spans are dropped. The format is in `schemas/source
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from collector.recognise.checks import EVIDENCE_LISTS, mistakes_in
 from collector.recognise.readers import Reader, glob, is_attribute, present, reader
 from collector.tables import TableError, load_toml, schemas
 
+T = TypeVar("T", bound=Hashable)
+
 SHAPE_KEYS = 64  # names in a set of attribute names that is remembered
 PLANS = 2000  # scopes and names remembered; sends of random names must not grow the process
+OF_A_CALL = ("tool", "params")
 RANKS = {"log": 40, "span": 30, "event": 40}
 
 
@@ -307,16 +311,19 @@ def _source(table: dict[str, Any]) -> Source:
 
 
 def _row(table: dict[str, Any], row: dict[str, Any], number: int) -> Row:
-    fields = _before(row.get("fields", {}), table.get("fields", {}))
+    inherited, asked = dict(table.get("fields", {})), list[str]()
+    if row.get("operation") == "model":  # there the same keys hold what the model was asked, or asks for
+        asked = [key for column in OF_A_CALL for key in _listed(inherited.pop(column, []))]
+    fields = _before(row.get("fields", {}), inherited)
     evidence = _before(row.get("evidence", {}), table.get("outcome", {}))
     uses, special, resource = _uses(fields, evidence)
     return Row(
         source=table["id"],
         place=f"records {number}",
-        signals=frozenset(_listed(row["signal"])),
-        names=tuple(_name_pattern(name) for name in _listed(row.get("name", []))),
-        where=tuple((reader(key), _wanted(value)) for key, value in row.get("where", {}).items()),
-        markers=frozenset(table.get("match", {}).get("attributes", ())),
+        signals=_same(frozenset(_listed(row["signal"]))),
+        names=_same(tuple(_name_pattern(name) for name in _listed(row.get("name", [])))),
+        where=_same(tuple((reader(key), _wanted(value)) for key, value in row.get("where", {}).items())),
+        markers=_same(frozenset(table.get("match", {}).get("attributes", ()))),
         operation=row.get("operation", ""),
         drop=row.get("drop", "noise"),
         rank=row.get("rank"),
@@ -326,14 +333,14 @@ def _row(table: dict[str, Any], row: dict[str, Any], number: int) -> Row:
         asked=tuple(row.get("asked", ())),
         told_policy=row.get("told_policy", table.get("told", "amend")),
         disguised=row.get("as") == "log",
-        keys=frozenset(row.get("keys", ())),
+        keys=_same(frozenset(row.get("keys", ()))),
         twin=tuple(row.get("twin", ())),
         uses=uses,
         special=special,
         resource=resource,
-        never=frozenset(column for column, keys in fields.items() if not keys),
-        ignored=glob([*table.get("content", ()), *table.get("noise", ())]),
-        rules=_rules(evidence),
+        never=_same(frozenset(column for column, keys in fields.items() if not keys)),
+        ignored=glob([*table.get("content", ()), *table.get("noise", ()), *filter(is_attribute, asked)]),
+        rules=_same(_rules(evidence)),
         examples=tuple(row.get("examples", ())),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
@@ -393,11 +400,17 @@ def _uses(
     for slot, kind, keys in wanted:
         for preference, written in enumerate(keys):
             key = written.removesuffix("|s")
-            use = Use(slot, kind, preference, 1000.0 if key != written else 1.0)
+            use = _same(Use(slot, kind, preference, 1000.0 if key != written else 1.0))
             if is_attribute(key):
                 uses.setdefault(key, []).append(use)
             elif key.startswith("resource:") and "#" not in key:
-                resource.append((use, key.removeprefix("resource:")))
+                resource.append(_same((use, key.removeprefix("resource:"))))
             else:
-                special.append((use, reader(key)))
-    return {key: tuple(found) for key, found in uses.items()}, tuple(special), tuple(resource)
+                special.append(_same((use, reader(key))))
+    return {key: _same(tuple(found)) for key, found in uses.items()}, _same(tuple(special)), _same(tuple(resource))
+
+
+@cache
+def _same(value: T) -> T:
+    """The one object of all equal ones: tables that extend others say most things many times, 27,000 of 200 kinds."""
+    return value

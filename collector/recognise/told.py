@@ -7,8 +7,9 @@ They tell of failures that a source hides (the exit code of Gemini CLI's shell) 
 from __future__ import annotations
 
 import re
+from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.decode.record import Record
@@ -24,13 +25,14 @@ from collector.recognise.sources import Row, Rules
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
 Report = dict[str, Any]
 
+TWIN = ("told", "trace_id", "tool", "params_hash")  # of a span without a call id (`schemas/sources/gen-ai.toml`)
 SESSION = ("session", "session_source")
 SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
 
 # Calls that never reached a tool, and so made no span.
 NEVER_RAN = re.compile(
-    r"\A<tool_use_error>|unknown tool|no such tool|is not a valid tool|unavailable tool|unsupported (tool )?call"
-    r"|could not be executed|received tool input did not match expected schema"
+    r"\A<tool_use_error>|unknown (tool|function)\b|no such tool|is not a valid tool|unavailable tool"
+    r"|unsupported (tool )?call|could not be executed|received tool input did not match expected schema"
     r"|tool [\"'`]?[\w./:-]{0,200}[\"'`]? ?(was |is |does )?not (found|exist|available|registered|a valid tool)"
     r"|invalid json|json parsing failed|(arguments?|parameters?) (were|was|are|is) malformed"
     r"|failed to parse .{0,40}(arguments|input|json)|arguments .{0,40}not valid json",
@@ -46,7 +48,7 @@ REFUSED_TEXT = re.compile(
 NAMED = re.compile(
     r"\btool(?: call| name)?[:= ]{0,2}[\"'`]?(?!(?:call|name|with|is|was|does)\b)([\w./-]{1,200})[\"'`]? "
     r"(?:with id|not found|is not|does not)"
-    r"|(?:unknown|unavailable|no such) tool(?: name)?:? [\"'`]?([\w./-]{1,200}?)[\"'`]?(?:[.,;\s]|$)"
+    r"|(?:unknown|unavailable|no such) (?:tool|function)(?: name)?:? [\"'`]?([\w./-]{1,200}?)[\"'`]?(?:[.,;\s]|$)"
     r"|^(?:error: )?[\"'`]?([\w./-]{1,200})[\"'`]? is not a valid tool",
     re.IGNORECASE,
 )
@@ -81,17 +83,51 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
     if isinstance(messages, str) and not MARKS.search(messages):
         return []
     calls: dict[str, Call] = {}
-    results: list[tuple[Result, int]] = []
+    results: list[tuple[Result, Call | None, int]] = []
+    waiting: dict[str, deque[Call]] = {}  # by tool, since the model last spoke
+    seen: Counter[str] = Counter()
     exchange = 0
     for found in asked_and_told(messages, answers=False):
         if isinstance(found, Result):
-            results.append((found, exchange))
+            results.append((found, _numbered(found, waiting, seen), exchange))
             continue
         exchange = len(results)
         if isinstance(found, Call):
             calls[bare_id(found.call_id, found.tool)] = found
-    found_calls = ((result, calls.get(bare_id(result.call_id, result.tool)), at) for result, at in results)
+            waiting.setdefault(found.tool, deque()).append(found)
+        else:
+            waiting.clear()
+    if len(results) > 1 and not exchange and _unanswered(messages):
+        exchange = len(results)
+        results[-1] = (*results[-1][:2], exchange)
+    found_calls = ((one, call or calls.get(bare_id(one.call_id, one.tool)), at) for one, call, at in results)
     return [_told(result, call, rules, at == exchange) for result, call, at in found_calls if result.tells]
+
+
+def _unanswered(messages: Any) -> bool:
+    """Whether a conversation that begins with a question is told without the model's own messages, as OpenLIT does: of
+    its results only the last is surely news. Where a request carries results alone, all are.
+    """
+    told = parsed(messages)
+    first = told[0] if isinstance(told, list) and told else None
+    asks = isinstance(first, dict) and first.get("role") in ("system", "developer", "user")
+    return asks and not any(asked_and_told([first], answers=False))
+
+
+def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str]) -> Call | None:
+    """The call that this result answers, where its id is only the tool's name with a number that counts anew in each
+    message (instrumentation of Google's client): then both get an id that is theirs alone.
+    """
+    tool, _, number = result.call_id.rpartition("_")
+    if not number.isdecimal() or not (calls := waiting.get(tool)):
+        return None
+    call = calls.popleft()
+    if call.call_id == result.call_id:
+        seen[call.call_id] += 1
+        if (times := seen[call.call_id]) > 1:
+            call = replace(call, call_id=f"{call.call_id}.{times}")
+    result.call_id = call.call_id
+    return call
 
 
 def calls_in(messages: Any) -> list[tuple[str, str, Any]]:
@@ -226,6 +262,8 @@ def _told_report(record: Record, model: Report, one: Told, position: int, *, len
         report["params"] = one.params
     if lends:
         report["_lends"] = True
+    elif record.trace_id and one.tool and one.params is not None:
+        report["_twin"] = TWIN
     if one.text:
         report["message"] = report["_text"] = one.text
     if one.exit_code:
