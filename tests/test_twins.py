@@ -182,6 +182,51 @@ def test_a_fault_of_opencode_s_provider_is_one_event(doors: tuple[str, ...]) -> 
         ] * 3
 
 
+def called(number: int, attributes: dict[str, Any]) -> Batch:
+    """The span of a call, which is the same call but for its id."""
+    same = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "add",
+        "gen_ai.tool.call.arguments": '{"a": 1}',
+    }
+    ends = {"startTimeUnixNano": str(NOW - 10**9), "endTimeUnixNano": str(NOW - 10**8)}
+    span = {"name": "execute_tool add", "spanId": f"c{number}", "attributes": same | attributes}
+    return taken(spans(span | ends), "traces")
+
+
+def answered(number: int, *call_ids: str) -> Batch:
+    """A later request to the model, which tells of these calls."""
+    calls = [{"type": "tool_call", "id": one, "name": "add", "arguments": {"a": 1}} for one in call_ids]
+    results = [
+        {"type": "tool_call_response", "id": one, "result": {"error": f"lost {one}"}, "status": "error"}
+        for one in call_ids
+    ]
+    messages = json.dumps([{"role": "assistant", "parts": calls}, {"role": "user", "parts": results}])
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": messages}
+    return taken(spans({"name": "chat m", "spanId": f"d{number}", "attributes": attributes}), "traces")
+
+
+KNOWN = ("c1", "lost c1", "c1")
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [([["c1"]], [KNOWN, (None, None, "c2")]), ([["c1"], ["c1", "c2"]], [KNOWN, ("c2", "lost c2", "c2")])],
+    ids=["the other's is not told", "both are told"],
+)
+def test_a_result_of_a_call_that_is_known_by_its_id_looks_for_no_other(
+    told: list[list[str]], expected: list[tuple[Any, ...]]
+) -> None:
+    """Two equal calls at once, of which one span has no id, in whatever order they come."""
+    batches = [called(1, {"gen_ai.tool.call.id": "c1"}), called(2, {})]
+    batches += [answered(number, *call_ids) for number, call_ids in enumerate(told)]
+    for order in itertools.permutations(batches):
+        for rows in (stored(*([one] for one in order)), stored(order[:2], order[2:]), stored(order)):
+            calls = [row for row in rows if row["operation"] == "tool"]
+            found = [(row["call_id"], row["message"], row["span_id"][-2:]) for row in calls]
+            assert sorted(found, key=lambda one: one[2]) == expected
+
+
 def test_an_event_that_became_part_of_another_leads_to_it() -> None:
     store = Store.open("duckdb://:memory:")
     correlator = Correlator(StoreLookup(store), fresh=True)

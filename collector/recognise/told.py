@@ -23,6 +23,7 @@ from collector.recognise.sources import Row, Rules
 
 # A text heuristic must never beat what the call's own report says (10 and more), but beats an unmarked result.
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
+FRESH, REPEATED = 3, 2  # ranks: below those of every report of the call itself
 Report = dict[str, Any]
 
 TWIN = ("told", "trace_id", "tool", "params_hash")  # of a span without a call id (`schemas/sources/gen-ai.toml`)
@@ -252,7 +253,7 @@ def _told_report(record: Record, model: Report, one: Told, position: int, *, len
         outcome=one.outcome,
         time_ns=(record.start_ns or record.time_ns or record.observed_ns) + position,
         _strength=one.strength,
-        _rank=3 if one.fresh else 2,
+        _rank=FRESH if one.fresh else REPEATED,
     )
     if record.trace_id:
         report["trace_id"] = record.trace_id

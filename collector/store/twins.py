@@ -8,11 +8,12 @@ it brings. All it needs is in the store: a restart and a commit that fails chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from collector.recognise.identify import key64
+from collector.recognise.told import FRESH, TWIN
 from collector.store.batch import Report
 from collector.store.changes import Changes
 from collector.store.fold import canonical, fold, oldest
@@ -44,13 +45,17 @@ class Told(NamedTuple):
 
 def pair(changes: Changes, lookup: Lookup) -> None:
     """Completes the changes so that twins, new and stored, make one event; it has the id of the oldest."""
-    new: dict[Unit, list[Report]] = {unit: [] for unit, report in changes.reports if "_twin" in report}
-    if not new:
+    told: dict[Unit, list[Report]] = {unit: [] for unit, report in changes.reports if "_twin" in report}
+    if not told:
         return
     for unit, report in changes.reports:
-        if unit in new:
-            new[unit].append(report)
-    stored = lookup.twins_near(_spans(new), changes.replaced)
+        if unit in told:
+            told[unit].append(report)
+    spans = _spans(told)
+    stored = lookup.twins_near(spans, changes.replaced) if spans or changes.replaced else {}
+    new = {unit: reports for unit, reports in told.items() if unit in stored or any(_told(unit, reports))}
+    if not new:
+        return
     before: dict[int, set[Unit]] = {}
     for unit, event_id in stored.items():
         before.setdefault(event_id, set()).add(unit)
@@ -116,10 +121,16 @@ def _near(line: Sequence[Told]) -> Iterator[tuple[int, Told, Told]]:
                 yield other.time_ns - one.time_ns, one, other
 
 
-def _told(unit: Unit, reports: Iterable[Report]) -> Iterator[Told]:
+def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Told]:
+    """What twins look for; not what a model was told of a call whose own report has the same id."""
+    own = any(
+        report.get("_rank", 0) > FRESH and "_twin" not in report and not report.get("_lends") for report in reports
+    )
     for report in reports:
         if twin := report.get("_twin"):
             role, *columns = twin
+            if own and role == TWIN[0]:
+                continue
             agreed = [str(report.get(column) or "") for column in ("source", "service", *columns)]
             yield Told(report["time_ns"], canonical(report), unit, key64("twin", *agreed), role)
 
