@@ -147,10 +147,12 @@ def reader(key: str) -> Reader:
         key, _, text = key.partition("~")
         inner, pattern = reader(key), re.compile(text)
         return lambda record, around: _matched(pattern, inner(record, around))
-    head, _, path = key.partition("#")
+    head, mark, path = key.partition("#")
     plain = _plain_reader(head)
-    if not path:
+    if not mark:
         return plain
+    if not path:
+        return lambda record, around: parsed(plain(record, around))
     steps = tuple(path.split("."))
     if not is_attribute(head):
         return lambda record, around: at_path(plain(record, around), steps)
