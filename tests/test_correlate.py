@@ -16,7 +16,7 @@ from collector.recognise.identify import key64
 from collector.store.batch import Report
 from collector.store.changes import Batch
 from collector.store.correlate import Correlator, keys_of
-from collector.store.fold import fold
+from collector.store.fold import adding, fold
 from collector.store.lookup import StoreLookup
 from collector.store.recent import Recent
 from collector.store.schema import SCHEMA_VERSION
@@ -49,6 +49,14 @@ def span(**fields: Any) -> Report:
         **{"source_signal": "span", "session": None, "session_source": None, "trace_id": "t1", "span_id": "a1",
            "outcome": "ok", "error_class": None, "_rank": 30, "_strength": 10} | fields
     )  # fmt: skip
+
+
+def told(number: int, **fields: Any) -> Report:
+    """What a request to a model tells of a call that ended well."""
+    ids = {"session": None, "session_source": None, "span_id": None, "call_id": f"c{number}"}
+    return span(
+        **(ids | {"trace_id": None, "_rank": 3, "_strength": 2, "_twin": ["told", "trace_id", "tool"]} | fields)
+    )
 
 
 def batch(*reports: Report, sessions: dict[str, str] | None = None, identity: bytes | None = None) -> Batch:
@@ -158,6 +166,51 @@ def test_the_specific_class_wins_over_the_trusted_signal() -> None:
     assert (row["error_class"], row["message"], row["suggestion"]) == ("FileNotFoundError", "it failed", "look")
 
 
+TOLD = [
+    ("again", {}, False),
+    ("of another session", {"session": "T"}, False),
+    ("in a trace of its own", {"trace_id": "t9"}, True),
+    ("with a guess", {"session": "g", "session_source": "trace"}, True),
+    ("before the call", {"received_ns": NOW - 1}, True),
+    ("with more secrets", {"redactions": 2}, True),
+    ("with its model", {"model": "m"}, True),
+    ("with its place", {"_site": ["", "ab"]}, True),
+    ("with another key", {"_keys": [7]}, True),
+    ("as sure as the call", {"_strength": 40}, True),
+    ("ranked as the call", {"_rank": 40}, True),
+    ("as failed", {"outcome": "error"}, True),
+    ("without a session", {"session": None, "session_source": None}, True),
+]
+
+
+@pytest.mark.parametrize(("fields", "adds"), [case[1:] for case in TOLD], ids=[case[0] for case in TOLD])
+def test_what_is_told_again_adds_nothing(fields: dict[str, Any], adds: bool) -> None:
+    call, again = report(trace_id=None), told(1, **({"session": "S", "session_source": "record"} | fields))
+    assert adding([again], [call]) == ([again] if adds else [])
+    assert adding([again, call], []) == ([again, call] if adds else [call])
+    assert adding([again], []) == [again] == adding([again], [call | {"outcome": "ok"}])
+    assert adding([again], [call | {"_lends": True}]) == [again] == adding([again], [call | {"_twin": ["x"]}])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 2), st.integers(0, 7), st.integers(0, 3)), max_size=8))
+def test_a_fold_takes_nothing_from_what_is_left_out(lines: list[tuple[bool, int, int, int]]) -> None:
+    """Whatever else comes, before or after."""
+    made = [
+        told(1, trace_id="t1", received_ns=NOW + at, model="m" if sign & 1 else None, session="S" if sign & 2 else None,
+             session_source="trace" if sign & 2 else None)
+        if is_told
+        else report(trace_id="t1", received_ns=NOW + at, _rank=[3, 30, 40][kind], _strength=[2, 10, 40][kind],
+                    outcome=["ok", "error", None][sign % 3], model="n" if sign & 4 else None, message=f"{at}")
+        for is_told, kind, sign, at in lines
+    ]  # fmt: skip
+    for cut in range(len(made)):
+        known, later = made[:cut], made[cut + 1 :]
+        kept = [*known, *adding(made[cut : cut + 1], known), *later]
+        if kept:
+            assert fold(kept) == fold(made)
+
+
 def test_an_ok_event_keeps_nothing_of_a_failure() -> None:
     row = fold(
         [report(outcome="ok", _strength=20, message=None, error_class=None), report(outcome=None, message="text")]
@@ -177,7 +230,7 @@ def test_forgotten_keys_are_looked_up() -> None:
     assert (recent.get(0), recent.get(6)) == (None, 6)
 
 
-KINDS = st.sampled_from(["log", "span", "both ids", "child"])
+KINDS = st.sampled_from(["log", "span", "both ids", "child", "told", "told in a trace"])
 CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3), KINDS), min_size=1, max_size=12)
 
 
@@ -196,6 +249,9 @@ def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
             reports.append(span(call_id=f"c{call}", duration_ms=float(call), **ids))
         elif kind == "both ids":
             reports.append(span(session=f"S{session}", session_source="record", call_id=f"c{call}", _rank=20, **ids))
+        elif kind.startswith("told"):
+            named = {"session": f"S{session}", "session_source": "record"}
+            reports.append(told(call, trace_id=f"t{trace}", **(named if kind == "told" else {})))
         else:
             reports.append(span(call_id=None, span_id=f"m{trace}{call}", trace_id=f"t{trace}", mcp_server="m",
                                 _refs=[key64("call of", f"t{trace}", f"{trace}{call}", "read")]))  # fmt: skip

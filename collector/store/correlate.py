@@ -14,7 +14,7 @@ from typing import Protocol
 from collector.recognise.identify import bare_tool, key64
 from collector.store.batch import Report
 from collector.store.changes import Batch, Changes
-from collector.store.fold import canonical, fold, oldest
+from collector.store.fold import adding, canonical, fold, oldest
 from collector.store.groups import Entry, Group, Groups
 from collector.store.recent import Recent
 from collector.store.senders import Sender, Senders
@@ -243,7 +243,7 @@ class Correlator:
         before = [report for event_id in group.event_ids for report in stored.get(event_id, ())]
         told = {canonical(report): report for report in before}
         count = len(told)
-        for report in group.reports:
+        for report in adding(group.reports, before):
             told.setdefault(canonical(report), report)
         event_id = oldest(group.event_ids, stored) if group.event_ids else group.keys[0]
         changed = len(told) > count or len(group.event_ids) > 1 or not reloaded.isdisjoint(group.event_ids)

@@ -16,6 +16,8 @@ from collector.store.batch import COLUMNS, Report
 # Where a session came from, the surest last.
 SESSION_RANK = {None: 0, "instance": 1, "trace_id": 2, "trace": 3, "resource": 4, "record": 5}
 
+KNOWN = ("resource", "record")  # sessions that nothing else corrects
+
 CLASS_FIELDS = (
     "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "mistake", "retryable",
     "fatal",
@@ -25,6 +27,7 @@ FAILURE_FIELDS = frozenset(
      "template", "fingerprint")
 )  # fmt: skip
 TRANSIENT = ("_rank", "_strength", "_keys", "_refs", "_lends", "_twin")  # of reports, not of events
+OF_ANY_REPORT = ("_rank", "_strength", "_twin")
 UNSPECIFIC = {"UnknownError": 0, "ToolExecutionError": 1, "McpToolError": 1, "CommandFailedError": 2, None: -1}
 
 
@@ -58,6 +61,42 @@ def fold(reports: Sequence[Report]) -> Report:
     return row
 
 
+def adding(reports: Sequence[Report], known: Sequence[Report]) -> Sequence[Report]:
+    """The reports without those from which the fold of `known`, of them and of whatever else comes takes nothing.
+
+    Each request to a model tells again which calls ended well, mostly no more than the call's own report does.
+    """
+    own = [one for one in (*known, *reports) if one.get("outcome") and not one.get("_lends") and "_twin" not in one]
+    if not own:
+        return reports
+    best = max(own, key=lambda one: (one.get("_rank", 0), -one["received_ns"]))
+    return [one for one in reports if not _covers(best, one)]
+
+
+def _covers(best: Report, told: Report) -> bool:
+    """Whether the best says all of the other's, is ranked higher and surer, and came no later."""
+    return (
+        told.get("outcome") == "ok"
+        and best.get("_rank", 0) > told.get("_rank", 0)
+        and best.get("_strength", 0) > told.get("_strength", 0)
+        and best["received_ns"] <= told["received_ns"]
+        and (best.get("redactions") or 0) >= (told.get("redactions") or 0)
+        and _session_rank(best) >= _session_rank(told)
+        and (told.get("session_source") in KNOWN or _guessed(best) == _guessed(told))
+        and not (best["outcome"] == "ok" and FAILURE_FIELDS.intersection(best))
+        and all(name in OF_ANY_REPORT if name[0] == "_" else best.get(name) is not None for name in told)
+    )
+
+
+def _guessed(report: Report) -> tuple[str | None, str | None]:
+    """What says which session this becomes when its trace tells one."""
+    return report.get("session_source"), report.get("trace_id")
+
+
+def _session_rank(report: Report) -> int:
+    return SESSION_RANK.get(report.get("session_source"), 0)
+
+
 def canonical(report: Report) -> bytes:
     """The same bytes for the same report, whenever it came."""
     return msgspec.json.encode({**report, "received_ns": 0}, order="sorted")
@@ -69,7 +108,7 @@ def oldest(event_ids: Iterable[int], reports: Mapping[int, Sequence[Report]]) ->
 
 
 def _fold_session(row: Report, ranked: Sequence[Report]) -> None:
-    best = max(ranked, key=lambda report: SESSION_RANK.get(report.get("session_source"), 0))
+    best = max(ranked, key=_session_rank)
     for name in ("session", "session_source"):
         row[name] = best.get(name)
 
