@@ -134,7 +134,7 @@ def variant_path(value: Any) -> str | None:
     return f"{outer}::{inner}" if outer.endswith("Error") else f"{outer}Error::{inner}"
 
 
-@cache  # most rows inherit theirs
+@cache
 def reader(key: str) -> Reader:
     """Compiles a key to a function of a record and its surroundings."""
     if key[0] == "=":
@@ -167,7 +167,6 @@ def is_attribute(key: str) -> bool:
     return key[:1] not in ("@", "=", "!") and not any(mark in key for mark in "#>~") and not key.startswith("resource:")
 
 
-@cache
 def _plain_reader(head: str) -> Reader:
     if head in _SPECIAL:
         return _SPECIAL[head]

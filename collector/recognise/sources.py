@@ -404,9 +404,9 @@ def _uses(
             if is_attribute(key):
                 uses.setdefault(key, []).append(use)
             elif key.startswith("resource:") and "#" not in key:
-                resource.append(_same((use, key.removeprefix("resource:"))))
+                resource.append((use, key.removeprefix("resource:")))
             else:
-                special.append(_same((use, reader(key))))
+                special.append((use, reader(key)))
     return {key: _same(tuple(found)) for key, found in uses.items()}, _same(tuple(special)), _same(tuple(resource))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from collector.classify.fingerprint import fingerprint
+from collector.recognise.told import FRESH
 from collector.store.batch import COLUMNS, Report
 
 # Where a session came from, the surest last.
@@ -61,15 +62,20 @@ def fold(reports: Sequence[Report]) -> Report:
     return row
 
 
+def is_own(report: Report) -> bool:
+    """Whether the call itself is reported, under an id: not what a model was told of it, nor what only lends."""
+    return report.get("_rank", 0) > FRESH and "_twin" not in report and not report.get("_lends")
+
+
 def adding(reports: Sequence[Report], known: Sequence[Report]) -> Sequence[Report]:
     """The reports without those from which the fold of `known`, of them and of whatever else comes takes nothing.
 
     Each request to a model tells again which calls ended well, mostly no more than the call's own report does.
     """
-    own = [one for one in (*known, *reports) if one.get("outcome") and not one.get("_lends") and "_twin" not in one]
-    if not own:
+    settling = [one for one in (*known, *reports) if one.get("outcome") and is_own(one)]
+    if not settling:
         return reports
-    best = max(own, key=lambda one: (one.get("_rank", 0), -one["received_ns"]))
+    best = max(settling, key=lambda one: (one.get("_rank", 0), -one["received_ns"]))
     return [one for one in reports if not _covers(best, one)]
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from collector.recognise.identify import key64
-from collector.recognise.told import FRESH, TWIN
+from collector.recognise.told import TWIN
 from collector.store.batch import Report
 from collector.store.changes import Changes
-from collector.store.fold import canonical, fold, oldest
+from collector.store.fold import canonical, fold, is_own, oldest
 
 WINDOW_NS = 2_000_000_000
 AROUND_NS = 5 * WINDOW_NS  # what lies as near to a new report is drawn anew
@@ -123,9 +123,7 @@ def _near(line: Sequence[Told]) -> Iterator[tuple[int, Told, Told]]:
 
 def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Told]:
     """What twins look for; not what a model was told of a call whose own report has the same id."""
-    own = any(
-        report.get("_rank", 0) > FRESH and "_twin" not in report and not report.get("_lends") for report in reports
-    )
+    own = any(map(is_own, reports))
     for report in reports:
         if twin := report.get("_twin"):
             role, *columns = twin
