@@ -164,6 +164,8 @@ def test_live_reading_continues_after_what_was_seen(client: TestClient[Litestar]
     seen = ask(client, "events")["after"]
     assert ask(client, "events", after=seen)["rows"] == []
     assert ask(client, "events", after=seen)["after"] == seen
+    nothing = {"service": "not yet there"}
+    assert ask(client, "events", **nothing)["after"] == ask(client, "events", **nothing, after="0")["after"] == "0"
     holding(store, [*events(), event(3, received_ns=NOW + 1)])
     assert [row["event_id"] for row in ask(client, "events", after=seen)["rows"]] == ["3"]
     holding(store, events())

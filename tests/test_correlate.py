@@ -120,6 +120,23 @@ def test_a_report_that_tells_no_outcome_waits_for_one(store: Store) -> None:
     assert [(one["outcome"], one["target"], one["tool"]) for one in found] == [("error", "a.py", "read")]
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"outcome": None, "error_class": None, "_strength": 0},
+        {"_lends": True},
+    ],
+)
+def test_an_event_is_received_when_there_is_one(store: Store, first: Report) -> None:
+    """Not with its first report, which may have come before events that a live view has shown."""
+    correlator = Correlator(StoreLookup(store), fresh=True)
+    assert store_all(store, [[batch(report(received_ns=NOW + 1, **first))]], correlator) == []
+    store_all(store, [[batch(report(received_ns=NOW + 9, message="no"))]], correlator)
+    assert store.rows("select received_ns from events") == [{"received_ns": NOW + 9}]
+    store_all(store, [[batch(span(received_ns=NOW + 12, session="S", session_source="record"))]], correlator)
+    assert store.rows("select received_ns, trace_id from events") == [{"received_ns": NOW + 9, "trace_id": "t1"}]
+
+
 def test_the_same_request_adds_nothing_even_after_a_restart(store: Store) -> None:
     once = batch(report())
     for group in ([once, once], [once]):

@@ -20,7 +20,7 @@ from collector.errors import Unavailable
 from collector.store import store as store_module
 from collector.store import writer as module
 from collector.store import writing as writing_module
-from collector.store.changes import Changes
+from collector.store.changes import Batch, Changes
 from collector.store.journal import Journal, pack, records_in
 from collector.store.priority import step_back
 from collector.store.retention import Retention
@@ -59,7 +59,10 @@ class Recorded:
         self.writer.start()
 
     def put(self, *numbers: int) -> None:
-        packed = [pack(BATCHES[number]) for number in numbers]
+        self.put_batches(*(BATCHES[number] for number in numbers))
+
+    def put_batches(self, *batches: Batch) -> None:
+        packed = [pack(batch) for batch in batches]
         positions = self.journal.append(packed)
         self.writer.put([Waiting(one, position, 1) for one, position in zip(packed, positions, strict=True)])
 
@@ -96,6 +99,24 @@ def test_a_small_transaction_waits_for_more_unless_somebody_asks(
     while len(recorded.groups) < 3 and time.monotonic() < until:
         time.sleep(0.01)
     assert recorded.groups == [[0], [1, 2], [3]]
+
+
+@pytest.mark.parametrize(("ahead_s", "in_order"), [(0, True), (-60, True), (30, True), (-86_400, False)])
+def test_events_are_received_in_the_order_in_which_they_are_stored(
+    recorded: Recorded, ahead_s: int, in_order: bool
+) -> None:
+    """Whichever body was read first; only a clock that went back by more than an hour is not waited for."""
+    began = time.time_ns()
+    for number in range(3):  # the first to be stored was the last whose reading began
+        batch = replace(BATCHES[number], received_ns=began + ahead_s * 10**9 - number)
+        batch.reports = [{**report, "received_ns": batch.received_ns} for report in batch.reports]
+        recorded.put_batches(batch)
+    recorded.settle()
+    rows = recorded.store.rows("select received_ns, call_id from events order by received_ns, call_id")
+    assert len({row["received_ns"] for row in rows}) == 3
+    stored = [row["call_id"] for row in rows]
+    assert (stored == sorted(stored)) is in_order
+    assert in_order is all(row["received_ns"] >= began for row in rows)
 
 
 @pytest.mark.parametrize("again", [False, True])

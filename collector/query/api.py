@@ -285,8 +285,8 @@ def _page(
         body["next"] = token(*_place(shown[-1])) if more else None
     if endpoint.path == "/events":
         body["next"] = token(shown[-1]["time"], shown[-1]["event_id"]) if more else None
-        arrived = [(row["received_time"], row["event_id"]) for row in shown]
-        body["after"] = token(*max(arrived)) if arrived else asked.options["after"] or None
+        arrived = [row["received_time"] for row in shown]
+        body["after"] = token(max(arrived)) if arrived else asked.options["after"] or token(0)
     if not any(_rests_on(row) for row in shown) and (newest := newest_ns(store)) is not None:
         body["newest"] = rfc3339(newest)
     return body

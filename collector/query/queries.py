@@ -41,8 +41,8 @@ def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "
         seek += f" and time_ns {beyond}= $seek_0 and (time_ns {beyond} $seek_0 or event_id {beyond} $seek_1)"
         bound |= read_token("cursor", cursor, 2)
     if after:
-        seek += " and received_ns >= $after_0 and (received_ns > $after_0 or event_id > $after_1)"
-        bound |= read_token("after", after, 2, "after")
+        seek += " and received_ns > $after_0"
+        bound |= read_token("after", after, 1, "after")
     page = f"""select {PAGED}
       from {relation(selection)} where {selection.where()} and {seek}
       order by time_ns{direction}, event_id{direction} limit {ROWS}"""

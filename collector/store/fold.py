@@ -56,8 +56,11 @@ def fold(reports: Sequence[Report]) -> Report:
     if redactions := max(report.get("redactions") or 0 for report in reports):
         row["redactions"] = redactions
     told = [report for report in ranked if report.get("outcome")]
+    own = [report for report in ranked if not report.get("_lends")]
     row.pop("outcome", None)
-    if told and not all(report.get("_lends") for report in reports):
+    if told and own:
+        # Since when there is such an event: `after` of the API finds it by that.
+        row["received_ns"] = max(min(report["received_ns"] for report in some) for some in (told, own))
         _fold_outcome(row, told)
     return row
 

@@ -40,6 +40,7 @@ BUSY_S = 0.05  # and how long where more and more comes,
 ELSEWHERE_S = 0.5  # or where the writer does something else
 AGAIN_S = 2.0  # where the store took nothing, unless somebody asks
 TRIES = 3
+CLOCK_NS = 3600 * 10**9  # a batch is read and taken in less, unless a clock went back
 
 SHORTAGES = (Unavailable, MemoryError, OSError)  # what else fails is the batch, or a defect that it meets
 
@@ -355,7 +356,16 @@ class Writer:
 
 
 def _unpacked(waiting: Waiting) -> Batch:
-    """Each time anew: what stores a batch changes its reports."""
+    """Each time anew: what stores a batch changes its reports.
+
+    Its reports were received when it was taken, not when its reading began: in that order batches are stored, so that
+    whoever has seen one has seen all that were received before. Positions are such times, but for clocks that go back.
+    """
     if waiting.aside:
         return nothing_of(waiting.packed, waiting.position, waiting.records)
-    return unpack(waiting.packed)
+    batch = unpack(waiting.packed)
+    if waiting.position - batch.received_ns < CLOCK_NS:
+        batch.received_ns = waiting.position
+        for report in batch.reports:
+            report["received_ns"] = waiting.position
+    return batch
