@@ -72,6 +72,16 @@ def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
         family = "token"
         pattern = 'acme_[a-z0-9]{12}'
         [[rule]]
+        id = "acme-german"
+        title = "The same in German"
+        family = "token"
+        pattern = '(?:schlüssel|ключ)-[A-Z0-9]{12}'
+        [[rule]]
+        id = "acme-door"
+        title = "A word without a check takes whatever is said"
+        family = "keyed"
+        words = ["door code"]
+        [[rule]]
         id = "acme-word"
         title = "What we call a password"
         family = "keyed"
@@ -85,6 +95,12 @@ def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
     scrub = Sanitiser(load_rules(own)).scrub_value
     token = assemble("{alnum:32}", random.Random(3))
     assert scrub("use acme_a1b2c3d4e5f6 here")[0] == "use [redacted:acme-key] here"
+    for word in ("schlüssel", "ключ"):
+        assert scrub(f"ein {word}-A1B2C3D4E5F6 hier")[0] == "ein [redacted:acme-german] hier"
+    for door in ({"doorCode": "1234abcd", "path": "a.py"}, {"args": [{"name": "doorCode", "value": "1234abcd"}]}):
+        assert scrub(door)[1] == ("acme-door",)
+    assert scrub({"text": '{"value": "1234abcd", "name": "doorCode"}'})[1] == ("acme-door",)
+    assert scrub("<doorCode>1234abcd</doorCode> and doorCode=1234abcd")[1] == ("acme-door", "acme-door")
     assert scrub({"sesame": "0pen-now"})[0] == {"sesame": "[redacted:acme-word]"}
     for value in ({"token": "5f" * 16}, f"token={'5f' * 16}", {"fixture_token": token}, f"fixture_token={token}"):
         assert scrub(value)[0] is value
@@ -109,6 +125,20 @@ def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
             "field 'check': 'strange'",
         ),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "keyed"', "field 'words'"),
+        (
+            '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "keyed"\nwords = ["schlüssel"]',
+            "'schlüssel': only letters a to z",
+        ),
+        (
+            '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "keyed"\nwords = ["a"]\ncheck = ["digit"]',
+            "['digit'] is not one of given",
+        ),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "k[äö]"', "write (?:ä|ö)"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "kä+"', "write (?:ä|ö)"),
+        (
+            '[[rule]]\nid = "home"\ntitle = "t"\nfamily = "token"\npattern = "abc"',
+            "rule 'home': field 'family': must stay",
+        ),
         ('[[rule]]\nid = "x"\ntitle = 3\nfamily = "keyed"\nwords = "a"', "field 'words': 'a' is not a list of strings"),
         (
             '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\nkeyword = ["a"]',

@@ -379,6 +379,17 @@ def test_odd_characters_are_no_way_past(text: str) -> None:
     assert "hunter2x" not in str(sanitiser().scrub_value({"a": [text]})[0])
 
 
+@pytest.mark.parametrize("hidden", ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad"])
+def test_characters_that_nobody_sees_hide_no_secret_wherever_they_stand(hidden: str) -> None:
+    token = assemble("ghp_{alnum:36}", random.Random(7))
+    for text in (
+        f"see {token[:2]}{hidden}{token[2:]} ok",
+        hidden.join(f"see {token}"),
+        f"pass{hidden}word=hunter{hidden}22x",
+    ):
+        assert len(sanitiser("mask").scrub(text)[1]) == 1, text
+
+
 def test_telling_words_in_each_other_are_judged_within_bounds() -> None:
     assert sanitiser().scrub("password=" * 2_000) == (FAILED, ("failed",))
     query = "https://h/x?" + "&".join(f"token{number}=aB3dE5fG7h{number}" for number in range(2_000))

@@ -59,7 +59,7 @@ def _below(text: bytes, head: re.Match[bytes], hit: int, form: _Form, keys: Keys
     rule = keys.telling(names[place].decode().replace(" ", "_"))
     if rule is None or rule.value:
         return
-    check, at = rule.check[0] if rule.check else "given", head.end()
+    check, at = rule.proof, head.end()
     for _ in range(_MOST_ROWS):
         cells, at = _row(text, at, form)
         if len(cells) != len(names):

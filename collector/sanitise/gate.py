@@ -62,7 +62,7 @@ _UNREADABLE = (
     r"%(?:4[1-9A-Fa-f]|5[0-9Aa]|6[1-9A-Fa-f]|7[0-9Aa])",
     r"%(?:2[012678BbFf]|3[AaDdFf]|40|5[Bb]|7[Bb])",
     r":\\+/|[A-Za-z0-9+]\\+/(?:\\+/)?[A-Za-z0-9+]|\x1b\[|\\u001[bB]\[",
-    "\xe2\x80[\x8b-\x8f]|\xe2\x81\xa0|\xef\xbb\xbf|\xc2\xad",
+    r"\xe2\x80[\x8b-\x8f]|\xe2\x81\xa0|\xef\xbb\xbf|\xc2\xad",
 )
 _TOLD = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "authorization", "credential")
 _HIDDEN = (*_TOLD, *map(str.upper, _TOLD), *map(str.title, _TOLD), "apiKey", "PASS=", "PRIVATE KEY", "://", "Bearer ")

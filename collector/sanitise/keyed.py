@@ -143,10 +143,6 @@ class _Place:
         quoted = self.between[:1] in (b"\\", b'"', b"'")
         return not quoted and bool(_LINE_START.search(self.text, max(0, self.key - 48), self.key))
 
-    @property
-    def check(self) -> str:
-        return self.rule.check[0] if self.rule.check else "given"
-
 
 def announced(text: bytes, hit: int, keys: Keys) -> Iterator[Span]:
     """The secrets announced by the telling word that ends at `hit`, but for those of headers."""
@@ -234,7 +230,7 @@ def _value_first(text: bytes, start: int, hit: int, keys: Keys) -> Iterator[Span
     before = _VALUE_BEFORE.search(text, max(0, start - 600), start)
     rest = _KEY_REST.match(text, hit)
     rule = keys.telling(_key(text[start : rest.end()])) if before and rest else None
-    if before and rule and not rule.value and keyed_secret(before["value"], rule.check[0], True):
+    if before and rule and not rule.value and keyed_secret(before["value"], rule.proof, True):
         yield Span(*before.span("value"), rule)
 
 
@@ -247,7 +243,7 @@ def _element(text: bytes, start: int, tag: re.Match[bytes], keys: Keys) -> Itera
         return
     at = end - len(text[at:end].lstrip())
     value = text[at:end].rstrip()
-    if value[:1] != b"{" and keyed_secret(value, rule.check[0], True):
+    if value[:1] != b"{" and keyed_secret(value, rule.proof, True):
         yield Span(at, at + len(value), rule)
 
 
@@ -259,13 +255,13 @@ def _quoted(place: _Place, opened: re.Match[bytes]) -> Iterator[Span]:
     start, end = opened.end(), closing(text, opened.end(), opened["quote"])
     value = text[start:end]
     if notation == "prose":
-        secret = prose_secret(value, place.check)
+        secret = prose_secret(value, place.rule.proof)
     else:
         sure: object = True
         if notation in ("comma", "call", "fallback") or (notation == "space" and not place.is_flag):
-            sure = _KEBAB.fullmatch(value) if place.check != "given" else not _FEW_DIGITS_NAME.fullmatch(value)
+            sure = _KEBAB.fullmatch(value) if place.rule.proof != "given" else not _FEW_DIGITS_NAME.fullmatch(value)
         sure = (sure or looks_random(value)) and not (notation == "comma" and value.isalpha())  # a list of names
-        secret = keyed_secret(value, place.check, bool(sure))
+        secret = keyed_secret(value, place.rule.proof, bool(sure))
     if secret:
         yield Span(start, end, place.rule)
 
@@ -289,9 +285,9 @@ def _bare(place: _Place) -> Iterator[Span]:
     sure = block is not None or _is_data(place, value, line, tight)
     value = text[start:end]
     if notation in ("prose", "space") and not flag:
-        if prose_secret(value, place.check):
+        if prose_secret(value, place.rule.proof):
             yield Span(start, end, place.rule)
-    elif keyed_secret(value, place.check, sure):
+    elif keyed_secret(value, place.rule.proof, sure):
         yield Span(start, end, place.rule)
 
 
@@ -307,7 +303,7 @@ def _is_data(place: _Place, value: bytes, line: bool, tight: bool) -> bool:
     """Is this bare value data, and not code?"""
     if place.is_flag or place.notation in ("yaml", "pair", "block", "form"):
         return True
-    if place.check == "word-proof" and place.notation == "assign" and _KEBAB.fullmatch(value):
+    if place.rule.proof == "word-proof" and place.notation == "assign" and _KEBAB.fullmatch(value):
         return True
     if not tight:
         return False

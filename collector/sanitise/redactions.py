@@ -22,6 +22,7 @@ from collector.sanitise.plausible import CHECKS
 from collector.tables import TableError, load_toml, schemas
 
 FAMILIES = ("token", "structure", "command", "keyed", "personal", "allow")
+PROOFS = ("given", "word-proof", "random")
 READERS = (
     "",
     *("word", "attached", "pair", "quoted", "cookie", "authorization", "pem", "pem-end", "lines", "lines-after"),
@@ -40,6 +41,7 @@ _FIELDS: dict[str, type] = {
     "counter_examples": list,
 }
 _NESTED_REPEAT = re.compile(r"(?<!\\)[+*}]\)(?:[+*]|\{\d+,)")
+_ONE_OF_BYTES = re.compile(r"\[[^\]]*[^\x00-\x7f]|[^\x00-\x7f][*+?{]")  # texts are UTF-8
 _BOUNDED = re.compile(r"\{(\d+),(\d+)\}")
 
 
@@ -61,17 +63,26 @@ class Rule:
     examples: tuple[str, ...] = ()
     counter_examples: tuple[str, ...] = ()
 
+    @property
+    def proof(self) -> str:
+        """Of a keyed rule: what a value must be to be a secret (`plausible.keyed_secret`)."""
+        return self.check[0] if self.check else "given"
+
 
 def load_rules(*paths: str | Path) -> tuple[Rule, ...]:
     """The built-in rules, then those of `paths`; a user's rule replaces a built-in one of the same id.
 
     Raises TableError with every mistake of a file.
     """
-    rules: dict[str, Rule] = {}
-    built_in = schemas() / "redactions.toml"
-    for place in (built_in, *map(Path, paths)):
-        for rule in _load(place, built_in=place is built_in):
-            rules[rule.id] = rule
+    rules = {rule.id: rule for rule in _load(schemas() / "redactions.toml", built_in=True)}
+    personal = [rule.id for rule in rules.values() if rule.family == "personal"]
+    for place in map(Path, paths):
+        own = _load(place, built_in=False)
+        moved = [rule.id for rule in own if rule.id in personal and rule.family != "personal"]
+        if moved:
+            remedy = "must stay 'personal', as in the built-in rule; a rule of another family needs another id"
+            raise TableError(str(place), [f"rule {name!r}: field 'family': {remedy}" for name in moved])
+        rules |= {rule.id: rule for rule in own}
     return tuple(rules.values())
 
 
@@ -92,7 +103,7 @@ def word_pattern(word: str) -> str:
 @lru_cache(maxsize=8)
 def compile_patterns(patterns: tuple[str, ...], flags: tuple[int, ...]) -> hyperscan.Database:
     """A block-mode database whose ids are the places in `patterns`; shared, so scan with a Scratch of your own."""
-    return database([pattern.encode("latin-1") for pattern in patterns], flags, range(len(patterns)))
+    return database([pattern.encode() for pattern in patterns], flags, range(len(patterns)))
 
 
 def _load(place: Path | Traversable, *, built_in: bool) -> list[Rule]:
@@ -154,16 +165,25 @@ def _mistakes(row: dict[str, Any], built_in: bool) -> Iterator[str]:
     for name in row.get("check", ()):
         if name not in CHECKS:
             yield f"field 'check': {name!r} is not one of {', '.join(CHECKS)}"
+    for word in row.get("words", ()):
+        if not word.isascii():
+            yield f"field 'words': {word!r}: only letters a to z are taken for a key; write a pattern of family 'token'"
     if row["family"] in ("token", "structure", "command"):
         yield from _pattern_mistakes(row.get("pattern", ""), built_in)
-    elif not row.get("words") and row["family"] == "keyed":
-        yield "field 'words': give at least one word that names a value"
+    elif row["family"] == "keyed":
+        if not row.get("words"):
+            yield "field 'words': give at least one word that names a value"
+        if (check := row.get("check")) and (len(check) > 1 or check[0] not in PROOFS):
+            yield f"field 'check': {check!r} is not one of {', '.join(PROOFS)}: what the value of a key must be"
 
 
 def _pattern_mistakes(pattern: str, built_in: bool) -> Iterator[str]:
     if not pattern:
         yield "field 'pattern': must be given"
         return
+    if _ONE_OF_BYTES.search(pattern):
+        remedy = "which is several bytes, in [] or repeated: write (?:ä|ö) and (?:ä){2}"
+        yield f"field 'pattern': {pattern!r} has a letter beyond ASCII, {remedy}"
     if not built_in and _NESTED_REPEAT.search(pattern):
         yield f"field 'pattern': {pattern!r} repeats a repeated group, which is not linear; write the group once"
     try:

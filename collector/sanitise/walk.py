@@ -84,7 +84,7 @@ class Walk:
             if not spans:
                 return self._scrub(value, hits)
             return self._scrub(self._spliced(raw, spans, hits), hits)
-        if value in self._finder.allowed or not keyed_secret(raw.strip(), rule.check[0], True):
+        if value in self._finder.allowed or not keyed_secret(raw.strip(), rule.proof, True):
             clean = self._scrub(value, hits)
             return value if clean is value else self._told(clean, rule, hits)  # masked, it may look like a secret
         known: list[str] = []
