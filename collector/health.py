@@ -154,7 +154,7 @@ def _forward(forward: Any) -> dict[str, Any] | None:
 
 
 def _sources() -> dict[str, int]:
-    """Events written since the start, by source."""
+    """Events that came since the start, by source."""
     found: Counter[str] = Counter()
     for sample in _samples(telemetry.EVENTS, "_total"):
         found[sample.labels["source"]] += int(sample.value)

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections import Counter as Counted
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from typing import Any, TextIO, cast
 
@@ -27,7 +27,7 @@ ACCOUNTED = Counter(
     ["fate"],
     registry=REGISTRY,
 )
-EVENTS = Counter("misstep_events", "Events written, corrected ones again.", ["source", "outcome"], registry=REGISTRY)
+EVENTS = Counter("misstep_events", "Events, as they were first stored.", ["source", "outcome"], registry=REGISTRY)
 REFUSED = Counter("misstep_refused_requests", "Requests that were not taken, and why.", ["reason"], registry=REGISTRY)
 UNREAD = Counter(
     "misstep_unread_answers", "Large answers that were not sent whole, and why.", ["why"], registry=REGISTRY
@@ -36,7 +36,7 @@ REDACTED = Counter("misstep_redactions", "Secrets removed, by rule.", ["rule"], 
 FAILED = Counter("misstep_failures", "Failures of the collector itself, by part.", ["part"], registry=REGISTRY)
 CALLS = Counter(
     "misstep_calls",
-    "Events written, of the first services and tools by name and of the rest as other.",
+    "The same, of the first services and tools by name and of the rest as other.",
     ["service", "tool", "outcome", "category"],
     registry=REGISTRY,
 )
@@ -73,23 +73,21 @@ KEEPER_SECONDS = Gauge(
     "misstep_keeper_seconds", "For how long the oldest commit waits for that; 0 where none does.", registry=REGISTRY
 )
 
-_HARMLESS = (int, float, bool, type(None))
-RECENT: deque[dict[str, Any]] = deque(maxlen=20)  # the last warnings and errors, sanitised like every log line
-
-
-def count_events(events: Iterable[Mapping[str, Any]]) -> None:
-    """Counts events that were written; the sources are those of our tables, not names that senders choose."""
-    for (source, outcome), number in Counted((event["source"], event["outcome"]) for event in events).items():
-        EVENTS.labels(source or "unknown", outcome).inc(number)
-
-
 MOST_SERVICES, MOST_TOOLS = 20, 50
 _services: set[str] = set()
 _tools: set[str] = set()
 
+_HARMLESS = (int, float, bool, type(None))
+RECENT: deque[dict[str, Any]] = deque(maxlen=20)  # the last warnings and errors, sanitised like every log line
 
-def count_calls(events: Iterable[Mapping[str, Any]]) -> None:
-    """Counts events under names of which there are few: senders choose them, and a series is kept for ever."""
+
+def count_events(events: Sequence[Mapping[str, Any]]) -> None:
+    """Counts events that were not there before: by source, of which our tables have few, and under names of which few
+    are taken, for senders choose them and a series is kept for ever.
+    """
+    for (source, outcome), number in Counted((event["source"], event["outcome"]) for event in events).items():
+        EVENTS.labels(source or "unknown", outcome).inc(number)
+
     names = ("service", "tool", "outcome", "category")
     for (service, tool, outcome, category), number in Counted(tuple(map(one.get, names)) for one in events).items():
         few = (_bounded(service, _services, MOST_SERVICES), _bounded(tool, _tools, MOST_TOOLS))

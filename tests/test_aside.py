@@ -30,10 +30,10 @@ def put_aside(path: Path, *batches: Batch, monkeypatch: pytest.MonkeyPatch) -> N
     journal.left(store.position())
     write = store.write
 
-    def fails(changes: Changes) -> None:
+    def fails(changes: Changes) -> set[int]:
         if changes.events:
             raise ValueError("a defect")
-        write(changes)
+        return write(changes)
 
     store.write = fails  # type: ignore[method-assign]
     writer = Writer(store, journal, Retention(1 << 62))

@@ -34,8 +34,11 @@ def series() -> list[str]:
 @pytest.mark.usefixtures("nobody_known")
 def test_tools_that_senders_make_up_become_one_series() -> None:
     telemetry.know_calls(["api"], ["late"])
-    telemetry.count_calls({"service": f"s{number}", "tool": f"t{number}", "outcome": "ok"} for number in range(1000))
-    telemetry.count_calls([{"service": "api", "tool": "late", "outcome": "error", "category": "auth"}])
+    of = {"source": "gen-ai"}
+    telemetry.count_events(
+        [{"service": f"s{number}", "tool": f"t{number}", "outcome": "ok", **of} for number in range(1000)]
+    )
+    telemetry.count_events([{"service": "api", "tool": "late", "outcome": "error", "category": "auth", **of}])
     assert len(series()) <= telemetry.MOST_TOOLS + telemetry.MOST_SERVICES + 2
     assert 'category="",outcome="ok",service="other",tool="other"' in series()
     assert 'category="auth",outcome="error",service="api",tool="late"' in series()

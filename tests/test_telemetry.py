@@ -11,6 +11,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.conftest import RunningCollector
+from tests.doors import spans
 from tests.test_faults import largest_file
 from tests.test_ingest import PROTOBUF, span, traces
 
@@ -64,6 +65,30 @@ def test_every_record_is_accounted_for_over_restarts_and_every_refusal_has_its_r
     assert (again["accepted"], again["stored"], again["duplicate"]) == (16, 2, 12)
     assert identity(again)
     assert again["refused"] == {}
+
+
+def test_a_call_is_counted_once_however_many_reports_tell_of_it(collector: RunningCollector) -> None:
+    def told(name: str, span_id: str, **more: Any) -> None:
+        """One span of Claude Code in a request of its own, stored before the next is sent."""
+        one = {"name": f"claude_code.{name}", "spanId": span_id, **more}
+        assert collector.post("/v1/traces", spans(one, service="claude-code")).status_code == 200
+        collector.get("/api/v1/health")
+
+    def counted() -> tuple[float, float, int]:
+        calls = sum(sample.value for sample in families(collector)["misstep_calls"].samples)
+        events = sum(sample.value for sample in families(collector)["misstep_events"].samples)
+        return calls, events, collector.get("/api/v1/health")["sources"].get("claude-code", 0)
+
+    refused = {"decision": "reject", "source": "user_reject"}
+    told("tool.blocked_on_user", "4", parentSpanId="2", attributes=refused)  # makes no event of its own
+    assert counted() == (0, 0, 0)
+    told("tool", "2", attributes={"tool_name": "Bash", "tool_use_id": "t9"})
+    assert counted() == (1, 1, 1)
+    told("tool.execution", "3", parentSpanId="2", status=2, attributes={"tool_use_id": "t9", "success": "false"})
+    assert counted() == (1, 1, 1)
+    told("tool", "12", attributes={"tool_name": "Bash", "tool_use_id": "t10"})
+    assert counted() == (2, 2, 2)
+    assert collector.get("/api/v1/breakdown", **{"from": "2026-01-01"})["rows"][0]["calls"] == 2
 
 
 def test_the_collectors_own_errors_are_told_with_their_remedy(collector: RunningCollector) -> None:

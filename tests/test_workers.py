@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import signal
 import time
@@ -19,7 +20,7 @@ import pytest
 
 from collector.decode.otlp import JSON, PROTOBUF
 from collector.errors import Rejected, Unavailable
-from collector.pipeline import Pipeline
+from collector.pipeline import TOLD_REMEMBERED, Pipeline
 from collector.receive import workers
 from collector.receive.workers import MOST_CHOSEN, SMALL, Body, Here, Readers, Worker, chosen
 from collector.sanitise.sanitise import FAILED
@@ -100,6 +101,40 @@ def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
 def spawned(collector: RunningCollector) -> list[int]:
     """Those of its processes that took the place of others."""
     return [pid for pid in children(collector) if b"multiprocessing-fork" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def conversation(number: int) -> Body:
+    """A request to a model that tells again how a call ended."""
+    asked = {"role": "assistant", "parts": [{"type": "tool_call", "id": f"c{number}", "name": "read", "arguments": {}}]}
+    told = {
+        "role": "tool",
+        "parts": [{"type": "tool_call_response", "id": f"c{number}", "response": {"error": "boom"}}],
+    }
+    attributes = {
+        "gen_ai.operation.name": "chat", "gen_ai.conversation.id": "S", "gen_ai.input.messages": json.dumps([asked, told])
+    }  # fmt: skip
+    return Body(spans({"name": "chat", "attributes": attributes}, service="a"), JSON, "traces")
+
+
+def test_what_needs_no_second_look_is_known_by_the_same_numbers_in_every_process() -> None:
+    here, fork, fresh = Here(pipeline()), Worker(pipeline), Worker(pipeline, "spawn")
+    [told] = {tuple(reader.read(conversation(1), NOW).receipt.told) for reader in (here, fork, fresh)}
+    assert len(told) == 1
+    for reader in (fork, fresh):
+        reader.stored(told)
+        assert [len(unpack(reader.read(conversation(each), NOW).packed).reports) for each in (1, 2)] == [1, 2]
+        reader.close()
+
+
+def test_a_reader_of_large_bodies_alone_does_not_collect_what_it_will_be_told() -> None:
+    readers = Readers(pipeline(), 0, never)
+    for first in range(0, 3 * TOLD_REMEMBERED, 10_000):
+        readers.stored(range(first, first + 10_000))
+    [worker] = (reader for reader in readers._all if isinstance(reader, Worker))
+    assert len(worker._told) == TOLD_REMEMBERED
+    assert readers.read(Body(traces(*[span(1)] * 9_000), JSON, "traces"), NOW).receipt.records == 9_000
+    assert not worker._told
+    readers.close()
 
 
 def never() -> Pipeline:

@@ -46,14 +46,15 @@ class Recorded:
         self.bad: bytes | None = None
         write = self.store.write
 
-        def noted(changes: Changes) -> None:
+        def noted(changes: Changes) -> set[int]:
             if self.failures:
                 raise self.failures.pop(0)
             if self.bad in changes.identities and changes.events:
                 raise ValueError("a defect")
-            write(changes)
+            before = write(changes)
             numbers = {batch.identity: number for number, batch in enumerate(BATCHES)}
             self.groups.append(sorted(numbers[identity] for identity in changes.identities))
+            return before
 
         monkeypatch.setattr(self.store, "write", noted)
         self.writer.start()
@@ -124,7 +125,7 @@ def test_what_the_store_did_not_take_is_stored_later(recorded: Recorded, again: 
     """Also where it had taken it, and only failed to say so."""
     write = recorded.store.write
 
-    def after(changes: Changes) -> None:
+    def after(changes: Changes) -> set[int]:
         write(changes)
         raise Unavailable("No space left on device")
 

@@ -15,6 +15,7 @@ import queue
 import resource
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -28,7 +29,7 @@ import structlog
 from collector import telemetry
 from collector.decode import plain
 from collector.errors import Rejected, Unavailable, where
-from collector.pipeline import Pipeline
+from collector.pipeline import TOLD_REMEMBERED, Pipeline
 from collector.store.changes import Receipt
 from collector.store.journal import pack, receipt
 
@@ -115,7 +116,7 @@ class Worker:
     def __init__(self, pipeline: Callable[[], Pipeline], start: Literal["fork", "spawn"] = "fork") -> None:
         """`pipeline` is called in the new process. Raises Gone where that does not come so far."""
         self._pipe, theirs = multiprocessing.Pipe()
-        self._told: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._told: deque[int] = deque(maxlen=TOLD_REMEMBERED)  # it may hear of them long after, or never
         context = multiprocessing.get_context("fork") if start == "fork" else multiprocessing.get_context("spawn")
         inherited = self._pipe if start == "fork" else None
         arguments = (theirs, inherited, pipeline)
@@ -134,7 +135,7 @@ class Worker:
 
     def read(self, body: Body, received_ns: int) -> Read:
         """As `Here.read`. Raises Unavailable where the process is gone."""
-        told = [self._told.get_nowait() for _ in range(self._told.qsize())]
+        told = [self._told.popleft() for _ in range(len(self._told))]
         try:
             self._pipe.send_bytes(pickle.dumps((told, body, received_ns), protocol=5))
             failed, found = self._pipe.recv_bytes(), self._pipe.recv_bytes()
@@ -146,8 +147,7 @@ class Worker:
 
     def stored(self, told: Iterable[int]) -> None:
         """As `Here.stored`; the process hears of it with its next request."""
-        for digest in told:
-            self._told.put(digest)
+        self._told.extend(told)
 
     def close(self) -> None:
         """Ends the process."""

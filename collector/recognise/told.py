@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.decode.record import Record
-from collector.recognise.identify import bare_id, bare_tool, only_call, params_mark, site, site_key
+from collector.recognise.identify import bare_id, bare_tool, key64, only_call, params_mark, site, site_key
 from collector.recognise.messages import MARKS, Call, Result, asked_and_told, messages_at
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import parsed
@@ -152,7 +152,7 @@ def _told(result: Result, call: Call | None, rules: Rules, fresh: bool) -> Told:
         refused=refused,
         fresh=fresh,
         exit_code=output.exit_code,
-        digest=hash((text, result.mark)),
+        digest=key64(text, str(result.mark)),
     )
 
 
@@ -212,7 +212,7 @@ def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report
             if "site" in row.keys and "params" in report:
                 report["_site"] = ["", params_mark(report["params"])]
             whole = bool(one.tool), one.params is not None, "agent" in model
-            digest = hash((model.get("service"), scope, one.call_id, one.digest, one.fresh, whole))
+            digest = key64(*map(str, (model.get("service"), scope, one.call_id, one.digest, one.fresh, whole)))
             before = told.get(digest)
             if before is None or report["time_ns"] < before["time_ns"]:
                 told[digest] = report

@@ -136,12 +136,13 @@ class Store(Reader):
                 cursor.execute(f"create temporary table {name} as select * from incoming")
             yield lambda sql, params: cursor.execute(sql, dict(params))
 
-    def write(self, changes: Changes) -> None:
-        """Writes everything or nothing; durable when it returns."""
+    def write(self, changes: Changes) -> set[int]:
+        """Writes everything or nothing; durable when it returns. Which of the events were stored before."""
         with self.transaction() as cursor:
-            put(cursor, changes)
+            before = put(cursor, changes)
         if self._connection.log_is_gone():  # its rows are in memory still; after a checkpoint there is nothing to do
             self.execute("checkpoint")
+        return before
 
     def checkpointed(self) -> bool:
         """Whether the log has become shorter since this was last asked."""

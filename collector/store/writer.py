@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -325,18 +325,18 @@ class Writer:
         changes = correlator.plan(batches)
         changes.position = group[-1].position
         self._correlator = None  # until it is known to be stored: the store knows, no memory does
-        self._store.write(changes)
+        before = self._store.write(changes)
         correlator.learn(changes)
         self._journal.forget(changes.position)
         self.complaint.over()
-        self._count(batches, changes, time.perf_counter() - started)
+        self._count(batches, changes, before, time.perf_counter() - started)
         for position, waiting in enumerate(group):
             waiting.settle(position in changes.duplicates)
         if changes.events or changes.replaced:
             self._noted()
         self._correlator = correlator
 
-    def _count(self, batches: Sequence[Batch], changes: Changes, seconds: float) -> None:
+    def _count(self, batches: Sequence[Batch], changes: Changes, before: Container[int], seconds: float) -> None:
         telemetry.COMMIT_SECONDS.observe(seconds)
         if self._store.checkpointed():
             telemetry.CHECKPOINT_SECONDS.observe(seconds)
@@ -347,9 +347,7 @@ class Writer:
             if position not in changes.duplicates:
                 for rule, count in batch.redacted.items():
                     telemetry.REDACTED.labels(rule).inc(count)
-        telemetry.count_events(changes.events)
-        corrected = set(changes.replaced)  # counted when they were first written
-        telemetry.count_calls(event for event in changes.events if event["event_id"] not in corrected)
+        telemetry.count_events([event for event in changes.events if event["event_id"] not in before])
         if changes.events:
             newest = max(event["time_ns"] for event in changes.events)
             telemetry.LAG_SECONDS.set((changes.received_ns - newest) / 1e9)

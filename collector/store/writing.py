@@ -30,8 +30,9 @@ NOTE_SAMPLED = """
 """
 
 
-def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
-    """Writes all changes, in the caller's transaction."""
+def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
+    """Writes all changes, in the caller's transaction; which of their events were stored before, if under another id."""
+    before: set[int] = set()
     now = changes.received_ns
     changed = [(event.get("service"), event.get("session"), event["time_ns"]) for event in changes.events]
     if changes.identities:
@@ -41,10 +42,13 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
         )
     if changes.replaced:
         gone = {"ids": changes.replaced}
-        changed += cursor.execute(
-            "delete from events where event_id in (select unnest($ids::ubigint[])) returning service, session, time_ns",
+        old = cursor.execute(
+            "delete from events where event_id in (select unnest($ids::ubigint[]))"
+            " returning event_id, service, session, time_ns",
             gone,
         ).fetchall()
+        before = {changes.redirects.get(event_id, event_id) for event_id, *_ in old}
+        changed += [(service, session, time_ns) for _, service, session, time_ns in old]
         cursor.execute("delete from reports where event_id in (select unnest($ids::ubigint[]))", gone)
         cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
     insert(cursor, "events", changes.events)
@@ -73,6 +77,7 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
         cursor.execute(
             "update redirects set event_id = n.event_id from redirects n where redirects.event_id = n.old_id"
         )
+    return before
 
 
 def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report], like: str = "") -> None:
