@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -36,7 +37,8 @@ class Apply:
 
     def __init__(self, store: Store, pipeline: Pipeline, renamed: Callable[[], None] = lambda: None) -> None:
         """`renamed` is called where names were rewritten: who remembers them reads them again."""
-        self._store, self._pipeline, self._renamed = store, pipeline, renamed
+        self._store, self._renamed = store, renamed
+        self._pipeline = replace(pipeline, dimensions=store.dimensions)  # secrets may be in what is no longer asked for
         self._work = self._all()
         self.state = "running"  # done, failed
         self.done = self.rows = self.changed = 0

@@ -78,7 +78,7 @@ class Pipeline:
     hash_key: bytes
     dimensions: tuple[str, ...] = ()  # attributes of the user's own that become columns
     seen: Recent[bool] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
-    _names: dict[tuple[str, ...], Held] = field(default_factory=dict)
+    _names: dict[tuple[str, ...], Held] = field(default_factory=dict, init=False)
 
     def process(
         self, body: bytes, media_type: str, signal: str, received_ns: int, search_until: float = math.inf

@@ -18,6 +18,7 @@ _BYTES = {
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 }  # fmt: skip
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
@@ -258,10 +259,11 @@ def _boolean(text: str) -> bool:
 
 
 def _check(settings: Settings) -> None:
-    if not all(
-        name.strip() for name, equals, _ in (each.partition("=") for each in settings.forward_headers) if equals
-    ):
-        raise SettingsError("forward_headers = ***: write name=value,name=value")
+    for place, each in enumerate(settings.forward_headers, 1):
+        name, equals, value = each.partition("=")
+        if not (equals and value.strip() and _HEADER_NAME.fullmatch(name.strip())):
+            remedy = "a comma within a value is %2C" if place > 1 else "as in authorization=Bearer%20…"
+            raise SettingsError(f"forward_headers, entry {place} = ***: write name=value,name=value; {remedy}")
     if settings.archive_after < 2 * 86_400:
         raise SettingsError("archive_after: write 2d or more; until a day has passed, events still change")
     if settings.http == settings.grpc and settings.http.port:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import httpx
@@ -13,13 +15,16 @@ import pytest
 from collector.apply import Apply
 from collector.pipeline import Pipeline
 from collector.sanitise.sanitise import Sanitiser, load_rules
+from collector.store import rewriting
+from collector.store.changes import Changes
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, pack
 from collector.store.kept import KEPT
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep
-from tests.doors import logs, pipeline, spans, taken
+from tests.doors import NOW, logs, pipeline, spans, taken
+from tests.recorded import event as made
 
 WORD = "zauberwort"
 RULE = f"""
@@ -169,6 +174,65 @@ def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
     store.close()
     assert WORD not in tables(path)
     assert WORD.encode() not in held(tmp_path)
+
+
+def test_a_column_that_is_no_longer_in_the_settings_is_gone_over_too(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path / 'misstep.duckdb'}"
+    store = Store.open(url, dimensions=("team",))
+    for number in (1, 2):
+        store.write(Changes(NOW, events=[made(number, team=f"{secret(number)} of payments")]))
+    store.close()
+    store = Store.open(url)
+    work = Apply(store, _with_rule(tmp_path))
+    while work.step():
+        pass
+    rows = store.rows("select distinct team from events")
+    assert rows == [{"team": "[redacted:acme-word] of payments"}]
+    store.close()
+
+
+@pytest.mark.parametrize("statement", range(5))
+def test_a_text_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: int
+) -> None:
+    """Also where both names have rows, and wherever a kill breaks it off."""
+    url = f"duckdb:///{tmp_path / 'misstep.duckdb'}"
+    store = Store.open(url)
+    for service in ("old", "new", "other"):
+        store.execute(f"insert into seen values ('x', '{service}', 1, 2, 'm')")
+        store.execute(f"insert into trace_session values ('t', '{service}', 3)")
+    transaction, left = store.transaction, statement
+
+    class Killed:
+        def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+            self._cursor = cursor
+
+        def execute(self, *args: Any) -> Any:
+            nonlocal left
+            if not left:
+                raise KeyboardInterrupt
+            left -= 1
+            return self._cursor.execute(*args)
+
+    @contextmanager
+    def broken() -> Iterator[Any]:
+        with transaction() as cursor:
+            yield Killed(cursor)
+
+    monkeypatch.setattr(store, "transaction", broken)
+    texts = [("seen", "service"), ("trace_session", "session")]
+    done = set()
+    for table, column in texts:
+        left = statement
+        with suppress(KeyboardInterrupt):
+            rewriting.replace_text(store, table, column, "old", "new")
+            done.add(table)
+    store.close()
+    store = Store.open(url)
+    for table, column in texts:
+        names = {row["name"] for row in store.rows(f"select {column} as name from {table}")}
+        assert names == ({"new", "other"} if table in done else {"old", "new", "other"}), table
+    store.close()
 
 
 def test_in_memory_what_is_kept_beside_the_events_is_clean_too(tmp_path: Path) -> None:

@@ -126,6 +126,23 @@ def test_what_is_stored_already_is_filled_from_its_attributes(tmp_path: Any) -> 
     Store.open(url, dimensions=("n",)).close()
 
 
+def test_what_is_not_asked_for_is_there_when_it_comes_back(
+    start_collector: Callable[..., RunningCollector],
+) -> None:
+    """Also where another report corrects the call meanwhile."""
+    collector = start_collector(DIMENSIONS="team")
+    told = span(0, False, {"team": "payments"}, {})
+    sent(collector, told)
+    assert collector.events()[0]["team"] == "payments"
+    del collector.settings["DIMENSIONS"]
+    collector.restart()
+    sent(collector, span(0, True, {}, {}))
+    assert collector.events()[0]["outcome"] == "error"
+    collector.settings["DIMENSIONS"] = "team"
+    collector.restart()
+    assert [(one["team"], one["outcome"]) for one in collector.events()] == [("payments", "error")]
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [

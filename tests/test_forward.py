@@ -281,12 +281,25 @@ def test_what_cannot_be_read_does_not_go_on(body: bytes) -> None:
     assert sanitised(ExportLogsServiceRequest().SerializeToString(), PROTOBUF, "logs", SANITISER) == b""
 
 
+def test_what_the_door_mends_goes_on_mended() -> None:
+    message = ExportLogsServiceRequest()
+    message.resource_logs.add().scope_logs.add().log_records.add().body.string_value = f"token {TOKEN} XX"
+    copy = sanitised(message.SerializeToString().replace(b"XX", b"\xff\xfe"), PROTOBUF, "logs", SANITISER)
+    [record] = ExportLogsServiceRequest.FromString(copy).resource_logs[0].scope_logs[0].log_records
+    assert record.body.string_value.endswith(" \ufffd\ufffd")
+    assert TOKEN not in record.body.string_value
+
+
 @pytest.mark.parametrize("wrong", ["localhost:4318", "grpc://localhost:4317", "http://"])
 def test_an_address_that_is_none_is_named_without_its_password(wrong: str) -> None:
     with pytest.raises(SettingsError, match=r"forward = \*\*\*: write an address"):
         load({}, {"MISSTEP_FORWARD": wrong})
-    with pytest.raises(SettingsError, match="write name=value"):
-        load({}, {"MISSTEP_FORWARD_HEADERS": "=x"})
+
+
+@pytest.mark.parametrize("wrong", ["=x", "Authorization: Bearer abc", "abc", "authorization=Basic a,b", "a b=c", "a="])
+def test_headers_that_are_none_are_refused_without_their_values(wrong: str) -> None:
+    with pytest.raises(SettingsError, match=r"entry \d = \*\*\*: write name=value"):
+        load({}, {"MISSTEP_FORWARD_HEADERS": wrong})
 
 
 def test_forwarding_costs_no_memory_where_it_is_off() -> None:

@@ -177,6 +177,20 @@ def test_misstep_s_own_names_work() -> None:
     assert {name: report.get(name) for name in wanted} == wanted
 
 
+@pytest.mark.parametrize(
+    ("told", "wanted"),
+    [
+        ({"retry_after": "3", "duration_s": 2}, {"retry_after_ms": 3000, "duration_ms": 2000.0}),
+        ({"retry_after": "1m", "duration_s": "soon"}, {"retry_after_ms": None, "duration_ms": None}),
+        ({"retry_after": "Wed, 21 Oct 2026 07:28:00 GMT"}, {"retry_after_ms": None}),
+        ({"retry_after": 0, "duration_s": 0.0}, {"retry_after_ms": 0, "duration_ms": 0.0}),
+    ],
+)
+def test_a_duration_that_cannot_be_read_is_absent_and_not_zero(told: dict[str, Any], wanted: dict[str, Any]) -> None:
+    report = only(taken(json.dumps({"event": "tool", "tool_name": "read", "error": "boom", **told}).encode(), "events"))
+    assert {name: report.get(name) for name in wanted} == wanted
+
+
 def test_a_repeated_body_adds_nothing_unless_it_has_no_time() -> None:
     timed = json.dumps(CALL | {"timestamp": NOW}).encode()
     assert taken(timed, "events").identity == taken(timed, "events").identity

@@ -111,7 +111,8 @@ def conversation(number: int) -> Body:
         "parts": [{"type": "tool_call_response", "id": f"c{number}", "response": {"error": "boom"}}],
     }
     attributes = {
-        "gen_ai.operation.name": "chat", "gen_ai.conversation.id": "S", "gen_ai.input.messages": json.dumps([asked, told])
+        "gen_ai.operation.name": "chat", "gen_ai.conversation.id": "S",
+        "gen_ai.input.messages": json.dumps([asked, told]),
     }  # fmt: skip
     return Body(spans({"name": "chat", "attributes": attributes}, service="a"), JSON, "traces")
 

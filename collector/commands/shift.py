@@ -14,23 +14,16 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from collector.commands.recordings import Recording
 from collector.decode.otlp import PROTOBUF
+from collector.decode.otlp_protobuf import MESSAGES
 from collector.decode.plain import TIMES
 
 Move = Callable[[int], int]  # nanoseconds since 1970 to nanoseconds since 1970
 
 ATTRIBUTES = frozenset((*TIMES, "start_time", "end_time", "ai.response.timestamp"))
-MESSAGES: dict[str, type[Message]] = {
-    "logs": ExportLogsServiceRequest,
-    "traces": ExportTraceServiceRequest,
-    "metrics": ExportMetricsServiceRequest,
-}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Smallest number that is a time after 2001 in a unit → nanoseconds in that unit; what is smaller is no time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -14,7 +14,7 @@ from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, 
 from collector.decode.wire import mended
 from collector.errors import Rejected
 
-MESSAGES = {
+MESSAGES: dict[str, type[Message]] = {
     "logs": ExportLogsServiceRequest,
     "traces": ExportTraceServiceRequest,
     "metrics": ExportMetricsServiceRequest,
@@ -23,10 +23,19 @@ MESSAGES = {
 
 def decode(body: bytes, signal: str) -> Request:
     """One OTLP protobuf body. Raises Rejected."""
+    message, warning = parse(body, signal)
+    if signal == "metrics":
+        return _metrics(message, warning)
+    scopes = list(_scopes(message, signal))
+    return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
+
+
+def parse(body: bytes, signal: str) -> tuple[Any, str]:
+    """The Export…ServiceRequest in a body, and what had to be mended for it to be one. Raises Rejected."""
     message: Any = MESSAGES[signal]()
-    warning = ""
     try:
         message.ParseFromString(body)
+        return message, ""
     except (DecodeError, RecursionError):
         # protobuf refuses a whole body for one bad UTF-8 byte in a string field, or one value nested too deeply.
         try:
@@ -36,16 +45,7 @@ def decode(body: bytes, signal: str) -> Request:
             raise Rejected("body is not an OTLP protobuf message") from None
         if better == body:
             raise Rejected("body is not an OTLP protobuf message") from None
-        warning = "bad characters were replaced, or values nested too deeply left out"
-    return request_of(message, signal, warning)
-
-
-def request_of(message: Any, signal: str, warning: str = "") -> Request:
-    """The request in an already parsed Export…ServiceRequest (what gRPC hands over)."""
-    if signal == "metrics":
-        return _metrics(message, warning)
-    scopes = list(_scopes(message, signal))
-    return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
+        return message, "bad characters were replaced, or values nested too deeply left out"
 
 
 def _scopes(message: Any, signal: str) -> Iterator[Scope]:

@@ -16,7 +16,7 @@ import msgspec
 from google.protobuf.descriptor import FieldDescriptor
 
 from collector.decode.otlp import PROTOBUF
-from collector.decode.otlp_protobuf import MESSAGES
+from collector.decode.otlp_protobuf import parse
 from collector.errors import Rejected
 from collector.sanitise.bounds import beginning
 from collector.sanitise.sanitise import LIMIT, Sanitiser, written
@@ -86,8 +86,7 @@ def _items(clean: object) -> Pairs:
 
 
 def _protobuf(body: bytes, signal: str, sanitiser: Sanitiser) -> bytes:
-    message: Any = MESSAGES[signal]()
-    message.ParseFromString(body)
+    message, _ = parse(body, signal)
     message.DiscardUnknownFields()  # nobody knows what they hold
     _message(message, sanitiser)
     return bytes(message.SerializeToString())

@@ -108,6 +108,12 @@ class Shape:
     kept: tuple[str, ...]
 
 
+def _scaled(value: Any, scale: float) -> float | None:
+    """A number, or a text that is one, in the column's unit; None for anything else, as for `1m` in seconds."""
+    number = as_float(value)
+    return None if number is None else number * scale
+
+
 def read(row: Row, record: Record, around: Around, report: Report) -> tuple[Signs, Report]:
     """Fills the report's columns as the row's keys say; returns the evidence, and what is left of the attributes."""
     attributes = record.attributes
@@ -118,12 +124,15 @@ def read(row: Row, record: Record, around: Around, report: Report) -> tuple[Sign
             if type(value) is str:
                 if value in ABSENT_TEXTS:
                     continue
-                put = value if convert is None else convert(value if scale == 1.0 else (as_float(value) or 0.0) * scale)
+                if scale != 1.0:
+                    value = _scaled(value, scale)
+                put = value if convert is None or value is None else convert(value)
             elif value is None or (not value and slot != "params" and isinstance(value, (dict, list))):
                 continue
             else:
-                change = as_text if convert is None else convert
-                put = change(value if scale == 1.0 else (as_float(value) or 0.0) * scale)
+                if scale != 1.0:
+                    value = _scaled(value, scale)
+                put = None if value is None else (as_text if convert is None else convert)(value)
             if put is not None:
                 report[slot] = put
                 if resource and slot == "session":

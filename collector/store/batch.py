@@ -44,6 +44,7 @@ TABLES = tables_of(EVENTS_DDL + INGEST_DDL + KEPT_DDL)
 
 # What the store adds to a report when it becomes an event, and nobody outside sees.
 INTERNAL = frozenset(("report_rank", "outcome_strength"))
+EVENT_COLUMNS = frozenset(TABLES["events"])  # without the user's own
 COLUMNS = {name: kind for name, kind in TABLES["events"].items() if name not in INTERNAL}
 
 

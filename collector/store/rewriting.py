@@ -75,21 +75,18 @@ def replace_text(store: Store, table: str, column: str, old: str, new: str) -> N
     """Writes `new` for `old`; where a row of that name is there already, the old one goes."""
     with store.transaction() as cursor:
         owe(cursor)
-        cursor.execute(
-            f"create or replace temp table moved as from {table} where {column}::varchar = $old", {"old": old}
-        )
-        cursor.execute(f"delete from {table} where {column}::varchar = $old", {"old": old})
-    with store.transaction() as cursor:  # a key is free for an insertion only after the commit of its deletion
         keyed = cursor.execute(
             "select 1 from duckdb_constraints() where table_name = $table and constraint_type in"
             " ('PRIMARY KEY', 'UNIQUE')",
             {"table": table},
         ).fetchone()
-        verb = "insert or ignore" if keyed else "insert"
+        # Not an update: a key is free again only after the commit, and rows of both names may be there.
         cursor.execute(
-            f"{verb} into {table} by name from (select * replace ($new as {column}) from moved)", {"new": new}
+            f"{'insert or ignore' if keyed else 'insert'} into {table} by name"
+            f" from (select * replace ($new as {column}) from {table} where {column}::varchar = $old)",
+            {"old": old, "new": new},
         )
-        cursor.execute("drop table moved")
+        cursor.execute(f"delete from {table} where {column}::varchar = $old", {"old": old})
 
 
 def archived_files(store: Store) -> list[str]:

@@ -19,7 +19,7 @@ import duckdb
 
 from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
-from collector.store.batch import ArrowColumns, Report, columns_of
+from collector.store.batch import EVENT_COLUMNS, ArrowColumns, Report, add_dimensions, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import Connection, all_or_nothing, first_line
 from collector.store.kept import Slice, compute, count_hours, forget, slices
@@ -44,6 +44,7 @@ class Store(Reader):
     def __init__(self, connection: Connection, path: Path | None) -> None:
         super().__init__(connection, view)
         self.path = path
+        self.dimensions: tuple[str, ...] = ()  # columns of the user's own, also those no longer in the settings
         self._executing = threading.Lock()
         self._versions = count()
         self._keeping = threading.Lock()
@@ -69,6 +70,8 @@ class Store(Reader):
                 if name not in known:
                     with store.transaction() as cursor:
                         add_column(cursor, name)
+            store.dimensions = tuple(sorted(known.union(dimensions) - EVENT_COLUMNS))
+            add_dimensions(store.dimensions)
             store.see_archived()
         except (duckdb.Error, Unavailable) as error:
             connection.close()

@@ -31,7 +31,7 @@ NOTE_SAMPLED = """
 
 
 def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
-    """Writes all changes, in the caller's transaction; which of their events were stored before, if under another id."""
+    """Writes all changes, in the caller's transaction; which events were stored before, if by another id."""
     before: set[int] = set()
     now = changes.received_ns
     changed = [(event.get("service"), event.get("session"), event["time_ns"]) for event in changes.events]
