@@ -39,7 +39,7 @@ from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 
-GROUP = 4  # requests in one transaction, as under load (`WORTH_REPORTS` of the writer)
+GROUP = 4  # requests in one transaction, as under load (`WORTH_BYTES` of the writer)
 
 
 def main() -> None:

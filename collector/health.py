@@ -20,6 +20,7 @@ from collector import telemetry
 from collector.errors import Unavailable
 from collector.query.describe import completed
 from collector.query.parameters import read
+from collector.receive.access import check_host
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.store import Store
 from collector.store.writer import Writer
@@ -49,7 +50,8 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
 
 @get("/metrics", sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Prometheus text format, as of this moment: nothing is waited for."""
+    """Prometheus text format, as of this moment: nothing is waited for. Without a token, but to no page of the web."""
+    check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
     telemetry.ASIDE_RECORDS.set(request.app.state.writer.aside.counted().records)
     with suppress(Unavailable):
         kept = _keeper(request.app.state)

@@ -123,7 +123,7 @@ class Pipeline:
         clean: dict[str, str] = {}
         for trace, session in found.links:
             if (known := clean.get(session)) is None:
-                known = clean[session] = cut(str(self._scrub({"session": session}, batch)["session"]), NAME_CHARS)
+                known = clean[session] = self._cut("session", str(self._scrub({"session": session}, batch)["session"]))
             batch.sessions[trace] = min(known, batch.sessions.get(trace, known))
         return batch
 
@@ -163,7 +163,7 @@ class Pipeline:
     def _finish(self, report: Report, received_ns: int) -> None:
         """All that needs the raw texts."""
         report["received_ns"] = received_ns
-        report["time_ns"] = sane_time(report.get("time_ns"), received_ns)
+        report["time_ns"] = sane_time(report.get("time_ns"), received_ns, report.pop("_observed", None))
         params = report.get("params")
         if not report.get("target") and isinstance(params, Mapping) and (target := target_from_params(params)):
             report["target"] = target
@@ -195,6 +195,10 @@ class Pipeline:
         if outcome != "error" and by == "none":
             return
         facts = self.taxonomy.defaults(name, source)
+        if outcome == "cancelled" and facts.mistake:
+            return  # what stopped halfway may say much: nobody went wrong
+        if facts.category == "state":  # of the agent: that it repeats itself, that a limit is reached
+            report["operation"] = "agent"
         declared = report.get("retryable_declared")
         report.update(
             domain=facts.domain, category=facts.category, error_class=name, classified_by=by,
@@ -242,7 +246,7 @@ class Pipeline:
                     if (text := report[name]) in stopped:
                         doubtful[name] = text
                     else:
-                        report[name] = cut(text, BOUNDS.get(name, NAME_CHARS))
+                        report[name] = self._cut(name, text)
             for name in names.values:
                 document = documents[place]
                 if document is None or place in suspects:
@@ -276,7 +280,14 @@ class Pipeline:
             if name in JSON_BYTES:
                 report[name] = json_text(report[name], JSON_BYTES[name], whole.get(name, 0))
             else:
-                report[name] = cut(report[name], BOUNDS.get(name, NAME_CHARS))
+                report[name] = self._cut(name, report[name])
+
+    def _cut(self, name: str, text: str) -> str:
+        """A text within its bound; an id keeps a keyed hash of the whole, so that it stays different from others."""
+        most = BOUNDS.get(name, NAME_CHARS)
+        if name in IDS and len(text) > most:
+            return f"{cut(text, most)} {params_hash(text, self.hash_key):016x}"
+        return cut(text, most)
 
     def _held(self, report: Report) -> Held:
         """Remembered, because reports with the same names come again and again."""
@@ -300,10 +311,13 @@ def identity(signal: str, body: bytes) -> bytes:
     return xxh3_128_digest(body, xxh32_intdigest(signal.encode()))
 
 
-def sane_time(time_ns: Any, received_ns: int) -> int:
-    """The record's time, or the receive time where it is absent or absurd (before 2015, more than an hour ahead)."""
-    if isinstance(time_ns, int) and EARLIEST_NS <= time_ns <= received_ns + AHEAD_NS:
-        return time_ns
+def sane_time(time_ns: Any, received_ns: int, observed_ns: Any = None) -> int:
+    """The first that is there and not absurd (before 2015, more than an hour ahead): the record's time, that at which
+    it was observed, the receive time.
+    """
+    for told in (time_ns, observed_ns):
+        if isinstance(told, int) and EARLIEST_NS <= told <= received_ns + AHEAD_NS:
+            return told
     return received_ns
 
 

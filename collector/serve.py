@@ -6,14 +6,16 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 from granian.constants import HTTPModes, Interfaces
 from granian.net import SocketHolder  # type: ignore[attr-defined]
 from granian.server.embed import Server
+from grpc import aio as grpc_aio
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
@@ -70,37 +72,80 @@ async def serve(
 ) -> None:
     """Serves until SIGTERM or SIGINT. `another` makes a pipeline like this one, for another thread.
 
-    Raises StoreError or OSError where it cannot start.
+    Raises StoreError or OSError where it cannot start; what had been started by then is stopped.
     """
-    store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
-    keeper = Keeper(store)
-    journal = Journal(store.path, store.check_file)
-    writer = Writer(store, journal, retention_of(settings), noted=keeper.noted)
-    left = [Waiting(packed, position, records_in(packed)) for position, packed in journal.left(store.position())]
-    accepted = store.accounting().get("accepted", 0) + sum(waiting.records for waiting in left)
-    taker = Taker(journal, writer)
-    intake = Intake(readers, taker, settings.queue, forward, accepted=accepted)
-    engine = Engine(
-        store,
-        RuleBook(settings.rules),
-        partial(measure_all, failure_only=pipeline.sources.failure_only),
-        send,
-        scrub=lambda text: scrub(text)[0],
-        dashboard_url=settings.dashboard_url,
-    )
-    application = _application(settings, store, journal, writer, keeper, intake, engine, pipeline, forward, another)
-    http = http_server(Delivery(application), settings.http)
-    grpc = grpc_server(intake, settings, engine.scrub)
-    if not grpc.add_insecure_port(str(settings.grpc)):
-        raise OSError(f"{settings.grpc} cannot be listened on")
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as started:
+        parts = await _stored(settings, readers, forward, started)
+        engine = Engine(
+            parts.store,
+            RuleBook(settings.rules),
+            partial(measure_all, failure_only=pipeline.sources.failure_only),
+            send,
+            scrub=lambda text: scrub(text)[0],
+            dashboard_url=settings.dashboard_url,
+        )
+        application = _application(settings, parts, engine, pipeline, forward, another)
+        http = http_server(Delivery(application), settings.http)
+        grpc = grpc_server(parts.intake, settings, engine.scrub)
+        if not grpc.add_insecure_port(str(settings.grpc)):
+            raise OSError(f"{settings.grpc} cannot be listened on")
+        await grpc.start()
+        serving = asyncio.create_task(http.serve())
+        started.push_async_callback(_close_doors, http, serving, grpc)
+        alerting = asyncio.create_task(engine.run())
+        started.callback(alerting.cancel)
+        started.push_async_callback(engine.close)
+        log.info("listening", http=str(settings.http), grpc=str(settings.grpc), store=settings.store)
+        await asyncio.wait((serving, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
+        asked = stop.is_set()
+        log.info("stopping")
+    log.info("stopped")
+    if not asked:
+        raise OSError(
+            f"{settings.http} is not listened on: the HTTP server ended; is the port taken?"
+        ) from serving.exception()
 
+
+class Parts(NamedTuple):
+    """What stands behind the doors."""
+
+    store: Store
+    journal: Journal
+    keeper: Keeper
+    writer: Writer
+    intake: Intake
+
+
+async def _stored(settings: Settings, readers: Readers, forward: Forwarder | None, started: AsyncExitStack) -> Parts:
+    """Opens the store, and starts what brings requests into it, from the end of their way to its beginning."""
+
+    def at_the_end(close: Callable[[], None]) -> None:
+        started.push_async_callback(asyncio.to_thread, close)
+
+    store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
+    at_the_end(store.close)
+    keeper = Keeper(store)
+    journal = Journal(store.path, store.check_file)
+    writer = Writer(store, journal, retention_of(settings), noted=keeper.noted)
+    taker = Taker(journal, writer)
+    left = [Waiting(packed, position, records_in(packed)) for position, packed in journal.left(store.position())]
+    accepted = store.accounting().get("accepted", 0) + sum(waiting.records for waiting in left)
+    intake = Intake(readers, taker, settings.queue, forward, accepted=accepted)
     names = await asyncio.to_thread(most_called, store, telemetry.MOST_SERVICES, telemetry.MOST_TOOLS)
     telemetry.know_calls(*names)
+
     keeper.start()
+    at_the_end(keeper.close)
+    if forward:
+        forward.start()
+        started.push_async_callback(forward.close, FORWARD_DRAIN_S)
+        started.push_async_callback(intake.followed, FORWARD_DRAIN_S)
+    started.callback(journal.close)
     writer.start()
+    at_the_end(writer.close)
     if left:
         log.info("storing what the journal holds", requests=len(left))
         if forward:  # what is in the journal is no copy
@@ -108,34 +153,15 @@ async def serve(
         writer.put(left)
         await asyncio.to_thread(writer.settle, LEFT_S)
     taker.start()
-    if forward:
-        forward.start()
-    await grpc.start()
-    serving = asyncio.create_task(http.serve())
-    alerting = asyncio.create_task(engine.run())
-    log.info("listening", http=str(settings.http), grpc=str(settings.grpc), store=settings.store)
-    await asyncio.wait((serving, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
+    at_the_end(taker.close)
+    at_the_end(intake.close)
+    return Parts(store, journal, keeper, writer, intake)
 
-    asked = stop.is_set()
-    log.info("stopping")
-    await engine.close()
-    alerting.cancel()
+
+async def _close_doors(http: Server, serving: asyncio.Task[None], grpc: grpc_aio.Server) -> None:
+    """Takes no more, and lets what is being taken finish."""
     http.stop()
     await asyncio.wait((serving, asyncio.create_task(grpc.stop(DRAIN_S))), timeout=DRAIN_S)
-    await asyncio.to_thread(intake.close)
-    await asyncio.to_thread(taker.close)
-    await asyncio.to_thread(writer.close)
-    journal.close()
-    if forward:
-        await intake.followed(FORWARD_DRAIN_S)
-        await forward.close(FORWARD_DRAIN_S)
-    await asyncio.to_thread(keeper.close)
-    await asyncio.to_thread(store.close)
-    log.info("stopped")
-    if not asked:
-        raise OSError(
-            f"{settings.http} is not listened on: the HTTP server ended; is the port taken?"
-        ) from serving.exception()
 
 
 def retention_of(settings: Settings) -> Retention:
@@ -146,11 +172,7 @@ def retention_of(settings: Settings) -> Retention:
 
 def _application(
     settings: Settings,
-    store: Store,
-    journal: Journal,
-    writer: Writer,
-    keeper: Keeper,
-    intake: Intake,
+    parts: Parts,
     engine: Engine,
     pipeline: Pipeline,
     forward: Forwarder | None,
@@ -159,18 +181,14 @@ def _application(
     state = {
         "settings": settings,
         "allowed_hosts": _allowed_hosts(settings),
-        "store": store,
-        "journal": journal,
-        "writer": writer,
-        "keeper": keeper,
-        "intake": intake,
+        **parts._asdict(),
         "room": Room(settings.queue),
         "alerts": engine,
         "looked_back": LookedBack(),
         "forward": forward,
         "scrub": engine.scrub,
-        "backups": Backups(store),
-        "applying": Applying(store, another, writer, engine.read_again),
+        "backups": Backups(parts.store),
+        "applying": Applying(parts.store, another, parts.writer, engine.read_again),
         "failure_only": pipeline.sources.failure_only,
         "sources": pipeline.sources,
         "taxonomy": pipeline.taxonomy,

@@ -167,7 +167,7 @@ class Settings:
     )
     max_body: int = _setting(64 << 20, size, "largest request body, compressed or not")
     queue: int = _setting(128 << 20, size, "bytes between receipt and answer before senders are asked to wait")
-    workers: int | None = _setting(None, count, "processes that read requests; by default, cores less one")
+    workers: int | None = _setting(None, count, "processes that read requests; by default, cores less one, at most 4")
     forward: str = _setting("", endpoint, "OTLP endpoint that gets a copy of every accepted request")
     forward_headers: tuple[str, ...] = _setting((), words, "headers for it, name=value")
     forward_content: str = _setting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,6 +45,18 @@ def _iso(text: str) -> int:
         return max(0, iso_ns(text))
     except ValueError:
         return 0
+
+
+def retry_after_s(text: str, now_s: float) -> float | None:
+    """Seconds from now of an HTTP `Retry-After`, a number or a date (RFC 9110, section 10.2.3); None for anything
+    else.
+    """
+    if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text.strip()):
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now_s)
+    except (ValueError, TypeError):
+        return None
 
 
 def rfc3339(at_ns: int) -> str:

@@ -38,8 +38,11 @@ VIEW_KEYS = (
     "by", "sort", "view", "limit", "bucket", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
 )  # fmt: skip
 
-_RELATIVE = re.compile(r"-(\d{1,6})([smhdw])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_PART = re.compile(r"(\d{1,6})(ms|[smhdw])")
+_RELATIVE = re.compile(rf"-(?:{_PART.pattern})+")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_LONGEST_S = 50 * 365 * 86_400  # before that there is no event
+_LOST_PLUS = re.compile(r"(.*[Tt:].*) (\d{2}:?\d{2})")  # of a zone's offset, which a URL turns into a space
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,9 @@ class Filters:
     @property
     def seconds(self) -> float | None:
         """Length of the range, None where it cannot be told."""
-        if match := _RELATIVE.fullmatch(self.start):
-            return None if self.end else int(match[1]) * _SECONDS[match[2]]
-        if not self.end or _RELATIVE.fullmatch(self.end):
+        if ago := _ago(self.start):
+            return None if self.end else ago
+        if not self.end or _ago(self.end):
             return None
         return (datetime.fromisoformat(self.end) - datetime.fromisoformat(self.start)).total_seconds()
 
@@ -148,8 +151,10 @@ def parse(query: Mapping[str, str]) -> Filters:
             conditions.append(condition)
         elif name in VIEW_KEYS and value:
             view[name] = value
-        elif name in {"from", "to"} and _is_time(value):
-            times[name] = value
+        elif name in {"from", "to"} and (time := _time(value)):
+            times[name] = time
+        elif (name, value) == ("to", "now"):
+            continue
         elif name != "q":
             ignored.append(f"{name}={value}")
     start, end = times.get("from", DEFAULT_RANGE), times.get("to", "")
@@ -190,23 +195,32 @@ def _ordered(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     return tuple(sorted(conditions, key=lambda condition: order.index(condition.dimension)))
 
 
-def _is_time(text: str) -> bool:
-    if _RELATIVE.fullmatch(text):
-        return True
+def _time(text: str) -> str:
+    """A time of the API's grammar as the pages have it: relative, or with a zone; "" for anything else."""
+    if _ago(text):
+        return text
     try:
-        return datetime.fromisoformat(text).tzinfo is not None
+        whole = _LOST_PLUS.sub(r"\1+\2", text).upper()  # RFC 3339 allows t and z
+        moment = datetime.fromisoformat(whole)
     except ValueError:
-        return False
+        return ""
+    return whole if moment.tzinfo else moment.replace(tzinfo=UTC).isoformat()
+
+
+def _ago(text: str) -> float:
+    """Seconds before now, of a relative time; 0 for any other."""
+    if not _RELATIVE.fullmatch(text):
+        return 0
+    return min(sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text)), _LONGEST_S)
 
 
 def _moment(text: str, now: datetime) -> datetime:
-    if match := _RELATIVE.fullmatch(text):
-        return now - timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
-    return datetime.fromisoformat(text)
+    ago = _ago(text)
+    return now - timedelta(seconds=ago) if ago else datetime.fromisoformat(text)
 
 
 def _reversed(start: str, end: str) -> bool:
-    if _RELATIVE.fullmatch(start) or not end or _RELATIVE.fullmatch(end):
+    if _ago(start) or not end or _ago(end):
         return False
     return datetime.fromisoformat(start) >= datetime.fromisoformat(end)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
 NEAR = 0.05  # of a length may be rounded away: an hour and a half is 90 min, not 2 h
-UNCERTAIN_BELOW = 20  # calls; a rate of fewer is marked, design.md section 6
+UNCERTAIN_BELOW = 20  # calls; a rate of fewer is marked
 
 HELP: Mapping[str, str] = {
     "error rate": (

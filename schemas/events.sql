@@ -6,7 +6,7 @@ create table if not exists events (
   received_ns        bigint not null,   -- when this collector took it; retention goes by it
   event_id           ubigint not null,  -- fixed when the event is first stored
   source             varchar,           -- the dialect that was recognised
-  source_signal      varchar,           -- log, span, span_event, metric, event
+  source_signal      varchar,           -- log, span, event
   service            varchar,
   service_version    varchar,
   service_instance   varchar,

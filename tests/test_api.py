@@ -21,6 +21,7 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.testing import TestClient
 
+from collector.classify.classify import load_taxonomy
 from collector.query.api import api_routes, exception_handlers
 from collector.query.describe import ANSWERS
 from collector.query.endpoints import ENDPOINTS
@@ -71,6 +72,7 @@ def application(store: Store, **state: Any) -> Litestar:
         "settings": Settings(),
         "allowed_hosts": frozenset(),
         "sources": SOURCES,
+        "taxonomy": load_taxonomy(),
         "failure_only": ("roo-code",),
         "scrub": str,
     }
@@ -165,10 +167,36 @@ def test_live_reading_continues_after_what_was_seen(client: TestClient[Litestar]
     assert ask(client, "events", after=seen)["rows"] == []
     assert ask(client, "events", after=seen)["after"] == seen
     nothing = {"service": "not yet there"}
-    assert ask(client, "events", **nothing)["after"] == ask(client, "events", **nothing, after="0")["after"] == "0"
+    assert ask(client, "events", **nothing)["after"] == seen
+    for params in ({"limit": "1"}, {"limit": "1", "sort": "time"}):
+        assert ask(client, "events", **params)["after"] == seen
+    page, found = ask(client, "events", after="0.0", limit="2"), list[Any]()
+    assert page["truncated"]
+    while page["rows"]:
+        found += [row["event_id"] for row in page["rows"]]
+        page = ask(client, "events", after=page["after"], limit="2")
+    assert sorted(found) == sorted(row["event_id"] for row in ask(client, "events")["rows"])
     holding(store, [*events(), event(3, received_ns=NOW + 1)])
     assert [row["event_id"] for row in ask(client, "events", after=seen)["rows"]] == ["3"]
     holding(store, events())
+
+
+def test_every_class_is_told_with_what_to_do(client: TestClient[Litestar]) -> None:
+    rows = client.get("/api/v1/classes").json()["rows"]
+    taxonomy = load_taxonomy().classes
+    assert [row["error_class"] for row in rows] == list(taxonomy)
+    assert {row["error_class"]: row["advice_person"] for row in rows} == {
+        name: row.advice_person for name, row in taxonomy.items()
+    }
+    last = client.get("/api/v1/classes", params={"limit": "3", "sort": "-error_class"}).json()["rows"]
+    assert [row["error_class"] for row in last] == sorted(taxonomy)[:-4:-1]
+    answer = client.get("/api/v1/classes", headers={"accept": ARROW})
+    frame = pl.read_ipc_stream(io.BytesIO(answer.content))
+    assert frame["error_class"].to_list() == list(taxonomy)
+    assert frame.schema["mistake"] == pl.Boolean
+    refused = client.get("/api/v1/classes", params={"sort": "advice"})
+    assert (refused.status_code, refused.json()["error"]["parameter"]) == (400, "sort")
+    assert client.get("/api/v1/classes", params={"tool": "x"}).status_code == 400
 
 
 def test_a_session_key_may_hold_anything(client: TestClient[Litestar]) -> None:

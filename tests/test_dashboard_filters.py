@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.query.filters import select
 from dashboard import launch
 from dashboard.filters import CHOICES, DIMENSIONS, NUMBERS, VIEW_KEYS, Condition, Filters, parse
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 FREE = [name for name in DIMENSIONS if name not in CHOICES and name not in NUMBERS]
 values = st.lists(st.text("ab,!\\ é", max_size=6) | st.text(max_size=12), max_size=3, unique=True).map(tuple)
@@ -87,13 +90,38 @@ def test_links(query: dict[str, str], expected: dict[str, str]) -> None:
         {"status_code": "four"},
         {"fingerprint": "-1"},
         {"from": "yesterday"},
-        {"from": "2026-11-21T10:00:00"},
+        {"from": "now"},
+        {"from": "-"},
+        {"from": "-1h30"},
         {"to": "24h"},
     ],
 )
 def test_what_is_not_understood_is_kept_to_be_said(query: dict[str, str]) -> None:
     [(name, value)] = query.items()
     assert parse(query) == Filters(ignored=(f"{name}={value}",))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "seconds"),
+    [
+        ("-1h30m", "now", 5400),
+        ("-500ms", "", 0.5),
+        ("-2d12h", "", 216_000),
+        ("2026-11-21T10:00:00", "2026-11-21T11:00:00Z", 3600),
+        ("2026-11-21", "2026-11-22", 86_400),
+        ("2026-11-21T10:00:00 02:00", "2026-11-21T09:00:00Z", 3600),
+        ("2026-11-21t10:00:00.123456789z", "2026-11-21T10:00:01.123456789Z", 1),
+        ("-999999w", "", 50 * 365 * 86_400),
+    ],
+)
+def test_times_of_the_api_s_grammar_are_times_of_a_link(start: str, end: str, seconds: float) -> None:
+    filters = parse({"from": start, "to": end} if end else {"from": start})
+    assert (filters.seconds, filters.ignored) == (seconds, ())
+    first, last = filters.span(NOW)
+    assert (last - first).total_seconds() == seconds
+    now_ns = int(NOW.timestamp()) * 10**9
+    assert select(filters.api(), now_ns) == select({"from": start, "to": end or "now"}, now_ns)
+    assert parse(filters.query()) == filters
 
 
 def test_a_range_that_ends_before_it_starts_is_not_asked_for() -> None:

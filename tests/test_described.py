@@ -45,7 +45,7 @@ def test_what_is_described_is_what_is_answered() -> None:
 
         ask()
     store.close()
-    assert len(answered) == len(ENDPOINTS) + 2  # and the two that take a body
+    assert len(answered) == len(ENDPOINTS) + 3  # and the two that take a body, and the classes
     assert {200, 400} <= set().union(*answered.values())
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from collector.classify.classify import load_taxonomy
 from collector.cli import app
 from collector.settings import Settings, load
 
@@ -106,8 +107,19 @@ def test_every_make_target_in_the_documents_exists() -> None:
 def test_every_module_is_in_the_architecture() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
     named = set(re.findall(r"`(\w+)\.py`", text))
-    modules = {path.stem for path in (ROOT / "collector").rglob("*.py") if path.parent.name != "alerts"} - {"__init__"}
+    paths = [*(ROOT / "collector").rglob("*.py"), *(ROOT / "dashboard").glob("*.py")]
+    modules = {path.stem for path in paths} - {"__init__"}
     assert named == modules
+
+
+def test_every_class_is_in_the_documents_with_its_advice() -> None:
+    again = {"retry": "yes", "fix_and_retry": "changed", "needs_user": "no", "none": "no"}
+    rows = ["| class | of | turn | again | what to do |", "| --- | --- | --- | --- | --- |"]
+    for name, row in load_taxonomy().classes.items():
+        cells = f"{row.domain} / {row.category}", row.attribution, again[row.recovery]
+        rows.append(" | ".join((f"| {name}", *cells, f"{row.title}. {row.advice_person} |")))
+    written = (ROOT / "docs/taxonomy.md").read_text().partition("## Every class")[2]
+    assert re.findall(r"^\|.*\|$", written, re.MULTILINE) == rows, "\n".join(["docs/taxonomy.md should have", *rows])
 
 
 @pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)

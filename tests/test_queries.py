@@ -241,9 +241,12 @@ def test_pages_hold_every_event_once_in_order_also_at_one_time(store: Store, siz
 
 
 def test_after_gives_what_arrived_since_whenever_it_happened(store: Store) -> None:
-    holding(store, [event(1, received_ns=NOW + 1), event(9, received_ns=NOW + 2), event(5, received_ns=NOW)])
-    rows = queries.events(EVER, 10, after=queries.token(NOW + 1)).rows(store)
-    assert [row["event_id"] for row in rows] == [9]
+    arrived = {1: 1, 9: 2, 5: 0, 7: 2, 3: 3}
+    holding(store, [event(number, received_ns=NOW + at) for number, at in arrived.items()])
+    for sort in ("time", "-time"):
+        rows = queries.events(EVER, 10, after=queries.token(NOW + 1, 1), sort=sort).rows(store)
+        assert [row["event_id"] for row in rows] == [7, 9, 3]
+    assert queries.arrived(store) == queries.token(NOW + 3, 2**64 - 1)
 
 
 @pytest.mark.parametrize("text", ["1", "1.2.3", "a.b", "-1.2", "1.", "1.2x"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import re
@@ -377,6 +378,19 @@ def test_odd_characters_are_no_way_past(text: str) -> None:
     assert "hunter2x" not in clean
     assert "failed" not in rules
     assert "hunter2x" not in str(sanitiser().scrub_value({"a": [text]})[0])
+
+
+@pytest.mark.parametrize(
+    "form", ["ghp_{alnum:36}", "AKIA{upper:16}", "hf_{alpha:34}", "glpat-{alnum:20}", "sk_live_{alnum:24}"]
+)
+def test_base64_hides_no_token_however_it_lies_in_it(form: str) -> None:
+    chance = random.Random(11)
+    for before in ("", "A=", "AB ", "key: ", "export A=", "export AB=", "export ABC=", '{"k":"'):
+        for around in ("{}", "echo {} | base64 -d", '{{"data": "{}"}}'):
+            inside = base64.b64encode(f"{before}{assemble(form, chance)} and more".encode()).decode()
+            clean, rules = sanitiser("mask").scrub_report({"message": around.format(inside)})
+            assert len(rules) == 1, (before, around)
+            assert inside[8:-8] not in str(clean)
 
 
 @pytest.mark.parametrize("hidden", ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad"])

@@ -21,6 +21,7 @@ from collector.query.sandbox import needed
 from collector.query.sql_queries import ONE_AT_A_TIME, answer_sql, names
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 from collector.store.store import Store
+from collector.times import rfc3339
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import HOUR, NOW, holding
 from tests.test_queries import mixed
@@ -68,7 +69,21 @@ def test_rows_come_as_json_or_arrow_and_stop_at_the_limit(store: Store) -> None:
 def test_odd_values_and_names_can_be_written(store: Store) -> None:
     [row] = rows(store, "select 1 as a, 2 as a, 'nan'::double, {'k': [9007199254740993]} as s, interval 1 day,"
                         " map {1: 'x'} as m, '\\x01'::blob as b, 1.5::decimal as d")  # fmt: skip
-    assert (row["a"], row["a_2"], row["s"], row["m"]) == (1, 2, {"k": ["9007199254740993"]}, {"1": "x"})
+    assert (row["a"], row["a_1"], row["s"], row["m"]) == (1, 2, {"k": ["9007199254740993"]}, {"1": "x"})
+
+
+def test_times_are_written_as_everywhere_in_the_api(store: Store) -> None:
+    sql = """select time, epoch_ns(time) as ns, time::timestamptz as zoned, time::timestamp_s as s, time::date as d,
+      null::timestamptz as none from events order by time limit 1"""
+    [row] = rows(store, sql)
+    moment = int(row["ns"])
+    assert row == {
+        "time": f"{rfc3339(moment)[:26]}Z", "ns": str(moment), "zoned": f"{rfc3339(moment)[:26]}Z",
+        "s": f"{rfc3339(moment)[:19]}Z", "d": rfc3339(moment)[:10], "none": None,
+    }  # fmt: skip
+    assert rows(store, "select now() as a, 1 as a, current_timestamp as b")[0]["a"].endswith("Z")
+    with pytest.raises(Rejected, match="cast them to text"):
+        answer_sql(store, TEN_HOURS, "select [now()] as l", 3)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.times import iso_ns, rfc3339, time_of
+from collector.times import iso_ns, retry_after_s, rfc3339, time_of
 
 MOMENT = 1_795_297_311_123_000_000
 
@@ -48,6 +48,18 @@ MOMENT = 1_795_297_311_123_000_000
 )
 def test_times_of_every_unit(value: object, time_ns: int) -> None:
     assert time_of(value) == time_ns
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("7", 7.0), (" 7 ", 7.0), ("1.5", 1.5), ("0", 0.0),
+        ("Sat, 21 Nov 2026 21:42:00 GMT", 9.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0),
+        *((wrong, None) for wrong in ("", "soon", "-1", "inf", "nan", "1e9", "1" * 400, "Sat, 99 Nov 2026 21:42:00")),
+    ],
+)  # fmt: skip
+def test_a_delay_is_a_number_or_a_date(text: str, seconds: float | None) -> None:
+    assert retry_after_s(text, MOMENT // 10**9) == seconds
 
 
 @given(st.integers(0, 2**63 - 1))

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Labels, Reason, State
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import SECOND
-from collector.times import rfc3339
+from collector.times import retry_after_s, rfc3339
 
 MAX_ALERTS = 100  # in one message; further ones are counted
 TIMEOUT_S = 5.0
@@ -181,7 +182,8 @@ def _post(address: str, payload: Mapping[str, object]) -> None:
     if answer.is_success:
         return
     if answer.status_code in (408, 425, 429) or answer.status_code >= 500:
-        raise Unavailable(f"answered {answer.status_code}", _seconds(answer.headers.get("Retry-After", "")))
+        after = retry_after_s(answer.headers.get("Retry-After", ""), time.time())
+        raise Unavailable(f"answered {answer.status_code}", after or 1.0)
     raise Rejected(f"answered {answer.status_code}")
 
 
@@ -275,8 +277,3 @@ def _common(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 def _fingerprint(item_labels: Mapping[str, str]) -> str:
     return hashlib.blake2b(json.dumps(item_labels, sort_keys=True).encode(), digest_size=8).hexdigest()
-
-
-def _seconds(retry_after: str) -> float:
-    """Retry-After in seconds; its date form is rare and read as the default."""
-    return float(retry_after) if re.fullmatch(r"\d{1,6}", retry_after) else 1.0

@@ -22,7 +22,9 @@ _remembered: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {}
 
 # Most particular first: a URL that is not there for reading up, quoted and bare paths, file names, what is "not found".
 EXTENSION = r"\.[A-Za-z]\w{0,9}"
-MISSING = r"(?:not found|does not exist|(?:no such|unknown) (?!tool|function)\w{1,20}|cannot find)"
+MISSING = r"(?:not found|does not exist|(?:no such|unknown) (?!tool|function|error)\w{1,20}|cannot find)"
+FILLING = r"(?!(?:in|at|for|or|and|on|to|of|is|was|the|an?|by|with|from|it|you|this|that|any)\b)"
+ERRNO = r"(?:no such file or directory|command not found|permission denied|(?:is|not) a directory)"
 TARGETS = (
     re.compile(r"(?<!visit )(?<!see )(?<!docs: )\b([a-z][a-z0-9+.-]{1,20}://[^\s'\"`<>)\]}]{1,400})", re.IGNORECASE),
     re.compile(r"['\"`]((?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^'\"`\n]{1,300})['\"`]"),
@@ -30,7 +32,10 @@ TARGETS = (
     re.compile(r"(?<![\w/.~<-])((?:[A-Za-z]:\\|~/|/(?!/)|\.{1,2}/)[\w.@%+=~\\/-]{2,300})"),
     re.compile(rf"(?<![\w/.-])((?:[\w.@-]{{1,80}}/){{1,20}}[\w.@-]{{1,120}}{EXTENSION})\b"),
     re.compile(rf"(?<![\w/.-])([\w-]{{1,80}}{EXTENSION})(?=[:\s,)]|\.?$)"),
-    re.compile(rf"{MISSING}:?\s+['\"`]?(?!in\b|at\b|for\b)([\w./:@#-]{{2,200}})", re.IGNORECASE),
+    re.compile(rf"(?:^|: |\n)([\w.@+-]{{1,120}}): {ERRNO}", re.IGNORECASE),  # as shells and the tools of Unix write it
+    re.compile(rf"{MISSING}(?::\s{{0,4}}['\"`]?|\s{{1,4}}['\"`]){FILLING}([\w./:@#-]{{2,200}})", re.IGNORECASE),
+    # A bare word that follows is a name only where it looks like one.
+    re.compile(rf"(?i:{MISSING})\s{{1,4}}{FILLING}(\w{{0,100}}(?:[./:@#_-]\w|\d|[a-z][A-Z])[\w./:@#-]{{0,100}})"),
 )
 TRAILING = ".,;:!?)]}'\"`"
 

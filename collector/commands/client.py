@@ -51,7 +51,15 @@ def check(answer: httpx.Response) -> None:
     """Raises OSError with what the collector says where it refuses."""
     if not answer.is_success:
         place = f"{answer.url.scheme}://{answer.url.netloc.decode()}"
-        raise OSError(f"the collector at {place} answered {answer.status_code}: {answer.text[:300]}")
+        raise OSError(f"the collector at {place} answered {answer.status_code}: {said(answer)}")
+
+
+def said(answer: httpx.Response) -> str:
+    """What a refusal says, as far as it is one of the collector's."""
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:300]
 
 
 def _answered(answer: httpx.Response) -> dict[str, Any]:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collector.decode.otlp import JSON, PROTOBUF
+from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS
 
 JSON_LINES = "application/x-ndjson"
 ENTRIES_BYTES = 1 << 20  # of plain entries in one request
 
 _BODY = re.compile(r"(?:\d+-)?(?P<signal>logs|traces|metrics|events)\.(?P<form>json|pb)(?:\.gz)?")
 _LINES = re.compile(r".+\.(?:jsonl|ndjson)(?:\.gz)?")
-_TOP_KEYS = {"resourceLogs": "logs", "resourceSpans": "traces", "resourceMetrics": "metrics"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +95,4 @@ def _signal(line: bytes) -> str:
     except (ValueError, RecursionError):
         return "events"
     keys = value if isinstance(value, dict) else ()
-    return next((signal for key, signal in _TOP_KEYS.items() if key in keys), "events")
+    return next((signal for key, signal in TOP_KEYS.items() if key in keys), "events")

@@ -18,6 +18,7 @@ from collector.commands.recordings import Recording, find, read
 from collector.commands.shift import moved, newest_ns
 from collector.decode import otlp
 from collector.errors import Rejected
+from collector.times import retry_after_s
 
 AGAIN = (429, 503)  # what the collector answers where the same may be taken later
 ATTEMPTS = 10
@@ -99,8 +100,7 @@ def wait_s(error: Exception) -> bool | float:
     """Whether to send again, and after how many seconds where the collector says so."""
     if not isinstance(error, httpx.HTTPStatusError) or error.response.status_code not in AGAIN:
         return isinstance(error, httpx.TimeoutException)
-    after = error.response.headers.get("retry-after", "")
-    return float(after) if after.isdigit() else True
+    return retry_after_s(error.response.headers.get("retry-after", ""), time.time()) or True
 
 
 def _message(answer: httpx.Response) -> str:

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from collector.alerts.notify import format_value
 from collector.alerts.rulefile import load_rules
 from collector.alerts.summary import duration
-from collector.commands.client import collector
+from collector.commands.client import collector, said
 from collector.commands.progress import progress
 
 SHOWN_FIRINGS = 5
@@ -29,7 +27,7 @@ def try_rules(path: Path, what: str, url: str, token: str = "", **params: str) -
         for rule in rules:
             answer = client.post(f"/api/v1/rules/{what}", content=body, params={**params, "rule": rule.name})
             if not answer.is_success:
-                raise OSError(f"rule {rule.name}: the collector answered {answer.status_code}: {_message(answer)}")
+                raise OSError(f"rule {rule.name}: the collector answered {answer.status_code}: {said(answer)}")
             (row,) = answer.json()["rows"]
             advance()
             yield row
@@ -91,10 +89,3 @@ def notify_test(path: Path, name: str) -> int:
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
-
-
-def _message(answer: httpx.Response) -> str:
-    try:
-        return str(answer.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return answer.text[:300]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-import httpx
 import polars as pl
 
-from collector.commands.client import ARROW, collector, filters
+from collector.commands.client import ARROW, check, collector, filters
 
 
 def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = "") -> str:
@@ -16,8 +15,7 @@ def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = 
     params = dict(filters(where))
     with collector(url, token) as client:
         answer = client.post("/api/v1/sql", params=params, json={"sql": statement}, headers={"accept": ARROW})
-    if not answer.is_success:
-        raise OSError(_said(answer))
+    check(answer)
     frame = pl.read_ipc_stream(io.BytesIO(answer.content))
     match form:
         case "csv":
@@ -27,10 +25,3 @@ def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = 
     with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True,
                    fmt_str_lengths=80, tbl_width_chars=200, tbl_formatting="MARKDOWN"):  # fmt: skip
         return str(frame)
-
-
-def _said(answer: httpx.Response) -> str:
-    try:
-        return str(answer.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"the collector answered {answer.status_code}: {answer.text[:300]}"

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collector.decode import otlp_json, otlp_protobuf
 from collector.decode.record import Record, Request, Scope, SpanEvent
 
-__all__ = ["JSON", "PROTOBUF", "Record", "Request", "Scope", "SpanEvent", "decode"]
+__all__ = ["JSON", "PROTOBUF", "TOP_KEYS", "Record", "Request", "Scope", "SpanEvent", "decode"]
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
+
+# What a JSON body holds is told by its only top key: older Gemini CLIs post everything on `/`, and so do recordings.
+TOP_KEYS = {"resourceLogs": "logs", "resourceSpans": "traces", "resourceMetrics": "metrics"}
 
 
 def decode(body: bytes, media_type: str, signal: str) -> Request:

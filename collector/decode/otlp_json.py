@@ -159,9 +159,11 @@ def decode(body: bytes, signal: str) -> Request:
 
 
 def _mended(body: bytes, kind: Any, reason: str) -> tuple[Any, str]:
-    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, integral floats integers; a byte order mark goes."""
+    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, integral floats integers; control characters stay, a
+    byte order mark goes.
+    """
     try:
-        loose = json.loads(body.decode("utf-8-sig", "replace"))
+        loose = json.loads(body.decode("utf-8-sig", "replace"), strict=False)
         return msgspec.convert(_tidy(loose), kind, strict=False), "bad characters or numbers were replaced"
     except RecursionError:
         raise Rejected("JSON is nested too deeply") from None

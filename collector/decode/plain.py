@@ -102,7 +102,7 @@ def _parse(text: bytes) -> Any:
 def _mended(text: bytes, reason: str) -> Any:
     """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, NaN and Infinity null; a byte order mark goes."""
     try:
-        value = json.loads(text.decode("utf-8-sig", "replace"), parse_constant=lambda _: None)
+        value = json.loads(text.decode("utf-8-sig", "replace"), parse_constant=lambda _: None, strict=False)
         loose = json.dumps(value, ensure_ascii=False)
         return msgspec.json.decode(loose.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except RecursionError:

@@ -9,7 +9,6 @@ import asyncio
 import gzip
 import logging
 from collections.abc import Callable, Sequence
-from email.utils import parsedate_to_datetime
 from time import time
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -20,6 +19,7 @@ import structlog
 
 from collector import telemetry
 from collector.errors import Rejected, Unavailable
+from collector.times import retry_after_s
 
 PARALLEL = 4
 TIMEOUT_S = 30
@@ -64,6 +64,7 @@ class Forwarder:
         parts = urlsplit(endpoint)
         self.place = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
         self._one = asyncio.Lock()
+        self._client: httpx.AsyncClient | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def offer(self, body: bytes, media_type: str, signal: str) -> None:
@@ -80,8 +81,8 @@ class Forwarder:
         """Begins to deliver."""
         logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO lines hold the address
         stamina.instrumentation.set_on_retry_hooks(())  # a line per attempt would be one per request
-        client = httpx.AsyncClient(timeout=TIMEOUT_S, headers=self._headers)
-        self._tasks = [asyncio.create_task(self._work(client)) for _ in range(PARALLEL)]
+        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, headers=self._headers)
+        self._tasks = [asyncio.create_task(self._work(self._client)) for _ in range(PARALLEL)]
 
     async def close(self, seconds: float) -> None:
         """Delivers what waits, for at most this long; the rest is dropped and counted."""
@@ -92,6 +93,8 @@ class Forwarder:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._client:
+            await self._client.aclose()
         for _ in range(self._waiting.qsize()):
             telemetry.FORWARDED.labels("not_delivered").inc()
 
@@ -143,7 +146,8 @@ class Forwarder:
             raise Unavailable(f"cannot be reached: {type(error).__name__}", retry_after=0) from None
         if answer.status_code in RETRIED:
             self._failed(f"answered {answer.status_code}")
-            raise Unavailable(f"answered {answer.status_code}", _seconds(answer.headers.get("Retry-After", "")))
+            after = retry_after_s(answer.headers.get("Retry-After", ""), time())
+            raise Unavailable(f"answered {answer.status_code}", after or 0.0)
         if not answer.is_success:
             raise Rejected(f"answered {answer.status_code}")
 
@@ -172,15 +176,3 @@ def _header(text: str) -> tuple[str, str]:
     """As in OTEL_EXPORTER_OTLP_HEADERS: `name=value`, the value percent-encoded."""
     name, _, value = text.partition("=")
     return name.strip(), unquote(value.strip())
-
-
-def _seconds(retry_after: str) -> float:
-    """Seconds of `Retry-After`, which is a number or a date; 0 where it says nothing."""
-    try:
-        return max(0.0, float(retry_after))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time())
-    except (ValueError, TypeError):
-        return 0.0

@@ -165,7 +165,7 @@ def _json(body: bytes, sanitiser: Sanitiser) -> bytes:
     try:
         tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # mended as at the door
-        loose = json.dumps(json.loads(body.decode("utf-8", "replace")), ensure_ascii=False)
+        loose = json.dumps(json.loads(body.decode("utf-8-sig", "replace"), strict=False), ensure_ascii=False)
         tree = json.loads(loose.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     return msgspec.json.encode(_node(tree, sanitiser))
 

@@ -26,15 +26,16 @@ from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from collector.errors import Rejected, Unavailable
+from collector.query import classes
 from collector.query.describe import operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
 from collector.query.filters import SECOND, BadParameter, whole_number
-from collector.query.forms import ARROW, json_answer, wants_arrow
+from collector.query.forms import ARROW, json_answer, rows_answer, wants_arrow
 from collector.query.groups import mark
 from collector.query.parameters import LIMIT, Asked, Parameter, read
-from collector.query.queries import LAST, newest_ns, redirected, token
+from collector.query.queries import LAST, arrived, newest_ns, redirected, token
 from collector.query.sql_queries import answer_sql
-from collector.query.statement import Answer, Reads, Row
+from collector.query.statement import Answer, Reads, Row, arranged, order_by
 from collector.receive.access import check_host, check_json, check_token
 from collector.recognise.sources import Source
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
@@ -68,9 +69,9 @@ class Settles(Protocol):
 def api_routes() -> list[ControllerRouterHandler]:
     """One handler per row of `ENDPOINTS`, and those that change something.
 
-    They read `store`, `writer`, `keeper`, `settings`, `allowed_hosts`, `sources`, `scrub` of the state.
+    They read `store`, `writer`, `keeper`, `settings`, `allowed_hosts`, `sources`, `taxonomy`, `scrub` of the state.
     """
-    return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group, ask_sql]
+    return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group, ask_sql, list_classes]
 
 
 def guard_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
@@ -171,6 +172,7 @@ def _answer_to(
 ) -> Response[bytes]:
     if arrow and not endpoint.one:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
+    before = arrived(store) if endpoint.path == "/events" else ""  # asked first: nothing may come in between
     rows = statement.rows(store, seconds)
     if endpoint.one and not rows:
         return _gone(endpoint, store, asked)
@@ -179,6 +181,8 @@ def _answer_to(
     if endpoint.one:
         return json_answer(_present(rows[0], statement, asked))
     body = _page(endpoint, store, asked, statement, rows, exact)
+    if endpoint.path == "/events":
+        body |= _further(asked.options["after"], before, rows[: statement.limit], more=body["truncated"])
     if endpoint.path == "/sources":
         remedies = {table.id: _remedies(table.coverage) for table in tables}
         body["rows"] = [row | {"remedies": remedies.get(row["source"], {})} for row in body["rows"]]
@@ -218,6 +222,23 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
         return _answer(GROUP, request)
 
     return await answered(request, work)
+
+
+@get(
+    "/api/v1/classes",
+    guards=[guard_query],
+    sync_to_thread=False,
+    summary="Every class of error: what it means, what follows from it, what to do",
+    tags=["query"],
+    operation_id="classes",
+    operation_class=operation(classes.TAKEN, False, "", tagged=False),
+)
+def list_classes(request: HttpRequest) -> Response[bytes]:
+    """The taxonomy in force, a user's own classes too."""
+    options = _asked(request, classes.TAKEN, filters=False).options
+    order_by(options["sort"], classes.TYPES)
+    rows = arranged(classes.rows(request.app.state.taxonomy.classes), options["sort"])
+    return rows_answer(request.headers.get("accept", ""), rows[: options["limit"]], classes.TYPES)
 
 
 class Question(msgspec.Struct, forbid_unknown_fields=True):
@@ -283,13 +304,19 @@ def _page(
         body["missing_events"] = store.missing_events
     if endpoint.path.startswith("/sessions/{"):
         body["next"] = token(*_place(shown[-1])) if more else None
-    if endpoint.path == "/events":
-        body["next"] = token(shown[-1]["time"], shown[-1]["event_id"]) if more else None
-        arrived = [row["received_time"] for row in shown]
-        body["after"] = token(max(arrived)) if arrived else asked.options["after"] or token(0)
     if not any(_rests_on(row) for row in shown) and (newest := newest_ns(store)) is not None:
         body["newest"] = rfc3339(newest)
     return body
+
+
+def _further(after: str, before: str, shown: Sequence[Row], *, more: bool) -> Row:
+    """Where a list of events goes on: `next` the older ones, `after` those that arrive; of what has arrived, page by
+    page.
+    """
+    if after:
+        last = shown[-1] if shown else None
+        return {"next": None, "after": token(last["received_time"], last["event_id"]) if last else after}
+    return {"next": token(shown[-1]["time"], shown[-1]["event_id"]) if more else None, "after": before}
 
 
 def _rests_on(row: Row) -> Any:

@@ -28,25 +28,30 @@ SOURCE_COLUMNS = (
     "source", "service", "events", "errors", "last_seen", "unclassified", "unclassified_rate", "reports_ok", "coverage",
     "tool_data", "metrics", "sampled", "kept", "sampled_by",
 )  # fmt: skip
-PAGED = "event_id, time_ns, service, session, outcome"  # what `whole.sql` needs of a page
+PAGED = "event_id, time_ns, received_ns, service, session, outcome"  # what `whole.sql` needs of a page
 STRIP = 60
 LAST = 2**63 - 1  # what an absent sequence counts as: it comes after every given one
 
 
 def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "", sort: str = "-time") -> Statement:
-    """Whole events, newest or oldest first: those beyond `cursor`, of those that arrived after the token `after`."""
+    """Whole events, newest or oldest first: those beyond `cursor`; with the token `after`, those that arrived since, in
+    the order in which they did.
+    """
     beyond, direction = ("<", " desc") if sort == "-time" else (">", "")
+    order = f"time_ns{direction}, event_id{direction}"
     seek, bound = "true", selection.params()
     if cursor:  # not as a comparison of pairs, which reads all events from the first on
         seek += f" and time_ns {beyond}= $seek_0 and (time_ns {beyond} $seek_0 or event_id {beyond} $seek_1)"
         bound |= read_token("cursor", cursor, 2)
     if after:
-        seek += " and received_ns > $after_0"
-        bound |= read_token("after", after, 1, "after")
+        seek += " and received_ns >= $after_0 and (received_ns > $after_0 or event_id > $after_1)"
+        bound |= read_token("after", after, 2, "after")
+        order = "received_ns, event_id"
     page = f"""select {PAGED}
       from {relation(selection)} where {selection.where()} and {seek}
-      order by time_ns{direction}, event_id{direction} limit {ROWS}"""
-    return Statement(_whole(page, selection), bound, f"time{direction}, event_id{direction}", limit, EVENT_TIMES)
+      order by {order} limit {ROWS}"""
+    shown = order.replace("_ns", "_time" if after else "")
+    return Statement(_whole(page, selection), bound, shown, limit, EVENT_TIMES)
 
 
 def session_events(selection: Selection, session: str, limit: int, cursor: str = "") -> Statement:
@@ -91,9 +96,6 @@ def token(*numbers: int) -> str:
 
 def redirected(store: Reads, event_id: int) -> int | None:
     """The id under which a merged event lives on."""
-    exists = store.rows("select 1 as found from duckdb_tables() where table_name = 'redirects'")
-    if not exists:
-        return None
     rows = store.rows(
         "select event_id from redirects where old_id = $old_id"
         " union all select event_id from twins where unit = $old_id and event_id != unit limit 1",
@@ -112,6 +114,12 @@ def most_called(store: Reads, services: int, tools: int) -> tuple[list[str], lis
         for name, most in (("service", services), ("tool", tools))
     ]
     return [row["name"] for row in found[0]], [row["name"] for row in found[1]]
+
+
+def arrived(store: Reads) -> str:
+    """The token of all that has arrived by now, as `after` of `events` takes it."""
+    newest = store.rows("select max(received_ns) as newest from events")[0]["newest"]
+    return token(newest or 0, 2**64 - 1)
 
 
 def newest_ns(store: Reads) -> int | None:

@@ -107,7 +107,10 @@ def answer(task: Task, source: BinaryIO, out: BinaryIO) -> None:
         message = f"this needs more than {MEMORY}: narrow the range, add filters, or name fewer columns"
         _line(out, Outcome([], error=message))
     except (duckdb.Error, MemoryError) as error:
-        _line(out, Outcome([], error=str(error) or "not enough memory"))
+        said = str(error) or "not enough memory"
+        if "pytz" in said:  # Python's part of the engine, which says so over many lines
+            said = "times with a zone inside of lists, maps and structs cannot be shown: cast them to text"
+        _line(out, Outcome([], error=said))
 
 
 class Batches:
@@ -141,25 +144,26 @@ def _arrow(connection: duckdb.DuckDBPyConnection, task: Task, out: BinaryIO) -> 
 
 
 def _json(connection: duckdb.DuckDBPyConnection, task: Task, out: BinaryIO) -> None:
-    connection.execute(task.sql)
-    described = connection.description or ()
-    names, shapes = _apart([column[0] for column in described]), [_shape(str(column[1])) for column in described]
-    rows = connection.fetchmany(task.limit + 1)  # the rest is never asked for
-    shown = [[shape(value) for shape, value in zip(shapes, row, strict=True)] for row in rows[: task.limit]]
-    body = msgspec.json.Encoder(enc_hook=str).encode([dict(zip(names, row, strict=True)) for row in shown])
-    _line(out, Outcome(names, truncated=len(rows) > task.limit))
+    found = connection.sql(task.sql).limit(task.limit + 1)  # the rest is never asked for
+    kinds = [str(kind) for kind in found.types]
+    names, shapes = list(found.columns), [_shape(kind) for kind in kinds]
+    rows = found.project(", ".join(f"{_written(place, kind)} as c{place}" for place, kind in enumerate(kinds, 1)))
+    shown = [[shape(value) for shape, value in zip(shapes, row, strict=True)] for row in rows.fetchall()]
+    body = msgspec.json.Encoder(enc_hook=str).encode(
+        [dict(zip(names, row, strict=True)) for row in shown[: task.limit]]
+    )
+    _line(out, Outcome(names, truncated=len(shown) > task.limit))
     out.write(body)
 
 
-def _apart(names: Sequence[str]) -> list[str]:
-    """The names with numbers after those that come again."""
-    found: list[str] = []
-    for name in names:
-        number, free = 1, name
-        while free in found:
-            number, free = number + 1, f"{name}_{number + 1}"
-        found.append(free)
-    return found
+def _written(place: int, kind: str) -> str:
+    """A column as SQL, times in RFC 3339: those without a zone are in UTC here, and Python would want a library for
+    those with one.
+    """
+    if not kind.startswith("TIMESTAMP") or "[" in kind:
+        return f"#{place}"
+    time = f"make_timestamp(epoch_us(#{place}))" if kind.endswith("ZONE") else f"#{place}"
+    return f"replace({time}::varchar, ' ', 'T') || 'Z'"
 
 
 def _shape(kind: str) -> Callable[[Any], Any]:

@@ -22,7 +22,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from collector import telemetry
-from collector.decode.otlp import JSON, PROTOBUF
+from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS
 from collector.errors import GRPC_CODE, Rejected, Unavailable, where
 from collector.receive.access import check_host, check_token
 from collector.receive.encoding import decompress
@@ -47,9 +47,6 @@ LINES = (JSON, "application/x-ndjson", "application/ndjson", "application/jsonl"
 
 # Where the SDKs of Langfuse and LangWatch send to, whatever their address.
 OTHERS = ("/api/public/otel/v1/traces", "/api/otel/v1/traces")
-
-# What a body on `/` holds is told by its only top key (older Gemini CLIs post everything there).
-TOP_KEYS = {"resourceLogs": "logs", "resourceSpans": "traces", "resourceMetrics": "metrics"}
 
 log = structlog.get_logger()
 

@@ -42,6 +42,7 @@ SAID = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 SHAPES = 64  # sets of attribute names remembered per row; random names must not grow the process
+PHASES = ("model", "tool", "sandbox", "system")
 SEVERITIES = {
     "info": "info",
     "warn": "warn",
@@ -54,6 +55,10 @@ SEVERITIES = {
 
 def _severity(value: Any) -> str | None:
     return SEVERITIES.get(str(value).lower())
+
+
+def _phase(value: Any) -> str | None:
+    return value if value in PHASES else None
 
 
 def _sequence(value: Any) -> int | None:
@@ -78,6 +83,7 @@ CONVERT: dict[str, Callable[[Any], Any]] = {
     "suggestion": as_lines,
     "sequence": _sequence,
     "severity": _severity,
+    "phase": _phase,
     "time_ns": _unchanged,
 }
 
@@ -228,6 +234,8 @@ def place(report: Report, record: Record, *, own: bool) -> None:
     if not time_ns:
         time_ns = time_of(said if said is not None else record.attributes.get("event.timestamp")) or record.observed_ns
     report["time_ns"] = time_ns
+    if record.observed_ns:
+        report["_observed"] = record.observed_ns
     if record.trace_id:
         report["trace_id"] = record.trace_id
     if not own:

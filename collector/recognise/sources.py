@@ -66,11 +66,9 @@ class Row:
     """One `[[records]]` row, compiled."""
 
     source: str
-    place: str
     signals: frozenset[str]
     names: tuple[re.Pattern[str], ...]
     where: tuple[tuple[Reader, Any], ...]
-    markers: frozenset[str]
     operation: str
     drop: str
     rank: int | None
@@ -319,11 +317,9 @@ def _row(table: dict[str, Any], row: dict[str, Any], number: int) -> Row:
     uses, special, resource = _uses(fields, evidence)
     return Row(
         source=table["id"],
-        place=f"records {number}",
         signals=_same(frozenset(_listed(row["signal"]))),
         names=_same(tuple(_name_pattern(name) for name in _listed(row.get("name", [])))),
         where=_same(tuple((reader(key), _wanted(value)) for key, value in row.get("where", {}).items())),
-        markers=_same(frozenset(table.get("match", {}).get("attributes", ()))),
         operation=row.get("operation", ""),
         drop=row.get("drop", "noise"),
         rank=row.get("rank"),

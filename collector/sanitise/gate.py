@@ -66,6 +66,7 @@ _UNREADABLE = (
 )
 _TOLD = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "authorization", "credential")
 _HIDDEN = (*_TOLD, *map(str.upper, _TOLD), *map(str.title, _TOLD), "apiKey", "PASS=", "PRIVATE KEY", "://", "Bearer ")
+_MORE_BASE64 = "[A-Za-z0-9+/]{20}"  # after what is too short to say much alone
 # A line or a literal that goes on in the next.
 _BROKEN = r"[\w-]{4}(?:\\\r?\n|\\{3,}n|\\*[\"']\s*\+\s*\\*[\"'])[\w-]{4}"
 _BELOW = r"(?i)(?:ANYWHERE)[\w-]*:\s*(?:[\r\n]|\\+n)(?:\s|\\+[nrt])*[\w.:/-]{10}"  # a token of its own lines
@@ -101,7 +102,8 @@ class Gate:
         literals = {word for rule, certain in signs if certain for word in rule.keywords}
         codes = {code for word in (*keywords, *_HIDDEN) for code in in_base64(word)}
         patterns += [
-            *map(re.escape, sorted(literals | codes)),
+            *map(re.escape, sorted(literals)),
+            *(re.escape(code) + ("" if len(code) > 4 else _MORE_BASE64) for code in sorted(codes)),
             "eyJ[A-Za-z0-9+/]{8}",
             _BROKEN,
             _BELOW.replace("ANYWHERE", anywhere),

@@ -91,7 +91,7 @@ def in_base64(literal: str) -> set[str]:
         code = base64.b64encode(b"\0" * shift + raw).decode()
         first, last = -(-shift * 8 // 6), (shift + len(raw)) * 8 // 6
         found.add(code[first:last])
-    return {code for code in found if len(code) >= 5}
+    return {code for code in found if len(code) >= 3}
 
 
 def _plain(escape: bytes) -> bytes:

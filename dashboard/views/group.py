@@ -14,6 +14,7 @@ from dashboard.filters import Filters, escaped
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # a group is of one tool
 TOGETHER = {"by": ",".join(DIMENSIONS), "limit": "2000"}
 MOST, SESSIONS, MESSAGES = 5, 8, 60
+CLASSES_S = 600.0  # they change when the collector is started anew
 EVER = "1970-01-01T00:00:00Z"
 
 
@@ -52,7 +53,7 @@ def body(page: Page) -> None:
     with place, components.part("Advice"):
         ever = {"from": EVER, "to": None}
         latest = newest().first() or page.ask("events", limit="1", **ever).first()
-        _advice(page, latest)
+        _advice(page, group, latest)
         _marks(page, fingerprint, group, latest)
 
 
@@ -79,7 +80,10 @@ def _header(page: Page, group: dict[str, Any]) -> None:
     components.figures(page, items)
 
 
-def _advice(page: Page, event: dict[str, Any]) -> None:
+def _advice(page: Page, group: dict[str, Any], event: dict[str, Any]) -> None:
+    meant = page.collector.ask("classes", max_age=CLASSES_S).rows.filter(error_class=group["error_class"] or "")
+    for title, advice in meant.select("title", "advice_person").iter_rows():
+        st.markdown(f"**{words.plain(title)}.** {words.plain(advice)}")
     if turn := event.get("attribution"):
         st.markdown(f"Whose turn: **{words.plain(turn)}**", help=words.HELP["attribution"])
     told = event.get("retryable_declared")

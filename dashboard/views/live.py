@@ -28,7 +28,7 @@ def body(page: Page) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             components.quiet(f"{words.plural(rows.height, 'event')}, the newest {age}.")
             if waiting:
-                st.button(f"{waiting} new, show", key="live-show", on_click=_let_go, args=(page,))
+                st.button(f"{waiting} new, show", key="live-show", on_click=_let_go)
         columns = {
             "time": tables.when("time", page, day=not page.narrow),
             "outcome": tables.text("outcome", 80),
@@ -65,16 +65,15 @@ def _tail(page: Page) -> tuple[pl.DataFrame, int]:
     tail: dict[str, Any] = st.session_state.setdefault("live-tail", {})
     if tail.get("asked") != asked:
         answer = page.ask("events", limit=str(NEWEST), **chosen)
-        tail.update(asked=asked, rows=answer.pick(*COLUMNS), after=answer.rest.get("after"), seen=None)
-        st.session_state["live-tail"] = tail
-    elif tail["after"]:
+        tail.update(asked=asked, rows=answer.pick(*COLUMNS), after=answer.rest["after"])
+    else:
         answer = page.collector.ask("events", asked | {"after": tail["after"], "limit": "1000"}, max_age=1.0)
         if answer.rows.height:
             joined = pl.concat([answer.pick(*COLUMNS), tail["rows"]], how="vertical_relaxed").unique(
                 "event_id", maintain_order=True
             )
             tail["rows"] = joined.sort("time", descending=True).head(NEWEST)
-        tail["after"] = answer.rest.get("after") or tail["after"]
+        tail["after"] = answer.rest["after"]
     rows: pl.DataFrame = tail["rows"]
     held = tables.held(page, _table(page))
     waiting = rows.join(held, on="event_id", how="anti").height if held is not None else 0
@@ -85,7 +84,7 @@ def _table(page: Page) -> str:
     return f"live-{st.session_state.get('live-turn', 0)}"
 
 
-def _let_go(page: Page) -> None:
+def _let_go() -> None:
     """Shows what waits: another table, in which no row is selected."""
     st.session_state["live-turn"] = st.session_state.get("live-turn", 0) + 1
 

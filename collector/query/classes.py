@@ -1,0 +1,22 @@
+"""Every class of error as the taxonomy in force has it: what it means, what follows from it, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from collector.classify.taxonomy import ErrorClass
+from collector.query.parameters import ALL, SORT
+
+TAKEN = (SORT, ALL)
+TYPES = {
+    "error_class": "varchar", "domain": "varchar", "category": "varchar", "title": "varchar", "attribution": "varchar",
+    "mistake": "boolean", "recovery": "varchar", "retryable": "boolean", "fatal": "boolean", "severity": "varchar",
+    "details": "boolean", "retry_after_ms": "bigint", "advice_model": "varchar", "advice_person": "varchar",
+}  # fmt: skip
+
+
+def rows(classes: Mapping[str, ErrorClass]) -> list[dict[str, Any]]:
+    """One row for each class, in the order of the table."""
+    told = [name for name in TYPES if name != "error_class"]
+    return [{"error_class": name, **{field: getattr(row, field) for field in told}} for name, row in classes.items()]
