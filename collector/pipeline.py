@@ -195,8 +195,8 @@ class Pipeline:
         if outcome != "error" and by == "none":
             return
         facts = self.taxonomy.defaults(name, source)
-        if outcome == "cancelled" and facts.mistake:
-            return  # what stopped halfway may say much: nobody went wrong
+        if outcome == "cancelled" and facts.attribution == "model":
+            return  # what was stopped halfway says much: the model did nothing wrong
         if facts.category == "state":  # of the agent: that it repeats itself, that a limit is reached
             report["operation"] = "agent"
         declared = report.get("retryable_declared")

@@ -141,6 +141,7 @@ MENDED = [
     (b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"a\\ud83d"}]}]}]}', "a�"),
     (b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"a\xff"}]}]}]}', "a�"),
     (b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"a","endTimeUnixNano":5.0}]}]}]}', "a"),
+    (b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"a\tb\x02"}]}]}]}', "a\tb\x02"),
 ]
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from collector.decode.plain import decode
 from collector.errors import Rejected
+from collector.store.batch import TEXTS
 from tests.doors import NOW, only, stored, taken
 
 CALL = {"tool": "read_file", "outcome": "error", "error_class": "FileNotFoundError", "message": "gone", "session": "s"}
@@ -189,6 +190,44 @@ def test_misstep_s_own_names_work() -> None:
 def test_a_duration_that_cannot_be_read_is_absent_and_not_zero(told: dict[str, Any], wanted: dict[str, Any]) -> None:
     report = only(taken(json.dumps({"event": "tool", "tool_name": "read", "error": "boom", **told}).encode(), "events"))
     assert {name: report.get(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS | {"params", "attributes"}))
+def test_no_column_that_a_sender_can_fill_keeps_a_secret_or_is_without_a_bound(name: str) -> None:
+    token = "ghp" + "_" + "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zA3bC6"
+    told = {"tool": "t", "outcome": "error", "message": "m"}
+    for written in (f"x {token} y", f"{token} " * 2_000):
+        batch = taken(json.dumps(told | {name: written}).encode(), "events")
+        assert token not in str(batch.reports)
+        assert token not in str(batch.senders)
+        assert all(len(str(value)) < 20_000 for report in batch.reports for value in report.values())
+
+
+@pytest.mark.parametrize(("phase", "kept"), [("tool", "tool"), ("sandbox", "sandbox"), ("x", None), (3, None)])
+def test_a_phase_is_one_of_four_words(phase: object, kept: str | None) -> None:
+    told = {"tool": "t", "outcome": "error", "message": "m", "phase": phase}
+    assert only(taken(json.dumps(told).encode(), "events")).get("phase") == kept
+
+
+@pytest.mark.parametrize("name", ["ConsecutiveMistakeError", "ToolRepetitionError"])
+def test_what_tells_of_a_streak_is_no_call_and_does_not_lengthen_it(name: str) -> None:
+    report = only(taken(json.dumps({"tool": "t", "outcome": "error", "error_class": name}).encode(), "events"))
+    assert (report["operation"], report["error_class"], report["mistake"]) == ("agent", name, False)
+
+
+def test_what_was_cancelled_is_nobody_s_mistake() -> None:
+    told = {"tool": "Bash", "outcome": "cancelled", "error": "Exit code 1"}
+    report = only(taken(json.dumps(told).encode(), "events"))
+    assert (report["outcome"], report.get("error_class"), report.get("mistake")) == ("cancelled", None, None)
+
+
+def test_ids_that_differ_beyond_their_bound_stay_different() -> None:
+    told = [{"tool": "t", "outcome": "ok", "call_id": "c", "session": "S" * 600 + end, "timestamp": 1} for end in "xy"]
+    told += [{"tool": "t", "outcome": "ok", "session": "s", "call_id": "C" * 600 + end, "timestamp": 1} for end in "xy"]
+    reports = taken(json.dumps(told).encode(), "events").reports
+    assert len({report["session"] for report in reports}) == 3
+    assert len({report["call_id"] for report in reports}) == 3
+    assert max(len(report[name]) for report in reports for name in ("session", "call_id")) < 600
 
 
 def test_a_repeated_body_adds_nothing_unless_it_has_no_time() -> None:

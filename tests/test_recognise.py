@@ -18,6 +18,7 @@ from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources, load_sources
 from collector.store.correlate import keys_of
 from collector.store.fold import fold
+from tests.doors import NOW, logs, only, taken
 
 TABLES = load_sources()
 RECORDINGS = Path(__file__).parent / "data" / "sources"
@@ -214,6 +215,24 @@ TIMES = [
     ({"event.timestamp": "yesterday"}, 0, 9, 9),
     ({}, 0, 9, 9),
 ]
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "observed_ns", "wanted"),
+    [
+        (NOW - 9, NOW - 5, NOW - 9),
+        (5, NOW - 5, NOW - 5),
+        (NOW + 2 * 10**13, NOW - 5, NOW - 5),
+        (5, 6, NOW),
+        (5, 0, NOW),
+    ],
+)
+def test_a_time_that_cannot_be_is_that_of_the_observer_or_of_the_arrival(
+    time_ns: int, observed_ns: int, wanted: int
+) -> None:
+    attributes = {"event.name": "gemini_cli.tool_call", "function_name": "read", "success": True}
+    told = {"timeUnixNano": str(time_ns), "observedTimeUnixNano": str(observed_ns), "attributes": attributes}
+    assert only(taken(logs(told, service="gemini-cli")))["time_ns"] == wanted
 
 
 @pytest.mark.parametrize(("attributes", "time_ns", "observed_ns", "expected"), TIMES)
