@@ -40,6 +40,21 @@ DIALECTS: dict[str, Any] = {
         {"role": "model", "content": [{"toolRequest": {"name": "read", "ref": "c1", "input": ARGS}}]},
         {"role": "tool", "content": [{"toolResponse": {"name": "read", "ref": "c1", "output": {"error": "boom"}}}]},
     ],
+    "Haystack": [
+        {"role": "assistant", "content": [{"tool_call": {"tool_name": "read", "arguments": ARGS, "id": "c1"}}]},
+        {
+            "role": "tool",
+            "content": [
+                {
+                    "tool_call_result": {
+                        "result": "boom",
+                        "origin": {"tool_name": "read", "arguments": ARGS, "id": "c1"},
+                        "error": True,
+                    }
+                }
+            ],
+        },
+    ],
     "VoltAgent": ai_sdk({"type": "json", "value": {"type": "error-text", "value": "boom"}}),
     "LiteLLM": [
         {

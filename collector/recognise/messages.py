@@ -15,7 +15,7 @@ from collector.decode.record import Record
 from collector.recognise.readers import as_params, as_text, parsed, present
 
 MARKS = re.compile(
-    r"tool_call_response|tool[-_]result|functionResponse|toolResponse|toolResult|tool_call_id|function_call_output|toolUseId"
+    r"tool_call_response|tool_call_result|tool[-_]result|functionResponse|toolResponse|toolResult|tool_call_id|function_call_output|toolUseId"
     r"|tool-return|retry-prompt|\[TOOL RESULT: |gen_ai\.tool\.message"
 )
 RESULT_BLOCK = re.compile(r"(?:\n\n---\n\n)?^\[TOOL RESULT: ([^\]\n]{1,200})\]\n", re.MULTILINE)  # Claude Code's traces
@@ -114,12 +114,15 @@ def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | Answ
         value = {"type": role, **lc} if role else lc
     if as_text(value.get("role", value.get("type"))) in MODEL_ROLES:
         yield ANSWER
-    for name in ("functionCall", "toolRequest", "toolUse"):
+    for name in ("functionCall", "toolRequest", "toolUse", "tool_call"):
         if isinstance(part := value.get(name), dict):
             yield _call(part)
     for name in ("functionResponse", "toolResponse", "toolResult"):
         if isinstance(part := value.get(name), dict):
             yield _result(part)
+    if isinstance(part := value.get("tool_call_result"), dict):  # Haystack's: the call stands inside
+        origin = part.get("origin")
+        yield _result({**(origin if isinstance(origin, dict) else {}), **part})
     kind = as_text(value.get("type", value.get("part_kind")))
     ids = ("tool_call_id", "toolCallId", "id") if "event.name" in value else ("tool_call_id", "toolCallId")
     if kind in RESULT_TYPES or (value.get("role", kind) == "tool" and _first(value, ids)):
@@ -160,6 +163,7 @@ def _result(part: Mapping[str, Any]) -> Result:
     if (
         part.get("is_error") is True
         or part.get("isError") is True
+        or part.get("error") is True
         or part.get("type", part.get("part_kind")) in ("tool-error", "retry-prompt")
     ):
         mark = "error"

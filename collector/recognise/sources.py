@@ -76,6 +76,7 @@ class Row:
     lends: bool
     told: tuple[str, ...]
     asked: tuple[str, ...]
+    sole: bool  # some row of its table is joined by "only call"
     told_policy: str
     disguised: bool
     keys: frozenset[str]
@@ -290,7 +291,9 @@ def _before(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 def _source(table: dict[str, Any]) -> Source:
     match = table.get("match", {})
-    rows = tuple(_row(table, row, number) for number, row in enumerate(table.get("records", ()), 1))
+    records = table.get("records", ())
+    sole = any("only call" in row.get("keys", ()) for row in records)
+    rows = tuple(_row(table, row, sole=sole) for row in records)
     return Source(
         id=table["id"],
         title=table["title"],
@@ -308,7 +311,7 @@ def _source(table: dict[str, Any]) -> Source:
     )
 
 
-def _row(table: dict[str, Any], row: dict[str, Any], number: int) -> Row:
+def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
     inherited, asked = dict(table.get("fields", {})), list[str]()
     if row.get("operation") == "model":  # there the same keys hold what the model was asked, or asks for
         asked = [key for column in OF_A_CALL for key in _listed(inherited.pop(column, []))]
@@ -327,6 +330,7 @@ def _row(table: dict[str, Any], row: dict[str, Any], number: int) -> Row:
         lends=row.get("lends", False),
         told=tuple(row.get("told", ())),
         asked=tuple(row.get("asked", ())),
+        sole=sole,
         told_policy=row.get("told_policy", table.get("told", "amend")),
         disguised=row.get("as") == "log",
         keys=_same(frozenset(row.get("keys", ()))),

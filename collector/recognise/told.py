@@ -36,7 +36,7 @@ NEVER_RAN = re.compile(
     r"|unsupported (tool )?call|could not be executed|received tool input did not match expected schema"
     r"|tool [\"'`]?[\w./:-]{0,200}[\"'`]? ?(was |is |does )?not (found|exist|available|registered|a valid tool)"
     r"|invalid json|json parsing failed|(arguments?|parameters?) (were|was|are|is) malformed"
-    r"|failed to parse .{0,40}(arguments|input|json)|arguments .{0,40}not valid json",
+    r"|(failed to parse|error while decoding) .{0,40}(arguments|input|json)|arguments .{0,40}not valid json",
     re.IGNORECASE,
 )
 REFUSED_TEXT = re.compile(
@@ -239,7 +239,7 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
                 if record.parent_span_id:
                     place = site(record.trace_id, record.parent_span_id, bare_tool(tool))
                     report["_keys"] = [site_key(place, params_mark(report["params"]))]
-                    if len(calls) == 1:
+                    if len(calls) == 1 and row.sole:  # elsewhere one span may be above all steps of a run
                         report["_keys"].append(only_call(record.trace_id, record.parent_span_id))
             yield report
 
