@@ -5,6 +5,7 @@ schema (1.7 and 5 ms).
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
@@ -15,7 +16,8 @@ from altair.utils import schemapi
 from dashboard.colours import Palette
 
 # Tables load it, and Altair looks into it if it is there: half loaded by the thread of another part, it would fail.
-import_module("pandas")
+with suppress(ImportError):
+    import_module("pandas")
 # A chart is checked whole when it is drawn; checking each of its parts, too, takes as long as making them.
 schemapi.disable_debug_mode()
 

@@ -95,6 +95,9 @@ def test_a_group_opens_with_its_message_and_advice(busy: RunningCollector, open_
     check(app, "Group")
     assert group["template"] in [each.value for each in app.text]
     assert metric(app, "Events") == words.count(group["events"])
+    [meant] = [row for row in busy.get("/api/v1/classes")["rows"] if row["error_class"] == group["error_class"]]
+    advice = f"**{words.plain(meant['title'])}.** {words.plain(meant['advice_person'])}"
+    assert advice in [each.value for each in app.markdown]
 
 
 def test_a_session_is_told_step_by_step(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:

@@ -248,5 +248,9 @@ def test_rebuild_as_a_command(collector: RunningCollector) -> None:
     assert refused.returncode == 2
     assert "is in use" in refused.stderr
     collector.stop()
+    nowhere = collector.folder / "elsewhere.duckdb"
+    missing = misstep("rebuild", "--store", f"duckdb:///{nowhere}", cwd=collector.folder)
+    assert (missing.returncode, nowhere.exists()) == (2, False)
+    assert f"there is no store at {nowhere}" in missing.stderr
     done = misstep("rebuild", "--store", url, cwd=collector.folder)
     assert (done.returncode, done.stdout) == (0, f"1 sessions computed anew in {url}\n")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collector.commands.progress import progress
+from collector.store.opening import path_of
 from collector.store.store import Store
 
 
 def rebuild(url: str) -> int:
     """Computes streaks, retry chains and the like anew in a store that no collector has open; for how many sessions.
 
-    Raises StoreError.
+    Raises StoreError, and OSError where there is no store.
     """
+    if (path := path_of(url)) is not None and not path.exists():
+        raise OSError(f"there is no store at {path}")
     store = Store.open(url)
     try:
         return rebuilt(store)
