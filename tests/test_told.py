@@ -145,6 +145,10 @@ RESULTS: list[tuple[Any, str, bool]] = [
     ("Error: in a text that was read", "error", False),  # weak, see the next test
     ({"output": "fine"}, "ok", False),
     ("ERROR 2026-01-01 app: Traceback in a log that was read", "ok", False),
+    ("[Errno 13] Permission denied: '/etc/app.conf'", "error", False),
+    ("Client error '404 Not Found' for url 'https://api.test/x'", "error", False),
+    ("read() missing 1 required positional argument: 'path'", "error", False),
+    ("Errno values are listed in errno.h", "ok", False),
     ("Unknown tool name: 'x'. Available tools: read", "error", True),
     ("Model tried to call unavailable tool 'x'. Available tools: read.", "error", True),
     ("Error: x is not a valid tool, try one of [read].", "error", True),

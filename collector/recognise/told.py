@@ -55,7 +55,8 @@ NAMED = re.compile(
 )
 FAILED_START = re.compile(
     r"^\W*(error\b[: ](?!\W*\d{4}-)|tool error|failed\b|failure\b|exception\b|traceback \(most recent|an error occurred"
-    r"|error (executing|calling|while)"
+    r"|error (executing|calling|while)|errno \d{1,3}\] |(client|server) error '\d{3}\b"
+    r"|[\w.]{1,200}\(\) missing \d+ required"
     r"|[A-Za-z_.]*(Error|Exception): )",
     re.IGNORECASE,
 )
