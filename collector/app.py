@@ -86,11 +86,11 @@ def pipeline_of(settings: Settings) -> Made:
     """The pipeline with the tables and keys that these settings name. Raises TableError or StoreError."""
     batch.add_dimensions(settings.dimensions)
     filters.add_dimensions(settings.dimensions)
-    rules = load_rules(*_own(settings, "redactions.toml"))
+    rules = load_rules(*settings.own("redactions.toml"))
     key = hash_key(settings)
     pipeline = Pipeline(
-        load_sources(*_own(settings, "sources")),
-        load_taxonomy(*_own(settings, "taxonomy.toml")),
+        load_sources(*settings.own("sources")),
+        load_taxonomy(*settings.own("taxonomy.toml")),
         Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None),
         key,
         settings.dimensions,
@@ -149,12 +149,6 @@ def _check_free(place: Address) -> None:
             probe.bind((place.host, place.port))
         except OSError as error:
             raise OSError(f"{place} cannot be listened on ({error.strerror}): is another collector running?") from None
-
-
-def _own(settings: Settings, name: str) -> list[Path]:
-    """The user's table of this name, if there is one; it is laid over ours."""
-    path = settings.tables / name if settings.tables else None
-    return [path] if path and path.exists() else []
 
 
 def hash_key(settings: Settings) -> bytes:

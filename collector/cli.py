@@ -391,10 +391,9 @@ def _sanitiser(settings: Settings) -> Sanitiser:
     """The sanitiser that a collector with these settings has."""
     from collector.sanitise.sanitise import Sanitiser, load_rules
 
-    own = settings.tables / "redactions.toml" if settings.tables else None
     key = None
     if settings.fingerprint_secrets:
         from collector.app import hash_key
 
         key = hash_key(settings)
-    return Sanitiser(load_rules(*([own] if own and own.exists() else [])), personal=settings.personal, key=key)
+    return Sanitiser(load_rules(*settings.own("redactions.toml")), personal=settings.personal, key=key)

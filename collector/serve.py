@@ -42,6 +42,7 @@ from collector.receive.intake import Intake
 from collector.receive.room import Room
 from collector.receive.workers import Readers
 from collector.settings import LOOPBACK, Address, Settings
+from collector.store.batch import add_dimensions
 from collector.store.journal import Journal, records_in
 from collector.store.keeper import Keeper
 from collector.store.retention import Retention
@@ -127,6 +128,7 @@ async def _stored(settings: Settings, readers: Readers, forward: Forwarder | Non
 
     store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
     at_the_end(store.close)
+    add_dimensions(store.dimensions)
     keeper = Keeper(store)
     journal = Journal(store.path, store.check_file)
     writer = Writer(store, journal, retention_of(settings), noted=keeper.noted)

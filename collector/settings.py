@@ -183,6 +183,11 @@ class Settings:
     trace_url: str = _setting("", trace_link, "tracing system, with {trace_id}")
     log: str = _setting("auto", one_of("auto", "json", "text"), "form of the log lines")
 
+    def own(self, name: str) -> list[Path]:
+        """The user's table of this name, if there is one; it is laid over ours."""
+        path = self.tables / name if self.tables else None
+        return [path] if path and path.exists() else []
+
 
 def is_secret(name: str) -> bool:
     """Whether the value of this setting must not be shown; the address of `forward` may hold a password."""

@@ -16,6 +16,7 @@ from collector.apply import Apply
 from collector.pipeline import Pipeline
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store import rewriting
+from collector.store.batch import COLUMNS, TABLES
 from collector.store.changes import Changes
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, pack
@@ -176,7 +177,11 @@ def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
     assert WORD.encode() not in held(tmp_path)
 
 
-def test_a_column_that_is_no_longer_in_the_settings_is_gone_over_too(tmp_path: Path) -> None:
+def test_a_column_that_is_no_longer_in_the_settings_is_gone_over_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns in (TABLES["events"], COLUMNS):
+        monkeypatch.setitem(columns, "team", "varchar")
     url = f"duckdb:///{tmp_path / 'misstep.duckdb'}"
     store = Store.open(url, dimensions=("team",))
     for number in (1, 2):

@@ -133,6 +133,16 @@ def test_source_chooses_the_table() -> None:
         assert only(taken(json.dumps(item | {"source": source}).encode(), "events"))["source"] == source
 
 
+def test_attributes_in_an_object_of_their_own_are_taken_like_those_beside_it() -> None:
+    told = {"tool": "t", "outcome": "ok", "attributes": {"team": "red", "n": 3, "outcome": "error", "session": "s"}}
+    report = only(taken(json.dumps(told).encode(), "events"))
+    assert (report["outcome"], report["session"], json.loads(report["attributes"])) == (
+        "ok",
+        "s",
+        {"team": "red", "n": 3},
+    )
+
+
 def test_objects_of_no_known_shape_are_counted_and_not_kept() -> None:
     batch = taken(b'{"hello": "world"}\n{}\n' + LINE, "events")
     assert (len(batch.reports), batch.records, batch.dropped["no_event"]) == (1, 3, 2)

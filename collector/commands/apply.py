@@ -11,6 +11,7 @@ from collector.apply import Apply
 from collector.commands.client import collector, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
+from collector.store.batch import add_dimensions
 from collector.store.journal import Journal
 from collector.store.opening import StoreInUse, path_of
 from collector.store.store import Store
@@ -26,6 +27,7 @@ def apply(settings: Settings) -> dict[str, Any]:
     except StoreInUse:
         return _shown(_by_collector(settings))
     try:
+        add_dimensions(store.dimensions)
         return _shown(_by_ourselves(settings, store))
     finally:
         store.close()

@@ -38,8 +38,8 @@ def store_refused(settings: Settings) -> Stored:
     path = path_of(settings.store)
     if path is None or not path.exists():
         raise OSError(f"there is no store at {path or settings.store}")
-    batch.add_dimensions(settings.dimensions)
     store = Store.open(settings.store, dimensions=settings.dimensions)
+    batch.add_dimensions(store.dimensions)
     aside = Aside(path)
     left, kept, stored = aside.batches(), [], Stored()
     try:

@@ -49,7 +49,7 @@ COLUMNS = {name: kind for name, kind in TABLES["events"].items() if name not in 
 
 
 def add_dimensions(names: Iterable[str]) -> None:
-    """Makes attributes of the user's own columns of an event. To be called before anything is read or stored."""
+    """Makes attributes of the user's own columns of an event, in this process; before anything is read or stored."""
     for name in names:
         COLUMNS[name] = TABLES["events"][name] = "varchar"
 

@@ -19,7 +19,7 @@ import duckdb
 
 from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
-from collector.store.batch import EVENT_COLUMNS, ArrowColumns, Report, add_dimensions, columns_of
+from collector.store.batch import EVENT_COLUMNS, ArrowColumns, Report, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import Connection, all_or_nothing, first_line
 from collector.store.kept import Slice, compute, count_hours, forget, slices
@@ -71,7 +71,6 @@ class Store(Reader):
                     with store.transaction() as cursor:
                         add_column(cursor, name)
             store.dimensions = tuple(sorted(known.union(dimensions) - EVENT_COLUMNS))
-            add_dimensions(store.dimensions)
             store.see_archived()
         except (duckdb.Error, Unavailable) as error:
             connection.close()

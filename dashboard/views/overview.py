@@ -15,7 +15,7 @@ SILENT = timedelta(hours=1)
 LONG = 3  # mistakes in a row
 RECENT, RECENT_S = "-24h", 86_400  # a storm that ended before is no news
 FIRST_EVENT_S = 1.0  # how often an empty page looks for the first event
-TEMPLATE = 60  # characters of a message
+TEMPLATE, SHORT = 60, 36  # characters of a message
 VERSIONS = 12  # more marks would hide the bars
 
 
@@ -120,7 +120,7 @@ def _groups(page: Page) -> None:
     for fingerprint, state, name, tool, events, spread, seen, template in fresh.head(ROWS).iter_rows():
         where = [words.plain(tool, 24)] if tool else []
         wide = [f"spread {words.rate(spread)}"] if spread is not None and tool and not page.narrow else []
-        wide += [words.plain(template, TEMPLATE)] if template and not page.narrow else []
+        wide += [words.plain(template, TEMPLATE if not page.narrow else SHORT)] if template else []
         facts = [state, *where, words.plural(events, "event"), words.age(seen, page.now, page.zone), *wide]
         components.row(page, "group", name or "", " · ".join(facts), fingerprint=fingerprint)
     if fresh.is_empty():
