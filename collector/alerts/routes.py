@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -20,9 +19,8 @@ from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.errors import Rejected
 from collector.query.describe import operation, taking
 from collector.query.filters import BadParameter, duration_ns, time_ns
-from collector.query.forms import rows_answer
+from collector.query.forms import list_answer
 from collector.query.parameters import ALL, FROM, LIMIT, SORT, TO, Parameter, read
-from collector.query.statement import arranged, order_by
 from collector.receive.access import check_json
 
 STATES = ("pending", "firing", "resolved")
@@ -107,14 +105,14 @@ def alerts(request: Asked, options: Options) -> Response[bytes]:
     beside = {**status.file_row(engine), "receivers": status.receiver_rows(engine)}
     if options["history"]:
         beside["history"] = status.history_rows(engine, since_ns, options["limit"])
-    return _listed(request, rows, ALERTS, options, beside)
+    return list_answer(request, rows, ALERTS, options, beside)
 
 
 @listing("/api/v1/rules", "Rules in force with their last value", RULES_TAKEN)
 def rules(request: Asked, options: Options) -> Response[bytes]:
     """In the file's order; `mistakes` are those of a file that could not be taken."""
     engine = _engine(request)
-    return _listed(request, status.rule_rows(engine), RULES, options, status.file_row(engine))
+    return list_answer(request, status.rule_rows(engine), RULES, options, status.file_row(engine))
 
 
 @listing("/api/v1/rules/{name:str}/samples", "Value of a rule over time", SAMPLES_TAKEN)
@@ -126,7 +124,9 @@ def samples(request: Asked, options: Options) -> Response[bytes]:
         raise Rejected(f"there is no rule {name!r}; there are: {', '.join(_names(engine)) or 'none'}", 404)
     start_ns, end_ns = time_ns("from", options["from"], now_ns), time_ns("to", options["to"], now_ns)
     until_ns = end_ns + (options["to"] == "now")
-    return _listed(request, status.sample_rows(engine, name, start_ns, until_ns, options["limit"]), SAMPLES, options)
+    return list_answer(
+        request, status.sample_rows(engine, name, start_ns, until_ns, options["limit"]), SAMPLES, options
+    )
 
 
 @post(
@@ -155,7 +155,7 @@ def silences(request: Asked, options: Options) -> Response[bytes]:
     """The next to end first."""
     engine = _engine(request)
     rows = [status.silence_row(silence) for silence in engine.ledger.silences(engine.clock())]
-    return _listed(request, rows, SILENCES, options)
+    return list_answer(request, rows, SILENCES, options)
 
 
 @post(
@@ -230,20 +230,6 @@ def options_of(request: Asked, takes: Sequence[Parameter]) -> Options:
     """What the request says of each of these parameters. Raises BadParameter."""
     path = {name: str(word) for name, word in request.path_params.items()}
     return read(request.scope["query_string"], takes, path, _engine(request).clock(), filters=False).options
-
-
-def _listed(
-    request: Asked,
-    rows: list[dict[str, Any]],
-    types: Mapping[str, str],
-    options: Options,
-    beside: Mapping[str, Any] = MappingProxyType({}),
-) -> Response[bytes]:
-    """The rows in the order and number that was asked for; as they are where nothing was."""
-    sort, limit = options.get("sort", ()), options["limit"]
-    order_by(sort, [name for name, kind in types.items() if kind != "json"])
-    accept = request.headers.get("accept", "")
-    return rows_answer(accept, arranged(rows, sort)[:limit], types, **beside)
 
 
 def _names(engine: Engine) -> tuple[str, ...]:

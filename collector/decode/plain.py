@@ -148,11 +148,12 @@ def _resource(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _record(item: dict[str, Any]) -> Record:
-    within = item.get("attributes")
-    own = {name: value for name, value in item.items() if name != "attributes"}
+    attributes = item
+    if isinstance(within := item.get("attributes"), dict):
+        attributes = within | {name: value for name, value in item.items() if name != "attributes"}
     return Record(
         "event",
-        attributes={**within, **own} if isinstance(within, dict) else item,
+        attributes=attributes,
         time_ns=next((time for name in TIMES if (time := time_of(_at(item, name)))), 0),
         trace_id=_id(item, 32, "trace_id", "traceId", "trace.id"),
         span_id=_id(item, 16, "span_id", "spanId", "span.id"),

@@ -30,12 +30,12 @@ from collector.query import classes
 from collector.query.describe import operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
 from collector.query.filters import SECOND, BadParameter, whole_number
-from collector.query.forms import ARROW, json_answer, rows_answer, wants_arrow
+from collector.query.forms import ARROW, json_answer, list_answer, wants_arrow
 from collector.query.groups import mark
 from collector.query.parameters import LIMIT, Asked, Parameter, read
 from collector.query.queries import LAST, arrived, newest_ns, redirected, token
 from collector.query.sql_queries import answer_sql
-from collector.query.statement import Answer, Reads, Row, arranged, order_by
+from collector.query.statement import Answer, Reads, Row
 from collector.receive.access import check_host, check_json, check_token
 from collector.recognise.sources import Source
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
@@ -172,7 +172,8 @@ def _answer_to(
 ) -> Response[bytes]:
     if arrow and not endpoint.one:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
-    before = arrived(store) if endpoint.path == "/events" else ""  # asked first: nothing may come in between
+    # Asked before the rows: nothing may come in between.
+    before = (asked.options["after"] or arrived(store)) if endpoint.path == "/events" else ""
     rows = statement.rows(store, seconds)
     if endpoint.one and not rows:
         return _gone(endpoint, store, asked)
@@ -236,9 +237,7 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
 def list_classes(request: HttpRequest) -> Response[bytes]:
     """The taxonomy in force, a user's own classes too."""
     options = _asked(request, classes.TAKEN, filters=False).options
-    order_by(options["sort"], classes.TYPES)
-    rows = arranged(classes.rows(request.app.state.taxonomy.classes), options["sort"])
-    return rows_answer(request.headers.get("accept", ""), rows[: options["limit"]], classes.TYPES)
+    return list_answer(request, classes.rows(request.app.state.taxonomy.classes), classes.TYPES, options)
 
 
 class Question(msgspec.Struct, forbid_unknown_fields=True):

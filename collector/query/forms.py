@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
-from litestar import Response
+from litestar import Request, Response
 
+from collector.query.statement import arranged, order_by
 from collector.store.batch import arrow_stream
 from collector.times import iso_ns
 
@@ -45,6 +47,19 @@ def rows_answer(
         return json_answer({"rows": rows, **beside})
     plain = [{name: _cell(kind, row[name]) for name, kind in types.items()} for row in rows]
     return Response(arrow_stream(plain, types), media_type=ARROW)
+
+
+def list_answer(
+    request: Request[Any, Any, Any],
+    rows: Sequence[dict[str, Any]],
+    types: Mapping[str, str],
+    options: Mapping[str, Any],
+    beside: Mapping[str, Any] = MappingProxyType({}),
+) -> Response[bytes]:
+    """The rows in the order and number that was asked for; as they are where nothing was. Raises BadParameter."""
+    sort, limit = options.get("sort", ()), options["limit"]
+    order_by(sort, [name for name, kind in types.items() if kind != "json"])
+    return rows_answer(request.headers.get("accept", ""), arranged(rows, sort)[:limit], types, **beside)
 
 
 def _cell(kind: str, value: Any) -> Any:

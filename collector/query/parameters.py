@@ -120,7 +120,9 @@ BY_CHANGED = replace(
 BUCKET = Parameter("bucket", "duration", "length of a bucket; by default the range makes at most 120", "5m")
 CONTAINS = Parameter("contains", "text", "text in the value, upper and lower case alike", "diff", "")
 CURSOR = Parameter("cursor", "text", "`next` of the answer before: the rows that follow", "1763761311123456789.42", "")
-AFTER = Parameter("after", "text", "`after` of the answer before: only what arrived since", "1763761311123456789", "")
+AFTER = Parameter(
+    "after", "text", "`after` of the answer before: only what arrived since", "1763761311123456789.42", ""
+)
 ORDER = Parameter("sort", "choice", "newest or oldest first", "-time", "-time", ("-time", "time"))
 SCOPE = Parameter("scope", "choice", "where a streak is counted", "session", "session", tuple(SCOPES))
 KIND = Parameter("kind", "choice", "what counts", "mistake", "mistake", tuple(KINDS))

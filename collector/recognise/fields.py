@@ -127,18 +127,16 @@ def read(row: Row, record: Record, around: Around, report: Report) -> tuple[Sign
     for slot, convert, places in shape.columns:
         for key, read_place, scale, resource in places:
             value = attributes[key] if read_place is None else read_place(record, around)
+            if scale != 1.0:
+                value = _scaled(value, scale)
             if type(value) is str:
                 if value in ABSENT_TEXTS:
                     continue
-                if scale != 1.0:
-                    value = _scaled(value, scale)
-                put = value if convert is None or value is None else convert(value)
+                put = value if convert is None else convert(value)
             elif value is None or (not value and slot != "params" and isinstance(value, (dict, list))):
                 continue
             else:
-                if scale != 1.0:
-                    value = _scaled(value, scale)
-                put = None if value is None else (as_text if convert is None else convert)(value)
+                put = (as_text if convert is None else convert)(value)
             if put is not None:
                 report[slot] = put
                 if resource and slot == "session":
