@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -62,3 +64,29 @@ def test_the_beginning_of_a_value(value: object, kept: object) -> None:
 
 def test_a_bottomless_value_is_left_to_the_sanitiser() -> None:
     assert beginning(NESTED, READ_BYTES) is NESTED
+
+
+LONG = 100_000  # characters; forty of each of nine names would be 36 MB if they were remembered
+
+
+def strange(number: int) -> bytes:
+    """A failed call whose names are all new and long."""
+    name = f"{number}-" + "n" * LONG
+    known = {"gen_ai.tool.name": name, "error.type": name, "error.message": name, "gen_ai.tool.type": name}
+    record = {"name": name, "attributes": {**CALL, **known, name: "x"}, "status": 2}
+    return spans(record, service=name, scope=name)
+
+
+def test_names_without_end_are_not_remembered() -> None:
+    for number in range(3):
+        taken(strange(number), "traces")
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(100, 140):
+            taken(strange(number), "traces")
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 4 << 20

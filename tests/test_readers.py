@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from collector.decode.record import Record, SpanEvent
-from collector.recognise.readers import Around, reader
+from collector.recognise.messages import unflattened
+from collector.recognise.readers import Around, at_path, parsed, reader
 from collector.tables import schemas
 
 RECORD = Record(
@@ -87,3 +88,28 @@ def test_no_value_makes_a_reader_raise(value: Any) -> None:
     record = Record("log", "n", dict.fromkeys(("tool", "quoted", "plain", "map", "text", "prompt_id", "fatal"), value))
     for key in FORMS:
         reader(key)(record, AROUND)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{'a': (1, 2), 'b': None}", {"a": [1, 2], "b": None}),
+        ("{1: {True: 'boom'}}", {"1": {"true": "boom"}}),
+        ("[{'a': b'x'}]", "[{'a': b'x'}]"),
+        ("[{'a', 'b'}]", "[{'a', 'b'}]"),
+        ("{(1, 2): 'x'}", "{(1, 2): 'x'}"),
+        ("['a', " + "9" * 5_000 + "]", "['a', " + "9" * 5_000 + "]"),
+    ],
+    ids=range(6),
+)
+def test_what_python_writes_is_read_as_json_or_stays_text(text: str, value: object) -> None:
+    assert parsed(text) == value
+
+
+@pytest.mark.parametrize("place", ["²", "٣", "9" * 5_000])
+def test_what_is_no_place_in_a_list_is_no_message(place: str) -> None:
+    told = {f"m.{place}.message.role": "user", "m.0.message.role": "tool", f"m.0.message.parts.{place}.id": "c"}
+    [message] = unflattened(told, "m")
+    assert message == {"role": "tool", "parts": {place: {"id": "c"}}}
+    assert at_path({"list": ["a", "b"]}, ["list", place]) is None
+    assert at_path({"list": ["a", "b"]}, ["list", "-1"]) == "b"

@@ -381,8 +381,17 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=8,
 )
+WRITTEN = (VALUES | st.dictionaries(st.integers() | st.booleans() | st.text(max_size=6), VALUES, max_size=3)).map(repr)
 KNOWN = sorted(
     {key for source in TABLES.sources for row in source.rows for key in row.uses} | {"event.name", "log.bridge"}
+)
+FLATTENED = st.builds(
+    "{}.{}.message.{}".format,
+    st.sampled_from(["llm.input_messages", "llm.output_messages", "gen_ai.prompt", "gen_ai.completion"]),
+    st.sampled_from(["0", "1", "01", "²", "٣", "-1", "9" * 5_000]),
+    st.sampled_from(
+        ["role", "content", "tool_call_id", "tool_calls.0.tool_call.id", "tool_calls.².id", "contents.٣.x"]
+    ),
 )
 NAMES = [
     ("codex_exec", "codex_otel.log_only", "codex.tool_result"),
@@ -390,15 +399,18 @@ NAMES = [
     ("qwen-code", "qwen-code", "qwen-code.tool"),
     ("opencode", "opencode", "ai.toolCall"),
     ("x", "openinference.instrumentation.openai_agents", "response"),
+    ("x", "openinference.instrumentation.langchain", "ChatOpenAI"),
+    ("x", "opentelemetry.instrumentation.langchain", "ChatOpenAI.chat"),
     ("x", "x", "execute_tool x"),
+    ("x", "x", "chat"),
 ]
 
 
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(["log", "span", "event"]),
-    st.dictionaries(st.sampled_from(KNOWN), VALUES, max_size=12),
-    VALUES,
+    st.dictionaries(st.sampled_from(KNOWN) | FLATTENED, VALUES | WRITTEN, max_size=12),
+    VALUES | WRITTEN,
 )
 def test_no_attribute_raises(place: tuple[str, str, str], signal: str, attributes: dict[str, Any], body: Any) -> None:
     service, scope, name = place

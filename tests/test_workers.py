@@ -143,7 +143,9 @@ def never() -> Pipeline:
     raise TableError("tables", ["it has changed"])
 
 
-def test_the_main_process_reads_where_no_other_can_be_started(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_main_process_reads_for_as_long_as_no_other_can_be_started(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     readers = Readers(pipeline(), 1, never)
     [worker] = readers._all
     assert isinstance(worker, Worker)
@@ -153,6 +155,12 @@ def test_the_main_process_reads_where_no_other_can_be_started(capfd: pytest.Capt
         readers.read(body, NOW)
     assert readers.read(body, NOW).receipt.records == 1
     assert "its work goes on in the main one" in capfd.readouterr().out
+    readers._another = pipeline
+    assert readers.read(body, NOW).receipt.records == 1
+    assert [type(one) for one in readers._all] == [Here]
+    monkeypatch.setattr(workers, "AGAIN_S", 0)
+    assert readers.read(body, NOW).receipt.records == 1
+    assert [type(one) for one in readers._all] == [Here, Worker]
     readers.close()
 
 

@@ -31,7 +31,8 @@ from collector.classify.taxonomy import (
 from collector.tables import TableError, load_toml, schemas
 
 HEAD, TAIL = 4096, 2048  # characters of a text that are looked at: the error stands first, or last after output
-REMEMBERED = 2048  # distinct questions kept: at most 12 MiB, where every text is as long as HEAD and TAIL together
+NAME = 512  # characters of a reported name or kind; where one is longer, it is a text
+REMEMBERED = 2048  # distinct questions kept: at most 15 MiB, where every text and name is as long as it may be
 
 # A class name that a text starts with, after what frameworks put before it: "Error: ConnectionError - refused",
 # "An error occurred (ThrottlingException) when calling the Converse operation".
@@ -57,6 +58,16 @@ class Evidence(NamedTuple):
     text: str | None = None
 
 
+def _bounded(evidence: Evidence) -> Evidence:
+    text, reported, kind = evidence.text, evidence.reported, evidence.tool_kind
+    if reported is not None and len(reported) > NAME:
+        text, reported = text or reported, reported[:NAME]
+        evidence = evidence._replace(text=text, reported=reported)
+    if text is not None and len(text) > HEAD + TAIL:
+        evidence = evidence._replace(text=f"{text[:HEAD]}\n{text[-TAIL:]}")
+    return evidence._replace(tool_kind=None) if kind is not None and len(kind) > NAME else evidence
+
+
 class Finding(NamedTuple):
     """A class ("" if none), what it was found by, and whether that is enough to doubt a text that says otherwise."""
 
@@ -76,10 +87,7 @@ class Taxonomy:
 
     def classify(self, evidence: Evidence) -> tuple[str, str]:
         """Name of the class and how it was found: reported, alias, shape, status, message or none. Total."""
-        text = evidence.text
-        if text is not None and len(text) > HEAD + TAIL:
-            evidence = evidence._replace(text=f"{text[:HEAD]}\n{text[-TAIL:]}")
-        return self._recent(evidence)
+        return self._recent(_bounded(evidence))
 
     def defaults(self, name: str, source: str) -> ErrorClass:
         """What follows from a class, as that source means it. A name that is no class is UnknownError."""

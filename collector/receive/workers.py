@@ -38,6 +38,7 @@ SMALL = 4 << 20  # what gRPC takes unless told otherwise: seventy times as much 
 MEMORY = 3 << 29  # for what a worker reads: to find one bad record in the largest batch takes two thirds of it
 SEARCH_S = 20  # of CPU for secrets in one body: 64 MiB of settings with one in each line would take minutes
 START_S = 30  # for a new process to load its tables; it takes one or two
+AGAIN_S = 30  # after that, where no process could be started, it is tried again
 
 log = structlog.get_logger()
 
@@ -211,12 +212,15 @@ class Readers:
         self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
         for fork in forks:
             self._free.put(fork)
+        self._tried = 0.0  # when a process could last not be started
         self.pool = ThreadPoolExecutor(max_workers=len(forks), thread_name_prefix="reader")
 
     def read(self, body: Body, received_ns: int) -> Read:
         """The body as a batch, by whoever is free. Raises Rejected or Unavailable."""
         small = len(body.content) < self._small
         reader = self._here if small else self._free.get()
+        if reader is self._here and not small and time.monotonic() - self._tried >= AGAIN_S:
+            reader = self._instead_of(reader)
         try:
             return reader.read(body, received_ns)
         except Gone:
@@ -230,15 +234,17 @@ class Readers:
                 self._free.put(reader)
 
     def _instead_of(self, ended: Reader) -> Reader:
-        """A new process, or this one where none can be started: better that it reads all than that nobody does."""
-        self._all.remove(ended)
-        ended.close()
+        """A new process, or this one until one can be started: better that it reads all than that nobody does."""
+        if ended is not self._here:
+            self._all.remove(ended)
+            ended.close()
         other: Reader
         try:
             other = Worker(self._another, "spawn")
             log.error("a process that reads requests has ended; another has taken its place")
         except (Gone, OSError):
             other = self._here
+            self._tried = time.monotonic()
             log.error("a process that reads requests has ended and no other starts; its work goes on in the main one")
         if other not in self._all:
             self._all.append(other)

@@ -27,7 +27,7 @@ from collector.recognise.readers import (
     as_text,
     present,
 )
-from collector.recognise.sources import SHAPE_KEYS, Row, Use
+from collector.recognise.sources import Row, Use, remembered
 from collector.times import time_of
 
 Report = dict[str, Any]
@@ -41,6 +41,7 @@ SAID = re.compile(
     r"(?:[._](?:text|value))?",
     re.IGNORECASE | re.DOTALL,
 )
+TOOL_CHARS = 64  # of a tool's name say what kind it is; no known name is longer
 SHAPES = 64  # sets of attribute names remembered per row; random names must not grow the process
 PHASES = ("model", "tool", "sandbox", "system")
 SEVERITIES = {
@@ -157,7 +158,7 @@ def _shape(row: Row, keys: tuple[str, ...]) -> Shape:
     found: Shape | None = row.shapes.get(keys)
     if found is None:
         found = _made(row, keys)
-        if len(keys) <= SHAPE_KEYS:
+        if remembered(keys):
             if len(row.shapes) >= SHAPES:
                 row.shapes.clear()
             row.shapes[keys] = found
@@ -212,7 +213,7 @@ def _tidy(report: Report) -> None:
     tool, call_id = report.get("tool"), report.get("call_id")
     if tool and call_id:
         report["call_id"] = bare_id(call_id, tool)
-    if tool and report.get("tool_kind") != "mcp" and (kind := _kind_of(tool)):
+    if tool and report.get("tool_kind") != "mcp" and (kind := _kind_of(tool[:TOOL_CHARS])):
         report["tool_kind"] = kind
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.decode.record import Record
-from collector.recognise.readers import as_params, as_text, parsed, present
+from collector.recognise.readers import PLACE, as_params, as_text, parsed, present
 
 MARKS = re.compile(
     r"tool_call_response|tool_call_result|tool[-_]result|functionResponse|toolResponse|toolResult|tool_call_id|function_call_output|toolUseId"
@@ -37,7 +37,7 @@ ID_KEYS = ("toolCallId", "tool_call_id", "tool_use_id", "toolUseId", "call_id", 
 NAME_KEYS = ("toolName", "tool_name", "name", "tool")
 ARGUMENT_KEYS = ("input", "arguments", "args", "parameters", "tool_input")
 RESULT_KEYS = ("response", "result", "output", "content", "value", "tool_response")
-FLAT = re.compile(r"^(?P<head>.*?)\.(?P<index>\d+)\.(?:message\.)?(?P<rest>.+)$")
+FLAT = re.compile(r"^(?P<head>.*?)\.(?P<index>[0-9]{1,6})\.(?:message\.)?(?P<rest>.+)$")
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ def _listed(value: Any) -> Any:
     """Maps whose keys are 0, 1, 2 … as lists."""
     if not isinstance(value, dict):
         return value
-    if value and all(key.isdigit() for key in value):
+    if value and all(PLACE.fullmatch(key) for key in value):
         return [_listed(value[key]) for key in sorted(value, key=int)]
     return {key: _listed(one) for key, one in value.items()}
 

@@ -22,6 +22,7 @@ MAX_JSON = 4 << 20  # longer texts are not parsed; the largest conversation in t
 ABSENT_TEXTS = frozenset(("", "null", "undefined", "<not specified>", "__REDACTED__"))  # ADK's, OpenInference's
 TRUE_WORDS = frozenset(("true", "1", "yes", "y", "on"))
 VARIANT_TEXT = re.compile(r"([A-Z]\w*)(?:::|\()([A-Z]\w*)")
+PLACE = re.compile(r"[0-9]{1,6}")  # in a list; `isdigit` is true of "²" too, and `int` refuses 5,000 digits
 FALSE_WORDS = frozenset(("false", "0", "no", "n", "off"))
 
 _decode_json = msgspec.json.Decoder().decode
@@ -78,7 +79,7 @@ def parsed(value: Any) -> Any:
         pass
     if "'" in text and len(text) < 1 << 16:  # {'path': 'x'}: LangChain and others send Python's repr
         try:
-            literal = ast.literal_eval(text)
+            literal = json.loads(json.dumps(ast.literal_eval(text)))  # keys are texts, tuples lists
         except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
             return value
         return literal if isinstance(literal, (dict, list)) else value
@@ -96,7 +97,11 @@ def at_path(value: Any, path: Iterable[str]) -> Any:
             if step not in value and (rest := ".".join(steps[place:])) in value:
                 return value[rest]
             value = variant(value)[1] if step == "*" else value.get(step)
-        elif isinstance(value, list) and step.lstrip("-").isdigit() and -len(value) <= int(step) < len(value):
+        elif (
+            isinstance(value, list)
+            and PLACE.fullmatch(step.removeprefix("-"))
+            and -len(value) <= int(step) < len(value)
+        ):
             value = value[int(step)]
         else:
             return None

@@ -9,7 +9,7 @@ span alone decides that most spans are dropped. The format is in `schemas/source
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
@@ -22,10 +22,15 @@ from collector.tables import TableError, load_toml, schemas
 
 T = TypeVar("T", bound=Hashable)
 
-SHAPE_KEYS = 64  # names in a set of attribute names that is remembered
+SHAPE_KEYS, SHAPE_CHARS = 64, 4096  # names in a set of names that is remembered, and how long they are together
 PLANS = 2000  # scopes and names remembered; sends of random names must not grow the process
 OF_A_CALL = ("tool", "params")
 RANKS = {"log": 40, "span": 30, "event": 40}
+
+
+def remembered(names: Collection[str]) -> bool:
+    """Whether what follows from these names may be kept: few and short, so that senders cannot fill the memory."""
+    return len(names) <= SHAPE_KEYS and sum(map(len, names)) <= SHAPE_CHARS
 
 
 class Use(NamedTuple):
@@ -145,9 +150,11 @@ class Plan:
         """Tables whose rows may be tried; none: no record of that name is a report."""
         found = self._names.get((signal, name))
         if found is None:
-            if len(self._names) >= PLANS:
-                self._names.clear()
-            found = self._names[signal, name] = tuple(self._candidates(signal, name))
+            found = tuple(self._candidates(signal, name))
+            if remembered((name,)):
+                if len(self._names) >= PLANS:
+                    self._names.clear()
+                self._names[signal, name] = found
         return found
 
     def fitting(self, signal: str, name: str, attributes: Mapping[str, Any]) -> tuple[tuple[Row, str], ...]:
@@ -160,7 +167,7 @@ class Plan:
             tables = self.rows(signal, name)
             known = (one for one in tables if one.markers is None or not one.markers.isdisjoint(attributes))
             found = tuple(row for one in known for row in one.rows)
-            if len(key) <= SHAPE_KEYS:
+            if remembered(key):
                 if len(self._marked) >= PLANS:
                     self._marked.clear()
                 self._marked[key] = found
@@ -189,9 +196,11 @@ class Sources:
         """
         found = self._plans.get((service, scope))
         if found is None:
-            if len(self._plans) >= PLANS:
-                self._plans.clear()
-            found = self._plans[service, scope] = self._made(service, scope)
+            found = self._made(service, scope)
+            if remembered((service, scope)):
+                if len(self._plans) >= PLANS:
+                    self._plans.clear()
+                self._plans[service, scope] = found
         return found
 
     def _made(self, service: str, scope: str) -> Plan:

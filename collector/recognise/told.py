@@ -16,7 +16,7 @@ from collector.decode.record import Record
 from collector.recognise.identify import bare_id, bare_tool, key64, only_call, params_mark, site, site_key
 from collector.recognise.messages import MARKS, Call, Result, asked_and_told, messages_at
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
-from collector.recognise.readers import parsed
+from collector.recognise.readers import PLACE, parsed
 from collector.recognise.reasons import refusal_in
 from collector.recognise.settle import OK_DEFAULT
 from collector.recognise.sources import Row, Rules
@@ -121,7 +121,7 @@ def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str
     message (instrumentation of Google's client): then both get an id that is theirs alone.
     """
     tool, _, number = result.call_id.rpartition("_")
-    if not number.isdecimal() or not (calls := waiting.get(tool)):
+    if not PLACE.fullmatch(number) or not (calls := waiting.get(tool)):
         return None
     call = calls.popleft()
     if call.call_id == result.call_id:

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from collector.tables import load_toml, schemas
 
+REMEMBERED_BYTES = 256  # of a value whose look is remembered
 WORDS: dict[str, list[str]] = load_toml(schemas() / "harmless_words.toml")
 MARK = re.compile(rb"\[redacted:[a-z0-9-]+(?::[0-9a-f]{1,12})?\]")
 
@@ -101,9 +102,13 @@ def harmless(value: bytes) -> bool:
     return bool(_PATH.fullmatch(value)) and not _random_path(value)
 
 
-@lru_cache(maxsize=4096)
 def looks_random(value: bytes) -> bool:
     """Letters and digits mixed as no name and no word mixes them."""
+    return _looks_random(value) if len(value) <= REMEMBERED_BYTES else _looks_random.__wrapped__(value)
+
+
+@lru_cache(maxsize=4096)
+def _looks_random(value: bytes) -> bool:
     if len(value) < 8 or b" " in value or b"\n" in value or value.isdigit():
         return False
     if _UUID.fullmatch(value):

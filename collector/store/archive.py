@@ -6,7 +6,6 @@ takes its events out of `events` and lists it: a kill at any moment leaves each 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ import duckdb
 import structlog
 
 from collector.store.batch import Report
+from collector.store.journal import synchronise
 from collector.store.reading import Reader, View
 from collector.store.retention import DAY_NS, forget_events
 
@@ -157,17 +157,9 @@ def _write(cursor: duckdb.DuckDBPyConnection, query: str, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     part = place.with_suffix(".part")
     cursor.execute(f"copy ({query}) to {_text(part)} (format parquet, compression zstd)")
-    _sync(part)
+    synchronise(part)
     part.rename(place)
-    _sync(place.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    synchronise(place.parent)
 
 
 def _list(cursor: duckdb.DuckDBPyConnection, place: Path, received_ns: int, events: int) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from collector.store.changes import Batch
-from collector.store.journal import File, Left, record, records_in, unpack, whole
+from collector.store.journal import File, Left, record, records_in, synchronise, unpack, whole
 
 
 class Counted(NamedTuple):
@@ -67,6 +67,7 @@ class Aside:
         finally:
             fresh.close()
         place.replace(self.path)
+        synchronise(self.path.parent)
 
     def counted(self) -> Counted:
         """How much lies there now; the file is read again only where its size is another one."""

@@ -18,6 +18,7 @@ import structlog
 
 from collector import telemetry
 from collector.errors import Unavailable
+from collector.store.journal import synchronise
 
 AGAIN_S = 3.0  # between attempts to open a database that was given up: each may read a long log
 IDLE_S = 30.0  # how long those who still use the old connection may take
@@ -116,6 +117,8 @@ class Connection:
             try:
                 fresh.replace(self._path)
                 Path(f"{self._path}.wal").unlink(missing_ok=True)
+                with suppress(OSError):  # not every file system can do that with a folder
+                    synchronise(self._path.parent)
             finally:
                 self._file = _file(self._path)
                 self._connection = self._open()
@@ -140,6 +143,8 @@ class Connection:
         # The engine keeps a database for as long as any cursor of it is open.
         if not self._change.wait_for(lambda: self._users == 0, IDLE_S):
             raise Unavailable("the store cannot be opened again while queries run", 5)
+        if not self._broken:  # another has done it while this one waited
+            return
         self._tried = time.monotonic()
         try:
             self.check_file()

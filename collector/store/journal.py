@@ -172,7 +172,19 @@ class File:
 
 
 def _opened(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with suppress(OSError):  # not every file system can do that with a folder
+        synchronise(path.parent)
+    return descriptor
+
+
+def synchronise(path: Path) -> None:
+    """Brings a file, or the names in a folder, onto the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def whole(path: Path) -> Iterator[tuple[int, bytes, int]]:

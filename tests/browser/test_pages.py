@@ -107,6 +107,10 @@ def test_the_menu_keeps_the_filters_and_back_restores_them(busy: Dashboard, tab:
 def test_every_link_and_button_is_reached_and_marked_by_keyboard(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
     links = tab.page.get_by_test_id("stPageLink-NavLink")
+    for part in ("Fix first", "What changed", "New and regressed groups", "Right now"):
+        expect(tab.page.get_by_role("heading", name=part)).to_be_visible(timeout=60_000)
+    expect(links).not_to_have_count(0)
+    tab.wait("Overview")
     marked = """() => {
         const e = document.activeElement
         return [e.tagName === 'BUTTON' ? 'button' : e.dataset.testid, getComputedStyle(e).outlineStyle]
