@@ -42,7 +42,7 @@ length streaks reached_next open limit_times mistake_limit interrupted mistakes_
 attempt sequence redactions reported_streak status_code retry_after_ms duration_ms
 signals compared equal higher lower ours
 a_errors a_calls b_errors b_calls a_part a_whole b_part b_whole growth told_to_wait honoured most_in_a_minute
-wasted_retries input_tokens output_tokens wasted_input_tokens wasted_output_tokens
+disagreement wasted_retries input_tokens output_tokens wasted_input_tokens wasted_output_tokens
 """
 _RATES = """
 error_rate low high recovery_rate unclassified_rate spread hazard value threshold
@@ -52,7 +52,7 @@ seconds busy_ms wasted_ms wasted_cost_usd
 """
 _FLAGS = """
 mistake retryable fatal retryable_declared limit_reached can_recover reports_ok tool_data truncated sampled
-agent_stopped
+agent_stopped said_retryable
 """
 _TIMES = """
 time received_time first_seen last_seen started ended since fired resolved evaluated last_evaluated

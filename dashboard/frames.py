@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from dashboard import sentences, words
+from dashboard import words
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
@@ -54,24 +54,13 @@ def lengths(rows: pl.DataFrame) -> pl.DataFrame:
     return long.with_columns(length=label).filter(pl.col("number") > 0)
 
 
-def disagreement(rows: pl.DataFrame) -> pl.DataFrame:
-    """Adds what was said of each class (`said`), by whom (`by`), and how it compares with what was seen (`finding`)."""
-    by_agent = pl.col("declared").fill_null(0) > 0
-    yes = (
-        pl.when(by_agent)
-        .then(pl.col("declared_retryable") * 2 >= pl.col("declared"))
-        .otherwise(pl.col("taxonomy_retryable") * 2 > pl.col("errors"))
-    )
-    off = pl.when(pl.col("said")).then(1 - pl.col("recovery_rate")).otherwise(pl.col("recovery_rate"))
-    glyph = pl.when(pl.col("said")).then(pl.lit("● yes")).otherwise(pl.lit("○ no"))
-    rows = rows.drop_nulls("error_class").with_columns(
-        said=yes, by=pl.when(by_agent).then(pl.lit("agent")).otherwise(pl.lit("table"))
-    )
-    rows = rows.with_columns(said_words=glyph + ", " + pl.col("by"), weight=off * pl.col("rated"))
-    finding = [sentences.finding(*row) for row in rows.select("said", "recovery_rate", "rated").iter_rows()]
-    return rows.with_columns(pl.Series("finding", finding, dtype=pl.String)).sort(
-        "weight", descending=True, nulls_last=True
-    )
+def findings(rows: pl.DataFrame) -> pl.DataFrame:
+    """Adds what was said of each class and by whom (`said_words`), and the API's verdict in words (`finding`)."""
+    glyph = pl.when(pl.col("said_retryable")).then(pl.lit("● yes")).otherwise(pl.lit("○ no"))
+    by = pl.when(pl.col("declared") > 0).then(pl.lit("agent")).otherwise(pl.lit("table"))
+    said = pl.when(pl.col("said_retryable").is_null()).then(pl.lit(words.NONE)).otherwise(glyph + ", " + by)
+    finding = pl.col("verdict").replace(words.RETRIED)
+    return rows.with_columns(said_words=said, finding=finding)
 
 
 def told_apart(rules: Sequence[str], labels: Sequence[Mapping[str, Any]]) -> list[str]:

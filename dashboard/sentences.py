@@ -129,15 +129,6 @@ def session(rows: pl.DataFrame, streaks: pl.DataFrame) -> str:
     return f"{said} {many}, the longest of {words.count(worst['length'])} mistakes, {ends[worst['state']]}."
 
 
-def finding(said: bool | None, rate: float | None, of: float | None) -> str:
-    """What stands beside a class: whether what was said agrees with what was seen."""
-    if rate is None or words.uncertain(of):
-        return "too few to tell"
-    seen = "never works" if rate < 0.05 else "seldom works" if rate < 0.35 else "often works" if rate < 0.8 else "works"
-    agrees = (rate >= 0.35) if said else (rate < 0.8)
-    return f"{'says retry' if said else 'says do not retry'}, {seen}{'' if agrees else ' ✕'}"
-
-
 def even(said: Mapping[str, Any]) -> bool:
     """Whether everything that was accepted is accounted for."""
     return not said.get("unaccounted")

@@ -39,6 +39,10 @@ HELP: Mapping[str, str] = {
         "Errors followed by a success of the same tool on the same target in the same session within 30 minutes "
         "÷ errors that were tried again."
     ),
+    "said and seen": (
+        "✕ where at least 20 errors were tried again and the whole 95 % interval of their recovery lies below 20 % "
+        "although retrying was said to help, or above 50 % although it was said not to."
+    ),
     "to 1,000 calls": (
         "Errors of the class to every 1,000 calls of its side, whichever they called: "
         "a side that is called less has fewer errors and need not be better."
@@ -78,6 +82,11 @@ WHY: Mapping[str, str] = {
     "not_seen": "some failures that it counts did not arrive here, or are no tool errors",
     "no_number": "it told no number",
 }
+# How what was said of retrying compares with what was seen, as the API calls it.
+RETRIED: Mapping[str, str] = {
+    "seldom_works": "says retry, seldom works ✕", "often_works": "says do not retry, often works ✕",
+    "agrees": "agrees", "unclear": "unclear",
+}  # fmt: skip
 SIGNALS: Mapping[str, str] = {"count": "its count", "limit": "its limit was reached", "loop": "it found a loop"}
 
 NONE = "–"

@@ -55,39 +55,23 @@ def test_streaks_by_exact_length_are_those_that_did_not_reach_the_next() -> None
     assert made == {("1", "recovered"): 3, ("2", "recovered"): 2, ("2", "open"): 1, ("10+", "ended"): 1}
 
 
-def retried(**facts: Any) -> pl.DataFrame:
-    row = {
-        "error_class": "E", "errors": 40.0, "rated": 30.0, "recovery_rate": 0.5,
-        "declared": 0.0, "declared_retryable": 0.0, "taxonomy_retryable": 0.0,
-    }  # fmt: skip
-    return frames.disagreement(pl.DataFrame([row | facts]))
-
-
 @pytest.mark.parametrize(
-    ("facts", "said", "finding"),
+    ("said_retryable", "declared", "verdict", "said", "finding"),
     [
-        (
-            {"declared": 30.0, "declared_retryable": 30.0, "recovery_rate": 0.01},
-            "● yes, agent",
-            "says retry, never works ✕",
-        ),
-        ({"declared": 30.0, "recovery_rate": 0.9}, "○ no, agent", "says do not retry, works ✕"),
-        ({"taxonomy_retryable": 40.0, "recovery_rate": 0.5}, "● yes, table", "says retry, often works"),
-        ({"recovery_rate": 0.2}, "○ no, table", "says do not retry, seldom works"),
-        ({"rated": 19.0}, "○ no, table", "too few to tell"),
-        ({"rated": None, "recovery_rate": None}, "○ no, table", "too few to tell"),
+        (True, 30.0, "seldom_works", "● yes, agent", "says retry, seldom works ✕"),
+        (False, 30.0, "often_works", "○ no, agent", "says do not retry, often works ✕"),
+        (True, 0.0, "agrees", "● yes, table", "agrees"),
+        (False, 0.0, "unclear", "○ no, table", "unclear"),
+        (None, 0.0, "unclear", "–", "unclear"),
     ],
 )
-def test_what_was_said_of_a_class_stands_beside_what_was_seen(facts: dict[str, Any], said: str, finding: str) -> None:
-    row = retried(**facts).row(0, named=True)
+def test_what_was_said_of_a_class_stands_beside_what_was_seen(
+    said_retryable: bool | None, declared: float, verdict: str, said: str, finding: str
+) -> None:
+    types = {"said_retryable": pl.Boolean, "declared": pl.Float64, "verdict": pl.String}
+    rows = pl.DataFrame([(said_retryable, declared, verdict)], schema=types, orient="row")
+    row = frames.findings(rows).row(0, named=True)
     assert (row["said_words"], row["finding"]) == (said, finding)
-
-
-def test_the_largest_disagreement_comes_first() -> None:
-    rows = pl.concat(
-        [retried(error_class="agrees", recovery_rate=0.1), retried(error_class="differs", recovery_rate=0.95)]
-    )
-    assert frames.disagreement(rows)["error_class"].to_list() == ["differs", "agrees"]
 
 
 EVENTS = pl.DataFrame(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -23,15 +23,28 @@ MOVING = {"First seen", "Last seen", "Answer p99", "Waiting", "Lag", "Store", "D
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
-    """The demo's agents, a coder whose version 3.2 breaks its diff tool, and a storm."""
+    """The demo's agents, a coder whose version 3.2 breaks its diff tool, a storm, and two classes tried again."""
     folder = tmp_path_factory.mktemp("full")
     running = RunningCollector(folder).start()
     assert misstep("demo", "--to", running.url, "--sessions", "20", "--seed", "3", cwd=folder).returncode == 0
     now = datetime.now(UTC)
-    assert running.post("/v1/events", json.dumps(two_versions(now) + storm(now))).is_success
+    retries = tried_again(now, "ToolTimeoutError", 12) + tried_again(now, "McpConnectionError", 1)
+    assert running.post("/v1/events", json.dumps(two_versions(now) + storm(now) + retries)).is_success
     assert rows(running.kept_up(), "retries/storms")
     yield running
     running.stop()
+
+
+def tried_again(now: datetime, error_class: str, worked: int) -> list[dict[str, str]]:
+    """Forty errors of one class, each tried again once, of which so many worked; one session each."""
+    calls: list[dict[str, str]] = []
+    for number in range(40):
+        about = {"service": "retrying", "session": f"{error_class}{number}", "tool": "fetch", "target": "a"}
+        first, second = (now - timedelta(hours=3) + timedelta(seconds=10 * number + after) for after in (0, 5))
+        error = {"outcome": "error", "error_class": error_class, "message": "timed out"}
+        calls.append(about | error | {"time": first.isoformat()})
+        calls.append(about | (error if number >= worked else {"outcome": "ok"}) | {"time": second.isoformat()})
+    return calls
 
 
 def rows(running: RunningCollector, path: str, **params: Any) -> list[Row]:
@@ -119,7 +132,7 @@ TABLES: list[tuple[str, tuple[str, ...], str, dict[str, Any]]] = [
     ("sessions", ("session", "calls", "errors", "worst_streak"), "sessions", {"limit": 500}),
     ("live", ("outcome", "error_class", "message"), "events", {"limit": 200}),
     ("sources", ("source", "service", "events", "errors"), "sources", {"limit": 500}),
-    ("retries", ("error_class", "errors", "retried", "lasting", "identical_retries"), "retries",
+    ("retries", ("error_class", "errors", "retried", "lasting", "identical_retries", "disagreement"), "retries",
      {"by": "error_class", "limit": 200}),
     ("retries", ("error_class", "sessions", "calls", "most_in_a_minute"), "retries/storms", {}),
     ("streaks", ("model", "sessions", "interrupted", "mistakes_saved"), "streaks/limits",
@@ -199,3 +212,13 @@ def test_every_verdict_of_compare_is_the_apis(full: RunningCollector, open_app: 
     for row in found:
         told = any(line.endswith(sentences.compared(row["verdict"], row["sentence"])) for line in said)
         assert told == bool(row["a_whole"] or row["b_whole"]), row
+
+
+def test_every_finding_of_retries_is_the_apis(full: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    app = open_app(full.url, "retries", from_="-7d")
+    [table] = [table.value for table in app.dataframe if "finding" in table.value.columns]
+    told = {row["error_class"]: words.RETRIED[row["verdict"]] for row in rows(full, "retries", by="error_class")}
+    shown = dict(zip(table["error_class"], table["finding"], strict=True))
+    assert shown == told
+    assert shown["ToolTimeoutError"] == "unclear"  # 30 % of 40: its interval begins below 20 %
+    assert shown["McpConnectionError"] == "says retry, seldom works ✕"

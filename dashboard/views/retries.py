@@ -12,7 +12,7 @@ CERTAIN = words.UNCERTAIN_BELOW
 STRIP = 240  # bars in the strip of storms
 NAMES = (
     "error_class", "errors", "retried", "rated", "recovered", "lasting", "recovery_rate", "low", "high",
-    "identical_retries", "declared", "declared_retryable", "taxonomy_retryable", "median_seconds",
+    "identical_retries", "declared", "said_retryable", "verdict", "disagreement", "median_seconds",
 )  # fmt: skip
 
 
@@ -75,7 +75,8 @@ def _figures(page: Page, total: dict[str, float | None]) -> None:
 
 def _classes(page: Page) -> pl.DataFrame:
     """What was said and seen of each class, the strongest disagreement first."""
-    return frames.disagreement(page.ask("retries", by="error_class", limit="200").pick(*NAMES))
+    rows = page.ask("retries", by="error_class", limit="200").pick(*NAMES)
+    return frames.findings(rows.drop_nulls("error_class"))
 
 
 def _said_and_seen(page: Page) -> None:
@@ -201,7 +202,8 @@ def _table(page: Page) -> None:
         "error_class": tables.text("class", 180),
         "said_words": tables.text("said", 90, words.HELP["retryable, declared"]),
         "observed": tables.text("observed recovery", 130, help=words.HELP["retryable, observed"]),
-        "finding": tables.text("finding", 190),
+        "finding": tables.text("finding", 210, words.HELP["said and seen"]),
+        "disagreement": tables.number("against", "Errors that contradict what was said.", width=60),
         "errors": tables.number("errors", width=60),
         "retried": tables.number("again", "Those that were tried again within 30 minutes.", width=60),
         "lasting": tables.number("lasting", words.HELP["lasting errors"]),
@@ -209,8 +211,8 @@ def _table(page: Page) -> None:
         "again": tables.text("median time", 90),
     }
     picked = tables.table(page, shown, columns, key="retries", alt_text="Recovery by class.", select=True,
-                          wide=("said_words", "errors", "retried", "lasting", "identical_retries", "again")
-                          )  # fmt: skip
+                          wide=("said_words", "errors", "retried", "disagreement", "lasting", "identical_retries",
+                                "again"))  # fmt: skip
     if picked:
         components.link(
             page, "errors", f"{words.plain(picked['error_class'])} in Errors →", error_class=picked["error_class"]
