@@ -1,4 +1,4 @@
-"""Misstep's own telemetry: Prometheus counters and structlog. No metric has a label with more values than we allow."""
+"""Misstep's own telemetry: Prometheus metrics and structlog. Every label has a bounded number of values."""
 
 from __future__ import annotations
 
@@ -18,62 +18,84 @@ REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
 
 SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+MOST_SERVICES, MOST_TOOLS = 20, 50  # by name in `misstep_calls`
 
 RECEIVED = Counter("misstep_received_records", "Records in requests that were read.", ["signal"], registry=REGISTRY)
 REQUESTS = Counter("misstep_requests", "Requests by path and answer.", ["path", "status"], registry=REGISTRY)
 ACCOUNTED = Counter(
     "misstep_records",
-    "What became of every record: stored, duplicate, or the reason why it is no event.",
+    "Records by fate: stored, duplicate, or the reason why they became no event.",
     ["fate"],
     registry=REGISTRY,
 )
-EVENTS = Counter("misstep_events", "Events, as they were first stored.", ["source", "outcome"], registry=REGISTRY)
-REFUSED = Counter("misstep_refused_requests", "Requests that were not taken, and why.", ["reason"], registry=REGISTRY)
+EVENTS = Counter(
+    "misstep_events",
+    "Events by source and outcome, each counted once, when it is first stored.",
+    ["source", "outcome"],
+    registry=REGISTRY,
+)
+REFUSED = Counter("misstep_refused_requests", "Requests that were refused, by reason.", ["reason"], registry=REGISTRY)
 UNREAD = Counter(
-    "misstep_unread_answers", "Large answers that were not sent whole, and why.", ["why"], registry=REGISTRY
+    "misstep_unread_answers", "Large answers that were not sent whole, by reason.", ["why"], registry=REGISTRY
 )
 REDACTED = Counter("misstep_redactions", "Secrets removed, by rule.", ["rule"], registry=REGISTRY)
 FAILED = Counter("misstep_failures", "Failures of the collector itself, by part.", ["part"], registry=REGISTRY)
 CALLS = Counter(
     "misstep_calls",
-    "The same, of the first services and tools by name and of the rest as other.",
+    f"Calls by service and tool; beyond the first {MOST_SERVICES} services"
+    f" and {MOST_TOOLS} tools the label is `other`.",
     ["service", "tool", "outcome", "category"],
     registry=REGISTRY,
 )
-FIRING = Gauge("misstep_alerts_firing", "Alerts of a rule that fire.", ["rule", "severity"], registry=REGISTRY)
-PENDING = Gauge("misstep_alerts_pending", "Alerts of a rule that may fire soon.", ["rule"], registry=REGISTRY)
-EVALUATION_SECONDS = Gauge("misstep_alerts_evaluation_seconds", "The last evaluation of all rules.", registry=REGISTRY)
-QUEUE_REQUESTS = Gauge("misstep_queue_requests", "Requests that wait for the writer.", registry=REGISTRY)
-QUEUE_BYTES = Gauge("misstep_queue_bytes", "Bytes of requests between receipt and answer.", registry=REGISTRY)
-RECEIVING_BYTES = Gauge("misstep_receiving_bytes", "Bytes of HTTP bodies on their way.", registry=REGISTRY)
-QUEUE_RECORDS = Gauge("misstep_queue_records", "Records of requests that wait for the writer.", registry=REGISTRY)
+FIRING = Gauge("misstep_alerts_firing", "Firing alerts by rule.", ["rule", "severity"], registry=REGISTRY)
+PENDING = Gauge(
+    "misstep_alerts_pending",
+    "Pending alerts by rule.",
+    ["rule"],
+    registry=REGISTRY,
+)
+EVALUATION_SECONDS = Gauge(
+    "misstep_alerts_evaluation_seconds", "Duration of the last evaluation of all rules.", registry=REGISTRY
+)
+QUEUE_REQUESTS = Gauge("misstep_queue_requests", "Requests in the journal that are not stored yet.", registry=REGISTRY)
+QUEUE_BYTES = Gauge(
+    "misstep_queue_bytes", "Bytes of bodies not answered yet; with MISSTEP_FORWARD, not stored yet.", registry=REGISTRY
+)
+RECEIVING_BYTES = Gauge("misstep_receiving_bytes", "Bytes of HTTP bodies that are being received.", registry=REGISTRY)
+QUEUE_RECORDS = Gauge("misstep_queue_records", "Records in the journal that are not stored yet.", registry=REGISTRY)
 ASIDE_RECORDS = Gauge(
-    "misstep_aside_records", "Records of requests that could not be stored and are kept aside.", registry=REGISTRY
+    "misstep_aside_records",
+    "Records that could not be stored and are kept in a file beside the store.",
+    registry=REGISTRY,
 )
 CHECKPOINT_SECONDS = Histogram(
-    "misstep_checkpoint_seconds", "Commits in which the log went into the file.", buckets=SECONDS, registry=REGISTRY
+    "misstep_checkpoint_seconds", "Duration of commits that included a checkpoint.", buckets=SECONDS, registry=REGISTRY
 )
-STORE_BYTES = Gauge("misstep_store_bytes", "Size on disk, and room that is left.", ["part"], registry=REGISTRY)
+STORE_BYTES = Gauge("misstep_store_bytes", "Bytes on disk by part, and free space.", ["part"], registry=REGISTRY)
 ANSWER_SECONDS = Histogram(
-    "misstep_answer_seconds", "Requests that were taken, from their last byte on.", buckets=SECONDS, registry=REGISTRY
+    "misstep_answer_seconds",
+    "Time from the last byte of an accepted request to its answer.",
+    buckets=SECONDS,
+    registry=REGISTRY,
 )
-COMMIT_SECONDS = Histogram("misstep_commit_seconds", "One transaction.", buckets=SECONDS, registry=REGISTRY)
+COMMIT_SECONDS = Histogram("misstep_commit_seconds", "Duration of one transaction.", buckets=SECONDS, registry=REGISTRY)
 COMMIT_REQUESTS = Histogram(
     "misstep_commit_requests", "Requests in one transaction.", buckets=(1, 2, 5, 10, 25, 50, 100), registry=REGISTRY
 )
-FORWARDED = Counter(
-    "misstep_forwarded_requests", "What became of the copies for MISSTEP_FORWARD.", ["fate"], registry=REGISTRY
+FORWARDED = Counter("misstep_forwarded_requests", "Copies for MISSTEP_FORWARD, by fate.", ["fate"], registry=REGISTRY)
+FORWARD_BYTES = Gauge(
+    "misstep_forward_queue_bytes", "Bytes of copies that are waiting to be delivered.", registry=REGISTRY
 )
-FORWARD_BYTES = Gauge("misstep_forward_queue_bytes", "Bytes of copies that wait to be delivered.", registry=REGISTRY)
 LAG_SECONDS = Gauge("misstep_lag_seconds", "Receive time minus event time of the newest event.", registry=REGISTRY)
 KEEPER_SESSIONS = Gauge(
-    "misstep_keeper_sessions", "Sessions that changed since their streaks were computed.", registry=REGISTRY
+    "misstep_keeper_sessions", "Sessions that changed since their streaks were last computed.", registry=REGISTRY
 )
 KEEPER_SECONDS = Gauge(
-    "misstep_keeper_seconds", "For how long the oldest commit waits for that; 0 where none does.", registry=REGISTRY
+    "misstep_keeper_seconds",
+    "Age of the oldest commit whose sessions are not computed yet; 0 where there is none.",
+    registry=REGISTRY,
 )
 
-MOST_SERVICES, MOST_TOOLS = 20, 50
 _services: set[str] = set()
 _tools: set[str] = set()
 
@@ -82,8 +104,9 @@ RECENT: deque[dict[str, Any]] = deque(maxlen=20)  # the last warnings and errors
 
 
 def count_events(events: Sequence[Mapping[str, Any]]) -> None:
-    """Counts events that were not there before: by source, of which our tables have few, and under names of which few
-    are taken, for senders choose them and a series is kept for ever.
+    """Counts newly stored events: by source, and by service and tool.
+
+    Senders choose the names of services and tools, and a series is never removed: so only the first few are labels.
     """
     for (source, outcome), number in Counted((event["source"], event["outcome"]) for event in events).items():
         EVENTS.labels(source or "unknown", outcome).inc(number)
@@ -95,7 +118,7 @@ def count_events(events: Sequence[Mapping[str, Any]]) -> None:
 
 
 def know_calls(services: Iterable[str], tools: Iterable[str]) -> None:
-    """Keeps places for these names: at a start, those with most calls lately."""
+    """Reserves labels for these names: at start-up, those with the most recent calls."""
     _services.update(services)
     _tools.update(tools)
 
@@ -115,7 +138,7 @@ Scrub = Callable[[str], tuple[str, tuple[str, ...]]]
 
 
 class _Patient:
-    """A file whose disk may be full: a line that cannot be written is lost, and nothing else fails for it."""
+    """A log file that never raises: on a full disk lines are lost, and nothing else fails."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

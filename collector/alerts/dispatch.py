@@ -31,9 +31,9 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How sending to one address went since the start; of successes before it, what was told of alerts that stand.
+    """Delivery state of one address since start; successes before that come from the ledger.
 
-    The address is left alone until `retry_ns`.
+    Nothing is sent to the address before `retry_ns`.
     """
 
     success_ns: int = 0
@@ -44,7 +44,7 @@ class Health:
 
 
 class Log(Protocol):
-    """Where it is kept what receivers were told: collector.alerts.ledger.Ledger."""
+    """Where deliveries are recorded: collector.alerts.ledger.Ledger."""
 
     def sent(self) -> dict[tuple[str, Key], Sent]: ...
 

@@ -9,7 +9,7 @@ from collector.commands.progress import progress
 from collector.errors import Unavailable, where
 from collector.settings import Settings
 from collector.store import batch
-from collector.store.aside import Aside, all_of
+from collector.store.aside import Aside, restored
 from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.opening import path_of
@@ -64,7 +64,7 @@ def store_refused(settings: Settings) -> Stored:
 
 def _store(store: Store, packed: bytes) -> int:
     """Stores a batch; how many records it has."""
-    found = all_of(packed, time.time_ns())
+    found = restored(packed, time.time_ns())
     changes = Correlator(StoreLookup(store), fresh=False).plan([found])
     store.write(changes)
     return -found.dropped["unstorable"]

@@ -1,4 +1,4 @@
-"""Who may send and who may ask: bearer tokens; where no token is asked, the Host header and the type of a body."""
+"""Authentication and browser protection: bearer tokens; without tokens, the Host header and the Content-Type."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from collector.errors import Rejected
 
 
 def check_token(authorization: str, tokens: Collection[str]) -> None:
-    """Raises Rejected 401 without a bearer token, 403 with a wrong one; any caller passes where `tokens` is empty."""
+    """Raises Rejected 401 without a bearer token, 403 for a wrong one. Without `tokens`, anybody passes."""
     if not tokens:
         return
     scheme, _, given = authorization.partition(" ")
     if scheme.lower() != "bearer" or not given.strip():
         raise Rejected("a token is needed: send the header Authorization: Bearer <token>", 401)
     offered = given.strip().encode()
-    matches = [
-        hmac.compare_digest(offered, token.encode()) for token in tokens
-    ]  # all: time must not tell which was near
+    # Every token is compared: the time taken must not depend on which one matches.
+    matches = [hmac.compare_digest(offered, token.encode()) for token in tokens]
     if True not in matches:
         raise Rejected("this token is not allowed here", 403)
 
 
 def check_host(host: str, allowed: Collection[str]) -> None:
-    """Raises Rejected 403 for a Host that is not ours: a page in the same browser must not reach a loopback collector.
+    """Raises Rejected 403 for a Host that is not ours, so that a web page in the same browser (DNS rebinding) cannot
+    reach a collector on loopback.
 
-    `allowed` empty: the collector listens beyond loopback and anyone may name it as they like.
+    An empty `allowed` accepts any Host: the collector listens beyond loopback.
     """
     name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
     if allowed and name.strip("[]").lower() not in allowed:
@@ -34,6 +34,6 @@ def check_host(host: str, allowed: Collection[str]) -> None:
 
 
 def check_json(content_type: str) -> None:
-    """Raises Rejected 415 for any other type: a foreign web page may send those without asking, and JSON not."""
+    """Raises Rejected 415 for other types: a foreign web page can send some without a CORS preflight, but not JSON."""
     if content_type != "application/json":
         raise Rejected("send Content-Type: application/json", 415)

@@ -1,7 +1,7 @@
-"""What readers of answers may hold of us: memory for all large answers on their way, and time for each piece of one.
+"""Limits on large answers being sent: total memory, and time per chunk.
 
-A server takes an answer in one piece at once, and keeps it until it has been read. In pieces it takes the next one only
-when there is room for it in the connection: so a reader who is slow can be told from one who reads.
+Given a whole answer, the server buffers it until the client has read it. Given chunks, it accepts the next one only
+when the connection has room for it, so that a stalled client can be told from one that reads.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from collector import telemetry
 
 PIECE = 64 << 10
-PIECE_S = 20.0  # for each: who reads more slowly than 3 KiB a second gets no more
-MOST_BYTES = 128 << 20  # of large answers on their way; a single one may be as large as it is
-ONCE = "/api/v1/backup/file"  # what is asked for there is gone afterwards
+PIECE_S = 20.0  # per chunk: a client that reads less than about 3 KiB a second is cut off
+MOST_BYTES = 128 << 20  # of large answers being sent; a single one may exceed it
+ONCE = "/api/v1/backup/file"  # deleted once it has been sent, so that HEAD must not be answered like GET
 
 
 class Delivery:
-    """An ASGI application that sends what another one answers."""
+    """ASGI middleware that sends the answers of an application within these limits."""
 
     def __init__(self, application: ASGIApp, limit: int = MOST_BYTES, piece_s: float = PIECE_S) -> None:
-        """`application` answers in one piece, or streams: a stream is passed on as it comes."""
+        """`application` may answer whole or stream; a stream is passed on as it comes."""
         self._application = application
         self._limit = limit
         self._piece_s = piece_s
-        self.held = 0  # bytes of large answers on their way
+        self.held = 0  # bytes of large answers being sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises TimeoutError where an answer is read too slowly: the server then closes the connection."""
+        """Raises TimeoutError where the client reads too slowly: the server then closes the connection."""
         if scope["type"] != ScopeType.HTTP:
             await self._application(scope, receive, send)
             return
-        if scope["method"] == "HEAD" and scope["path"] != ONCE:  # probes ask so; the server leaves the body out
+        if scope["method"] == "HEAD" and scope["path"] != ONCE:  # sent by probes; the server drops the body
             scope = {**scope, "method": "GET"}
         answer: list[Any] = []
         streamed = False
@@ -45,7 +45,7 @@ class Delivery:
             nonlocal streamed
             answer.append(message)
             streamed = streamed or bool(message.get("more_body"))
-            if streamed:  # its end too: the application waits for it to be sent
+            if streamed:  # also the last message: the application waits until it is sent
                 await self._in_pieces(answer, send)
                 answer.clear()
 

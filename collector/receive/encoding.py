@@ -9,7 +9,7 @@ import zstandard
 from collector.errors import Rejected
 
 STEP = 1 << 20
-ZSTD_STEP = 1 << 10  # one KiB of repeated blocks can unfold to about 32 MiB before the limit is looked at
+ZSTD_STEP = 1 << 10  # 1 KiB of repeated blocks can expand to about 32 MiB before the limit is checked
 
 
 def decompress(body: bytes, encoding: str, limit: int) -> bytes:
@@ -17,10 +17,10 @@ def decompress(body: bytes, encoding: str, limit: int) -> bytes:
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if not names:
         return body
-    name = ", ".join(names)  # more than one: nobody sends that, and each would be a bomb of its own
+    name = ", ".join(names)  # several encodings are refused: nobody sends them, and bombs could be nested
     if name in ("gzip", "x-gzip"):
         return _inflate(body, 16 + zlib.MAX_WBITS, limit)
-    if name == "deflate":  # RFC 9110 says zlib; some senders leave its header out
+    if name == "deflate":  # RFC 9110: zlib format; some senders omit its header
         zlib_header = len(body) > 1 and body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0
         return _inflate(body, zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS, limit)
     if name == "zstd":

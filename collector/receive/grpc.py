@@ -31,7 +31,7 @@ SERVICES = {
     "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
 }
 MESSAGE_S = 60
-READERS = 16  # messages on their way at a time: each may hold as much memory as the largest one
+READERS = 16  # messages received at a time: each may take as much memory as the largest allowed
 
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -41,7 +41,7 @@ def grpc_server(intake: Intake, settings: Settings, scrub: Callable[[str], str])
     server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", settings.max_body),
-            # Clients may ping as often as they like, with and without calls; ours finds out who has vanished.
+            # Clients may ping as often as they like, with and without calls; our own pings detect vanished ones.
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_ping_strikes", 0),
             ("grpc.keepalive_time_ms", 60_000),
@@ -50,7 +50,7 @@ def grpc_server(intake: Intake, settings: Settings, scrub: Callable[[str], str])
     )
     readers = asyncio.Semaphore(READERS)
     for service, signal in SERVICES.items():
-        # On the wire the same as a unary call; but the message is read here, after the token, and within a time.
+        # A unary call on the wire; but so the message is read after the token check, and with a time limit.
         handler: Any = grpc.stream_unary_rpc_method_handler(_export(intake, settings, signal, readers, scrub))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
     return server
@@ -66,7 +66,7 @@ def _export(
             check_token(str(metadata.get("authorization", "")), settings.ingest_tokens)
             receipt = await _taken(intake, signal, context, readers)
         except (Rejected, Unavailable) as error:
-            refused = error.with_traceback(None)  # the context keeps what ends a call, and with it would the body stay
+            refused = error.with_traceback(None)  # the context keeps the exception, whose traceback would keep the body
         if refused:
             telemetry.REQUESTS.labels(f"grpc {signal}", refused.status).inc()
             telemetry.REFUSED.labels(refused.reason).inc()

@@ -1,4 +1,4 @@
-"""What every door does with a request body: bound what is in flight, read it off the event loop, have it taken."""
+"""What both doors do with a request body: limit what is in flight, read it off the event loop, have it journalled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Intake:
-    """Takes request bodies through the readers into the journal; refuses what does not fit into the queue."""
+    """Takes request bodies through the readers into the journal; refuses what exceeds the in-flight limit."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Intake:
         clock: Callable[[], int] = time.time_ns,
         accepted: int = 0,
     ) -> None:
-        """`accepted` is how many records were accepted before this start."""
+        """`accepted` is the number of records accepted in earlier runs."""
         self._readers = readers
         self._taker = taker
         self._queue_bytes = queue_bytes
@@ -42,8 +42,10 @@ class Intake:
         self.accepted = accepted  # records in requests that were answered with success
 
     async def take(self, body: Body) -> Receipt:
-        """Reads a body and returns its receipt once it is durable, also where the sender goes away meanwhile: he will
-        send it again, and what was begun for nothing each time would never be done.
+        """Reads a body and returns its receipt once it is durable.
+
+        Goes on even if the sender disconnects meanwhile: it will send the body again, and a body that takes longer than
+        its sender waits would otherwise never be stored.
 
         Raises Rejected for what can never be taken, Unavailable for what may be taken later.
         """
@@ -54,7 +56,7 @@ class Intake:
             telemetry.ANSWER_SECONDS.observe(time.perf_counter() - began)
             return receipt
         finally:
-            del taking  # or its failure would hold it, and it the failure, until the next collection
+            del taking  # breaks the cycle of task and exception
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
@@ -65,7 +67,7 @@ class Intake:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody may be there to hear it
+            task.exception()  # marks it as retrieved: nobody may be waiting for it
 
     async def _take(self, body: Body) -> Receipt:
         size = len(body.content)
@@ -86,7 +88,7 @@ class Intake:
             self._hold(-size)
 
     async def _follow(self, stored: asyncio.Future[bool], body: Body | None, told: set[int]) -> None:
-        """What is done once a request is stored."""
+        """Forwards the copy and updates the readers once a request is stored."""
         size = len(body.content) if body else 0
         self._hold(size)
         try:
@@ -102,10 +104,10 @@ class Intake:
         telemetry.QUEUE_BYTES.set(self._in_flight)
 
     async def followed(self, timeout_s: float) -> None:
-        """Returns when all is done that follows what was stored."""
+        """Returns when all of these tasks are done, or the time is over."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 
     def close(self) -> None:
-        """Lets what is being read finish."""
+        """Lets the readers finish, then ends them."""
         self._readers.close()

@@ -1,4 +1,4 @@
-"""What senders may hold of us while they send: so much memory for all bodies on their way, so much time for each."""
+"""Limits on bodies being received: total memory, and time per body."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from collector import telemetry
 from collector.errors import Rejected, Unavailable
 
-PATIENCE_S = 10.0  # for a body to come, and one second more for every RATE bytes that have
+PATIENCE_S = 10.0  # for one body, plus a second for every RATE bytes received
 RATE = 16 << 10
 
 
 class Room:
-    """Memory for bodies that are on their way, `limit` bytes in all."""
+    """Memory for all bodies being received, `limit` bytes in total."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -32,9 +32,8 @@ class Room:
                 async for part in parts:
                     if size + len(part) > largest:
                         raise Rejected(f"the body is larger than {largest} bytes", 413)
-                    if (
-                        self._held > size and self._held + len(part) > self._limit
-                    ):  # a single one may be as large as it is
+                    alone = self._held <= size  # one body may exceed the limit by itself
+                    if not alone and self._held + len(part) > self._limit:
                         raise Unavailable("too much is being received", retry_after=2, status=429)
                     size += len(part)
                     self._hold(len(part))

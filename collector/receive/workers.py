@@ -1,9 +1,10 @@
-"""Who reads request bodies: processes of their own, or the pipeline in this one where there are no cores for them.
+"""Parses request bodies in worker processes, or small ones in the main process where there is no core to spare.
 
-Large ones are never read in this one, whose memory cannot be bounded. Bytes go in, sanitised batches come out. A worker
-is a fork, made before any thread or file of the store is there, so that it shares the compiled tables' memory; one that
-takes the place of a dead one is a new process, because threads do not survive a fork. It ends when the collector does,
-however that ends: its pipe is closed then.
+Large bodies always go to a worker: the main process's memory cannot be capped. (Only while no worker can be started
+does the main process read them too.) Bytes go in, sanitised batches come out. A worker is forked before the main
+process has threads or has opened the store, so that both share the memory of the compiled tables. The replacement for a
+dead worker is spawned instead, because a process with threads cannot be forked safely. A worker ends with the
+collector, however that ends, because its pipe is closed then.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from collector.pipeline import TOLD_REMEMBERED, Pipeline
 from collector.store.changes import Receipt
 from collector.store.journal import pack, receipt
 
-MOST_CHOSEN = 4  # the one writer takes what about three of them read
-SMALL = 4 << 20  # what gRPC takes unless told otherwise: seventy times as much is no harm to the main process
-MEMORY = 3 << 29  # for what a worker reads: to find one bad record in the largest batch takes two thirds of it
-SEARCH_S = 20  # of CPU for secrets in one body: 64 MiB of settings with one in each line would take minutes
-START_S = 30  # for a new process to load its tables; it takes one or two
-AGAIN_S = 30  # after that, where no process could be started, it is tried again
+MOST_CHOSEN = 4  # about three workers saturate the single writer
+SMALL = 4 << 20  # gRPC's default limit; even expanded 70-fold it fits the main process
+MEMORY = 3 << 29  # per worker, beyond its tables: finding one bad record in the largest batch takes two thirds of it
+SEARCH_S = 20  # CPU seconds spent on finding secrets in one body: 64 MiB with a secret in each line would take minutes
+START_S = 30  # for a new process to load its tables, which takes one or two
+AGAIN_S = 30  # between attempts to start a process
 
 log = structlog.get_logger()
 
@@ -71,10 +72,10 @@ class Here:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._one = Lock()  # a sanitiser serves one thread at a time
+        self._one = Lock()  # a sanitiser is not thread-safe
 
     def read(self, body: Body, received_ns: int) -> Read:
-        """The body as a batch. Raises Rejected for what can never be read, Unavailable where we fail on it."""
+        """The body as a batch. Raises Rejected for what can never be read, Unavailable for a defect of ours."""
         with self._one:
             found = self._read(body, received_ns)
         if isinstance(found, Read):
@@ -82,10 +83,10 @@ class Here:
         try:
             raise found
         finally:
-            del found  # or it would hold this frame, and that it
+            del found  # breaks the cycle of exception and frame
 
     def _read(self, body: Body, received_ns: int) -> Read | Rejected | Unavailable:
-        """A failure is returned, without the frames in which it came about: they hold what was read of the body."""
+        """Returns a failure instead of raising it, without its traceback, whose frames hold what was read."""
         until = time.thread_time() + SEARCH_S
         try:
             if body.signal == "events":
@@ -99,25 +100,25 @@ class Here:
             return error.with_traceback(None)
         except MemoryError:
             return Rejected("reading this request takes too much memory: send smaller batches", 413)
-        except Exception as error:  # a defect of ours: the exporter must keep the batch, so not a 500
+        except Exception as error:  # a defect of ours; not a 500, on which exporters drop the batch
             log.error("a request could not be read", kind=type(error).__name__, where=where(error))
             return Unavailable("the collector failed on this request; its log says where", retry_after=30)
 
     def stored(self, told: Iterable[int]) -> None:
-        """Remembers which tool results need no second look."""
+        """Remembers tool results that are stored, so that they are skipped when they are sent again."""
         self._pipeline.stored(told)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 class Worker:
-    """Reads in a process of its own. Not for use by two threads at once, but for `stored`."""
+    """Reads in a separate process. Only `stored` may be called while another thread reads."""
 
     def __init__(self, pipeline: Callable[[], Pipeline], start: Literal["fork", "spawn"] = "fork") -> None:
-        """`pipeline` is called in the new process. Raises Gone where that does not come so far."""
+        """`pipeline` is called in the new process. Raises Gone where that process does not get ready."""
         self._pipe, theirs = multiprocessing.Pipe()
-        self._told: deque[int] = deque(maxlen=TOLD_REMEMBERED)  # it may hear of them long after, or never
+        self._told: deque[int] = deque(maxlen=TOLD_REMEMBERED)  # sent with the next request, if there is one
         context = multiprocessing.get_context("fork") if start == "fork" else multiprocessing.get_context("spawn")
         inherited = self._pipe if start == "fork" else None
         arguments = (theirs, inherited, pipeline)
@@ -147,7 +148,7 @@ class Worker:
         return Read(receipt(found), found)
 
     def stored(self, told: Iterable[int]) -> None:
-        """As `Here.stored`; the process hears of it with its next request."""
+        """As `Here.stored`; sent to the process with its next request."""
         self._told.extend(told)
 
     def close(self) -> None:
@@ -162,8 +163,8 @@ class Gone(Unavailable):
 
 def _work(pipe: Connection, inherited: Connection | None, pipeline: Callable[[], Pipeline]) -> None:
     if inherited:
-        inherited.close()  # the other end: the pipe would stay open when the collector is gone
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group from a terminal; the collector decides
+        inherited.close()  # our copy of the other end would keep the pipe open when the collector is gone
+    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal signals the whole process group; the collector ends us
         signal.signal(number, signal.SIG_IGN)
     _bound_memory()
     here = Here(pipeline())
@@ -172,13 +173,14 @@ def _work(pipe: Connection, inherited: Connection | None, pipeline: Callable[[],
         try:
             for part in _answer(here, pipe.recv_bytes()):
                 pipe.send_bytes(part)
-        except (EOFError, OSError, MemoryError):  # OSError where the collector was killed while it sent
+        except (EOFError, OSError, MemoryError):  # OSError: the collector was killed while sending
             os._exit(0)
 
 
 def _answer(here: Here, request: bytes) -> tuple[bytes, bytes]:
-    """What goes back for a request, a failure or a batch; nothing of it stays in memory, as it would with an exception
-    in `_work`.
+    """The answer to a request: a failure or a batch.
+
+    In a function of its own, so that an exception does not keep the request in memory.
     """
     try:
         told, body, received_ns = pickle.loads(request)
@@ -189,11 +191,12 @@ def _answer(here: Here, request: bytes) -> tuple[bytes, bytes]:
 
 
 def _bound_memory() -> None:
-    """From now on this process gets MEMORY more and then MemoryError: two bytes of a body can come to seventy.
+    """Caps this process at MEMORY more than it uses now; beyond that it gets MemoryError. Parsed, a body can take
+    70 times its size.
 
-    Not for the main process: there it also ends threads that begin in the moment in which nothing is left.
+    Not for the main process: a thread that starts while no memory is left would die.
     """
-    with suppress(OSError, ValueError):  # only Linux counts what is private and written
+    with suppress(OSError, ValueError):  # only Linux counts private writable memory
         used = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmData"))
         most = (int(used.split()[1]) << 10) + MEMORY
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -203,20 +206,20 @@ class Readers:
     """All readers of a collector; `read` blocks until one is free. Made before any thread is started."""
 
     def __init__(self, pipeline: Pipeline, workers: int, another: Callable[[], Pipeline]) -> None:
-        """`another` makes the same pipeline in a new process; it can be pickled."""
+        """`another` makes the same pipeline in a new process; it must be picklable."""
         self._here = Here(pipeline)
         self._another = another
-        self._small = 0 if workers else SMALL  # bytes of a body that is read in this process
+        self._small = 0 if workers else SMALL  # smaller bodies are read in this process
         forks = [Worker(lambda: pipeline) for _ in range(workers or 1)]
         self._all: list[Reader] = [*forks] if workers else [self._here, *forks]
         self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
         for fork in forks:
             self._free.put(fork)
-        self._tried = 0.0  # when a process could last not be started
+        self._tried = 0.0  # when starting a process last failed
         self.pool = ThreadPoolExecutor(max_workers=len(forks), thread_name_prefix="reader")
 
     def read(self, body: Body, received_ns: int) -> Read:
-        """The body as a batch, by whoever is free. Raises Rejected or Unavailable."""
+        """The body as a batch, from the next free reader. Raises Rejected or Unavailable."""
         small = len(body.content) < self._small
         reader = self._here if small else self._free.get()
         if reader is self._here and not small and time.monotonic() - self._tried >= AGAIN_S:
@@ -234,34 +237,34 @@ class Readers:
                 self._free.put(reader)
 
     def _instead_of(self, ended: Reader) -> Reader:
-        """A new process, or this one until one can be started: better that it reads all than that nobody does."""
+        """A new process, or the main process until one can be started."""
         if ended is not self._here:
             self._all.remove(ended)
             ended.close()
         other: Reader
         try:
             other = Worker(self._another, "spawn")
-            log.error("a process that reads requests has ended; another has taken its place")
+            log.error("a worker process ended; another has taken its place")
         except (Gone, OSError):
             other = self._here
             self._tried = time.monotonic()
-            log.error("a process that reads requests has ended and no other starts; its work goes on in the main one")
+            log.error("a worker process ended and no other one starts; the main process does its work")
         if other not in self._all:
             self._all.append(other)
         return other
 
     def stored(self, told: Iterable[int]) -> None:
-        """Tells all readers which tool results need no second look. To be called after the commit."""
+        """Tells all readers which tool results are stored. To be called after the commit."""
         for reader in self._all:
             reader.stored(told)
 
     def close(self) -> None:
         """Lets what is being read finish, then ends the processes."""
         self.pool.shutdown(wait=True)
-        for reader in reversed(self._all):  # a fork has the pipes of those before it, and holds them open
+        for reader in reversed(self._all):  # each fork inherited the pipes of earlier ones and keeps them open
             reader.close()
 
 
 def chosen(workers: int | None) -> int:
-    """How many processes read all bodies: as the setting says, else one core is left for the writer and the doors."""
+    """The number of workers: the setting, else one fewer than there are cores, as the main process needs one."""
     return min(len(os.sched_getaffinity(0)) - 1, MOST_CHOSEN) if workers is None else workers

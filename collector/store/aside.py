@@ -1,6 +1,6 @@
-"""Batches that could not be stored though others could: kept in a file beside the store until somebody has them stored.
+"""Batches that could not be stored although others could: kept in a file beside the store.
 
-A file like those of the journal, that grows. It is there only where there is something in it.
+The file has the journal's format, and exists only while there is something in it. `misstep replay --refused` stores it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from collector.store.journal import File, Left, record, records_in, synchronise,
 
 
 class Counted(NamedTuple):
-    """How much lies there."""
+    """How much is set aside."""
 
     requests: int
     records: int
 
 
 class Aside:
-    """What lies beside a store; `keep` from one thread, `counted` from any. Without a store's path, nothing."""
+    """The batches set aside beside a store. `keep` is for one thread, `counted` for any. In memory, nothing is kept."""
 
     def __init__(self, store: Path | None) -> None:
         self.path = Path(f"{store}.journal.refused") if store else None
-        self._counted = 0, Counted(0, 0)  # for a file of this size
+        self._counted = 0, Counted(0, 0)  # the size of the file, and what it holds
 
     def keep(self, position: int, packed: bytes) -> str:
-        """Adds a batch, unless it lies there already; where. Raises Unavailable or OSError."""
+        """Adds a batch unless it is there already; returns the path of the file. Raises Unavailable or OSError."""
         if self.path is None:
             return ""
         file = File(self.path)
@@ -47,14 +47,14 @@ class Aside:
         return str(self.path)
 
     def batches(self) -> list[Left]:
-        """All that lie there, in the order in which they were taken. Raises OSError."""
+        """All batches, in the order in which they were received. Raises OSError."""
         if self.path is None or not self.path.exists():
             return []
         found = {position: packed for position, packed, _ in whole(self.path)}
         return [Left(position, packed) for position, packed in sorted(found.items())]
 
     def leave(self, batches: Sequence[Left]) -> None:
-        """Keeps these alone. Raises Unavailable or OSError."""
+        """Keeps only these. Raises Unavailable or OSError."""
         assert self.path
         if not batches:
             self.path.unlink(missing_ok=True)
@@ -70,7 +70,7 @@ class Aside:
         synchronise(self.path.parent)
 
     def counted(self) -> Counted:
-        """How much lies there now; the file is read again only where its size is another one."""
+        """How much is set aside; reads the file again only when its size has changed."""
         try:
             size = os.path.getsize(self.path) if self.path else 0
         except OSError:
@@ -82,8 +82,8 @@ class Aside:
         return self._counted[1]
 
 
-def nothing_of(packed: bytes, position: int, records: int) -> Batch:
-    """What is stored of a batch that is set aside: that it came."""
+def tombstone(packed: bytes, position: int, records: int) -> Batch:
+    """An empty batch with the same identity, recording that it arrived."""
     try:
         batch = unpack(packed)
         identity, received_ns = batch.identity, batch.received_ns
@@ -92,10 +92,10 @@ def nothing_of(packed: bytes, position: int, records: int) -> Batch:
     return Batch(identity, received_ns, [], {}, Counter(unstorable=records), records)
 
 
-def all_of(packed: bytes, now_ns: int) -> Batch:
-    """The same batch, to be stored after all: its records were accepted before, and are unstorable no more.
+def restored(packed: bytes, now_ns: int) -> Batch:
+    """The batch that was set aside, to be stored after all. Its records are not counted as accepted again.
 
-    Under an identity of its own, so that it is stored once. Raises MsgspecError where this version cannot read it.
+    It has an identity of its own, so that it is stored once. Raises MsgspecError if this version cannot read it.
     """
     batch = unpack(packed)
     dropped = batch.dropped.copy()

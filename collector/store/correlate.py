@@ -1,31 +1,31 @@
-"""Folds reports into events: one event for one call, whichever of its reports comes first.
+"""Folds reports into events: one event per call, whichever of its reports comes first.
 
 Agents report a call two to four times: a log, a span, its child, MCP spans, the tool result in a later model request.
-Reports that share a key are one event. The fold is commutative and idempotent, so order, batching and repetition of
-what arrives do not change what is stored. `Correlator.plan` decides, the store writes, `Correlator.learn` remembers.
+Reports that share a key become one event. The fold is commutative and idempotent, so the order, batching and repetition
+of reports do not change what is stored. `Correlator.plan` decides, the store writes, `Correlator.learn` remembers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Protocol
 
 from collector.recognise.identify import bare_tool, key64
 from collector.store.batch import Report
 from collector.store.changes import Batch, Changes
 from collector.store.fold import adding, canonical, fold, oldest
-from collector.store.groups import Entry, Group, Groups
+from collector.store.joined import Entry, JoinedReports, Joiner
+from collector.store.lookup import Lookup
 from collector.store.recent import Recent
-from collector.store.senders import Sender, Senders
+from collector.store.senders import Senders
 from collector.store.sites import SITE, site_keys
-from collector.store.twins import Span, pair
+from collector.store.twins import pair
 
-KEYS_REMEMBERED = 300_000  # about 40 MB at two generations; older ones are looked up in the store
+KEYS_REMEMBERED = 300_000  # about 40 MB in two generations; older keys are looked up in the store
 TRACES_REMEMBERED = 50_000
 REQUESTS_REMEMBERED = 50_000
 
-# What an event's row cannot say of its report: such a report is kept beside it.
+# Fields of a report that have no column in its event's row: such a report is kept beside the row.
 ONLY_OF_REPORTS = frozenset(("_keys", "_refs", "_lends", "_twin", SITE))
 
 _bare = lru_cache(maxsize=1_000)(bare_tool)
@@ -33,21 +33,8 @@ _bare = lru_cache(maxsize=1_000)(bare_tool)
 GUESSED = frozenset(("trace", "trace_id", "instance"))
 
 
-class Lookup(Protocol):
-    """What the correlator asks of the store: things it no longer has in memory."""
-
-    def known_requests(self, identities: Sequence[bytes]) -> set[bytes]: ...
-    def known_keys(self, keys: Sequence[int]) -> dict[int, int]: ...
-    def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
-    def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]: ...
-    def known_senders(self, table: str) -> dict[Sender, int]: ...
-    def sessionless(self, traces: Sequence[str]) -> set[int]: ...
-    def awaiting(self, keys: Sequence[int]) -> set[int]: ...
-    def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]: ...
-
-
 def keys_of(report: Report) -> list[int]:
-    """Every identity by which this report's call is known; the first is the surest."""
+    """Every key by which the call of this report can be recognised; the first is the most reliable."""
     found: list[int] = []
     get = report.get
     operation, call, trace = get("operation") or "", get("call_id"), get("trace_id")
@@ -58,7 +45,7 @@ def keys_of(report: Report) -> list[int]:
             found.append(key64(operation, "trace call", trace, call))
     if trace and (span := get("span_id")) and get("source_signal") == "span":
         found.append(key64("span", trace, span))
-        if operation == "tool" and (tool := get("tool")):  # what a child below it refers to
+        if operation == "tool" and (tool := get("tool")):  # child spans refer to it by this
             found.append(key64("call of", trace, span, _bare(tool)))
     if more := get("_keys"):
         found.extend(more)
@@ -66,10 +53,10 @@ def keys_of(report: Report) -> list[int]:
 
 
 class Correlator:
-    """Decides which reports are new events, which correct a stored one, and which were told before."""
+    """Decides which reports are new events, which correct a stored one, and which are repetitions."""
 
     def __init__(self, lookup: Lookup, *, fresh: bool) -> None:
-        """`fresh` says that the store is empty, so that nothing needs to be looked up until something is forgotten."""
+        """`fresh`: the store is empty, so that nothing needs to be looked up until something was forgotten."""
         self._lookup = lookup
         self._keys: Recent[int] = Recent(KEYS_REMEMBERED, whole=fresh)
         self._sessions: Recent[str] = Recent(TRACES_REMEMBERED, whole=fresh)
@@ -92,12 +79,12 @@ class Correlator:
         entries += self._orphaned(changes)
         entries += self._awaited(entries)
         self._place(entries)
-        self._resolve(self._grouped(entries, changes), changes)
+        self._resolve(self._joined(entries, changes), changes)
         pair(changes, self._lookup)
         return changes
 
     def learn(self, changes: Changes) -> None:
-        """Remembers what was written. To be called after the commit, so that a failed one leaves no trace."""
+        """Remembers what was written. To be called after the commit, so that a failed one is not remembered."""
         self._senders.learn(changes.senders, changes.received_ns)
         self._sampled.learn(changes.sampled, changes.received_ns)
         self._requests.update(dict.fromkeys(changes.identities, True))
@@ -157,7 +144,7 @@ class Correlator:
     def _told(self, batch: Batch, changes: Changes) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
             self._adopt_session(report, changes)
-            # A report that nothing tells from another is known by its place in its request.
+            # A report without any key is identified by its place in its request.
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
             yield Entry([report], keys, refs=report.get("_refs") or ())
 
@@ -167,13 +154,13 @@ class Correlator:
         return known | self._lookup.known_keys(unknown) if unknown else known
 
     def _now(self, event_id: int) -> int:
-        """The event that this one has become."""
+        """The id of the event into which this one was merged, or its own."""
         while (merged := self._merged.get(event_id)) is not None:
             event_id = merged
         return event_id
 
     def _orphaned(self, changes: Changes) -> Iterator[Entry]:
-        """Stored events of a trace whose session is told only now: they come in again, with their session."""
+        """Stored events of traces whose session has only now become known: they are folded again with it."""
         traces = [trace for trace in changes.sessions if self._orphans.get(trace) or not self._orphans.whole]
         if not traces:
             return
@@ -184,7 +171,7 @@ class Correlator:
             yield _reloaded(event_id, reports)
 
     def _awaited(self, entries: Sequence[Entry]) -> Iterator[Entry]:
-        """Stored events that refer to a call which is told only now."""
+        """Stored events that refer to a call whose report has only now arrived."""
         told = {key for entry in entries for key in entry.keys}
         waiting = {self._now(one) for _, event_ids in self._waiting.known(told) for one in event_ids}
         if not self._waiting.whole:
@@ -195,7 +182,7 @@ class Correlator:
                 yield _reloaded(event_id, reports)
 
     def _place(self, entries: Sequence[Entry]) -> None:
-        """Adds the keys that follow from a call's site, where other reports of the call, new or stored, know of it."""
+        """Adds the keys made of a call's site and arguments, from all of its reports, new and stored (sites.py)."""
         if placed := [entry for entry in entries if SITE in entry.reports[0]]:
             known = self._known({key for entry in placed for key in entry.keys})
             told = [(entry.keys, entry.reports) for entry in placed]
@@ -204,8 +191,8 @@ class Correlator:
             for entry, more in zip(placed, site_keys(told), strict=False):
                 entry.keys += more
 
-    def _grouped(self, entries: Sequence[Entry], changes: Changes) -> Groups:
-        """Entries that share a key with each other or a stored event; what shares none becomes an event at once."""
+    def _joined(self, entries: Sequence[Entry], changes: Changes) -> Joiner:
+        """Joins entries that share a key with each other or a stored event; the others become events at once."""
         told: set[int] = set()
         shared: set[int] = set()
         for entry in entries:
@@ -215,7 +202,7 @@ class Correlator:
         known = self._known(told | refs)
         shared.update(known)
         shared.update(refs & told)
-        groups = Groups()
+        joiner = Joiner()
         for entry in entries:
             own = entry.keys[0]
             if entry.refs:
@@ -225,31 +212,33 @@ class Correlator:
                 _insert(fold(entry.reports), own, changes, entry.reports)
                 changes.keys.update(dict.fromkeys(entry.keys, own))
             else:
-                groups.add(entry, known)
+                joiner.add(entry, known)
                 changes.keys.update(dict.fromkeys((key for key in entry.keys if key not in known), 0))
-        return groups
+        return joiner
 
-    def _resolve(self, groups: Groups, changes: Changes) -> None:
-        wanted = [event_id for group in groups for event_id in group.event_ids if event_id not in groups.loaded]
-        stored = {**(self._lookup.reports_of(wanted) if wanted else {}), **groups.loaded}
+    def _resolve(self, joiner: Joiner, changes: Changes) -> None:
+        wanted = [event_id for joined in joiner for event_id in joined.event_ids if event_id not in joiner.loaded]
+        stored = {**(self._lookup.reports_of(wanted) if wanted else {}), **joiner.loaded}
         owner: dict[int, int] = {}
-        for group in groups:
-            event_id = self._write(group, stored, changes, frozenset(groups.loaded))
-            owner.update(dict.fromkeys(group.keys, event_id))
+        for joined in joiner:
+            event_id = self._write(joined, stored, changes, frozenset(joiner.loaded))
+            owner.update(dict.fromkeys(joined.keys, event_id))
         changes.keys.update({key: owner[key] for key in changes.keys if key in owner})
         changes.waiting = [(ref, owner.get(key, key)) for ref, key in changes.waiting]
 
-    def _write(self, group: Group, stored: dict[int, list[Report]], changes: Changes, reloaded: frozenset[int]) -> int:
-        before = [report for event_id in group.event_ids for report in stored.get(event_id, ())]
+    def _write(
+        self, joined: JoinedReports, stored: dict[int, list[Report]], changes: Changes, reloaded: frozenset[int]
+    ) -> int:
+        before = [report for event_id in joined.event_ids for report in stored.get(event_id, ())]
         told = {canonical(report): report for report in before}
         count = len(told)
-        for report in adding(group.reports, before):
+        for report in adding(joined.reports, before):
             told.setdefault(canonical(report), report)
-        event_id = oldest(group.event_ids, stored) if group.event_ids else group.keys[0]
-        changed = len(told) > count or len(group.event_ids) > 1 or not reloaded.isdisjoint(group.event_ids)
-        if group.event_ids and not changed:
+        event_id = oldest(joined.event_ids, stored) if joined.event_ids else joined.keys[0]
+        changed = len(told) > count or len(joined.event_ids) > 1 or not reloaded.isdisjoint(joined.event_ids)
+        if joined.event_ids and not changed:
             return event_id
-        for old in group.event_ids:
+        for old in joined.event_ids:
             changes.replaced.append(old)
             if old != event_id:
                 changes.redirects[old] = event_id

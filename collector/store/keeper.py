@@ -1,7 +1,7 @@
-"""Keeps streaks, retry chains and the like up with the events, about once a second, in a thread of its own.
+"""Keeps streaks, retry chains and the like up to date with the events, about once a second, in its own thread.
 
-Acknowledgements never wait for it: the writer notes what changed in the same transaction as the events, this reads it
-later. What is left at the end is done at the next start.
+Senders never wait for it: the writer notes what changed in the transaction of the events, and the keeper reads these
+notes later. What is not done when the collector stops is done at the next start.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ from collector.store.priority import KEEPING, step_back
 from collector.store.store import MOST_SESSIONS, Store
 
 EVERY_S = 1.0
-REST = 9  # times as long as the last turn took: a tenth of the time. Who asks (`settle`) ends the rest
-MOST_REST_S = 10.0  # or a turn of a minute, on a machine that is too busy, lets sessions pile up for ten
+REST = (
+    9  # Sleep nine times as long as the last turn took: at most 10 % of the time is spent here. `settle` cuts it short.
+)
+MOST_REST_S = 10.0  # But no longer: after a turn of a minute, on a busy machine, sessions would pile up for nine more.
 
 log = structlog.get_logger()
 
 
 class Keeper:
-    """`start` before use; `noted` after each commit; `settle` where an answer should know of all commits."""
+    """Call `start` first, `noted` after each commit, and `settle` before a query that should see all commits."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._wake = threading.Condition()
-        self._noted = 1  # what an earlier run may have left
+        self._noted = 1  # an earlier run may have left something to do
         self._done = 0
-        self._since = time.monotonic()  # when the first came of what is noted and not done
-        self._took = 0.0  # by the last turn
+        self._since = time.monotonic()  # time of the first note that is not done yet
+        self._took = 0.0  # duration of the last turn
         self._asked = self._closing = False
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
@@ -42,14 +44,14 @@ class Keeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends after the turn that it is in."""
+        """Stops the thread after the present turn."""
         with self._wake:
             self._closing = True
             self._wake.notify_all()
         self._thread.join()
 
     def noted(self) -> None:
-        """Events were committed, changed or removed."""
+        """To be called when events were committed, changed or removed."""
         with self._wake:
             if self._done == self._noted:
                 self._since = time.monotonic()
@@ -57,14 +59,14 @@ class Keeper:
             self._wake.notify_all()
 
     def waiting_s(self) -> float:
-        """For how long the oldest commit has waited that is not accounted for; 0 where all are."""
+        """The age of the oldest commit that is not done yet; 0 if there is none."""
         with self._wake:
             return 0.0 if self._done == self._noted else time.monotonic() - self._since
 
     def settle(self, timeout_s: float) -> bool:
-        """Whether all that was noted before is accounted for, if need be after waiting so long for it.
+        """Waits until everything noted before this call is done; whether it is.
 
-        Where the last turn took longer, under a load that leaves no time, nobody waits in vain.
+        Does not wait if the last turn took longer than `timeout_s`: under such a load it would be in vain.
         """
         with self._wake:
             wanted = self._noted
@@ -94,7 +96,7 @@ class Keeper:
             rest = rest_after(time.monotonic() - began)
 
     def _streaks(self) -> bool:
-        """Whether all that was noted is accounted for: not where that failed, or the end came."""
+        """Computes all sessions that changed; False if that failed or the keeper is closing."""
         whole = False
         with _reported():
             while self._store.keep_up() == MOST_SESSIONS and not self._closing:
@@ -103,24 +105,22 @@ class Keeper:
         return whole
 
     def _hours(self) -> None:
-        """Counts hours until all are counted, or somebody waits for streaks: no answer waits for hours."""
+        """Counts changed hours until all are done or a query waits for streaks; no query waits for hours."""
         with _reported():
             while not (self._asked or self._closing) and self._store.count_hours():
                 pass
 
 
 def rest_after(took_s: float) -> float:
-    """Seconds until the next turn, after one that took so long."""
+    """Seconds until the next turn."""
     return min(max(EVERY_S, REST * took_s), MOST_REST_S)
 
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Lets the thread live where a turn fails: events go on being stored, and the next one finds the same notes."""
+    """Logs a failed turn instead of ending the thread: the next turn finds the same notes."""
     try:
         yield
     except Exception as error:
         telemetry.FAILED.labels("keeper").inc()
-        log.error(
-            "what is kept beside the events could not be kept up", error=str(error)[:300], kind=type(error).__name__
-        )
+        log.error("streaks and counts could not be updated", error=str(error)[:300], kind=type(error).__name__)

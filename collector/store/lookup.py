@@ -1,19 +1,19 @@
-"""What the correlator asks of the store: things that it no longer has in memory."""
+"""What correlation looks up in the store because it is no longer in memory."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
 from collector.store.batch import COLUMNS, Report
 from collector.store.reading import Reader
 from collector.store.senders import Sender
-from collector.store.twins import Span
 
-# Whole events, of those with a report near in time the nearest: a row of equal errors must not make each commit slow.
+# All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """
   with asked as (
     select unnest($identities::ubigint[]) as identity, unnest($low::bigint[]) as low, unnest($high::bigint[]) as high
@@ -27,14 +27,30 @@ TWINS_NEAR = """
 """
 
 
+Span = tuple[int, int]  # first and last time
+
+
+class Lookup(Protocol):
+    """What `correlate` and `twins` ask of the store."""
+
+    def known_requests(self, identities: Sequence[bytes]) -> set[bytes]: ...
+    def known_keys(self, keys: Sequence[int]) -> dict[int, int]: ...
+    def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
+    def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]: ...
+    def known_senders(self, table: str) -> dict[Sender, int]: ...
+    def sessionless(self, traces: Sequence[str]) -> set[int]: ...
+    def awaiting(self, keys: Sequence[int]) -> set[int]: ...
+    def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]: ...
+
+
 class StoreLookup:
     """Answers from what is stored."""
 
     def __init__(self, store: Reader) -> None:
-        self._rows = partial(store.rows, archived=False)  # what has moved changes no more
+        self._rows = partial(store.rows, archived=False)  # archived events never change
 
     def known_requests(self, identities: Sequence[bytes]) -> set[bytes]:
-        """Those of these request identities that were stored."""
+        """The request identities among these that are stored."""
         found = self._rows(
             "select identity from requests where identity in (select unnest($ids::uuid[]))",
             {"ids": [str(uuid.UUID(bytes=identity)) for identity in identities]},
@@ -42,7 +58,7 @@ class StoreLookup:
         return {row["identity"].bytes for row in found}
 
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]:
-        """The event of each of these keys that has one; merged events answer with the one that is left."""
+        """The event of each of these keys that has one; for merged events, the one that is left."""
         found = self._rows(
             "select k.key, coalesce(r.event_id, k.event_id) as event_id from keys k left join redirects r"
             " on r.old_id = k.event_id where k.key in (select unnest($keys::ubigint[]))",
@@ -60,11 +76,11 @@ class StoreLookup:
         return {row["trace_id"]: row["session"] for row in found}
 
     def known_senders(self, table: str) -> dict[Sender, int]:
-        """Who sent metrics (`seen`) or was `sampled`, and when each was last noted."""
+        """Senders of metrics (`seen`) or of sampled data (`sampled`), and when each was last noted."""
         return {(row["source"], row["service"]): row["last_ns"] for row in self._rows(f"from {table}")}
 
     def sessionless(self, traces: Sequence[str]) -> set[int]:
-        """Events and waiting reports of these traces whose session was a guess."""
+        """Events and reports of these traces whose session is a guess."""
         found = self._rows(
             "select event_id from events where trace_id in (select unnest($t::varchar[]))"
             " and session_source in ('trace', 'trace_id', 'instance') union"
@@ -84,15 +100,15 @@ class StoreLookup:
         return {row["event_id"] for row in found}
 
     def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]:
-        """Units that may be twins of reports with these identities and times, or are one with `units`: the event of
-        each.
+        """The event of each unit that may be a twin of reports with these identities and times, or that is in one event
+        with any of `units`.
         """
         low, high = ([span[side] for span in spans.values()] for side in (0, 1))
         asked = {"identities": list(spans), "low": low, "high": high, "units": list(units)}
         return {row["unit"]: row["event_id"] for row in self._rows(TWINS_NEAR, asked)}
 
     def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]:
-        """The reports that each of these events is the fold of."""
+        """The reports from which each of these events was folded."""
         ids = {"ids": list(event_ids)}
         found: dict[int, list[Report]] = {}
         for row in self._rows("select * from reports where event_id in (select unnest($ids::ubigint[]))", ids):

@@ -17,7 +17,7 @@ import structlog
 from collector import telemetry
 from collector.errors import Unavailable, where
 from collector.store.journal import Journal
-from collector.store.writer import Waiting, Writer, next_group
+from collector.store.writer import Waiting, Writer, next_lot
 
 JOURNAL = "journal"  # the part of the store that may fail alone
 
@@ -80,14 +80,14 @@ class Taker:
         return await coming.taken
 
     def _run(self) -> None:
-        while group := self._next():
+        while lot := self._next():
             try:
-                failure = self._take(group)
+                failure = self._take(lot)
             except Exception as error:  # a defect of ours; without this everybody would wait for ever
-                telemetry.FAILED.labels("journal").inc(len(group))
+                telemetry.FAILED.labels("journal").inc(len(lot))
                 log.error("the journal failed", kind=type(error).__name__, where=where(error))
                 failure = Unavailable("the collector failed on this request; its log says where", 30)
-            for coming in group:
+            for coming in lot:
                 coming.settle(failure)
 
     def _next(self) -> list[_Coming]:
@@ -98,24 +98,24 @@ class Taker:
                 return []
         self._writer.room()
         with self._wake:
-            return next_group(self._coming)
+            return next_lot(self._coming)
 
-    def _take(self, group: list[_Coming]) -> Unavailable | None:
-        """Takes all of a group or, with a reason, none."""
+    def _take(self, lot: list[_Coming]) -> Unavailable | None:
+        """Takes all of a lot or, with a reason, none."""
         refused = Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
         if self._writer.refusing and not self._writer.settle():
             return refused
         try:
-            positions = self._journal.append([coming.packed for coming in group])
+            positions = self._journal.append([coming.packed for coming in lot])
         except Unavailable as error:
-            telemetry.FAILED.labels("journal").inc(len(group))
-            self._writer.complaint.made(str(error), len(group), JOURNAL)
+            telemetry.FAILED.labels("journal").inc(len(lot))
+            self._writer.complaint.made(str(error), len(lot), JOURNAL)
             return refused
         self._writer.complaint.over(JOURNAL)
         self._writer.put(
             [
                 Waiting(coming.packed, position, coming.records, coming.stored)
-                for coming, position in zip(group, positions, strict=True)
+                for coming, position in zip(lot, positions, strict=True)
             ]
         )
         return None

@@ -1,40 +1,33 @@
-"""Makes one event of reports that share no id: KODE tells each error on its progress and on its monitor channel.
+"""Makes one event of reports that share no id: KODE reports each error on its progress and on its monitor channel.
 
-Reports are twins if they come from one source and service, have different roles, agree in the columns that their rows
-name, and lie at most two seconds apart; those nearest in time find each other first, and a role stands once in an
-event. Which are twins follows from all of them together, so every commit draws anew what lies around the reports that
-it brings. All it needs is in the store: a restart and a commit that fails change nothing.
+Reports are twins if they come from one source and service, have different roles, agree in the columns that their
+source's table names, and are at most two seconds apart. The nearest in time are paired first, and an event has each
+role at most once. Pairing depends on all candidates together, so every commit pairs again whatever is near its new
+reports. All of this is read from the store, so that neither a restart nor a failed commit changes the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from collector.recognise.identify import key64
 from collector.recognise.told import TWIN
 from collector.store.batch import Report
 from collector.store.changes import Changes
 from collector.store.fold import canonical, fold, is_own, oldest
+from collector.store.lookup import Lookup, Span
 
 WINDOW_NS = 2_000_000_000
-AROUND_NS = 5 * WINDOW_NS  # what lies as near to a new report is drawn anew
-REACH = 64  # reports of one identity further apart in line do not look at each other
+AROUND_NS = 5 * WINDOW_NS  # reports this near to a new one are paired again
+REACH = 64  # a report is only compared with this many following ones of its identity
 
-Unit = int  # the id of an event that keys alone make of its reports
-Span = tuple[int, int]
-
-
-class Lookup(Protocol):
-    """What is asked of the store."""
-
-    def twins_near(self, spans: Mapping[int, Span], units: Sequence[Unit]) -> dict[Unit, int]: ...
-    def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]: ...
+Unit = int  # the id of the event that its reports would be by their keys alone
 
 
 class Told(NamedTuple):
-    """One report as its twins see it; they stand in line by time, then by what they say."""
+    """What pairing needs of one report; ordered by time, then by content."""
 
     time_ns: int
     said: bytes
@@ -44,7 +37,7 @@ class Told(NamedTuple):
 
 
 def pair(changes: Changes, lookup: Lookup) -> None:
-    """Completes the changes so that twins, new and stored, make one event; it has the id of the oldest."""
+    """Completes the changes so that twins, new and stored, become one event with the id of the oldest."""
     told: dict[Unit, list[Report]] = {unit: [] for unit, report in changes.reports if "_twin" in report}
     if not told:
         return
@@ -67,7 +60,7 @@ def pair(changes: Changes, lookup: Lookup) -> None:
 
 
 def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new: set[Unit], changes: Changes) -> None:
-    """Writes each part as one event; the reports stay with their unit, so that they can be drawn otherwise later."""
+    """Writes each part as one event; reports stay with their unit, so that they can be paired differently later."""
     gone = set().union(*redrawn)
     changes.events[:] = [row for row in changes.events if row["event_id"] not in gone]
     changes.replaced += sorted(gone - new)
@@ -80,7 +73,7 @@ def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new:
         for unit in sorted(part):
             if unit not in new:
                 changes.reports += [(unit, report) for report in units[unit]]
-            received_ns = min(report["received_ns"] for report in units[unit])  # gone when the first report is
+            received_ns = min(report["received_ns"] for report in units[unit])  # removed together with the first report
             row = {"unit": unit, "event_id": event_id, "received_ns": received_ns}
             changes.twins += [
                 row | {"identity": one.identity, "time_ns": one.time_ns} for one in _told(unit, units[unit])
@@ -88,7 +81,7 @@ def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new:
 
 
 def parts_of(units: Mapping[Unit, Sequence[Report]]) -> list[set[Unit]]:
-    """The units that are one event each, whatever the order in which they are given."""
+    """The sets of units that are one event each, independent of the order of `units`."""
     lines: dict[int, list[Told]] = {}
     for unit, reports in units.items():
         for one in _told(unit, reports):
@@ -122,7 +115,7 @@ def _near(line: Sequence[Told]) -> Iterator[tuple[int, Told, Told]]:
 
 
 def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Told]:
-    """What twins look for; not what a model was told of a call whose own report has the same id."""
+    """The reports that look for a twin; not a result told to the model if the call's own report has the same id."""
     own = any(map(is_own, reports))
     for report in reports:
         if twin := report.get("_twin"):
@@ -134,7 +127,7 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Told]:
 
 
 def _spans(units: Mapping[Unit, Sequence[Report]]) -> dict[int, Span]:
-    """The time around the reports of each identity."""
+    """For each identity, the time range in which to look for twins."""
     spans: dict[int, Span] = {}
     for unit, reports in units.items():
         for one in _told(unit, reports):

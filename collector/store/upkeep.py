@@ -1,4 +1,4 @@
-"""What the writer does between transactions: old events go or move, and space is given back."""
+"""What the writer does between transactions: removes or archives old events, and shrinks the file."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from collector.store.retention import Retention
 from collector.store.store import Store
 
 PRUNE_EVERY_S = 600
-FIT_EVERY_S = 60  # in a minute no agent fills a tenth of what the store may have
-LEAP_S = 3_600  # a clock that goes ahead by more is believed after as long: what is removed does not come back
+FIT_EVERY_S = 60  # no agent fills a tenth of the size limit in a minute
+LEAP_S = 3_600  # If the clock jumps ahead by more, wait this long before pruning: a wrong clock must not delete data.
 
 log = structlog.get_logger()
 
 
 class Upkeep:
-    """`turn` as often as one likes, from the thread that writes."""
+    """`turn` may be called as often as one likes, from the writer's thread."""
 
     def __init__(self, store: Store, retention: Retention, clock: Callable[[], int], noted: Callable[[], None]) -> None:
-        """`noted` is called whenever events have gone."""
+        """`noted` is called whenever events were removed."""
         self._store = store
         self._retention = retention
         self._clock = clock
         self._noted = noted
         self._pruned = self._fitted = 0.0
         self._in_order = time.monotonic()
-        self._offset = clock() / 1e9 - self._in_order  # of the clock, from one that cannot be set
+        self._offset = clock() / 1e9 - self._in_order  # of the wall clock from the monotonic one
 
     def due(self) -> bool:
-        """Whether there may be something to do."""
+        """Whether a turn is due."""
         return time.monotonic() - self._fitted >= FIT_EVERY_S
 
     def turn(self) -> None:
@@ -57,15 +57,15 @@ class Upkeep:
                     sweep(folder, self._clock() - self._retention.age_ns)
                 self._store.move(folder, self._clock() - self._retention.archive_after_ns)
             if old and self._store.give_back(self._retention.most_bytes):
-                log.info("the store was written anew to give space back")
+                log.info("the store file was rewritten to free disk space")
         except Unavailable as error:
-            log.warning("old events could not be removed or moved", error=str(error), again_in_s=FIT_EVERY_S)
-        except Exception as error:  # old rows may stay; new ones must not be refused for it
+            log.warning("old events could not be removed or archived", error=str(error), again_in_s=FIT_EVERY_S)
+        except Exception as error:  # keeping old rows is better than refusing new ones
             telemetry.FAILED.labels("retention").inc()
-            log.error("old events could not be removed or moved", error=str(error))
+            log.error("old events could not be removed or archived", error=str(error))
 
     def _believed(self, now: float) -> bool:
-        """Whether the clock has not just leapt ahead, or has stayed where it is since."""
+        """Whether the clock can be trusted: it has not jumped ahead within the last LEAP_S."""
         offset = self._clock() / 1e9 - now
         if offset - self._offset > LEAP_S > now - self._in_order:
             return False

@@ -1,7 +1,7 @@
-"""The one writer: a bounded queue, one thread, many requests in one transaction.
+"""The only writer of events: a bounded queue, one thread, many requests per transaction.
 
-What is put here is in the journal: it is stored sooner or later, also after a restart. Where the store takes nothing,
-the writer tries again until it does.
+Everything in the queue is also in the journal, so that it is stored even after a restart. While the store refuses
+writes, the writer keeps trying.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import structlog
 
 from collector import telemetry
 from collector.errors import Unavailable, where
-from collector.store.aside import Aside, nothing_of
+from collector.store.aside import Aside, tombstone
 from collector.store.changes import Batch, Changes
 from collector.store.complaint import Complaint
 from collector.store.correlate import Correlator
@@ -30,37 +30,37 @@ from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.upkeep import FIT_EVERY_S, Upkeep
 
-# In bytes of packed batches, about 700 for a tool call:
-GROUP_BYTES = 3 << 20  # in one transaction; a larger one makes all wait for longer
-WORTH_BYTES = 3 << 19  # a transaction costs as much as 300 calls before it has any: with less it waits for more,
-EVERY_S = 0.25  # but no longer than this after the one before, and not where somebody asks
-MOST_BYTES = 6 << 20  # that wait: with more, senders wait for their answers
-PATIENCE_S = 5.0  # how long who asks waits for what was taken before and is not stored yet,
-BUSY_S = 0.05  # and how long where more and more comes,
-ELSEWHERE_S = 0.5  # or where the writer does something else
-AGAIN_S = 2.0  # where the store took nothing, unless somebody asks
-TRIES = 3
-CLOCK_NS = 3600 * 10**9  # a batch is read and taken in less, unless a clock went back
+# Sizes are bytes of packed batches; a tool call takes about 700.
+LOT_BYTES = 3 << 20  # Most in one transaction: a larger one delays everybody.
+WORTH_BYTES = 3 << 19  # Least for a transaction, which has a fixed cost of about 300 calls: with less, wait for more.
+EVERY_S = 0.25  # But start one this long after the last one began, and at once if a query waits.
+MOST_BYTES = 6 << 20  # Most in the queue: beyond it senders wait for their answers.
+PATIENCE_S = 5.0  # Longest wait of a query for requests that were answered but are not stored yet.
+BUSY_S = 0.05  # Longest such wait while further requests keep coming.
+ELSEWHERE_S = 0.5  # Longest such wait while the writer does other work, such as pruning.
+AGAIN_S = 2.0  # Pause after a failed transaction, unless a query waits.
+TRIES = 3  # Failed attempts at a batch that do not set it aside yet.
+CLOCK_NS = 3600 * 10**9  # Reading a batch takes less than this: a larger difference means that the clock went back.
 
-SHORTAGES = (Unavailable, MemoryError, OSError)  # what else fails is the batch, or a defect that it meets
+SHORTAGES = (Unavailable, MemoryError, OSError)  # anything else is caused by the batch, or by a defect that it triggers
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Waiting:
-    """A batch that is in the journal at a position; `stored` hears whether the same request was stored before."""
+    """A batch that is in the journal at `position`; `stored` resolves to whether the request was a repetition."""
 
     packed: bytes
     position: int
     records: int
     stored: asyncio.Future[bool] | None = None
-    tries: int = 0  # that failed, AGAIN_S apart, and not for the disk
-    tried: float = float("-inf")  # when that was counted last
-    aside: bool = False  # of what it held it is only stored that it came
+    tries: int = 0  # failed attempts, at least AGAIN_S apart, for other reasons than a shortage
+    tried: float = float("-inf")  # time of the last one counted
+    aside: bool = False  # set aside: only an empty batch with its identity is stored
 
     def settle(self, repeated: bool) -> None:
-        """Tells who waits for it, from any thread."""
+        """Resolves `stored`, from any thread."""
         if self.stored is None:
             return
         with suppress(RuntimeError):  # its loop has ended
@@ -73,7 +73,7 @@ def _set(future: asyncio.Future[bool], repeated: bool) -> None:
 
 
 class Packed(Protocol):
-    """What waits with its batch."""
+    """Anything that waits with a packed batch."""
 
     packed: bytes
 
@@ -81,14 +81,14 @@ class Packed(Protocol):
 P = TypeVar("P", bound=Packed)
 
 
-def next_group(queue: deque[P]) -> list[P]:
-    """Takes from a queue what is done together: about GROUP_BYTES of batches."""
-    group: list[P] = []
+def next_lot(queue: deque[P]) -> list[P]:
+    """Takes the next lot from a queue: about LOT_BYTES of batches, which are handled together."""
+    lot: list[P] = []
     size = 0
-    while queue and size < GROUP_BYTES:
-        group.append(queue.popleft())
-        size += len(group[-1].packed)
-    return group
+    while queue and size < LOT_BYTES:
+        lot.append(queue.popleft())
+        size += len(lot[-1].packed)
+    return lot
 
 
 class Writer:
@@ -111,12 +111,13 @@ class Writer:
         self.complaint = Complaint(str(store.path))
         self._upkeep = Upkeep(store, retention, clock, noted)
         self._queue: deque[Waiting] = deque()
-        self.records = self._bytes = 0  # that wait
-        self._put = self._done = self._failures = 0  # batches; transactions
-        self._began = 0.0  # the last transaction
+        self.records = self._bytes = 0  # in the queue
+        self._put = self._done = 0  # batches, ever
+        self._failures = 0  # transactions, ever
+        self._began = 0.0  # time at which the last transaction began
         self._wake = threading.Condition()
         self._asked = self._closing = False
-        self._elsewhere = False  # with jobs or upkeep
+        self._elsewhere = False  # busy with jobs or upkeep
         self._jobs: deque[Callable[[], bool]] = deque()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -125,7 +126,7 @@ class Writer:
         self._thread.start()
 
     def close(self) -> None:
-        """Writes what is queued, then stops the thread. What the store does not take stays in the journal."""
+        """Writes what is queued, then stops the thread. What cannot be stored stays in the journal."""
         with self._wake:
             self._closing = True
             self._wake.notify_all()
@@ -133,7 +134,7 @@ class Writer:
 
     @property
     def queued(self) -> int:
-        """Requests that wait."""
+        """Requests in the queue."""
         return len(self._queue)
 
     @property
@@ -150,15 +151,15 @@ class Writer:
             self._wake.notify_all()
 
     def room(self) -> None:
-        """Returns when less than MOST_BYTES wait, or the store takes none."""
+        """Waits until less than MOST_BYTES are queued, or the store refuses writes."""
         with self._wake:
             self._wake.wait_for(lambda: self._bytes < MOST_BYTES or self.refusing or self._closing)
 
     def settle(self, timeout_s: float = PATIENCE_S) -> bool:
-        """Whether all that was put before is stored, if need be after waiting so long for it, or until that fails.
+        """Waits until everything queued before this call is stored; whether it is.
 
-        Where more comes meanwhile nobody waits longer than BUSY_S, and where the writer does something else, than
-        ELSEWHERE_S: there is no end of it to be seen.
+        Gives up after `timeout_s`, after a failed transaction, after BUSY_S if further requests keep coming, and after
+        ELSEWHERE_S if the writer is busy with other work.
         """
         with self._wake:
             wanted, failures = self._put, self._failures
@@ -182,9 +183,9 @@ class Writer:
             return self._done >= wanted
 
     def between(self, job: Callable[[], bool]) -> None:
-        """Calls `job` between transactions, in the writer's thread, again and again until it is false.
+        """Calls `job` between transactions, in the writer's thread, until it returns False.
 
-        It may change what is stored: what the writer remembers of it is forgotten afterwards.
+        It may change stored events: afterwards the writer drops what it remembers of them.
         """
         with self._wake:
             self._jobs.append(job)
@@ -196,15 +197,15 @@ class Writer:
             try:
                 if not self._turn():
                     return
-            except Exception as error:  # a defect of ours; without this everybody would wait for ever
+            except Exception as error:  # a defect of ours; the thread must not end, or everybody would wait for ever
                 telemetry.FAILED.labels("writer").inc()
                 log.error("the writer failed", kind=type(error).__name__, where=where(error))
-                if self._closing:  # what it did not store is in the journal
+                if self._closing:  # what is not stored is in the journal
                     return
                 time.sleep(AGAIN_S)
 
     def _turn(self) -> bool:
-        """One transaction, then what else is due; whether there is to be another turn."""
+        """One transaction, then other work that is due; whether to go on."""
         with self._wake:
             self._wake.wait_for(lambda: self._queue or self._jobs or self._closing, timeout=FIT_EVERY_S)
             if self._queue and not self._jobs:
@@ -212,17 +213,17 @@ class Writer:
                 self._wake.wait_for(self._worth_it, self._began + pause - time.monotonic())
             self._asked = False
             self._began = time.monotonic()
-            group = next_group(self._queue)
-            if self._closing and not group:
+            lot = next_lot(self._queue)
+            if self._closing and not lot:
                 return False
-        if group:
-            self._store_all(group)
+        if lot:
+            self._store_all(lot)
         if self._closing and self.refusing:
             return False
         if self._jobs or self._upkeep.due():
             with self._wake:
                 self._elsewhere = True
-                self._wake.notify_all()  # who waits for the queue need not wait for this
+                self._wake.notify_all()  # `settle` waits no longer than ELSEWHERE_S for this
             if self._jobs:
                 self._do(self._jobs.popleft())
             self._upkeep.turn()
@@ -239,7 +240,7 @@ class Writer:
                 return
         except Exception as error:  # the writer must go on
             telemetry.FAILED.labels("writer").inc()
-            log.error("what was to be done between requests failed", kind=type(error).__name__, where=where(error))
+            log.error("a job between transactions failed", kind=type(error).__name__, where=where(error))
         self._correlator = None
 
     def _weigh(self, waiting: Iterable[Waiting], sign: int) -> None:
@@ -249,28 +250,30 @@ class Writer:
         telemetry.QUEUE_REQUESTS.set(len(self._queue))
         telemetry.QUEUE_RECORDS.set(self.records)
 
-    def _store_all(self, group: Sequence[Waiting]) -> None:
-        """Stores a group, if need be one by one; what the store does not take now waits on."""
-        left = deque(group)
+    def _store_all(self, lot: Sequence[Waiting]) -> None:
+        """Stores a lot, one by one if it fails as a whole; what still fails goes back into the queue."""
+        left = deque(lot)
         try:
-            self._commit(group)
+            self._commit(lot)
             left.clear()
         except Unavailable as error:
-            self._failed(error, len(group))
-        except Exception:  # one request must not take the others with it
+            self._failed(error, len(lot))
+        except Exception:  # one bad request must not keep the others from being stored
             while left and self._alone(left[0]):
                 left.popleft()
         finally:
             with self._wake:
-                done = len(group) - len(left)
+                done = len(lot) - len(left)
                 self._queue.extendleft(reversed(left))
-                self._weigh(group[:done], -1)
+                self._weigh(lot[:done], -1)
                 self._done += done
                 self._wake.notify_all()
 
     def _alone(self, waiting: Waiting) -> bool:
-        """Whether a batch is stored. Where that fails again and again while the store is well, it is set aside; but
-        never for a shortage, however long that lasts: the largest batch fits into a third of the engine's memory.
+        """Stores one batch; whether that worked. A batch that keeps failing while the store works is set aside.
+
+        Never for a shortage of memory or disk, however long it lasts: the largest batch fits into a third of the
+        engine's memory.
         """
         well = waiting.tries < TRIES or self._works()
         try:
@@ -288,7 +291,7 @@ class Writer:
         return False
 
     def _works(self) -> bool:
-        """Whether the store reads and writes something else."""
+        """Whether the store can be read and written at all."""
         try:
             self._store.position()
             self._store.try_to_write()
@@ -308,29 +311,29 @@ class Writer:
         with self._wake:
             self._failures += 1
 
-    def _commit(self, group: Sequence[Waiting]) -> None:
+    def _commit(self, lot: Sequence[Waiting]) -> None:
         started = time.perf_counter()
-        if self._correlator is None:  # a transaction that failed may be there all the same
+        if self._correlator is None:  # the last transaction failed, and may be stored all the same
             held = self._store.position()
-            for waiting in group:
+            for waiting in lot:
                 if waiting.position <= held:
                     waiting.settle(repeated=False)
-            group = [waiting for waiting in group if waiting.position > held]
-            if not group:
+            lot = [waiting for waiting in lot if waiting.position > held]
+            if not lot:
                 self.complaint.over()
                 self._noted()
                 return
         correlator = self._correlator or Correlator(StoreLookup(self._store), fresh=False)
-        batches = [_unpacked(waiting) for waiting in group]
+        batches = [_unpacked(waiting) for waiting in lot]
         changes = correlator.plan(batches)
-        changes.position = group[-1].position
-        self._correlator = None  # until it is known to be stored: the store knows, no memory does
+        changes.position = lot[-1].position
+        self._correlator = None  # until the commit is known to have worked: after a failure only the store knows
         before = self._store.write(changes)
         correlator.learn(changes)
         self._journal.forget(changes.position)
         self.complaint.over()
         self._count(batches, changes, before, time.perf_counter() - started)
-        for position, waiting in enumerate(group):
+        for position, waiting in enumerate(lot):
             waiting.settle(position in changes.duplicates)
         if changes.events or changes.replaced:
             self._noted()
@@ -354,13 +357,14 @@ class Writer:
 
 
 def _unpacked(waiting: Waiting) -> Batch:
-    """Each time anew: what stores a batch changes its reports.
+    """The batch, unpacked anew for each attempt, because storing it changes its reports.
 
-    Its reports were received when it was taken, not when its reading began: in that order batches are stored, so that
-    whoever has seen one has seen all that were received before. Positions are such times, but for clocks that go back.
+    `received_ns` becomes the time at which the batch was put in the journal instead of the time at which reading it
+    began. Batches are stored in that order, so that a client that has seen one event has seen all that were received
+    before it. Positions in the journal are such times, except after the clock went back.
     """
     if waiting.aside:
-        return nothing_of(waiting.packed, waiting.position, waiting.records)
+        return tombstone(waiting.packed, waiting.position, waiting.records)
     batch = unpack(waiting.packed)
     if waiting.position - batch.received_ns < CLOCK_NS:
         batch.received_ns = waiting.position
