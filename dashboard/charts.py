@@ -19,12 +19,14 @@ LABEL, CHARACTER_PX, LINE_PX, WIDE_PX, NARROW_PX = 32, 6.0, 13, 850, 500
 
 def errors_over_time(
     frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float, *, brush: bool = False,
-    before: pl.DataFrame | None = None, deploys: pl.DataFrame | None = None, narrow: bool = False,
+    rates: pl.DataFrame | None = None, before: pl.DataFrame | None = None, deploys: pl.DataFrame | None = None,
+    narrow: bool = False,
 ) -> Picture:  # fmt: skip
     """Errors stacked by category.
 
-    `frame`: time, category, errors, calls, of; `before`: time, previous_errors, of the period before, as a grey line;
-    `deploys`: time, label, each a dotted rule; `narrow`: one line has no room for all categories.
+    `frame`: time, category, errors; `rates`: time, rate (words), of all categories, for the tooltip; `before`: time,
+    previous_errors, of the period before, as a grey line; `deploys`: time, label, each a dotted rule; `narrow`: one
+    line has no room for all categories.
     """
     known = set(frame["category"].map_elements(slot, return_dtype=pl.String)) if frame.height else set()
     colours = {name: colour for name, colour in palette.category.items() if name in known}
@@ -32,8 +34,15 @@ def errors_over_time(
     rows = frame.with_columns(
         slot=pl.col("category").map_elements(slot, return_dtype=pl.String, skip_nulls=False),
         end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)),
-        rate=pl.col("errors").sum().over("time") / pl.col("of"),
     ).with_columns(place=pl.col("slot").replace_strict(slots, return_dtype=pl.Int64))
+    tooltip = [
+        Tooltip("time:T", format="%d %b %H:%M", title="from"),
+        Tooltip("slot:N", title="category"),
+        Tooltip("sum(errors):Q", format=",d", title="errors"),
+    ]
+    if rates is not None:
+        rows = rows.join(rates.select("time", "rate"), on="time", how="left")
+        tooltip.append(Tooltip("rate:N", title="error rate, all categories"))
     bars: alt.Chart = (
         alt.Chart(rows, height=HEIGHT)
         .mark_bar(binSpacing=1)
@@ -43,13 +52,7 @@ def errors_over_time(
             y=alt.Y("sum(errors):Q", axis=value_axis(palette), stack="zero"),
             color=colour("slot", colours, columns=4 if narrow else len(colours)),
             order=alt.Order("place:Q"),
-            tooltip=[
-                Tooltip("time:T", format="%d %b %H:%M", title="from"),
-                Tooltip("slot:N", title="category"),
-                Tooltip("sum(errors):Q", format=",d", title="errors"),
-                Tooltip("max(of):Q", format=",d", title="calls in all"),
-                Tooltip("max(rate):Q", format=".1%", title="of these failed"),
-            ],
+            tooltip=tooltip,
         )
     )
     if brush:

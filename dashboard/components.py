@@ -66,12 +66,10 @@ class Page:
         return datetime.now(UTC)
 
     @property
-    def before(self) -> Filters:
-        """These filters over the equally long period before."""
+    def length(self) -> timedelta:
+        """How long the range is, and so the period before it."""
         start, end = self.filters.span(self.now)
-        if self.filters.moving and (seconds := self.filters.seconds):
-            return self.filters.between(f"-{2 * seconds:.0f}s", f"-{seconds:.0f}s")
-        return self.filters.between(rfc3339(start - (end - start)), rfc3339(start))
+        return end - start
 
     @property
     def shift(self) -> timedelta:
@@ -386,11 +384,11 @@ def total(rows: pl.DataFrame, column: str) -> float:
 
 
 def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
-    """Errors and calls by category and bucket, `of` being all calls of the bucket; and a bucket's length in seconds."""
+    """Errors and calls by category and bucket; and a bucket's length in seconds."""
     step = page.bucket(BARS)
     answer = page.ask("timeseries", by="category", bucket=f"{step}s", **params)
     rows = answer.pick("time", "category", "errors", "calls").with_columns(pl.col("errors", "calls").fill_null(0))
-    return page.drawn(rows).with_columns(of=pl.col("calls").sum().over("time")), step
+    return page.drawn(rows), step
 
 
 def key_of(page: Page) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -132,10 +132,7 @@ def _range_label(filters: Filters, zone: ZoneInfo) -> str:
 
 
 def _custom(filters: Filters, zone: ZoneInfo) -> None:
-    end = datetime.now(UTC).replace(second=0, microsecond=0)
-    start = end - timedelta(seconds=filters.seconds or 86_400)
-    if not filters.moving and filters.seconds is not None:
-        start, end = datetime.fromisoformat(filters.start), datetime.fromisoformat(filters.end)
+    start, end = filters.span(datetime.now(UTC).replace(second=0, microsecond=0))
     with st.form("custom-form", border=False):
         first = st.datetime_input(f"From ({zone})", start.astimezone(zone).replace(tzinfo=None), step=60)
         last = st.datetime_input(f"To ({zone})", end.astimezone(zone).replace(tzinfo=None), step=60)
@@ -247,8 +244,9 @@ def _share(filters: Filters, collector: Collector) -> None:
             return
         base = (st.context.url or "").split("?")[0]
         st.caption("This view, with times that stay:")
-        st.code(share.address(base, share.still(filters, datetime.now(UTC))), language=None, wrap_lines=True)
-        if filters.moving:
+        still = filters.still(datetime.now(UTC))
+        st.code(share.address(base, still), language=None, wrap_lines=True)
+        if still != filters:
             st.caption("The same with a range that moves:")
             st.code(share.address(base, filters), language=None, wrap_lines=True)
         asked = share.asked()

@@ -134,6 +134,11 @@ class Filters:
         """First and last moment of the range."""
         return _moment(self.start, now), _moment(self.end, now) if self.end else now
 
+    def still(self, now: datetime) -> "Filters":
+        """These filters over the same range in times that stay."""
+        ends = zip((self.start, self.end), self.span(now), strict=True)
+        return self.between(*(rfc3339(moment) if not text or _ago(text) else text for text, moment in ends))
+
     @property
     def moving(self) -> bool:
         """Whether the range ends now, so that refreshing shows something new."""

@@ -157,13 +157,6 @@ def filled(rows: pl.DataFrame, step_s: int, span: tuple[datetime, datetime]) -> 
     return whole.join(rows, on="time", how="left").fill_null(0)
 
 
-def coarser(rows: pl.DataFrame, step_s: int, span: tuple[datetime, datetime]) -> pl.DataFrame:
-    """Errors, calls and their share in longer buckets, one for each of the range."""
-    whole = pl.from_epoch(pl.col("time").dt.epoch("s") // step_s * step_s).dt.cast_time_unit("ns")
-    sums = rows.group_by(whole.dt.replace_time_zone("UTC")).agg(pl.col("errors", "calls").sum())
-    return filled(sums.with_columns(error_rate=pl.col("errors") / pl.col("calls")), step_s, span)
-
-
 def summed(rows: pl.DataFrame, dimension: str, count: str) -> pl.DataFrame:
     """A count by one of the dimensions that the rows have, the most first; what has no value of it is left out."""
     sums = rows.drop_nulls(dimension).group_by(dimension).agg(pl.col(count).sum())

@@ -21,41 +21,37 @@ def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
 def against(page: Page) -> dict[str, dict[str, Any]]:
     """What is counted by sessions, of the period before (a) and of this one (b), and the verdict on the error rate."""
     asking = page.later("compare", measure=COMPARED)
-    page.later("streaks", **OPEN)  # for the figures
+    page.later("streaks", **OPEN)  # these two for the figures
+    page.later("timeseries", **_trend(page))
     return {row["measure"]: row for row in asking().rows.iter_rows(named=True)}
 
 
 def verdict(page: Page, now: dict[str, Any], most: str = "") -> str:
     """Better or worse than before, in a sentence."""
-    return sentences.verdict(now, words.span(page.filters.seconds or 0), most)
+    return sentences.verdict(now, words.span(page.length), most)
 
 
 def most(page: Page, now: dict[str, Any]) -> str:
     """What most of a clear change is."""
-    worse = now["error_rate"] > now["previous_error_rate"]
     rows = explained.rows(page, explained.ACTS)
-    return explained.most(rows.filter(pl.col("verdict") == ("worse" if worse else "better")))
+    return explained.most(rows.filter(pl.col("verdict") == now["verdict"]))
 
 
 def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) -> list[Figure]:
     """The five figures; `now` is what `totals` says and `both` what `against` does."""
-    clear = sentences.clear(now)
-    trend = frames.coarser(components.over_time(page)[0], page.bucket(TREND_BARS), page.axis)
     hit, lasting = both["hit_rate"], both["lasting"]
-    rate, was = now.get("error_rate"), now.get("previous_error_rate")
-    change = round(rate - was, 3) if rate is not None and was is not None else 0
+    change = round(both["error_rate"]["difference"] or 0, 3)
     share = "" if words.uncertain(hit["b_whole"]) else words.rate_of(hit["b"], hit["b_whole"])
     return [
         Figure(
-            "Error rate", words.rough(rate, now.get("rated")), words.HELP["error rate"], to="errors",
-            delta=words.points(change) if change else None, clear=clear,
-            trend=trend["error_rate"].to_list(), more=f"of {words.plural(now.get('rated'), 'call')}",
-            note=components.sampling(page),
+            "Error rate", words.rough(now.get("error_rate"), now.get("rated")), words.HELP["error rate"], to="errors",
+            delta=words.points(change) if change else None, clear=sentences.clear(now), trend=trend(page),
+            more=f"of {words.plural(now.get('rated'), 'call')}", note=components.sampling(page),
         ),
         Figure(
             "Lasting errors", words.count(lasting["b_part"]), words.HELP["lasting errors"], to="retries",
             delta=sentences.change(lasting["b_part"], lasting["a_part"] if now.get("previous_calls") else None),
-            trend=trend["errors"].to_list(), more=f"of {words.plural(lasting['b_whole'], 'error')}",
+            more=f"of {words.plural(lasting['b_whole'], 'error')}",
         ),
         Figure(
             "Sessions hit", words.count(hit["b_part"]), "Sessions with at least one error.", to="sessions",
@@ -65,6 +61,16 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
         _worst_streak(page, open_streaks(page)),
         _alerts(page),
     ]  # fmt: skip
+
+
+def trend(page: Page) -> list[float]:
+    """The error rate of each of the range's longer buckets, 0 where it has none."""
+    rows = page.ask("timeseries", **_trend(page)).pick("time", "error_rate")
+    return frames.filled(rows, page.bucket(TREND_BARS), page.span)["error_rate"].to_list()
+
+
+def _trend(page: Page) -> dict[str, str]:
+    return {"bucket": f"{page.bucket(TREND_BARS)}s"}
 
 
 def open_streaks(page: Page) -> pl.DataFrame:

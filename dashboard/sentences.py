@@ -21,8 +21,8 @@ def verdict(now: dict[str, Any], before: str, most: str = "") -> str:
         return f"{said}. Nothing to compare with in the {before} before."
     if not clear(now):
         return f"≈ No clear change: {said}, {words.rate_of(was, now.get('previous_rated'))} in the {before} before."
-    word = ":red[▲ Worse]" if rate > was else ":green[▼ Better]"
-    return f"{word} than the {before} before: {words.rate(was)} → {said}.{f' {most}.' if most else ''}"
+    word, more = VERDICTS[now["verdict"]], f" {most}." if most else ""
+    return f"{word} than the {before} before: {words.rate(was)} → {said}.{more}"
 
 
 def clear(now: dict[str, Any]) -> bool:

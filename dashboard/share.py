@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from urllib.parse import urlencode
@@ -11,7 +10,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard.client import Collector
-from dashboard.filters import Filters, rfc3339
+from dashboard.filters import Filters
 
 _ASKED = "share-asked"
 FORMATS: Mapping[str, str] = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
@@ -85,14 +84,7 @@ def as_file(rows: pl.DataFrame, form: str) -> bytes:
 def curl(url: str, question: Question) -> str:
     """The question for a shell; the token is a placeholder."""
     address = f"{url.rstrip('/')}/api/v1/{question.path}?{urlencode(question.params)}"
-    return f"curl -H \"Authorization: Bearer $MISSTEP_TOKEN\" '{address}'"
-
-
-def still(filters: Filters, now: datetime) -> Filters:
-    """The same view with times that stay."""
-    if not filters.moving or not filters.seconds:
-        return filters
-    return filters.between(rfc3339(now - timedelta(seconds=filters.seconds)), rfc3339(now))
+    return f"curl -H \"Authorization: Bearer $MISSTEP_QUERY_TOKEN\" '{address}'"
 
 
 def address(base: str, filters: Filters) -> str:

@@ -27,7 +27,6 @@ def over_time(rows: int = 3) -> pl.DataFrame:
             "category": ["validation", None, "git"][:rows],
             "errors": [3.0, 1.0, 2.0][:rows],
             "calls": [30.0, 10.0, 20.0][:rows],
-            "of": [30.0, 10.0, 20.0][:rows],
             "error_rate": [0.1, 0.2, None][:rows],
             "low": [0.05, 0.1, None][:rows],
             "high": [0.2, 0.4, None][:rows],
@@ -47,6 +46,7 @@ RATES = pl.DataFrame(
         "label": ["50.0 % of 40"],
     }
 )
+RATES_OVER_TIME = over_time().select("time", rate=pl.lit("10.0 % of 30"))
 STEPS = pl.DataFrame(
     {"at": [1, 2, 1], "recovery_rate": [0.3, 0.5, 0.1], "low": [0.2, 0.4, 0.0], "high": [0.4, 0.6, 0.2],
      "retried": [40.0, 40.0, 20.0], "error_class": [attempts.ALL, attempts.ALL, "TimeoutError"]}
@@ -69,6 +69,7 @@ CASES = {
         SPAN,
         300,
         brush=True,
+        rates=RATES_OVER_TIME,
         before=pl.DataFrame({"time": [START], "previous_errors": [3.0]}),
         deploys=pl.DataFrame({"time": [START, START], "label": ["coder 3.2", "coder 3.3"]}),
     ),
@@ -147,6 +148,13 @@ def test_a_category_keeps_its_colour_and_the_rest_share_one() -> None:
         "validation": colours.LIGHT.category["validation"],
         colours.OTHER: colours.LIGHT.category[colours.OTHER],
     }
+
+
+@pytest.mark.parametrize(("rates", "said"), [(None, set()), (RATES_OVER_TIME, {"error rate, all categories"})])
+def test_a_rate_is_told_of_bars_only_where_it_is_known(rates: pl.DataFrame | None, said: set[str]) -> None:
+    made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300, rates=rates))
+    titles = {each["title"] for each in made["layer"][0]["encoding"]["tooltip"]}
+    assert titles == {"from", "category", "errors"} | said
 
 
 def test_times_stay_aware_of_their_zone_and_the_clock_has_24_hours() -> None:

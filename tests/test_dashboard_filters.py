@@ -168,6 +168,20 @@ def test_first_and_last_moment_of_a_range(start: str, end: str, hours: tuple[int
     assert Filters(start, end).span(now) == tuple(now + timedelta(hours=hour) for hour in hours)
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "still"),
+    [
+        ("-2h", "-1h", ("2026-11-23T10:00:00Z", "2026-11-23T11:00:00Z")),
+        ("-24h", "", ("2026-11-22T12:00:00Z", "2026-11-23T12:00:00Z")),
+        ("2026-11-21T10:00:00.5+01:00", "", ("2026-11-21T10:00:00.5+01:00", "2026-11-23T12:00:00Z")),
+        ("2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z", ("2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z")),
+    ],
+)
+def test_a_link_with_times_that_stay_has_no_relative_one(start: str, end: str, still: tuple[str, str]) -> None:
+    kept = Filters(start, end, text="x").still(NOW)
+    assert (kept.start, kept.end, kept.text) == (*still, "x")
+
+
 def test_a_column_of_ones_own_is_a_filter() -> None:
     code = "from dashboard import filters; print(filters.parse({'prompt.version': '7,!8', 'team': 'x'}).api())"
     environ = launch.environment(os.environ, dimensions=("team", "prompt.version"))

@@ -347,7 +347,7 @@ def test_a_question_is_asked_again_by_curl_without_the_token() -> None:
     assert asked.name == "breakdown-tool-model"
     line = share.curl("http://c:1/", asked)
     assert line.endswith("'http://c:1/api/v1/breakdown?from=-24h&by=tool%2Cmodel'")
-    assert "$MISSTEP_TOKEN" in line
+    assert "$MISSTEP_QUERY_TOKEN" in line
 
 
 def test_a_rule_of_the_api_becomes_a_file_of_its_own() -> None:

@@ -222,3 +222,12 @@ def test_every_finding_of_retries_is_the_apis(full: RunningCollector, open_app: 
     assert shown == told
     assert shown["ToolTimeoutError"] == "unclear"  # 30 % of 40: its interval begins below 20 %
     assert shown["McpConnectionError"] == "says retry, seldom works ✕"
+
+
+def test_the_small_bars_are_of_the_error_rate(full: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    app = open_app(full.url, from_="-7d")
+    figures = {metric.label: metric for metric in app.metric}
+    bars = [bar for bar in figures["Error rate"].proto.chart_data if bar]
+    told = [row["error_rate"] for row in rows(full, "timeseries", bucket="12h")]  # 7 days in at most 24
+    assert bars == pytest.approx([rate for rate in told if rate])
+    assert not figures["Lasting errors"].proto.chart_data  # errors in all are another number

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -272,6 +273,34 @@ def test_verdicts_are_the_apis(coder: RunningCollector, open_app: Callable[..., 
     told = [row["sentence"].partition(" → ")[2] for row in volume if row["dimension"] == "volume"]
     assert len(told) == 3
     assert all(any(said.endswith(words.plain(part)) for said in captions(app)) for part in told)
+
+
+def test_the_period_before_has_a_length_wherever_the_range_ends(
+    coder: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    ranges = [
+        ("overview", "-24h", "-1h", "23 h"),
+        ("changes", "-90h", "-45h", "45 h"),
+        ("compare", "-9h", "-1h", "8 h"),
+    ]
+    for page, begin, end, length in ranges:
+        app = open_app(coder.url, page, from_=begin, to=end, by="period")
+        check(app, {"changes": "What changed"}.get(page, page.capitalize()))
+        said = [text.replace("\u00a0", " ") for text in [*(each.value for each in app.markdown), *captions(app)]]
+        assert [text for text in said if f"the {length} before" in text], said
+
+
+def test_the_line_of_the_period_before_is_drawn_in_any_zone(
+    coder: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    for zone in ("UTC", "Asia/Kathmandu"):
+        app = open_app(coder.url, from_="-30h", tz=zone)  # in buckets of an hour, and Nepal is 5:45 ahead
+        check(app, "Overview")
+        [chart] = [each.proto for each in app.get("vega_lite_chart") if "over time by category" in each.proto.alt]
+        parts = [pl.read_ipc_stream(part.data.data) for part in chart.datasets]
+        [before] = [part["previous_errors"] for part in parts if "previous_errors" in part.columns]
+        [total] = coder.get("/api/v1/breakdown", **{"from": "-30h", "previous": "true"})["rows"]
+        assert before.sum() == total["previous_errors"]
 
 
 def test_a_group_is_resolved_and_noted_from_its_page(coder: RunningCollector, open_app: Callable[..., AppTest]) -> None:

@@ -15,7 +15,7 @@ def body(page: Page) -> None:
     """The change in parts, both periods side by side, every value with its sentence."""
     total: dict[str, Any] = {}
     with components.part():
-        before = words.span(page.filters.seconds or 0)
+        before = words.span(page.length)
         total = page.ask("breakdown", previous="true").first()
         if not total.get("calls"):
             components.nothing(page)

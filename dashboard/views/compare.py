@@ -44,7 +44,7 @@ def body(page: Page) -> None:
             if WAYS[way]:
                 asked, sides = _sides(page, WAYS[way], newest)
             else:
-                span = words.span(page.filters.seconds or 0)
+                span = words.span(page.length)
                 asked, sides = {}, (f"the {span} before", "this range")
         if asked is None:
             components.quiet(f"Only one {way} in this range: nothing to compare. Take a longer range, or periods.")

@@ -6,14 +6,26 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, explained, filterbar, frames, headline, sentences, shares, start, words
+from dashboard import (
+    charts,
+    components,
+    explained,
+    filterbar,
+    frames,
+    headline,
+    sentences,
+    shares,
+    start,
+    tables,
+    words,
+)
 from dashboard.client import Answer
 from dashboard.components import Page
 
 ROWS = 6
 SILENT = timedelta(hours=1)
 LONG = 3  # mistakes in a row
-RECENT, RECENT_S = "-24h", 86_400  # a storm that ended before is no news
+RECENT = timedelta(hours=24)  # a storm that ended before is no news
 FIRST_EVENT_S = 1.0  # how often an empty page looks for the first event
 TEMPLATE, SHORT = 60, 36  # characters of a message
 VERSIONS = 12  # more marks would hide the bars
@@ -62,19 +74,19 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
         picture = charts.calls_over_time(rows, page.palette, page.axis, step)
         components.chart(picture, "calls", "Calls over time, none failed.")
         return
-    past = {"bucket": f"{page.bucket(components.BARS)}s", "previous": "true"}
-    totals = page.later("timeseries", **past) if now.get("previous_errors") else None
+    past = {"previous": "true"} if now.get("previous_errors") else {}
+    asking = page.later("timeseries", bucket=f"{page.bucket(components.BARS)}s", **past)
     versions = page.later("breakdown", by="service,service_version", limit="100")
     rows, step = components.over_time(page)
-    before = None
-    if totals:
-        before = frames.filled(page.drawn(totals().pick("time", "previous_errors")), step, page.axis)
+    totals = asking().pick("time", "error_rate", "rated", "previous_errors")
+    before = page.drawn(frames.filled(totals.select("time", "previous_errors"), step, page.span)) if past else None
     picture = charts.errors_over_time(
-        rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True, before=before,
-        deploys=page.drawn(_deploys(versions())), narrow=page.narrow,
+        rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True,
+        rates=page.drawn(tables.with_rate_words(totals)), before=before, deploys=page.drawn(_deploys(versions())),
+        narrow=page.narrow,
     )  # fmt: skip
     components.brushed(page, picture, "errors", f"{words.plural(now['errors'], 'error')} over time by category.")
-    line = f" The grey line is the {words.span(page.filters.seconds or 0)} before." if before is not None else ""
+    line = f" The grey line is the {words.span(page.length)} before." if before is not None else ""
     components.quiet(f"Drag over the bars to zoom, click a category to filter.{line}")
 
 
@@ -105,7 +117,7 @@ def _fix_first(page: Page) -> None:
 
 def _changes(page: Page, now: dict[str, Any]) -> None:
     if not now.get("previous_calls"):
-        components.quiet(f"Nothing to compare with in the {words.span(page.filters.seconds or 0)} before.")
+        components.quiet(f"Nothing to compare with in the {words.span(page.length)} before.")
         return
     rows = explained.rows(page, explained.ACTS).head(ROWS)
     explained.listed(page, rows, limit=components.HALF_WIDTH, rise=(now["errors"] or 0) > (now["previous_errors"] or 0))
@@ -145,7 +157,7 @@ def _turns(page: Page) -> None:
 
 
 def _now(page: Page) -> None:
-    recent = {"from": RECENT} if page.filters.moving and (page.filters.seconds or 0) > RECENT_S else {}
+    recent = {"from": "-24h"} if page.filters.moving and page.length > RECENT else {}
     bursts = page.later("retries/storms", sort="-ended", limit=str(ROWS // 2), **recent)
     heard = page.later("sources", limit="500", **{"from": "-7d", "to": None})
     open_streaks = headline.open_streaks(page)

@@ -181,7 +181,7 @@ def test_a_view_is_sent_to_a_colleague_with_times_that_stay(busy: Dashboard, tab
     told = parse_qs(urlsplit(link.inner_text().strip()).query)
     assert {"from", "to", "tool"} == set(told)
     assert (datetime.fromisoformat(told["to"][0]) - datetime.fromisoformat(told["from"][0])).days == 1
-    assert "$MISSTEP_TOKEN" in tab.page.get_by_test_id("stCode").last.inner_text()
+    assert "$MISSTEP_QUERY_TOKEN" in tab.page.get_by_test_id("stCode").last.inner_text()
     tab.check()
 
 
