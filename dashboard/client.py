@@ -27,6 +27,7 @@ from dashboard.filters import DIMENSIONS
 
 TIMEOUT_S = 5.0
 TRY_S = 25.0  # rules over days of history; the collector gives up after 20 s
+CHANGE_S = 30.0  # a test message: the collector waits 10 s for each address of its receiver
 KEPT_ANSWERS = 512
 PATIENCE = 20  # times as long as it took, an answer is kept
 FRESH_S, STALE_S = 2.0, 60.0  # at least, at most
@@ -68,7 +69,10 @@ TYPES: Mapping[str, Any] = {
 
 
 class Problem(Exception):
-    """Why there is no answer. `state` is one of away, token, refused, slow, missing, older; the text is for people."""
+    """Why there is no answer, in a sentence for people.
+
+    `state` is one of away, token, refused, slow, unanswered (a change that was perhaps made), missing, older.
+    """
 
     def __init__(self, state: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -192,12 +196,16 @@ class Collector:
         """Changes what `path` names, and forgets the answers that may have said otherwise.
 
         Raises:
-            Problem: it was not changed.
+            Problem: it was not changed, or nobody knows.
         """
-        answer = self._send(method, path, json=dict(change or {}))
-        with self._lock:
-            self._kept.clear()
-        return answer
+        late = Problem(
+            "unanswered", f"No answer within {CHANGE_S:.0f} s: whether it was done is not known. Look again."
+        )
+        try:
+            return self._send(late, method, path, json=dict(change or {}), timeout=CHANGE_S)
+        finally:
+            with self._lock:
+                self._kept.clear()
 
     def try_rules(self, path: str, rules: str, params: Mapping[str, str]) -> Answer:
         """What the API says to a rule file that is not in force.
@@ -205,13 +213,14 @@ class Collector:
         Raises:
             Problem: there is no answer.
         """
-        return self._send("POST", path, content=rules.encode(), params=dict(params), timeout=TRY_S)
+        late = Problem("slow", f"Trying it took longer than {TRY_S:.0f} s. A narrower `where` or fewer `by` take less.")
+        return self._send(late, "POST", path, content=rules.encode(), params=dict(params), timeout=TRY_S)
 
-    def _send(self, method: str, path: str, **about: Any) -> Answer:
+    def _send(self, late: Problem, method: str, path: str, **about: Any) -> Answer:
         try:
             response = self._http.request(method, path, **about)
         except httpx.TimeoutException:
-            raise Problem("slow", "This took too long. Narrow the range.") from None
+            raise late from None
         except httpx.TransportError:
             raise Problem("away", f"Collector at {self.place} does not answer.") from None
         if not response.is_success:

@@ -36,6 +36,10 @@ class Api:
         api = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.do_GET()
+
             def do_GET(self) -> None:
                 api.asked.append(self.path)
                 api.now += api.takes
@@ -153,3 +157,24 @@ def test_the_last_answer_is_good_while_nobody_answers(api: Api) -> None:
     assert collector.away_since is not None
     with pytest.raises(Problem, match="does not answer"):
         collector.ask("retries")
+
+
+def test_a_change_has_more_time_than_a_question(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "TIMEOUT_S", 0.1)
+    api.before = lambda: time.sleep(0.4)
+    collector = Collector(api.url)
+    assert collector.change("POST", "receivers/team/test").first()["calls"] == 1
+    with pytest.raises(Problem, match="Narrow the range"):
+        calls(collector)
+
+
+def test_a_change_without_an_answer_may_have_been_made(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = Collector(api.url)
+    assert calls(collector) == 1
+    monkeypatch.setattr(client, "CHANGE_S", 0.1)
+    api.before = lambda: time.sleep(0.4)
+    with pytest.raises(Problem, match="whether it was done is not known") as caught:
+        collector.change("POST", "silences")
+    assert caught.value.state == "unanswered"
+    api.before = lambda: None
+    assert calls(collector) == 3  # what was known before it is forgotten

@@ -19,6 +19,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard import launch, sentences, start, words
+from dashboard.client import Answer, Collector
 from tests.conftest import APP, RunningCollector, free_port, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.test_faults import largest_file
@@ -509,6 +510,34 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     rules.unlink()
     wait_until(lambda: running.get("/api/v1/alerts")["mistakes"], 40)
     assert any("what was read from it stays in force" in each.value for each in open_app(running.url, "alerts").error)
+
+
+def test_moving_the_threshold_of_a_tried_rule_asks_about_the_same_week(
+    start_collector: Callable[..., RunningCollector],
+    open_app: Callable[..., AppTest],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(sentences.rule("ContentNotFoundError", "apply_diff"))
+    running = start_collector(RULES=str(rules))
+    assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
+    asked: list[dict[str, str]] = []
+    real = Collector.try_rules
+
+    def noted(self: Collector, path: str, rules: str, params: dict[str, str]) -> Answer:
+        asked.append(dict(params))
+        return real(self, path, rules, params)
+
+    monkeypatch.setattr(Collector, "try_rules", noted)
+    app = open_app(running.url, "alerts")
+    next(toggle for toggle in app.toggle if toggle.label.startswith("Try a rule")).set_value(True).run()
+    for number in (1.0, 1000.0):
+        next(each for each in app.number_input if each.label == "Threshold").set_value(number).run()
+        check(app, "Alerts")
+    assert [params.pop("threshold", "") for params in asked] == ["", "", "1", "", "1000"]
+    assert all(params == asked[0] for params in asked)
+    assert any("would have fired 0 times" in each.value for each in app.markdown)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until res
 LINES = 16  # alerts in the picture of the week
 MISTAKES = 10  # of a rule file
 UNITS = {"count": (1, ""), "share": (100, "%"), "s": (1 / 60, "min"), "ms": (1, "ms")}  # times what it is, and called
+REMEMBERED = timedelta(minutes=2)  # for so long the collector knows what it measured in a range
 SILENT_S = 60  # an engine that has not evaluated for so long says nothing by its silence
 
 
@@ -198,9 +199,18 @@ def _receivers(page: Page, rows: pl.DataFrame) -> None:
             )
             pressed = st.button("Send test", key=f"test-{name}", type="tertiary")
         if pressed:
-            sent = page.collector.change("POST", client.path("receivers", name, "test")).pick("sent", "error")
-            for arrived, error in sent.iter_rows():
-                components.quiet("Sent." if arrived else f"Not sent: {words.plain(error, 200)}")
+            _test(page, name)
+
+
+def _test(page: Page, receiver: str) -> None:
+    """Sends a test message and says what became of it at each of the receiver's addresses."""
+    try:
+        sent = page.collector.change("POST", client.path("receivers", receiver, "test")).pick("sent", "error")
+    except Problem as problem:
+        components.quiet(words.plain(problem.sentence, 300))
+        return
+    for arrived, error in sent.iter_rows():
+        components.quiet("Sent." if arrived else f"Not sent: {words.plain(error, 200)}")
 
 
 def _silences(page: Page) -> None:
@@ -230,9 +240,7 @@ def _editor(page: Page, rules: pl.DataFrame) -> None:
         components.quiet("Nothing is saved here: copy it into alerts.yaml; `misstep rules check` names mistakes.")
     with right:
         place = st.empty()
-        # The same range until the page is loaded anew: moving the threshold then asks the store nothing.
-        since, until = (when.isoformat() for when in (page.now - timedelta(days=7), page.now))
-        asked = {"from": since, "to": until, "step": "5m"}
+        asked = _week(page) | {"step": "5m"}
         answer = page.collector.try_rules("rules/backtest", text, asked)
         if answer.rest.get("mistakes"):
             for mistake in answer.rest["mistakes"]:
@@ -255,6 +263,14 @@ def _editor(page: Page, rules: pl.DataFrame) -> None:
                 recover = f'\nrecover: "{told["recover"]}"' if told.get("recover") else ""
                 st.code(f'condition: "{told["condition"]}"{recover}', language="yaml")
             _tried(page, told)
+
+
+def _week(page: Page) -> dict[str, str]:
+    """The last 7 days, the same ones for a while: moving the threshold then asks the store nothing."""
+    until: datetime | None = st.session_state.get("try-until")
+    if until is None or page.now - until > REMEMBERED:
+        until = st.session_state["try-until"] = page.now
+    return {"from": (until - timedelta(days=7)).isoformat(), "to": until.isoformat()}
 
 
 def _tried(page: Page, told: Mapping[str, Any]) -> None:

@@ -107,7 +107,8 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
         try:
             page.collector.change("PATCH", place, change)
         except Problem as problem:
-            st.session_state["group-refused"] = problem.sentence
+            unsaved = "" if problem.state == "unanswered" else "Not saved: "
+            st.session_state["group-refused"] = unsaved + words.plain(problem.sentence, 300)
 
     done = group.get("state") == "resolved"
     with st.container(horizontal=True):
@@ -131,7 +132,7 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
     if group.get("note"):
         components.quiet(f"Note: {words.plain(group['note'], 400)}")
     if refused := st.session_state.pop("group-refused", ""):
-        components.quiet(f"Not saved: {words.plain(refused, 300)}")
+        components.quiet(refused)
 
 
 def _places(page: Page) -> tuple[Callable[[], Answer], Callable[[], Answer]]:
