@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import stamina
 
 from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine, Measuring
-from collector.alerts.ledger import UNTIL_RESOLVED, Silence
+from collector.alerts.ledger import UNTIL_RESOLVED, Ledger, Silence
 from collector.alerts.notify import send
 from collector.alerts.rulefile import RuleBook
-from collector.alerts.state import Sample
+from collector.alerts.state import Alert, Sample, State
 from collector.alerts.status import alert_rows, history_rows, receiver_rows, rule_rows, sample_rows
 from collector.query.measures import Question
 from collector.query.shared import Answer, measure_all
@@ -696,3 +698,15 @@ def test_default_rules_fire_for_their_fault_alone(
     found = {rule for rule, _ in world.engine.alerts}
     assert found == fires
     assert [row["error"] for row in rule_rows(world.engine)] == [None] * 10
+
+
+def test_what_is_saved_together_is_saved_whole_or_not_at_all() -> None:
+    store = Store.open("duckdb://:memory:")
+    ledger = Ledger(store)
+    alert = Alert("many", (("tool", "a"),), State.FIRING, 5.0, 9, 3.0, NOW, NOW, NOW)
+    ledger.save([alert], ())
+    store.execute("drop table alert_notifications")
+    with pytest.raises(duckdb.Error):
+        ledger.save([replace(alert, value=7.0)], [("gone", ())])
+    assert list(ledger.alerts().values()) == [alert]
+    store.close()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
+import httpx
 import polars as pl
 import pytest
 
@@ -100,6 +103,45 @@ def test_nothing_chosen_is_an_empty_file(filled: RunningCollector, tmp_path: Pat
 def test_bad_filter_is_said(filled: RunningCollector, tmp_path: Path, where: list[str], said: str) -> None:
     with pytest.raises(OSError, match=said):
         export.export(filled.url, tmp_path / "x.csv", "csv", where)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
+def test_an_export_that_fails_leaves_what_was_there(
+    filled: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    path = tmp_path / f"x.{form}"
+    path.write_text("the last export")
+    pages = count()
+
+    def fails(answer: httpx.Response) -> None:
+        if next(pages) == 3:
+            raise OSError("the collector is gone")
+
+    monkeypatch.setattr(export, "PAGE", 4)
+    monkeypatch.setattr(export, "check", fails)
+    with pytest.raises(Exception, match="the collector is gone"):
+        export.export(filled.url, path, form, ["from=-1h"])
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(path.name, "the last export")]
+
+
+def test_a_relative_range_is_one_range_for_all_pages(
+    filled: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "PAGE", 4)
+    asked: list[dict[str, str]] = []
+    get = httpx.Client.get
+
+    def listening(self: httpx.Client, *where: Any, **how: Any) -> httpx.Response:
+        asked.append(dict(how["params"]))
+        return get(self, *where, **how)
+
+    monkeypatch.setattr(httpx.Client, "get", listening)
+    export.export(filled.url, tmp_path / "x.csv", "csv", ["from=-1h", "to=now"])
+    export.export(filled.url, tmp_path / "y.csv", "csv", ["from=-1h", "to=-1s"])
+    pages = [one for one in asked if one["limit"] != "1"]
+    assert len(pages) > 8
+    assert len({(one["from"], one["to"]) for one in pages}) == 2
+    assert not any(one["from"].startswith("-") or one["to"].startswith("-") for one in pages)
 
 
 def test_no_collector_is_one_sentence(tmp_path: Path) -> None:

@@ -7,18 +7,20 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import duckdb
 import httpx
 import msgspec
 import polars as pl
 import pytest
+from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import Selection, select
 from collector.query.sandbox import needed
 from collector.query.sql_queries import ONE_AT_A_TIME, answer_sql, names
+from collector.store.batch import ArrowColumns
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 from collector.store.store import Store
 from collector.times import rfc3339
@@ -51,6 +53,21 @@ def test_a_question_is_answered_over_what_the_filters_choose(store: Store) -> No
     assert rows(store, "select distinct tool, min(time_ns) >= 0 as any from events group by 1", only) == [
         {"tool": "a", "any": True}
     ]
+
+
+class Flood:
+    """A store whose events do not fit into the sandbox: about 1.2 GB of them."""
+
+    def stream(self, sql: str, params: dict[str, Any], out: IO[bytes], *, timeout_s: float = 30) -> None:
+        rows = ArrowColumns({"tool": ["x" * 1000] * 8000}, {"tool": "varchar"})
+        with StreamWriter.from_writable(out) as writer:
+            for _ in range(150):
+                writer.write_stream(rows)
+
+
+def test_a_process_that_dies_while_it_is_fed_says_why() -> None:
+    with pytest.raises(Rejected, match="this needs more than 384MB: narrow the range"):
+        answer_sql(Flood(), TEN_HOURS, "select count(tool) from events", 10)
 
 
 def test_rows_come_as_json_or_arrow_and_stop_at_the_limit(store: Store) -> None:

@@ -1,6 +1,7 @@
 """What alerting keeps in the store: the tables of schemas/alerts.sql as types. All SQL of alerting is here.
 
-However many rows a method writes, they travel as one JSON parameter of one statement, and so in one transaction.
+Each method that writes does so in one transaction, however many rows and tables it changes. Rows are passed as one JSON
+parameter.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Alerts of `rule` (empty: of all) that have these labels are not told between the two times."""
+    """No notifications for alerts of `rule` (empty: of any rule) that have these labels, between the two times."""
 
     id: str
     rule: str
@@ -44,15 +45,15 @@ class Silence:
     ends_ns: int
 
     def mutes(self, alert: Alert, now_ns: int) -> bool:
-        """Whether receivers are spared this alert now."""
+        """Whether this alert is silenced now."""
         return self.starts_ns <= now_ns < self.ends_ns and self.about(alert)
 
     def about(self, alert: Alert) -> bool:
-        """Whether it names this alert."""
+        """Whether it matches this alert, at any time."""
         return self.rule in ("", alert.rule) and set(self.labels) <= set(alert.labels)
 
     def over(self, alerts: Iterable[Alert]) -> bool:
-        """Whether it was to last until these alerts are resolved, and they are."""
+        """Whether it lasts until its alerts are resolved, and none of them is pending or firing."""
         active = (alert for alert in alerts if alert.state is not State.INACTIVE)
         return self.ends_ns == UNTIL_RESOLVED and not any(map(self.about, active))
 
@@ -69,13 +70,15 @@ class Ledger:
         return {(row["rule"], labels_from(row["labels"])): _alert(row) for row in rows}
 
     def save(self, changed: Iterable[Alert], gone: Iterable[Key]) -> None:
-        """Makes the saved alerts those that the engine has; what was told about those that are gone goes too."""
-        self._put("alerts", [{**asdict(alert), "labels": labels_text(alert.labels)} for alert in changed])
+        """Saves changed alerts and removes those that are gone, with the record of what was sent about them."""
+        rows = [{**asdict(alert), "labels": labels_text(alert.labels)} for alert in changed]
         keys = {"keys": [rule + "\n" + labels_text(labels) for rule, labels in gone]}
+        statements = [_put("alerts", rows)] if rows else []
         if keys["keys"]:
             these = "rule || chr(10) || labels in (select unnest($keys))"
-            self._store.execute(f"delete from alert_notifications where {these}", keys)
-            self._store.execute(f"delete from alerts where {these}", keys)
+            statements += [(f"delete from {table} where {these}", keys) for table in ("alert_notifications", "alerts")]
+        if statements:
+            self._store.execute_all(statements)
 
     def sent(self) -> dict[tuple[str, Key], Sent]:
         """What each receiver (by its key) was last told about each alert."""
@@ -88,7 +91,7 @@ class Ledger:
         }
 
     def record_sent(self, receiver: str, sent: Mapping[Key, Sent]) -> None:
-        """Notes what a receiver has been told. To be called only after it was."""
+        """Records what was sent to a receiver. To be called only after it was delivered."""
         self._put(
             "alert_notifications",
             [
@@ -117,7 +120,7 @@ class Ledger:
         )
 
     def close_history(self, now_ns: int) -> None:
-        """Ends the firings whose alert is gone: a crash fell between the two writes."""
+        """Ends firings whose alert is gone because of a crash between `record_history` and `save`."""
         self._store.execute(
             """update alert_history h set resolved_ns = $now where resolved_ns = 0 and not exists
                (from alerts a where a.rule = h.rule and a.labels = h.labels and a.fired_ns = h.fired_ns)""",
@@ -145,12 +148,12 @@ class Ledger:
         )
 
     def silences(self, now_ns: int) -> list[Silence]:
-        """Those that have not ended."""
+        """The silences that have not ended."""
         rows = self._store.rows("from alert_silences where ends_ns > $now order by ends_ns", {"now": now_ns})
         return [Silence(**{**row, "labels": labels_from(row["labels"])}) for row in rows]
 
     def add_silence(self, silence: Silence) -> None:
-        """Notes a silence under its id."""
+        """Saves a silence."""
         self._store.execute(
             "insert into alert_silences values ($id, $rule, $labels, $author, $reason, $starts_ns, $ends_ns)",
             {**asdict(silence), "labels": labels_text(silence.labels)},
@@ -164,20 +167,26 @@ class Ledger:
 
     def prune(self, now_ns: int) -> None:
         """Removes what no page shows any more."""
-        self._store.execute("delete from alert_samples where time_ns < $before", {"before": now_ns - KEEP_SAMPLES_NS})
         before = {"before": now_ns - KEEP_HISTORY_NS}
-        self._store.execute("delete from alert_history where resolved_ns > 0 and resolved_ns < $before", before)
-        self._store.execute("delete from alert_silences where ends_ns < $before", before)
+        self._store.execute_all(
+            (
+                ("delete from alert_samples where time_ns < $before", {"before": now_ns - KEEP_SAMPLES_NS}),
+                ("delete from alert_history where resolved_ns > 0 and resolved_ns < $before", before),
+                ("delete from alert_silences where ends_ns < $before", before),
+            )
+        )
 
     def _put(self, table: str, rows: Collection[Mapping[str, Any]]) -> None:
-        if not rows:
-            return
-        shape = json.dumps([_SHAPES[table]])
-        verb = "insert" if table == "alert_samples" else "insert or replace"
-        self._store.execute(
-            f"{verb} into {table} by name select unnest(from_json($rows, '{shape}'), recursive := true)",
-            {"rows": json.dumps(rows, ensure_ascii=False)},
-        )
+        if rows:
+            self._store.execute(*_put(table, rows))
+
+
+def _put(table: str, rows: Collection[Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """The statement that writes these rows, with its parameters."""
+    shape = json.dumps([_SHAPES[table]])
+    verb = "insert" if table == "alert_samples" else "insert or replace"
+    sql = f"{verb} into {table} by name select unnest(from_json($rows, '{shape}'), recursive := true)"
+    return sql, {"rows": json.dumps(rows, ensure_ascii=False)}
 
 
 def new_id() -> str:

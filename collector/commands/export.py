@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,13 +35,44 @@ _SCHEMA: dict[str, Any] = {
 def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "") -> int:
     """Writes the events that `where` (`name=value`) chooses, newest first, as parquet, csv or jsonl; returns how many.
 
-    Raises OSError where the collector does not answer, refuses a filter, or the file cannot be written.
+    A file that is there already is replaced once all is written. Raises OSError where the collector does not answer,
+    refuses a filter, or the file cannot be written.
     """
     chosen = filters(where)
-    with collector(url, token) as client:
+    with collector(url, token) as client, _replacing(path) as place:
+        chosen = _fixed(client, chosen)
         if form == "jsonl":
-            return _lines(path, _pages(client, chosen, "application/json", lines))
-        return _frames(path, form, _pages(client, chosen, ARROW, frame))
+            return _lines(place, _pages(client, chosen, "application/json", lines))
+        return _frames(place, form, _pages(client, chosen, ARROW, frame))
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file to write that takes the place of `path` at the end; nothing of it is left if the block raises."""
+    if path.exists() and not path.is_file():  # such as /dev/stdout
+        yield path
+        return
+    path = path.resolve()  # a symbolic link stays
+    part = path.with_name(f".{path.name}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _fixed(client: httpx.Client, chosen: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The filters with the range as the collector understands it now: a relative start would move from page to page.
+
+    An end of `now` stays: pages go back from the newest event, and it includes events of clocks that are ahead.
+    """
+    answer = client.get("/api/v1/events", params=httpx.QueryParams([*chosen, ("limit", "1")]))
+    check(answer)
+    fixed = msgspec.json.decode(answer.content, type=Answer)
+    times = {"from": fixed.start}
+    if dict(chosen).get("to", "now") != "now":
+        times["to"] = fixed.to
+    return [*(pair for pair in chosen if pair[0] not in times), *times.items()]
 
 
 def _pages(
@@ -65,6 +97,8 @@ class Answer(msgspec.Struct):
 
     rows: list[msgspec.Raw]
     next: str | None
+    to: str
+    start: str = msgspec.field(name="from")
 
 
 def lines(body: bytes) -> tuple[list[msgspec.Raw], str]:

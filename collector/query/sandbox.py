@@ -1,8 +1,8 @@
-"""Somebody's own SQL, answered by a process that has nothing but a copy of the events asked about.
+"""Answers SQL of users in a process that has nothing but a copy of the events asked about.
 
-Run as `python -m collector.query.sandbox`: no environment, no file it could write, memory and processor time bounded by
-the system, and a database in memory that can reach neither files nor network nor its own settings. So it needs no list
-of what SQL may say: there is nothing there to steal, to change or to exhaust but itself.
+Run as `python -m collector.query.sandbox`: no environment, no writable files, memory and CPU time limited by the
+system, and a database in memory without access to files, the network or its own settings. So SQL needs no allow-list:
+the process has nothing to steal, change or exhaust but itself.
 
 Standard input: a `Task` as one JSON line, then, after the answer's first line, the events as an Arrow stream.
 Standard output: a `Needs` as one JSON line, then an `Outcome` as one, then the rows as JSON or as an Arrow stream.
@@ -64,7 +64,7 @@ class Outcome(msgspec.Struct):
 
 
 def needed(connection: duckdb.DuckDBPyConnection, sql: str, columns: Sequence[str]) -> Needs:
-    """Those of `columns` that `sql` names, in any place; all where it asks for whole rows. Only a SELECT will do."""
+    """The `columns` that `sql` names anywhere; all if it asks for whole rows. Only a SELECT is allowed."""
     [[tree]] = connection.execute("select json_serialize_sql(?::varchar)", [sql]).fetchall()
     parsed: Any = msgspec.json.decode(tree)
     if parsed["error"]:
@@ -90,7 +90,7 @@ def _nodes(node: Any) -> Iterable[Any]:
 
 
 def answer(task: Task, source: BinaryIO, out: BinaryIO) -> None:
-    """Says what it needs, takes the events, and writes the outcome and the rows."""
+    """Writes what it needs, reads the events, and writes the outcome and the rows."""
     connection = duckdb.connect(":memory:", config=dict(LOCKED))
     needs = needed(connection, task.sql, task.columns)
     _line(out, needs)
@@ -103,12 +103,11 @@ def answer(task: Task, source: BinaryIO, out: BinaryIO) -> None:
             _arrow(connection, task, out)
         else:
             _json(connection, task, out)
-    except duckdb.OutOfMemoryException:
-        message = f"this needs more than {MEMORY}: narrow the range, add filters, or name fewer columns"
-        _line(out, Outcome([], error=message))
     except (duckdb.Error, MemoryError) as error:
-        said = str(error) or "not enough memory"
-        if "pytz" in said:  # Python's part of the engine, which says so over many lines
+        said = str(error)
+        if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or "could not allocate" in said:
+            said = f"this needs more than {MEMORY}: narrow the range, add filters, or name fewer columns"
+        elif "pytz" in said:  # DuckDB's Python binding, in many lines
             said = "times with a zone inside of lists, maps and structs cannot be shown: cast them to text"
         _line(out, Outcome([], error=said))
 
@@ -187,7 +186,7 @@ def _line(out: BinaryIO, message: msgspec.Struct) -> None:
 
 
 def confine(seconds: int) -> None:
-    """Bounds what this process may use, where the system can."""
+    """Limits what this process may use, where the system supports that."""
     with suppress(ImportError):
         import resource
 

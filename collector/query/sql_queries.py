@@ -91,11 +91,7 @@ def _answered(store: Streams, selection: Selection, task: Task, seconds: float) 
             with call_off.over(child):
                 return _talk(child, store, selection, task, until)
         return _talk(child, store, selection, task, until)
-    except (
-        BrokenPipeError,
-        RuntimeError,
-        msgspec.DecodeError,
-    ):  # it ended without a word: it was ended, or took too much
+    except (BrokenPipeError, RuntimeError, msgspec.DecodeError):  # it was ended, or died without giving a reason
         if call_off and call_off.called:
             raise CalledOff from None
         if time.monotonic() >= until:
@@ -120,14 +116,25 @@ def _talk(child: Child, store: Streams, selection: Selection, task: Task, until:
         for name in needs.columns
     )
     query = f"select {', '.join(shown)} from {relation(selection, *needs.columns)} where {selection.where()}"
-    store.stream(query, used(query, selection.params()), put, timeout_s=max(0.1, until - time.monotonic()))
-    put.close()
+    try:
+        store.stream(query, used(query, selection.params()), put, timeout_s=max(0.1, until - time.monotonic()))
+        put.close()
+    except (BrokenPipeError, RuntimeError):  # it stopped reading: it may have said why
+        with suppress(OSError):
+            put.close()
+        with suppress(msgspec.DecodeError):
+            _raise_error(msgspec.json.decode(get.readline(), type=Outcome))
+        raise
     outcome = msgspec.json.decode(get.readline(), type=Outcome)
-    if outcome.error:
-        raise Rejected(f"sql: {outcome.error}")
+    _raise_error(outcome)
     body = get.read(MOST_BYTES + 1)
     if len(body) > MOST_BYTES:
         raise Rejected(f"the answer has more than {MOST_BYTES >> 20} MiB: ask for fewer rows or columns")
     if child.process.wait(timeout=PATIENCE_S):
         raise BrokenPipeError
     return outcome, body
+
+
+def _raise_error(outcome: Outcome) -> None:
+    if outcome.error:
+        raise Rejected(f"sql: {outcome.error}")

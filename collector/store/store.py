@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
@@ -102,6 +102,13 @@ class Store(Reader):
         """One small write outside the ingest path, in a transaction of its own."""
         with self._executing, self._cursor(30) as cursor:
             cursor.execute(sql, dict(params or {}))
+        self._changed()
+
+    def execute_all(self, statements: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """Several small writes outside the ingest path, in one transaction: all of them or none."""
+        with self._executing, self._cursor(30) as cursor, all_or_nothing(cursor):
+            for sql, params in statements:
+                cursor.execute(sql, dict(params))
         self._changed()
 
     def try_to_write(self) -> None:
