@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.classify.dress import LAYERS, undressed
 from collector.classify.fingerprint import TEMPLATE_CHARS, fingerprint, template
 from collector.tables import load_toml, schemas
 
+DRESS = load_toml(schemas() / "dress.toml")
 TEMPLATES = [
     ("", ""),
     ("File not found: /srv/app/a.py", "File not found: <path>"),
@@ -30,7 +32,7 @@ TEMPLATES = [
     ("GET https://a.test/x?y=1 returned 503, try again", "GET <url> returned 503, try again"),
     ("GET https://a.test/x failed: 403 (sent late)", "GET <url> failed: 403 (sent late)"),
     ("ticket T-404 not found (404)", "ticket <name> not found (404)"),
-    ("Mcp error: -32602: Invalid params", "Mcp error: -32602: Invalid params"),
+    ("Mcp error: -32602: Invalid params", "Invalid params"),
     ("timed out after 30 seconds", "timed out after <time>"),
     ("timed out after 3000ms before it", "timed out after <time> before it"),
     ("at 2026-11-21T21:41:51.123Z by ann@example.org", "at <time> by <email>"),
@@ -57,9 +59,9 @@ TEMPLATES = [
     ("Traceback (most recent call last):\n  File \"/srv/a.py\", line 3\n    g()\nKeyError: 'x'", "KeyError: <str>"),
     ("Error: gone\n    at run (/srv/a.js:3:7)\n    at main (/srv/b.js:1:2)", "Error: gone"),
     ("boom happened\n\nError: boom happened\n    at f (x.js:1:1)", "boom happened"),
-    ("API Error: <html><head><title>502 Bad Gateway</title></head>nginx/1.25</html>", "API Error: 502 Bad Gateway"),
+    ("API Error: <html><head><title>502 Bad Gateway</title></head>nginx/1.25</html>", "Bad Gateway"),
     ("relation 'u' is gone\nLINE 1: SELECT * FROM u\n                      ^", "relation <str> is gone"),
-    ("String to replace not found.\nString: def f():\n  pass", "String to replace not found. String: <str>"),
+    ("String to replace not found.\nString: def f():\n  pass", "String to replace not found."),
     ("last status: 500, request id: req_9", "last status: 500"),
     ("connect ECONNREFUSED ::1:3000", "connect ECONNREFUSED <host>"),
     ("No access to gpt-4.1-mini", "No access to <name>"),
@@ -71,7 +73,7 @@ TEMPLATES = [
     ("the server returned 768 rows", "the server returned <num> rows"),
     ("1 error, 0 warnings", "<num> error, <num> warnings"),
     ("400 INVALID_ARGUMENT. {'error': {'code': 400, 'message': 'the turn is empty'}}",
-     "400 INVALID_ARGUMENT. the turn is empty"),
+     "the turn is empty"),
     ("{\"code\":40003,\"msg\":\"signature does not match\"}", "signature does not match"),
     ("usage: a.py [-h]\na.py: error: the file is empty", "<path>: error: the file is empty"),
     ("模型gpt-4o不存在", "模型 <name> 不存在"),
@@ -95,7 +97,7 @@ TEMPLATES = [
     ("{\"exit_code\": 2, \"stderr\": \"no rule to make it\"}", "code 2 no rule to make it"),
     ("{\"a\": \"two words\"}", "<json>"),
     ("<Error><Code>NoSuchKey</Code><Message>The key is gone.</Message></Error>", "NoSuchKey: The key is gone."),
-    ("no such column\n\n  12:   a = b.c\n\ndeclare it", "no such column declare it"),
+    ("no such column\n\n  12:   a = b.c\n\ndeclare it", "no such column"),
     ("mismatched types\n12 |  let x = 1;", "mismatched types"),
     ("Unknown column; Did you mean date? Try it", "Unknown column; Try it"),
     ("column is gone\nHINT:  Perhaps you meant another.", "column is gone"),
@@ -124,6 +126,35 @@ def test_names_in_bare_words(row: dict[str, Any]) -> None:
         assert f"<{row['is']}>" in expected
     for message in row.get("stays", ()):
         assert "<" not in template(message).replace("<str>", "")
+
+
+@pytest.mark.parametrize(
+    "row", [row for part in ("front", "end") for row in DRESS[part]], ids=lambda row: row["pattern"][:40]
+)
+def test_dress(row: dict[str, Any]) -> None:
+    for message, left in row["examples"].items():
+        assert undressed(message) == left
+    for message in row.get("stays", ()):
+        assert undressed(message) == message
+
+
+def test_dress_in_layers_and_colours() -> None:
+    told = "\x1b[31mError: Error calling tool 'x': acme.http.HTTPError: Error code: 404 - there is no such thing\x1b[0m"
+    assert undressed(told) == "there is no such thing"
+    assert undressed("Error: " * 50 + "there is none") == "Error: " * (50 - LAYERS) + "there is none"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("npm warn deprecated\nno such table: users", "no such table: <name>"),
+        ("Two things:\nthe path is invalid:\n  a/b/c", "Two things: the path is invalid: <path>"),
+        ("fine so far\nand on", "fine so far and on"),
+        ('Unexpected token "<htm\nl>" is invalid', 'Unexpected token "<htm l>" is invalid'),
+    ],
+)
+def test_the_line_that_tells_the_error_is_the_template(message: str, expected: str) -> None:
+    assert template(message) == expected
 
 
 def test_names_in_prose() -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from functools import cache, partial
 
+from collector.classify.dress import undressed
 from collector.tables import load_toml, schemas
 
 # A traceback up to the line that names the exception; frames below one; source with a caret below it.
@@ -40,6 +41,10 @@ HINT = re.compile(
 REPOSITORY = re.compile(
     r"(?<![\w/:.@-])(?:[\w.-]{1,40}@)?[a-zA-Z][\w.-]{1,80}:(?!//)[\w./~-]{1,200}\.git(?![\w.])"
 )  # host:path.git
+# A shell with or without the line that it was at.
+SHELL = re.compile(
+    r"(?<![^\n])(?:(?:/[\w/]*/)?(?:ba|z|da)?sh: (?:-c: )?(?:(?:\w+ )?\d+: ?)?|(?:\(eval\)|zsh):\d+: )(?=\S)"
+)
 REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?", re.IGNORECASE)
 
 # One error inside a JSON or Python object, at the start or after a status, not among arguments; a page's title.
@@ -55,6 +60,19 @@ STATUS = re.compile(r"[\"'](?:code|status|status_?code)[\"']\s?:\s?(\d{3}|-32\d{
 EXIT = re.compile(r"[\"']exit_?code[\"']\s?:\s?(-?\d{1,5})\b", re.IGNORECASE)
 ESCAPED = re.compile(r"\\([\"'\\])")
 PAGE = re.compile(r"<(?:!doctype|html)\b.{0,100}?<title>(.{1,200}?)</title>", re.DOTALL | re.IGNORECASE)
+
+# What a line says that tells an error, and one whose error is told by those after it.
+TELLS = re.compile(
+    r"error|exception|fail|fatal|panic|abort|would be|no such|denied|forbidden|refused|cannot|could not|unable"
+    r"|timed? ?out|missing|exceed|must |invalid|un(?:expected|defined|supported|declared)|conflict|violat|already"
+    r"|reject|\bnot (?:[a-z]+(?:ed|able|id|nd|st|ly)|a|an|be|have|in)\b|n't\b|too (?:many|long|large)",
+    re.IGNORECASE,
+)
+LEADS_ON = re.compile(
+    r":\s*\Z|following (?:error|issue)|Timeout [\d.]+m?s exceeded|validation error|panicked at|fetch failed|multiple"
+    r"|compilation (?:error|failure)|\d+ (?:errors?|problems?|issues?)\b|===|___|\A[^\"]*\"[^\"]*\Z",
+    re.IGNORECASE,
+)
 
 # A name or names, which are all that is said after a colon; what is before it when they say what went wrong.
 LAST = re.compile(r"(?![a-z]*(?:err|fail|invalid|unavail|timeout)|[a-z]+ed\b)[a-z_][\w-]+(?:, ?[\w.-]+)*[.!]?")
@@ -143,6 +161,7 @@ def essence(message: str) -> str:
         text = f"{found[1]}: {found[2]}"
     if "<title>" in text and (found := PAGE.search(text)):
         text = text[: found.start()] + found[1]
+    text = undressed(text)
     if not text.isascii():
         text = _narrow(text)
     if any(word in text for word in SQL_WORDS):
@@ -153,6 +172,10 @@ def essence(message: str) -> str:
         text = REPOSITORY.sub("<url>", text)
     if "equest" in text:
         text = REQUEST.sub("", text)
+    if "sh: " in text or "(eval):" in text or "zsh:" in text:
+        text = SHELL.sub("bash: line 1: ", text)
+    if "\n" in text:
+        text = _headline(text)
     if telling := TELLING.intersection(text.lower().split()):
         for row in sorted({row for word in telling for row in TOLD[word]}):
             text = _replace(row)(text)
@@ -160,6 +183,13 @@ def essence(message: str) -> str:
     if colon and " " in head and LAST.fullmatch(last) and not TOLD_WHY.search(head, max(0, len(head) - 12)):
         text = f"{head}: <name>"
     return text
+
+
+def _headline(text: str) -> str:
+    """The first line that tells an error; all of them where it leads on to the next, or none does."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    told = next((line for line in lines if " " in line.strip() and TELLS.search(line)), None)
+    return text if told is None or LEADS_ON.search(told) else undressed(told)
 
 
 def _sentences(text: str) -> str:

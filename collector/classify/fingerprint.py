@@ -44,7 +44,8 @@ GOES_ON = (
     r"|in|on|of|at|to|from|for|with|by|and|or)\b)"
 )
 IDENTIFIER = (
-    r"(?<![\w./:@-])(?<!code = )(?<!type=)(?<!code=)(?=[@a-z_])(?!(?:\A|(?<=rror: |code: |type: |ason: ))\S+\Z)(?:"
+    r"(?<![\w./:@-])(?<!code = )(?<!type=)(?<!code=)(?=[@a-z_])"
+    r"(?!(?:\A|(?<=rror: |rred: |code: |type: |ason: ))\S+\Z)(?:"
     # owner/name:tag; a.b, a::b; a_b, aB; a("b")
     r"@?(?!(?:and|or|i|input|read|client|ssl|tcp|yes|on)/)[a-z][\w.-]{0,60}/[\w./-]{0,60}\w(?::[\w.-]{1,60})?"
     r"|[a-z_]\w{0,60}(?:(?:\[\w{1,20}\])?(?:\.|::?|->|#)(?=[a-z_])[\w-]{1,60}){1,9}(?::\d[\w.-]{0,40})?"

@@ -92,6 +92,8 @@ CONVERT: dict[str, Callable[[Any], Any]] = {
 # Names of tools that run commands, in small letters without `_` and a final "tool".
 COMMAND_TOOLS = re.compile(
     "(local|container|run|in|exec|execute)*(bash|sh|(power)?shell|pwsh|terminal|command|cmd|exec)+"
+    "|(run|exec|execute)(i?python|code|node|javascript|js)(code|script|cell)*"
+    "|(i?python|jupyter|code)(repl|code|interpreter|execution|executor|runner|sandbox)+|i?python"
 )
 
 
