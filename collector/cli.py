@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from collector.settings import Settings, SettingsError, load
+from collector.settings import Settings, SettingsError, check_dashboard, load
 from collector.store.opening import StoreError
 from collector.tables import TableError
 
@@ -100,6 +100,7 @@ def dashboard(
     settings = _settings(collector_url=collector)
     from dashboard import launch
 
+    check_dashboard(settings, signs_in=launch.signs_in())
     place = settings.dashboard
     print(f"Dashboard  {place.url}", flush=True)
     arguments = launch.command(place.port, place.host)
@@ -107,7 +108,12 @@ def dashboard(
         arguments[0],
         arguments,
         launch.environment(
-            os.environ, settings.collector_url, settings.query_token, settings.trace_url, settings.dimensions
+            os.environ,
+            settings.collector_url,
+            settings.query_token,
+            settings.trace_url,
+            settings.dimensions,
+            settings.otlp_url,
         ),
     )
 

@@ -156,7 +156,7 @@ class Settings:
     )
     ingest_tokens: tuple[str, ...] = _setting((), words, "tokens that may send; none: no token is asked")
     query_tokens: tuple[str, ...] = _setting((), words, "tokens that may query; none: no token is asked")
-    open: bool = _setting(False, lambda text: _boolean(text), "listen beyond loopback without tokens")
+    open: bool = _setting(False, lambda text: _boolean(text), "listen beyond loopback without tokens or sign-in")
     allowed_hosts: tuple[str, ...] = _setting((), words, "further names in the Host header taken without a token")
     hash_key: str = _setting(
         "", str, "key of params_hash and of secret fingerprints; else a random one beside the store"
@@ -180,6 +180,7 @@ class Settings:
     )
     query_token: str = _setting("", str, "the token that the dashboard and commands send")
     dashboard_url: str = _setting("", endpoint, "links in notifications lead there")
+    otlp_url: str = _setting("", endpoint, "where agents reach the collector, as pages tell them; else collector_url")
     trace_url: str = _setting("", trace_link, "tracing system, with {trace_id}")
     log: str = _setting("auto", one_of("auto", "json", "text"), "form of the log lines")
 
@@ -278,4 +279,18 @@ def _check(settings: Settings) -> None:
         raise SettingsError(
             f"http = {settings.http}, grpc = {settings.grpc}: others could read and write. "
             "Set MISSTEP_INGEST_TOKENS and MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true where something else guards it"
+        )
+
+
+def check_dashboard(settings: Settings, *, signs_in: bool) -> None:
+    """Raises SettingsError where whoever reaches the dashboard's port would see and change everything.
+
+    It asks with the query token, whoever asks it; `signs_in` is whether it asks people to sign in.
+    """
+    place = settings.dashboard
+    if place.host not in LOOPBACK and not settings.open and not signs_in:
+        raise SettingsError(
+            f"dashboard = {place}: others could see everything, and silence alerts. Write 127.0.0.1:{place.port}, "
+            "set up sign-in (an [auth] section in .streamlit/secrets.toml: docs/dashboard.md), or MISSTEP_OPEN=true "
+            "where something else guards it"
         )

@@ -1,6 +1,8 @@
 """How the dashboard is started: the command line and the environment of its process."""
 
+import os
 import sys
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -19,17 +21,34 @@ def command(port: int = 8501, address: str = "127.0.0.1") -> list[str]:
     return [sys.executable, "-m", "streamlit", "run", script, *(f"--{name}={value}" for name, value in options.items())]
 
 
+def signs_in(folders: Iterable[str] = (".", "~")) -> bool:
+    """Whether a secrets.toml for Streamlit in one of these folders makes the dashboard ask people to sign in."""
+    return any("auth" in _secrets(Path(os.path.expanduser(folder))) for folder in folders)
+
+
+def _secrets(folder: Path) -> Mapping[str, object]:
+    try:
+        return tomllib.loads((folder / ".streamlit/secrets.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # Streamlit does not read it either
+        return {}
+
+
 def environment(
-    environ: Mapping[str, str], collector: str = "", token: str = "", trace: str = "", dimensions: Iterable[str] = ()
+    environ: Mapping[str, str],
+    collector: str = "",
+    token: str = "",
+    trace: str = "",
+    dimensions: Iterable[str] = (),
+    otlp: str = "",
 ) -> dict[str, str]:
     """`environ` with the dashboard's settings; what is empty here stays as the environment has it.
 
     `collector` is the query API's address, `token` what it is asked with, `trace` a tracing system's link
-    template, `dimensions` columns of the user's own.
+    template, `dimensions` columns of the user's own, `otlp` where agents send to, if not to `collector`.
     """
     given = {
         "MISSTEP_COLLECTOR_URL": collector, "MISSTEP_QUERY_TOKEN": token, "MISSTEP_TRACE_URL": trace,
-        "MISSTEP_DIMENSIONS": ",".join(dimensions),
+        "MISSTEP_DIMENSIONS": ",".join(dimensions), "MISSTEP_OTLP_URL": otlp,
     }  # fmt: skip
     search = [str(HERE.parent), environ.get("PYTHONPATH", "")]
     python_path = {"PYTHONPATH": ":".join(part for part in search if part)}

@@ -5,9 +5,6 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-# Agents reach the collector at its own address, which need not be the one that the dashboard asks.
-HTTP = os.environ.get("MISSTEP_OTLP_URL", "http://127.0.0.1:4318").rstrip("/")
-
 CLAUDE_CODE = """\
 export CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_METRICS_EXPORTER=otlp
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/json OTEL_EXPORTER_OTLP_ENDPOINT={http}
@@ -76,11 +73,17 @@ AGENTS: Mapping[str, tuple[str, str]] = {
 }
 
 
+def address(environ: Mapping[str, str] = os.environ) -> str:
+    """Where agents reach the collector: not always where the dashboard asks it, such as between containers."""
+    told = environ.get("MISSTEP_OTLP_URL") or environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
+    return told.rstrip("/")
+
+
 def show() -> None:
     """The empty state of the Overview."""
     st.subheader("Nothing received yet. Point an agent here:", anchor=False)
     for tab, (text, language) in zip(st.tabs(list(AGENTS)), AGENTS.values(), strict=True):
-        tab.code(text.format(http=HTTP), language=language, wrap_lines=True)
+        tab.code(text.format(http=address()), language=language, wrap_lines=True)
     st.caption("This page notices the first event by itself.")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("No agent at hand?", width="content")

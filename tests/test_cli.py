@@ -77,6 +77,8 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
         (["collector"], {"HTTP": "nonsense"}, "misstep: environment: http = 'nonsense': write host:port"),
         (["collector", "--grpc", "1"], {}, "misstep: command line: grpc = '1': write host:port"),
         (["collector"], {"HTTP": ":4318"}, "others could read and write"),
+        (["dashboard"], {"DASHBOARD": ":8501"}, "misstep: dashboard = 0.0.0.0:8501: others could see everything"),
+        (["up"], {"DASHBOARD": ":8501"}, "misstep: dashboard = 0.0.0.0:8501: others could see everything"),
         (["collector", "--store", "mysql://x"], {}, "store: mysql is not known"),
         (["collector"], {"STORE": "clickhouse://u:p@h:8123/db"}, "set MISSTEP_STORE (or --store) to duckdb:///"),
         (["collector"], {"TABLES": "."}, "taxonomy.toml: "),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.settings import Address, Settings, SettingsError, address, duration, load, size
+from collector.settings import Address, Settings, SettingsError, address, check_dashboard, duration, load, size
 
 
 def test_defaults_need_nothing(tmp_path: Path) -> None:
@@ -46,6 +46,19 @@ def test_beyond_loopback_needs_tokens_or_a_word() -> None:
         load({"http": "0.0.0.0:4318"}, {})
     assert load({"http": ":4318"}, {"MISSTEP_OPEN": "true"}).http.host == "0.0.0.0"
     load({"http": ":4318"}, {"MISSTEP_INGEST_TOKENS": "a", "MISSTEP_QUERY_TOKENS": "b"})
+
+
+def test_dashboard_beyond_loopback_needs_sign_in_or_a_word() -> None:
+    beyond = {"dashboard": "0.0.0.0:8501"}
+    tokens = {"MISSTEP_INGEST_TOKENS": "a", "MISSTEP_QUERY_TOKENS": "b", "MISSTEP_QUERY_TOKEN": "b"}
+    remedy = r"dashboard = 0\.0\.0\.0:8501: .*127\.0\.0\.1:8501.*sign-in.*MISSTEP_OPEN=true"
+    for environ in ({}, tokens):  # the dashboard sends its token itself, whoever looks
+        settings = load(beyond, environ)
+        with pytest.raises(SettingsError, match=remedy):
+            check_dashboard(settings, signs_in=False)
+        check_dashboard(settings, signs_in=True)
+    check_dashboard(load(beyond, {"MISSTEP_OPEN": "true"}), signs_in=False)
+    check_dashboard(load({}, {}), signs_in=False)
 
 
 def test_one_port_for_both_doors_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from collector.commands.up import greeting
 from collector.settings import Address, load
+from dashboard import launch, start
 from tests.conftest import EVER, MISSTEP, free_port, wait_until
 
 
@@ -98,3 +100,28 @@ def test_addresses_are_ones_that_can_be_opened() -> None:
     settings = load({}, {"MISSTEP_INGEST_TOKENS": "hunter2"}, Path("no such file"))
     assert "OTEL_EXPORTER_OTLP_HEADERS" in greeting(settings)
     assert "hunter2" not in greeting(settings)
+    settings = load({}, {"MISSTEP_OTLP_URL": "https://misstep.example.org"}, Path("no such file"))
+    assert "export OTEL_EXPORTER_OTLP_ENDPOINT=https://misstep.example.org" in greeting(settings)
+
+
+def test_page_tells_agents_the_address_that_they_reach() -> None:
+    inside, outside = "http://collector:4318", "http://127.0.0.1:4318"
+    assert start.address(launch.environment({}, inside, otlp=outside)) == outside
+    assert start.address(launch.environment({}, inside)) == inside
+    assert start.address({}) == outside
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("[auth]\ncookie_secret = 'x'\n", True), ("[other]\n", False), ("[auth\n", False), (None, False)],
+)
+def test_sign_in_is_found_where_streamlit_looks_for_it(tmp_path: Path, text: str | None, wanted: bool) -> None:
+    folder = tmp_path / ".streamlit"
+    folder.mkdir()
+    if text is not None:
+        (folder / "secrets.toml").write_text(text)
+    assert launch.signs_in([str(tmp_path / "other"), str(tmp_path)]) == wanted
+    asked = [sys.executable, "-c", "from dashboard import signin; print(signin.wanted())"]
+    elsewhere = {**os.environ, "HOME": str(tmp_path / "other")}
+    said = subprocess.run(asked, cwd=tmp_path, env=elsewhere, capture_output=True, text=True, check=True).stdout
+    assert said.strip().endswith(str(wanted))

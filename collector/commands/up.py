@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Sequence
 from types import FrameType
 
-from collector.settings import Settings
+from collector.settings import Settings, check_dashboard
 from dashboard import launch
 
 START_S = 60.0
@@ -22,7 +22,11 @@ LOOK_EVERY_S = 0.2
 
 
 def up(settings: Settings) -> int:
-    """Runs both until a signal or the end of one of them. Returns 0 after a signal, else 1."""
+    """Runs both until a signal or the end of one of them. Returns 0 after a signal, else 1.
+
+    Raises SettingsError where the dashboard would be open to others.
+    """
+    check_dashboard(settings, signs_in=launch.signs_in())
     stop = threading.Event()
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
@@ -32,8 +36,9 @@ def up(settings: Settings) -> int:
         signal.signal(number, ask_to_stop)
     collector_url = settings.http.url
     token = settings.query_token or next(iter(settings.query_tokens), "")
-    environ = launch.environment(os.environ, collector_url, token, settings.trace_url, settings.dimensions)
-    environ["MISSTEP_OTLP_URL"] = collector_url
+    environ = launch.environment(
+        os.environ, collector_url, token, settings.trace_url, settings.dimensions, settings.otlp_url
+    )
     place = settings.dashboard
     collector = subprocess.Popen([sys.executable, "-m", "collector", "collector"])
     dashboard = subprocess.Popen(launch.command(place.port, place.host), env=environ)
@@ -53,7 +58,7 @@ def up(settings: Settings) -> int:
 
 def greeting(settings: Settings) -> str:
     """Where everything is, and the line to paste into an agent."""
-    endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={settings.http.url}"
+    endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={settings.otlp_url or settings.http.url}"
     if settings.ingest_tokens:
         endpoint += ' OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20<one of MISSTEP_INGEST_TOKENS>"'
     return "\n".join(

@@ -43,7 +43,7 @@ class Dashboard:
         self.collector = collector
         port = port or free_port()
         self.url = f"http://127.0.0.1:{port}"
-        environment = launch.environment(os.environ, collector.url) | {"MISSTEP_OTLP_URL": collector.url}
+        environment = launch.environment(os.environ, collector.url)
         # From another folder than the project's: its settings lie beside it.
         self.process = subprocess.Popen(launch.command(port), env=environment, cwd=collector.folder)
         wait_until(self._ready, 60)
