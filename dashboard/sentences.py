@@ -56,7 +56,7 @@ def limit(n: int, row: dict[str, float | None]) -> str:
     """What a limit would have done."""
     sessions = words.plural(row.get("sessions"), "session")
     stopped, recovered = row.get("interrupted") or 0, row.get("recovered") or 0
-    share = f" ({words.rate(recovered / stopped)})" if stopped and not words.uncertain(stopped) else ""
+    share = "" if words.uncertain(stopped) else f" ({words.rate(row.get('recovery_rate'))})"
     return (
         f"A limit of **{n}** would have stopped **{words.count(stopped)}** of {sessions}. "
         f"{words.count(recovered)} of them{share} recovered by themselves. "

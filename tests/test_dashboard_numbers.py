@@ -47,6 +47,27 @@ def tried_again(now: datetime, error_class: str, worked: int) -> list[dict[str, 
     return calls
 
 
+@pytest.fixture
+def silent(start_collector: Callable[..., RunningCollector]) -> RunningCollector:
+    """Three errors that were tried again of an agent that tells its successes, and two of Roo Code, which does not."""
+    running = start_collector()
+    now = datetime.now(UTC) - timedelta(hours=2)
+    calls: list[dict[str, Any]] = []
+    for number in range(3):
+        about = {"service": "teller", "session": f"t{number}", "tool": "apply_diff", "target": "a"}
+        error = {"outcome": "error", "error_class": "ContentNotFoundError", "message": "not found"}
+        calls.append(about | error | {"time": now.isoformat()})
+        calls.append(about | {"outcome": "ok", "time": (now + timedelta(seconds=5)).isoformat()})
+    for second in range(3):
+        at = round((now.timestamp() + 5 * second) * 1000)
+        calls.append(
+            {"level": "error", "category": "tool_execution", "tool": "apply_diff", "error_type": "DiffApplyError",
+             "message": f"failed {second}", "timestamp": at, "task_id": "r", "params": {"path": "a"}}
+        )  # fmt: skip
+    assert running.post("/v1/events", json.dumps(calls)).is_success
+    return running.kept_up()
+
+
 def rows(running: RunningCollector, path: str, **params: Any) -> list[Row]:
     found: list[Row] = running.get(f"/api/v1/{path}", **RANGE | params)["rows"]
     return found
@@ -231,3 +252,13 @@ def test_the_small_bars_are_of_the_error_rate(full: RunningCollector, open_app: 
     told = [row["error_rate"] for row in rows(full, "timeseries", bucket="12h")]  # 7 days in at most 24
     assert bars == pytest.approx([rate for rate in told if rate])
     assert not figures["Lasting errors"].proto.chart_data  # errors in all are another number
+
+
+@pytest.mark.parametrize(("page", "about"), [("retries", {}), ("tool", {"tool": "apply_diff"})])
+def test_a_recovery_names_the_errors_that_it_is_a_rate_of(
+    silent: RunningCollector, open_app: Callable[..., AppTest], page: str, about: dict[str, str]
+) -> None:
+    total = first(silent, "retries", **about)
+    assert (total["retried"], total["rated"]) == (5, 3)
+    app = open_app(silent.url, page, from_="-7d", **about)
+    assert "of 3 tried again" in [each.value for each in app.caption]

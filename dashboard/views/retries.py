@@ -41,7 +41,7 @@ def body(page: Page) -> None:
 
 def _figures(page: Page, total: dict[str, float | None]) -> None:
     retried, identical = total.get("retried") or 0, total.get("identical_retries") or 0
-    share = f"{words.rate(identical / retried)} of {words.count(retried)}" if retried else ""
+    share = words.rate_of(identical / retried, retried) if retried else ""
     items = [
         Figure(
             "Errors",
@@ -60,7 +60,7 @@ def _figures(page: Page, total: dict[str, float | None]) -> None:
             "Recovery",
             words.rough(total.get("recovery_rate"), total.get("rated")),
             words.HELP["recovery"],
-            note=components.sampling(page) or f"of {words.count(retried)} tried again",
+            note=components.sampling(page) or f"of {words.count(total.get('rated'))} tried again",
         ),
         Figure(
             "Lasting errors",

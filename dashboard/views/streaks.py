@@ -61,7 +61,7 @@ def _stops(page: Page, kind: str) -> pl.DataFrame:
 
 def _limits(page: Page, asked: dict[str, str]) -> None:
     """Asks once for every limit, so that the slider never waits."""
-    names = ("mistake_limit", "sessions", "interrupted", "recovered", "mistakes_saved")
+    names = ("mistake_limit", "sessions", "interrupted", "recovered", "recovery_rate", "mistakes_saved")
     by = components.switch(page, "by", "By", ("model", "tool"))
     each = page.ask("streaks/limits", by=by, **asked).pick(by, *names)
     st.fragment(_simulator)(page, page.ask("streaks/limits", **asked).pick(*names), each, by)
@@ -88,7 +88,7 @@ def _simulator(page: Page, rows: pl.DataFrame, each: pl.DataFrame, by: str) -> N
     mine = each.filter(pl.col("mistake_limit") == limit, pl.col("interrupted") > 0).sort("interrupted", descending=True)
     if mine.is_empty():
         return
-    again = [words.rate_of(good / of, of) for good, of in mine.select("recovered", "interrupted").iter_rows()]
+    again = [words.rate_of(*pair) for pair in mine.select("recovery_rate", "interrupted").iter_rows()]
     columns = {
         by: tables.text(by, 160),
         "sessions": tables.number("sessions"),
@@ -103,13 +103,13 @@ def _simulator(page: Page, rows: pl.DataFrame, each: pl.DataFrame, by: str) -> N
 
 def _agents(page: Page, kind: str) -> None:
     """Agents' own streak signals beside ours, and in a sentence why they differ."""
-    names = ("source", "signal", "signals", "compared", "equal", "higher", "lower", "whys")
+    names = ("source", "signal", "signals", "compared", "equal", "higher", "lower", "agreement", "whys")
     rows = page.ask("streaks/agreement", kind=kind).pick(*names)
     if rows.is_empty():
         components.quiet("No agent in this range says anything of its own streaks.")
         return
     st.markdown(sentences.agreement(components.total(rows, "compared"), components.total(rows, "equal")))
-    said = [words.rate_of(equal / of if of else None, of) for equal, of in rows.select("equal", "compared").iter_rows()]
+    said = [words.rate_of(*pair) for pair in rows.select("agreement", "compared").iter_rows()]
     shown = rows.with_columns(
         pl.col("signal").replace(words.SIGNALS),
         pl.Series("same", [text if text != "no rate" else words.NONE for text in said]),

@@ -54,7 +54,7 @@ def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
         Figure("Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"],
                note=f"of {words.plural(retries.get('errors'), 'error')}"),
         Figure("Recovery", words.rough(retries.get("recovery_rate"), retries.get("rated")), words.HELP["recovery"],
-               note=f"of {words.count(retries.get('retried'))} tried again"),
+               note=f"of {words.count(retries.get('rated'))} tried again"),
         Figure("Cancelled · denied", f"{words.count(totals.get('cancelled'))} · {words.count(totals.get('denied'))}"),
         Figure("Duration, p50", words.duration(totals.get("p50_ms")), "Half of the calls were faster than this.",
                note=f"p95 {words.duration(totals.get('p95_ms'))}"),
