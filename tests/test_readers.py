@@ -33,7 +33,7 @@ RECORD = Record(
     status_message="lost",
     body={"at": "b"},
 )
-AROUND = Around({"service.name": "s"}, "scope.a", captured="add", event="e")
+AROUND = Around({"service.name": "s"}, "scope.a", captured="add", event="e", version="1.2")
 
 FORMS = {
     "tool": "add",
@@ -59,6 +59,7 @@ FORMS = {
     "map#::": "ToolError::FileNotFound",
     "@status_message": "lost",
     "@scope": "scope.a",
+    "@scope_version": "1.2",
     "@record": RECORD.attributes,
     "@body#at": "b",
     "@event": "e",

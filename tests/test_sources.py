@@ -15,7 +15,7 @@ from collector.recognise.sources import Plan, Row, Source, Sources, load_sources
 from collector.tables import TableError
 
 TABLES = load_sources()
-PLACES = ("resource", "scope", "events", "signal")
+PLACES = ("resource", "scope", "scope_version", "events", "signal")
 
 
 def record_of(given: dict[str, Any], signal: str) -> Record:
@@ -43,7 +43,8 @@ def reported(source: Source, row: Row, text: str) -> tuple[list[dict[str, Any]],
         True, claims.sources
     )
     signal = sorted(row.signals)[0]
-    scope = Scope(given.get("resource", {}), given.get("scope", ""), "", [record_of(given, signal)])
+    version = given.get("scope_version", "")
+    scope = Scope(given.get("resource", {}), given.get("scope", ""), version, [record_of(given, signal)])
     return recognise([scope], claims).reports, json.loads(expected or "{}")
 
 
@@ -66,7 +67,7 @@ def test_row_leaves_its_counter_examples_alone(source: Source, row: Row) -> None
             continue
         given = json.loads(text)
         record = record_of(given, sorted(row.signals)[0])
-        around = Around(given.get("resource", {}), given.get("scope", ""))
+        around = Around(given.get("resource", {}), given.get("scope", ""), version=given.get("scope_version", ""))
         assert row_of(Plan(True, (source,)), record, around) is not row, text
 
 

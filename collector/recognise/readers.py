@@ -36,6 +36,7 @@ class Around:
     scope: str
     captured: str = ""
     event: str = ""
+    version: str = ""
 
 
 Reader = Callable[[Any, Around], Any]
@@ -190,6 +191,7 @@ _SPECIAL: dict[str, Reader] = {
     "@body": lambda record, around: record.body,
     "@status_message": lambda record, around: record.status_message,
     "@scope": lambda record, around: around.scope,
+    "@scope_version": lambda record, around: around.version,
     "@event": lambda record, around: around.event,
     "@kind": lambda record, around: record.kind,
 }

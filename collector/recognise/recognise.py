@@ -91,7 +91,7 @@ class _Reading:
         resource = scope.resource
         self._records = scope.records
         self._plan = sources.plan(as_text(resource.get("service.name")) or "", scope.name)
-        self._around = Around(resource, scope.name)
+        self._around = Around(resource, scope.name, version=scope.version)
         self._base = _base(resource) | _own(resource, dimensions)
         self._dimensions = dimensions
         self._starts: dict[int, Report] = {}
