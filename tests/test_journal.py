@@ -12,9 +12,8 @@ from collector.errors import Unavailable
 from collector.store import journal as module
 from collector.store.changes import Batch
 from collector.store.journal import HEAD, Journal, pack, unpack
-from tests.conftest import RunningCollector
-from tests.test_faults import largest_file
-from tests.test_ingest import span, traces
+from tests.conftest import RunningCollector, largest_file
+from tests.doors import span, traces
 
 
 def batch(number: int, size: int = 10) -> Batch:
@@ -87,7 +86,7 @@ def test_what_was_broken_off_is_not_there(tmp_path: Path, cut: int, capsys: pyte
     os.truncate(path, path.stat().st_size - cut)
     journal = Journal(tmp_path / "j")
     assert numbers(journal) == [0, 1]
-    assert "not whole" in capsys.readouterr().out
+    assert "incomplete or damaged" in capsys.readouterr().out
     journal.append([pack(batch(9, 5))])  # in its place
     assert numbers(Journal(tmp_path / "j")) == [0, 1, 9]
 

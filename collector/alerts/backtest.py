@@ -1,4 +1,4 @@
-"""A rule over stored history, as it would have run: when it fired, for how long, who was told how often.
+"""Runs a rule over stored history: when it would have fired, for how long, and who would have been notified how often.
 
 The values come from one statement for all evaluations (collector/query/history.py); states and messages from the same
 `step` and the same `Dispatch` that run live, with a ledger in memory.
@@ -31,20 +31,20 @@ MOST_FIRINGS = 1_000
 REMEMBERED_S = 120
 REMEMBERED_BYTES = 64 << 20
 POINT_BYTES, LINE_BYTES = 25, 450
-SESSIONS = 20  # of one firing, those with most events first
+SESSIONS = 20  # per firing, those with most events first
 SESSION_FIRINGS = 50
 
-# Which events of a session are behind a firing.
+# Which events of a session count as evidence for a firing.
 MISTAKES = "outcome = 'error' and coalesce(mistake, false)"
 EVIDENCE = {"calls": "true", "p95_ms": "true", "silent": "false", "streak": MISTAKES, "streaks": MISTAKES}
 
-# Who is told where the rule names no receiver.
+# The receiver if the rule names none.
 ANYBODY = Receiver("anybody", "anybody", "")
 
 
 @dataclass(slots=True)
 class Firing:
-    """One firing of one label set. `resolved_ns` is 0 where it still fired at the end; `peak` is its worst value."""
+    """One firing of one label set. `resolved_ns` is 0 if it still fired at the end; `peak` is its worst value."""
 
     labels: Labels
     since_ns: int
@@ -67,7 +67,7 @@ class Trial:
 
     @property
     def pages(self) -> int:
-        """Messages that tell of something that fires and that the receiver did not know."""
+        """Messages about a firing that the receiver did not know of."""
         return sum(count for (_, reason), count in self.told.items() if reason in (Reason.FIRST, Reason.NEW))
 
     @property
@@ -78,7 +78,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a rule measured, and what it is compared with where it has a baseline."""
+    """What a rule measured, and its baseline if it has one."""
 
     at: Evaluations
     values: History
@@ -126,9 +126,9 @@ def look_back(
 
 
 class LookedBack:
-    """`look_back` that remembers its last answer, so that another threshold asks the store nothing.
+    """`look_back` with its last answer cached, so that trying another threshold needs no query.
 
-    What comes late is missing from it for so long. Any thread may call it.
+    Events that arrive meanwhile are missing from it. Any thread may call it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -166,7 +166,7 @@ def run(rule: Rule, past: Past, receivers: Sequence[Receiver], *, timeout_s: flo
 
 
 def find_sessions(store: Reads, trial: Trial, *, failure_only: Sequence[str] = (), timeout_s: float = 30) -> None:
-    """Notes with each of the first firings the sessions whose events made it."""
+    """Adds to each of the first firings the sessions whose events caused it."""
     rule = trial.rule
     evidence = EVIDENCE.get(rule.measure, "outcome = 'error'")
     end_ns = trial.evaluations.at(trial.evaluations.count - 1)
@@ -188,7 +188,7 @@ def find_sessions(store: Reads, trial: Trial, *, failure_only: Sequence[str] = (
 
 
 class _Night:
-    """The alerts of one rule, and what their receivers know."""
+    """The alerts of one rule, and what their receivers were told."""
 
     def __init__(self, rule: Rule, receivers: Sequence[Receiver], trial: Trial) -> None:
         self.alerts: dict[Labels, Alert] = {}
@@ -245,7 +245,7 @@ class _Night:
 
 
 class _Forgetful:
-    """A ledger that keeps nothing: Dispatch remembers what it told."""
+    """A ledger that stores nothing: Dispatch remembers what it sent."""
 
     def sent(self) -> dict[tuple[str, Key], Sent]:
         return {}
@@ -255,9 +255,9 @@ class _Forgetful:
 
 
 def _looks(past: Past, rule: Rule, alerts: Mapping[Labels, Alert]) -> Iterator[tuple[int, dict[Labels, Sample | None]]]:
-    """The evaluations at which something can change, each with the samples of the label sets that it can change for.
+    """The evaluations at which something can change, each with the samples of the label sets concerned.
 
-    Where neither the sample nor the alert of a label set changes, an evaluation leaves it as it is.
+    A label set is left out of an evaluation that can change neither its sample nor its alert.
     """
     reaching = past.reaching(rule.condition)
     now = _Cursor(past.values, reaching)
@@ -281,7 +281,7 @@ def _against(sample: Sample | None, baseline: float | None) -> Sample | None:
 
 
 class _Cursor:
-    """Walks a history: `points` is what holds for each label set at the evaluation reached."""
+    """Walks through a history: `points` has the value of each label set at the present evaluation."""
 
     def __init__(self, past: History, which: Iterable[Labels]) -> None:
         self.points: dict[Labels, Point] = {}
@@ -293,7 +293,7 @@ class _Cursor:
         self._next = 0
 
     def advance(self, number: int) -> set[Labels]:
-        """Goes on to an evaluation; the label sets whose point changed on the way."""
+        """Advances to an evaluation; returns the label sets whose point changed on the way."""
         touched = set()
         while self.following() <= number:
             _, labels, point = self._queue[self._next]

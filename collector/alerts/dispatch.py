@@ -1,7 +1,7 @@
-"""Who is due what, and the sending of it.
+"""Decides which receiver is due which message, and sends it.
 
-What is due is worked out afresh from saved state at every evaluation, so there is no queue that could grow or get lost:
-a message that failed is due again. A receiver that fails is left alone for longer and longer, and holds up nobody else.
+What is due is computed from saved state at every evaluation, so there is no queue that could grow or get lost: a
+message that failed is due again. A receiver that fails is retried at growing intervals, and does not delay the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collector.alerts.state import Alert, Labels, Reason, Sent, State, due
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import HOUR, SECOND
 
-REST_NS = 15 * SECOND  # after a failure; doubled with each further one in a row
+REST_NS = 15 * SECOND  # after a failure; doubled after each further one in a row
 MAX_REST_NS = 300 * SECOND
 MESSAGES = 20  # to one receiver after one evaluation; the others are due at the next
 ATTEMPTS_S = 10.0
@@ -70,42 +70,42 @@ class Dispatch:
 
     @property
     def health(self) -> dict[str, Health]:
-        """By key of the receiver; one that was never tried is missing."""
+        """The state by key of the receiver; without those that were never tried."""
         with self._lock:
             return dict(self._health)
 
     def read_again(self) -> None:
-        """Starts from what is saved of what was told."""
+        """Reloads from the ledger what was sent."""
         sent = self._ledger.sent()
         with self._lock:
             self._sent = sent
 
     def set_back(self, now_ns: int) -> None:
-        """The clock went back: what was done later than now counts as done now, and failing receivers are tried."""
+        """To be called when the clock went back: later times count as now, and failing receivers are retried."""
         with self._lock:
             self._sent = {pair: replace(one, sent_ns=min(one.sent_ns, now_ns)) for pair, one in self._sent.items()}
             self._group_sent = {group: min(sent_ns, now_ns) for group, sent_ns in self._group_sent.items()}
             self._health = {key: replace(one, retry_ns=min(one.retry_ns, now_ns)) for key, one in self._health.items()}
 
     def forgive(self) -> None:
-        """Lets every receiver be tried at once: its address may have been mended."""
+        """Retries every receiver at once: its address may have been corrected."""
         with self._lock:
             self._health = {key: replace(one, failures=0, retry_ns=0) for key, one in self._health.items()}
 
     def forget(self, keys: Collection[Key]) -> None:
-        """These alerts are over; nothing more is told about them."""
+        """Forgets alerts that are over."""
         with self._lock:
             for pair in [pair for pair in self._sent if pair[1] in keys]:
                 del self._sent[pair]
 
     def awaited(self, alert: Alert, receivers: Iterable[Receiver], now_ns: int) -> bool:
-        """Whether a receiver still has to hear that this alert is resolved."""
+        """Whether any receiver has yet to be told that this alert is resolved."""
         return any(self._reason(alert, receiver, now_ns) is Reason.RESOLVED for receiver in receivers)
 
     def due(
         self, items: Iterable[tuple[Item, Collection[str]]], receivers: Iterable[Receiver], now_ns: int
     ) -> list[Notification]:
-        """Messages by receiver. With each item come the names of those who are told while it fires."""
+        """The messages that are due. With each item come the names of its rule's receivers."""
         pairs = list(items)
         found = []
         for receiver in receivers:
@@ -114,7 +114,7 @@ class Dispatch:
             groups: defaultdict[Labels, list[tuple[Item, Reason | None]]] = defaultdict(list)
             for item, names in pairs:
                 reason = self._reason(item.alert, receiver, now_ns)
-                # What was opened is closed whatever the rule says by now; what fires goes along with its group.
+                # A resolution is sent whatever the rule says by now; firing alerts are sent with their group.
                 if reason is Reason.RESOLVED or (item.firing and receiver.name in names):
                     groups[group_of(item.labels, receiver)].append((item, reason))
             ready = (self._message(receiver, group, members, now_ns) for group, members in groups.items())
@@ -122,22 +122,22 @@ class Dispatch:
         return found
 
     def deliver(self, notification: Notification) -> bool:
-        """Sends one message and records that it was taken; false where it failed."""
-        import stamina  # 2 MiB, for who has receivers
+        """Sends one message and records that it was delivered; False if it failed."""
+        import stamina  # 2 MiB, only needed with receivers
 
         key = notification.receiver.key
         try:
             for attempt in stamina.retry_context(on=_pause, attempts=2, timeout=ATTEMPTS_S):
                 with attempt:
                     self._notify(notification)
-        except Exception as error:  # whatever went wrong, the message is due again
+        except Exception as error:  # of any kind: the message is due again
             self._failed(key, error)
             return False
         self.record(notification)
         return True
 
     def record(self, notification: Notification) -> None:
-        """Notes that a message was taken."""
+        """Notes that a message was delivered."""
         key, now_ns = notification.receiver.key, self._clock()
         told = {
             (alert.rule, alert.labels): Sent(alert.fired_ns, alert.state is not State.FIRING, now_ns)
@@ -151,7 +151,7 @@ class Dispatch:
             self._health[key] = replace(self._health.get(key, Health()), success_ns=now_ns, failures=0, retry_ns=0)
 
     def tried(self, key: str, error: str | None) -> None:
-        """Notes how a test message went. After one that was taken the receiver is left alone no longer."""
+        """Notes the result of a test message. After a success the receiver is no longer waited for."""
         now_ns = self._clock()
         with self._lock:
             last = self._health.get(key, Health())
@@ -169,7 +169,7 @@ class Dispatch:
     ) -> Notification | None:
         reasons = [reason for _, reason in members if reason]
         items = tuple(item for item, _ in members)
-        # After a restart, what the alerts remember is all that is known of the group.
+        # After a restart, only the deliveries of its alerts are known of a group.
         told = (self._sent.get((receiver.key, (item.alert.rule, item.alert.labels))) for item in items)
         last_ns = max([self._group_sent.get((receiver.key, group), 0), *(one.sent_ns for one in told if one)])
         if not reasons or now_ns - last_ns < receiver.group_interval_ns:
@@ -194,7 +194,7 @@ class Dispatch:
 
 
 def _pause(error: Exception) -> bool | float:
-    """Seconds until the second attempt; what asks for a longer pause gets it between evaluations."""
+    """Seconds until the second attempt; longer pauses that are asked for happen between evaluations."""
     return error.retry_after if isinstance(error, Unavailable) and error.retry_after <= 2 else False
 
 

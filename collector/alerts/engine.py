@@ -1,4 +1,4 @@
-"""The clock of alerting: measure every rule, step its alerts, save them, tell who is due, record what was told."""
+"""The loop of alerting: measures each rule, updates and saves its alerts, sends what is due, records what was sent."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 15.0
 CLOSE_S = 5.0
-MAX_LABEL_SETS = 1000  # with an alert, of one rule
+MAX_LABEL_SETS = 1000  # with an alert, per rule
 
 log = structlog.get_logger()
 
 
 class Measuring(Protocol):
-    """What every question came to: collector.query.shared.measure_all."""
+    """Answers all questions: collector.query.shared.measure_all."""
 
     def __call__(self, store: Store, questions: Sequence[Question]) -> Mapping[Question, Answer]: ...
 
 
 class Engine:
-    """Evaluates the rules of a book. `evaluate` and `deliver` are all the work; `run` calls them in time.
+    """Evaluates the rules of a book. `evaluate` and `deliver` do all the work; `run` calls them periodically.
 
-    `evaluate` is for one thread at a time. What public attributes hold is replaced, never changed, so any thread may
-    read it.
+    `evaluate` is for one thread at a time. The values of public attributes are replaced, never changed, so that any
+    thread may read them.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class Engine:
         self.scrub = scrub
         self._dashboard_url = dashboard_url
         self._interval_s = interval_s
-        # Also those that left the file and still have alerts: a resolution has the labels of its firing.
+        # Includes rules that left the file and still have alerts: a resolution needs the labels of its firing.
         self._rules = {rule.name: rule for rule in book.file.rules}
         self._recorder = Recorder()
         self._stale = False
-        self._refused: RuleError | None = None  # what was last said of the file
+        self._refused: RuleError | None = None  # the last error of the file that was logged
         self._pruned_ns = 0
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()
@@ -88,11 +88,11 @@ class Engine:
         self.ledger.close_history(clock())
 
     def read_again(self) -> None:
-        """The next evaluation starts from what is saved: labels were rewritten. Any thread may call it."""
+        """Makes the next evaluation reload saved state, as labels were rewritten. Any thread may call it."""
         self._stale = True
 
     def evaluate(self, now_ns: int) -> list[Notification]:
-        """Evaluates every rule; what it changed is saved when this returns. Gives the messages that are due."""
+        """Evaluates every rule and saves the changes; returns the messages that are due."""
         started = time.perf_counter()
         if self._stale:
             self._stale = False
@@ -129,13 +129,13 @@ class Engine:
         return self._due(now_ns)
 
     def deliver(self, messages: Sequence[Notification]) -> None:
-        """Sends the messages of one receiver until one fails; that and the rest will be due again."""
+        """Sends the messages of one receiver until one fails; that one and the rest will be due again."""
         for message in messages:
             if not self.dispatch.deliver(message):
                 return
 
     async def run(self) -> None:
-        """Evaluates every interval until `close`. What blocks runs in threads."""
+        """Evaluates the rules at every interval until `close`. Blocking work runs in threads."""
         loop = asyncio.get_running_loop()
         while not self._stop.is_set():
             started = loop.time()
@@ -148,24 +148,24 @@ class Engine:
                 continue
 
     async def close(self) -> None:
-        """Stops evaluating, and waits a while for what is under way; messages not sent are due after a restart."""
+        """Stops evaluating, and waits a while for running work; unsent messages are due after a restart."""
         self._stop.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S), self._evaluating:
                 await asyncio.gather(*self._busy.values())
 
     def silenced(self, alert: Alert, now_ns: int) -> bool:
-        """Whether somebody asked not to be told about this alert now."""
+        """Whether this alert is silenced now."""
         return any(silence.mutes(alert, now_ns) for silence in self.silences)
 
     def inhibited_by(self, alert: Alert) -> str:
-        """The rule of a firing alert that is the cause of this one; empty where there is none."""
+        """The rule of a firing alert that inhibits this one; empty if there is none."""
         return self._causes.get((alert.rule, alert.labels), "")
 
     async def _deliver(self, key: str, messages: Sequence[Notification]) -> None:
         try:
             await asyncio.to_thread(self.deliver, messages)
-        except Exception as error:  # what was sent could not be recorded: it is sent again rather than lost
+        except Exception as error:  # the delivery could not be recorded: better sent twice than lost
             log.error("notification_not_recorded", receiver=key, error=self.scrub(f"{type(error).__name__}: {error}"))
         finally:
             del self._busy[key]
@@ -173,7 +173,7 @@ class Engine:
     def _evaluate_safely(self) -> list[Notification]:
         try:
             messages = self.evaluate(self.clock())
-        except Exception as error:  # such as a store that is busy: the next evaluation starts from what was saved
+        except Exception as error:  # such as a busy store: the next evaluation reloads saved state
             self.error = self.scrub(f"{type(error).__name__}: {error}")
             log.error("alerts_not_evaluated", error=self.error)
             return []
@@ -217,8 +217,8 @@ class Engine:
         return describe(rule, alert, scrub=self.scrub, dashboard_url=self._dashboard_url)
 
     def _settled(self, alert: Alert, now_ns: int) -> bool:
-        """Resolved, and everybody knows; a receiver that fails for a day is not waited for."""
-        if alert.state is not State.INACTIVE or self._busy:  # a message on its way may say that it fires
+        """Whether it is resolved and every receiver was told; one that has failed for a day is not waited for."""
+        if alert.state is not State.INACTIVE or self._busy:  # a message that is being sent may say that it fires
             return False
         return now_ns - alert.resolved_ns > DAY_NS or not self.dispatch.awaited(alert, self.book.file.receivers, now_ns)
 
@@ -229,7 +229,7 @@ class Engine:
         evaluations: Mapping[str, Evaluation],
         now_ns: int,
     ) -> None:
-        """History first: were it last, a crash in between would leave a resolved firing open for ever."""
+        """Saves the history first: otherwise a crash in between would leave a resolved firing open for ever."""
         turned = [item for key, item in items.items() if _turned(self.alerts.get(key), item.alert)]
         self.ledger.record_history((item.alert, item.labels["severity"], item.summary) for item in turned)
         gone = self.alerts.keys() - current.keys()
@@ -241,7 +241,7 @@ class Engine:
             self._pruned_ns = now_ns
 
     def _show(self) -> None:
-        """The gauges of /metrics: one for each rule of the file, 0 where nothing fires."""
+        """Sets the gauges of /metrics: one for each rule of the file, 0 if nothing fires."""
         telemetry.FIRING.clear()
         telemetry.PENDING.clear()
         for rule in self.book.file.rules:
@@ -261,7 +261,7 @@ class Engine:
 
 
 def _questions(rule: Rule, now_ns: int) -> list[Question]:
-    """What the rule asks now: its window, and where it has a baseline the period before that."""
+    """The questions of a rule: over its window and, if it has a baseline, over the period before."""
     terms, end_ns = terms_of_rule(rule.where), now_ns - rule.lateness_ns
     start_ns = end_ns - rule.window_ns
     spans = [(start_ns, end_ns)]
@@ -271,7 +271,7 @@ def _questions(rule: Rule, now_ns: int) -> list[Question]:
 
 
 def _samples(rule: Rule, answers: Sequence[Answer]) -> list[Sample]:
-    """The answers to these, each value with its baseline."""
+    """The samples for a rule, each with its baseline."""
     now, *before = ([_finite(one) for one in answer.samples] for answer in answers)
     if not before:
         return now
@@ -285,12 +285,12 @@ def _finite(sample: Sample) -> Sample:
     return sample if finite else replace(sample, value=None)
 
 
-# What is said of an alert whose rule left the file while the collector was stopped.
+# Stands in for a rule that left the file while the collector was stopped.
 _GONE = Rule("", "errors", Condition("", ">", 0), {}, summary="its rule was removed")
 
 
 def _causes(alerts: Mapping[Key, Alert], rules: Mapping[str, Rule]) -> dict[Key, str]:
-    """For each alert that another one explains, the rule of that one; where both have a dimension, it must be equal."""
+    """For each inhibited alert, the rule that inhibits it; dimensions that both have must be equal."""
     found: dict[Key, str] = {}
     for cause in alerts.values():
         rule = rules.get(cause.rule)

@@ -23,7 +23,7 @@ from collector.errors import Rejected, Unavailable
 from collector.query.filters import SECOND
 from collector.times import retry_after_s, rfc3339
 
-MAX_ALERTS = 100  # in one message; further ones are counted
+MAX_ALERTS = 100  # per message; further ones are only counted
 TIMEOUT_S = 5.0
 NEVER = "0001-01-01T00:00:00Z"  # Alertmanager's endsAt of an alert that still fires
 
@@ -32,13 +32,13 @@ Scrub = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One alert in words: everything that is told or shown of it, without secrets."""
+    """One alert in words: everything that is sent or shown of it, without secrets."""
 
     alert: Alert
     labels: Mapping[str, str]
     summary: str
     description: str
-    link: str  # into the dashboard; empty where its address is not known
+    link: str  # into the dashboard; empty if its address is not known
 
     @property
     def firing(self) -> bool:
@@ -62,7 +62,7 @@ class Notification:
 
 
 def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "") -> Item:
-    """The words for an alert. `scrub` takes secrets out of a text."""
+    """The words for an alert. `scrub` removes secrets from a text."""
     shown = {name: _plain(scrub(value)) for name, value in alert.labels}
     values = {
         **shown,
@@ -147,7 +147,7 @@ def text(notification: Notification) -> tuple[str, str]:
 
 
 def trial_message(receiver: Receiver, now_ns: int) -> Notification:
-    """What the test button sends: an alert that fires for nothing."""
+    """The test message: about an alert that fires without cause."""
     rule = Rule(
         "misstep-test",
         "errors",
@@ -162,7 +162,7 @@ def trial_message(receiver: Receiver, now_ns: int) -> Notification:
 
 
 def send(notification: Notification) -> None:
-    """Tells the receiver. Raises Unavailable where trying again may help, else Rejected, and nothing else."""
+    """Sends a message. Raises Unavailable if retrying may help, else Rejected, and nothing else."""
     if notification.receiver.webhook:
         _post(notification.receiver.address, alertmanager(notification))
     else:
@@ -170,7 +170,7 @@ def send(notification: Notification) -> None:
 
 
 def _post(address: str, payload: Mapping[str, object]) -> None:
-    import httpx  # 10 MiB, for who has a webhook
+    import httpx  # 10 MiB, only needed with a webhook
 
     logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO lines hold the address, which is often the secret
     try:
@@ -199,7 +199,7 @@ def _apprise(address: str, title: str, body: str, *, firing: bool) -> None:
         sent = channel.notify(
             body=body, title=title, notify_type=kind, body_format=NotifyFormat.TEXT, timeout=2 * TIMEOUT_S
         )
-    except Exception as error:  # a plug-in of Apprise that fails must not look like a failure of ours
+    except Exception as error:  # a failing plug-in of Apprise must not look like a defect of ours
         raise Unavailable(f"Apprise failed: {type(error).__name__}") from None
     if not sent:
         raise Unavailable("was not taken by the service; Apprise does not say why")

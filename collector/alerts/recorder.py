@@ -1,4 +1,4 @@
-"""Which values of the rules are kept for the page: the changes, sparsely, with a mark where a label set vanished."""
+"""Which values of the rules are stored for charts: changes, sparsely, with a mark where a label set vanished."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Row:
 
 
 class Recorder:
-    """Remembers what it last gave for each label set."""
+    """Remembers the last row of each label set."""
 
     def __init__(self) -> None:
         self._last: dict[Key, _Row] = {}

@@ -25,14 +25,14 @@ from collector.tables import schemas
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 20
 SHOWN = 80  # characters of a value in a message
-MAX_NODES = 50_000  # aliases counted as often as they are used: YAML's "billion laughs" ends here
+MAX_NODES = 50_000  # counting aliases as often as they are used, against YAML's "billion laughs"
 
 GONE = "is gone: what was read from it stays in force until it is back; without it, a restart takes the default rules"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mistake:
-    """One thing to mend in a rule file. `rule` and `field` are empty where the mistake is in none."""
+    """One mistake in a rule file. `rule` and `field` are empty where the mistake is in none."""
 
     line: int
     rule: str
@@ -69,7 +69,7 @@ def load_rules(path: Path) -> RuleFile:
 
 @cache
 def default_rules() -> RuleFile:
-    """The rules that come with the program, for who has no `alerts.yaml`."""
+    """The rules that come with the program, used without an `alerts.yaml`."""
     return _build({}, {}, "rules.default.yaml")
 
 
@@ -112,8 +112,8 @@ def _defaults() -> list[dict[str, Any]]:
 
 
 class RuleBook:
-    """The rules in force: the user's file, else the default ones. A file that breaks or vanishes changes nothing and is
-    remembered: nobody is told by other rules than theirs because a disk is not mounted.
+    """The rules in force: the user's file, else the default ones. A file that breaks or vanishes changes nothing, and
+    the error is kept: an unmounted disk must not switch to the default rules.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -154,8 +154,8 @@ class _Document:
     def __init__(self) -> None:
         self.lines: dict[Place, int] = {}
         self.mistakes: list[Mistake] = []
-        # Of rules, receivers and tests what the schema refused: "" for the whole, else fields. Only the meaning of the
-        # rest is looked at.
+        # What the schema refused of rules, receivers and tests: "" for the whole, else fields. Only the rest is checked
+        # for its meaning.
         self.bad: defaultdict[Place, set[str]] = defaultdict(set)
         self._data: Any = None
         self._nodes = 0
@@ -179,7 +179,7 @@ class _Document:
         return self._data
 
     def _index(self, node: yaml.Node, at: Place) -> bool:
-        """Notes the lines of a node and all below it; true where something in it must not be constructed."""
+        """Notes the lines of a node and all below it; True if something in it must not be constructed."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
             if self._nodes == MAX_NODES + 1:
@@ -229,7 +229,7 @@ class _Document:
                 self.add(at, _remedy(error))
 
     def add(self, at: Place, message: str, *, shown: bool = True) -> None:
-        """Notes a mistake at a place of the document, on the nearest line that is known."""
+        """Adds a mistake at a place of the document, on the nearest known line."""
         near = at
         while near and near not in self.lines:
             near = near[:-1]
@@ -278,7 +278,7 @@ def _remedy(error: Any) -> str:
 
 
 def _wrong(error: Any) -> set[str]:
-    """Which fields of a rule or receiver are unknown or missing; "" where it is none at all."""
+    """The unknown or missing fields of a rule or receiver; "" if it is not even a mapping."""
     if not isinstance(error.instance, dict) or error.validator not in ("additionalProperties", "required"):
         return {""}
     if error.validator == "required":

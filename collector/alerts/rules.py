@@ -28,7 +28,7 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What the numbers of one measure mean: their unit, and whether a longer window makes them grow."""
+    """What the values of a measure mean: their unit, and whether they grow with the window."""
 
     unit: str  # "count", "share", "s" or "ms"
     grows: bool = False
@@ -69,7 +69,7 @@ class Condition:
         return None if baseline is None else self.number * baseline
 
     def holds(self, value: float | None, baseline: float | None = None) -> bool:
-        """False as well where there is nothing to compare or nothing to compare with."""
+        """Whether the condition holds; False if the value or its baseline is missing."""
         limit = self.limit(baseline)
         return value is not None and limit is not None and _COMPARE[self.operator](value, limit)
 
@@ -84,7 +84,7 @@ class Rule:
     where: Mapping[str, list[str] | str | bool]
     by: tuple[str, ...] = ()
     window_ns: int = HOUR
-    lateness_ns: int = 0  # the window ends so long before the evaluation
+    lateness_ns: int = 0  # the window ends this long before the evaluation
     recover: Condition | None = None
     min_calls: int = 0
     for_ns: int = 0
@@ -94,7 +94,7 @@ class Rule:
     summary: str = ""
     description: str = ""
     notify: tuple[str, ...] = ()
-    inhibits: tuple[str, ...] = ()  # rules whose alerts are not told while this one fires
+    inhibits: tuple[str, ...] = ()  # rules whose alerts are not sent while this one fires
     line: int = 0
 
     def recovered(self, value: float, baseline: float | None = None) -> bool:
@@ -106,10 +106,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Receiver:
-    """One address that is told. A receiver of the file with several addresses is several of these, each with its own
-    `key`, so that one that fails does not make the others hear everything twice.
+    """One address to notify. A receiver of the file with several addresses becomes several of these, each with its own
+    `key`, so that if one fails, the others do not get everything twice.
 
-    Addresses hold secrets: they are shown nowhere, not even in the repr.
+    Addresses contain secrets: they are never shown, not even in the repr.
     """
 
     name: str  # in the file
@@ -179,7 +179,7 @@ def _factor(unit: str, measure: str) -> float:
 
 
 def contradicts(condition: Condition, recover: Condition) -> str:
-    """Why no value should be able to fire and to recover at once; empty where none can."""
+    """What is wrong if a value could fire and recover at once; empty if none could."""
     if condition.operator[0] == recover.operator[0]:
         return f"points the same way as the condition; write it with {'<' if condition.operator[0] == '>' else '>'}"
     if condition.previous_ns != recover.previous_ns:
@@ -192,7 +192,7 @@ def contradicts(condition: Condition, recover: Condition) -> str:
 
 
 def rule_of(raw: Mapping[str, Any], line: int, receivers: tuple[str, ...]) -> Rule:
-    """A rule from its checked YAML; `receivers` are told where the rule does not say whom."""
+    """A rule from its checked YAML; `receivers` are notified if the rule names none."""
 
     def duration(field: str, default: str) -> int:
         return duration_ns(field, raw.get(field, default))

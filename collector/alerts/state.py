@@ -12,8 +12,8 @@ from enum import IntEnum, StrEnum
 
 from collector.alerts.rules import Receiver, Rule
 
-# A pending alert that nobody saw for this long (a stopped collector, a sleeping laptop) starts its `for` again. So
-# does one that was seen later than now: the clock was set back, and it would wait until its times come round again.
+# A pending alert that was not evaluated for this long (a stopped collector, a sleeping laptop) starts its `for` again.
+# So does one that was evaluated later than now: the clock was set back, and it would wait until that time comes again.
 GAP_NS = 5 * 60 * 10**9
 
 Labels = tuple[tuple[str, str], ...]
@@ -28,12 +28,12 @@ class State(IntEnum):
 
 
 class Reason(StrEnum):
-    """Why a receiver is told about an alert now."""
+    """Why a receiver is notified about an alert now."""
 
-    FIRST = "first"  # it fires, and this receiver never heard of it
-    NEW = "new"  # it fires again after the firing that this receiver heard of
+    FIRST = "first"  # it fires, and this receiver was never told
+    NEW = "new"  # it fires again after the firing that this receiver was told of
     RESOLVED = "resolved"
-    REPEAT = "repeat"  # it still fires and the receiver's repeat has passed
+    REPEAT = "repeat"  # it still fires, and the receiver's repeat interval is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,9 @@ def _firing(alert: Alert, rule: Rule, sample: Sample | None, now_ns: int) -> Ale
 
 
 def due(alert: Alert, last: Sent | None, receiver: Receiver, now_ns: int) -> Reason | None:
-    """Why this receiver must be told about the alert now; None where it knows, need not know, or should wait.
+    """Why this receiver must be notified about the alert now; None if it was, need not be, or should wait.
 
-    Whoever was told that it fires is told its end, also if that was an earlier firing than the last.
+    A receiver that was told of a firing is told of its end, also if the alert has fired again since.
     """
     if alert.state is State.FIRING:
         if last is None or last.fired_ns != alert.fired_ns:

@@ -1,4 +1,4 @@
-"""What the API tells of alerting, as the rows of its answers."""
+"""Alerting as the rows of API answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEVERITIES = ("critical", "warning", "info")
 
 
 def alert_rows(engine: Engine, now_ns: int) -> list[dict[str, Any]]:
-    """Alerts that are pending or firing, or resolved while a receiver has yet to hear of it; the most urgent first."""
+    """Alerts that are pending or firing, or resolved with a receiver yet to be told; the most urgent first."""
     rules = {rule.name: rule for rule in engine.book.file.rules}
     items = sorted(
         engine.items.values(),
@@ -149,7 +149,7 @@ def silence_row(silence: Silence) -> dict[str, Any]:
 
 
 def receiver_rows(engine: Engine) -> list[dict[str, Any]]:
-    """Every address that is told, under its name: addresses themselves hold secrets."""
+    """Every address that is notified, by name only: addresses contain secrets."""
     health = engine.dispatch.health
     rows = []
     for receiver in engine.book.file.receivers:

@@ -62,7 +62,9 @@ def mistakes(template: str, names: Collection[str]) -> list[str]:
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """The text, at most LIMIT characters. A template that fails gives itself, unrendered: a page beats no page."""
+    """The text, at most LIMIT characters. A template that fails is returned unrendered: any notification is better than
+    none.
+    """
     if "{" not in template:
         return template[:LIMIT]
     from jinja2 import TemplateError
@@ -76,7 +78,7 @@ def render(template: str, values: Mapping[str, object]) -> str:
 
 @cache
 def _environment() -> SandboxedEnvironment:
-    """Only the filters that sentences need, and no globals: nothing in a template can loop or allocate for long."""
+    """Only the filters that sentences need, and no globals: no template can loop or allocate much."""
     from jinja2.sandbox import SandboxedEnvironment
 
     environment = SandboxedEnvironment(autoescape=False)

@@ -1,4 +1,4 @@
-"""Backtests and suggestions as the API answers them: rows out of trials."""
+"""Backtests and suggestions as rows of API answers."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def backtest_row(
 def suggest_row(
     rule: Rule, receivers: Sequence[Receiver], past: Past, pages: float, *, timeout_s: float = 30
 ) -> dict[str, Any]:
-    """The most sensitive threshold with at most `pages` a week, and what the others would have come to.
+    """The most sensitive threshold with at most `pages` a week, and the results of the others.
 
-    Read from the threshold that nothing reaches inwards: a rule that always fires pages once, and nobody wants it.
+    Searched from the least sensitive threshold on: a rule that always fires pages only once, but is useless.
     """
     span_ns = past.at.step_ns * past.at.count
     rows: list[dict[str, Any]] = []

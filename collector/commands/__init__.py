@@ -1,1 +1,1 @@
-"""What the command line does beside starting the collector."""
+"""The commands of `misstep`, except for starting the collector."""

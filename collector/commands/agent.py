@@ -1,4 +1,4 @@
-"""What arrived from one agent, what it leaves out, and the lines that turn it on."""
+"""`misstep doctor --agent`: what arrived from one agent, what it leaves out, and the lines that turn that on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collector.settings import Settings
 from collector.tables import schemas
 
 EVER = "1970-01-01"
-NEVER = 0.05  # of its events, for a fact that an agent is said to leave out
+NEVER = 0.05  # a fact counts as left out if a smaller share of the agent's events has it
 FACTS = {
     "session": "sessions",
     "parameters": "arguments of calls",
@@ -28,7 +28,7 @@ FACTS = {
 
 
 def examine_agent(settings: Settings, name: str) -> Iterator[Finding]:
-    """What the collector knows of the source or service of that name; one `fail` where nothing arrived."""
+    """Findings about the source or service of that name; one `fail` if nothing arrived."""
     headers = bearer(settings.query_token)
     with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=30) as client:
         try:

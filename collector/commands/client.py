@@ -1,4 +1,4 @@
-"""How commands speak to a collector: with a token, one sentence where nobody answers, waiting for what takes long."""
+"""HTTP access of commands to a collector: token, error messages, and polling of long operations."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ARROW = "application/vnd.apache.arrow.stream"
 
 
 def bearer(token: str) -> dict[str, str]:
-    """The header by which a token travels; none without one."""
+    """The header for a token; none without one."""
     return {"authorization": f"Bearer {token}"} if token else {}
 
 
 @contextmanager
 def collector(url: str, token: str) -> Iterator[httpx.Client]:
-    """A client of the collector at that address. Raises ConnectionError where nobody answers there."""
+    """A client of the collector at that address. Raises ConnectionError if it does not answer."""
     try:
         with httpx.Client(base_url=url, headers=bearer(token), timeout=TIMEOUT_S) as client:
             yield client
@@ -38,7 +38,7 @@ def filters(where: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def followed(client: httpx.Client, path: str) -> Iterator[dict[str, Any]]:
-    """Begins what a POST begins, and tells how far it is until it runs no longer. Raises OSError."""
+    """Starts an operation with POST and yields its progress until it is over. Raises OSError."""
     told = _answered(client.post(path, json={}))
     yield told
     while told["state"] == "running":
@@ -48,14 +48,14 @@ def followed(client: httpx.Client, path: str) -> Iterator[dict[str, Any]]:
 
 
 def check(answer: httpx.Response) -> None:
-    """Raises OSError with what the collector says where it refuses."""
+    """Raises OSError with the collector's message if it refused."""
     if not answer.is_success:
         place = f"{answer.url.scheme}://{answer.url.netloc.decode()}"
         raise OSError(f"the collector at {place} answered {answer.status_code}: {said(answer)}")
 
 
 def said(answer: httpx.Response) -> str:
-    """What a refusal says, as far as it is one of the collector's."""
+    """The message of a refusal, or its text if it is not from a collector."""
     try:
         return str(answer.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):

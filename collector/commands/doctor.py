@@ -1,4 +1,4 @@
-"""What is wrong with this set-up: settings, store, collector, senders, dashboard; each finding with its remedy."""
+"""Finds what is wrong with this set-up: settings, store, collector, senders, dashboard; each with a remedy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SKEW_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`state` is ok, warn or fail; whatever is not ok has a remedy."""
+    """`state` is ok, warn or fail; a finding that is not ok has a remedy."""
 
     state: str
     what: str
@@ -40,7 +40,7 @@ class Finding:
 
 
 def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Iterator[Finding]:
-    """Everything that can be looked at from this machine, in the order in which it can fail."""
+    """All checks that are possible from this machine, in the order in which things can fail."""
     try:
         settings = load({}, environ, file)
     except (SettingsError, TableError) as error:
@@ -119,7 +119,7 @@ def _collector(client: httpx.Client, address: str) -> Iterator[Finding]:
 
 
 def refusal(answer: httpx.Response) -> Finding | None:
-    """What is wrong where the collector does not answer a question."""
+    """What is wrong if the collector refuses a query."""
     if answer.status_code in (401, 403):
         return Finding("fail", "collector: it wants a query token", "set MISSTEP_QUERY_TOKEN")
     if not answer.is_success:
@@ -179,7 +179,7 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Finding]:
 
 
 def sampled(said: str, row: Mapping[str, Any]) -> Finding:
-    """What to do about a sender of which only a part arrives."""
+    """What to do about a sender that is sampled."""
     share = f"about {row['kept']:.0%} of its records arrive" if row["kept"] else "only a part of its records arrives"
     remedy = "keep everything from this agent: OTEL_TRACES_SAMPLER=always_on, no sampling processor on the way here"
     return Finding("warn", f"{said}; sampled upstream, {share} ({row['sampled_by']})", remedy)

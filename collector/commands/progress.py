@@ -1,4 +1,4 @@
-"""How far a long command is: a bar on a terminal, a line now and then elsewhere. Always on standard error."""
+"""The progress of long commands: a bar on a terminal, else a line now and then. Always on standard error."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ LINE_EVERY_S = 5.0
 
 
 class Advance(Protocol):
-    """Tells that `steps` more are done."""
+    """Reports that `steps` more are done."""
 
     def __call__(self, steps: int = 1) -> None: ...
 
 
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Advance]:
-    """Shows how many of `total` steps are done (None: nobody knows) until the block ends."""
+    """Shows how many of `total` steps are done (None: unknown) until the block ends."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -1,4 +1,4 @@
-"""`misstep rebuild`: everything that follows from the events, computed from nothing."""
+"""`misstep rebuild`: recomputes everything that is derived from the events."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collector.store.store import Store
 
 
 def rebuild(url: str) -> int:
-    """Computes streaks, retry chains and the like anew in a store that no collector has open; for how many sessions.
+    """Recomputes streaks, retry chains and the like in a store that no collector has open; returns the number of
+    sessions.
 
-    Raises StoreError, and OSError where there is no store.
+    Raises StoreError, and OSError if there is no store.
     """
     if (path := path_of(url)) is not None and not path.exists():
         raise OSError(f"there is no store at {path}")

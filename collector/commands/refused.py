@@ -1,4 +1,4 @@
-"""`misstep replay --refused`: what the collector took and could not store, stored by a version that can."""
+"""`misstep replay --refused`: stores what a collector accepted but could not store, with a version that can."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collector.store.store import Store
 
 @dataclass(slots=True)
 class Stored:
-    """What became of it: one sentence for each request that still cannot be stored."""
+    """The result, with one sentence for each request that still cannot be stored."""
 
     requests: int = 0
     records: int = 0
@@ -30,10 +30,10 @@ class Stored:
 
 
 def store_refused(settings: Settings) -> Stored:
-    """Stores what lies beside a store that no collector has open, and takes it away from there.
+    """Stores what is set aside beside a store that no collector has open, and removes it from there.
 
     However often it is called, and wherever it is interrupted, each request is stored once. Raises StoreError, and
-    OSError where there is no store or it takes nothing.
+    OSError if there is no store or it cannot be written.
     """
     path = path_of(settings.store)
     if path is None or not path.exists():
@@ -50,7 +50,7 @@ def store_refused(settings: Settings) -> Stored:
                     stored.requests += 1
                 except Unavailable as error:
                     raise OSError(f"the store takes nothing: {error}; stored before: {stored}") from None
-                except Exception as error:  # whatever it is, the others may be stored
+                except Exception as error:  # of any kind: the others may be storable
                     stored.failed.append(f"{type(error).__name__} at {where(error)}")
                     kept.append(left[0])
                 del left[0]
@@ -63,7 +63,7 @@ def store_refused(settings: Settings) -> Stored:
 
 
 def _store(store: Store, packed: bytes) -> int:
-    """Stores a batch; how many records it has."""
+    """Stores a batch; returns the number of its records."""
     found = restored(packed, time.time_ns())
     changes = Correlator(StoreLookup(store), fresh=False).plan([found])
     store.write(changes)

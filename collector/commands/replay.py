@@ -1,4 +1,4 @@
-"""Sends recorded requests to a collector, one after the other, and says what became of them."""
+"""Sends recorded requests to a collector, one after the other, and reports the results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from collector.decode import otlp
 from collector.errors import Rejected
 from collector.times import retry_after_s
 
-AGAIN = (429, 503)  # what the collector answers where the same may be taken later
+AGAIN = (429, 503)  # answers after which the same request may be accepted later
 ATTEMPTS = 10
 PATIENCE_S = 120.0
 
 
 @dataclass(slots=True)
 class Sent:
-    """What became of a replay: one sentence for each request, or part of one, that was refused or mended."""
+    """The result of a replay, with one sentence for each request, or part of one, that was refused or mended."""
 
     requests: int = 0
     records: int = 0
@@ -54,7 +54,7 @@ def replay(
     if not files:
         raise FileNotFoundError(f"{', '.join(map(str, paths))}: no recorded bodies such as 001-traces.json or *.jsonl")
     by_ns = clock() - max((newest_ns(each) for each in _read(files)), default=0) if now else 0
-    stamina.instrumentation.set_on_retry_hooks(())  # a wait is nothing to log on a terminal
+    stamina.instrumentation.set_on_retry_hooks(())  # waiting is not worth log lines on a terminal
     sent = Sent()
     headers = bearer(token)
     with progress("replay", len(files)) as advance, httpx.Client(base_url=to, headers=headers, timeout=60) as client:
@@ -83,7 +83,7 @@ def _send(client: httpx.Client, recording: Recording, sent: Sent) -> None:
                 answer = client.post(f"/v1/{recording.signal}", content=body, headers=headers)
                 answer.raise_for_status()
     except httpx.HTTPStatusError as error:
-        if error.response.status_code in AGAIN:  # all that follow would wait as long
+        if error.response.status_code in AGAIN:  # all further requests would wait as long
             raise ConnectionError(
                 f"the collector takes nothing: {_message(error.response)}; sent before: {sent}"
             ) from None
@@ -122,7 +122,7 @@ def _partial(recording: Recording, answer: httpx.Response) -> dict[str, Any]:
     from google.protobuf.json_format import MessageToDict
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-    # The three signals' answers have the same fields under the same numbers.
+    # The answers of all three signals have the same fields under the same numbers.
     return MessageToDict(ExportTraceServiceResponse.FromString(answer.content)).get("partialSuccess", {})  # type: ignore[no-any-return]
 
 

@@ -11,7 +11,7 @@ from collector.commands.client import ARROW, check, collector, filters
 
 
 def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = "") -> str:
-    """The rows as a table, csv or jsonl. Raises OSError where the collector does not answer or refuses."""
+    """The rows as a table, csv or jsonl. Raises OSError if the collector does not answer or refuses."""
     params = dict(filters(where))
     with collector(url, token) as client:
         answer = client.post("/api/v1/sql", params=params, json={"sql": statement}, headers={"accept": ARROW})

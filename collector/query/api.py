@@ -1,4 +1,4 @@
-"""The query API, /api/v1: one handler per row of `ENDPOINTS`, who may ask, and how answers and errors are written.
+"""The query API, /api/v1: one handler per row of `ENDPOINTS`, authentication, and the format of answers and errors.
 
 Answers are JSON, or the same rows as an Arrow stream for `Accept: application/vnd.apache.arrow.stream`. A parameter
 that cannot be used is a 400 with the parameter, its value and what is allowed; a question that takes too long is a
@@ -42,8 +42,8 @@ from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 from collector.times import rfc3339
 
 QUERY_SECONDS = 20.0
-QUERIES = ThreadPoolExecutor(4, "query")  # more at once would only share the same cores and memory
-# What streaks and retries wait to know of every commit; under a load that leaves more, they do not.
+QUERIES = ThreadPoolExecutor(4, "query")  # more would only compete for the same cores and memory
+# Longest wait of streaks and retries for the keeper. Under a load that needs longer, they do not wait at all.
 SETTLE_SECONDS = 0.5
 IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
 JSON_COLUMNS = ("params", "attributes")
@@ -75,7 +75,7 @@ def api_routes() -> list[ControllerRouterHandler]:
 
 
 def guard_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """Lets through who may ask: a query token where there are any, one of our names in `Host` where there are none."""
+    """Requires a query token if any are set, else one of our names in `Host`."""
     check_token(connection.headers.get("authorization", ""), connection.app.state.settings.query_tokens)
     check_host(connection.headers.get("host", ""), connection.app.state.allowed_hosts)
 
@@ -97,8 +97,8 @@ def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
 
 
 async def answered(request: HttpRequest, work: Callable[[], Response[bytes]]) -> Response[bytes]:
-    """What `work` gives, done in a thread of its own, once what was taken is stored; its queries are interrupted when
-    the client goes away.
+    """Runs `work` in a thread, once everything answered before is stored; its queries are interrupted when the client
+    disconnects.
     """
     writer: Settles = request.app.state.writer
 
@@ -140,17 +140,17 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     seconds = state.get("query_seconds", QUERY_SECONDS)
     answer = _answer_to(endpoint, asked, statement, store, tables, arrow, seconds, exact)
     if not exact:
-        return answer  # without a tag: the same question is answered anew
+        return answer  # without a tag: the same request runs the query again
     if answer.status_code in (None, 200):
         answer.headers |= headers
     return answer
 
 
 def _tag(store: Holds, endpoint: Endpoint, asked: Asked, arrow: bool) -> str:
-    """The same for the same question while nothing was written.
+    """A tag that stays the same for the same request while nothing was written.
 
-    Of a range that ends now, an answer is as good for a thousandth of its length, a minute at most: only its oldest
-    events leave it.
+    For a range that ends now, it stays for a thousandth of the range's length, at most a minute: meanwhile only the
+    oldest events leave the range.
     """
     selection = asked.selection
     length = selection.end_ns - selection.start_ns
@@ -172,7 +172,7 @@ def _answer_to(
 ) -> Response[bytes]:
     if arrow and not endpoint.one:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
-    # Asked before the rows: nothing may come in between.
+    # Read before the rows, so that nothing that arrives in between is missed.
     before = (asked.options["after"] or arrived(store)) if endpoint.path == "/events" else ""
     rows = statement.rows(store, seconds)
     if endpoint.one and not rows:
@@ -191,7 +191,7 @@ def _answer_to(
 
 
 def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = True, since: str = "-24h") -> Asked:
-    """The question of a request, read against what its address takes. Raises BadParameter."""
+    """The parsed parameters of a request. Raises BadParameter."""
     return read(
         request.scope["query_string"],
         takes,
@@ -235,7 +235,7 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
     operation_class=operation(classes.TAKEN, False, "", tagged=False),
 )
 def list_classes(request: HttpRequest) -> Response[bytes]:
-    """The taxonomy in force, a user's own classes too."""
+    """The taxonomy in force, including the user's own classes."""
     options = _asked(request, classes.TAKEN, filters=False).options
     return list_answer(request, classes.rows(request.app.state.taxonomy.classes), classes.TYPES, options)
 
@@ -309,9 +309,7 @@ def _page(
 
 
 def _further(after: str, before: str, shown: Sequence[Row], *, more: bool) -> Row:
-    """Where a list of events goes on: `next` the older ones, `after` those that arrive; of what has arrived, page by
-    page.
-    """
+    """The cursors of a list of events: `next` for older ones, `after` for those that arrive later."""
     if after:
         last = shown[-1] if shown else None
         return {"next": None, "after": token(last["received_time"], last["event_id"]) if last else after}
@@ -319,7 +317,7 @@ def _further(after: str, before: str, shown: Sequence[Row], *, more: bool) -> Ro
 
 
 def _rests_on(row: Row) -> Any:
-    """How many events a row tells of, as far as it says."""
+    """The number of events behind a row, if the row has it."""
     return row["a_whole"] + row["b_whole"] if "a_whole" in row else row.get("calls", 1)
 
 
@@ -343,7 +341,7 @@ def _present(row: Row, statement: Answer, asked: Asked) -> Row:
 
 
 def _parsed(text: str) -> Any:
-    """What a JSON column holds; text that was cut to its bound may no longer be JSON and stays text."""
+    """The value of a JSON column; text that was cut to its limit may not be JSON and stays text."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -351,14 +349,14 @@ def _parsed(text: str) -> Any:
 
 
 def _remedies(coverage: Mapping[str, bool | str]) -> dict[str, str]:
-    """For each fact that a source tells only when asked to, the line that turns it on."""
+    """For each fact that a source only sends when configured to, the line that turns it on."""
     return {fact: said for fact, said in coverage.items() if isinstance(said, str)}
 
 
 def _refusal(
     request: HttpRequest, error: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None
 ) -> Response[bytes]:
-    """What was asked is repeated without the secrets that were in it."""
+    """An error answer; what it repeats of the request is sanitised."""
     scrub = request.app.state.scrub
     clean = {name: scrub(value) if isinstance(value, str) else value for name, value in error.items()}
     return json_answer({"error": clean}, status, headers)
@@ -389,7 +387,7 @@ def _unavailable(request: HttpRequest, error: Unavailable) -> Response[bytes]:
 
 
 def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
-    message, path = error.detail, request.url.path  # whole: of half a secret no rule knows
+    message, path = error.detail, request.url.path  # sanitised before it is cut: no rule matches half a secret
     if error.status_code == 404:
         message = f"there is nothing at {path}; /openapi.json describes every address"
     elif error.status_code == 405:
@@ -400,7 +398,7 @@ def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
 
 
 def _called_off(request: HttpRequest, _: CalledOff) -> Response[bytes]:
-    return _refusal(request, {"message": "the client went away"}, 499)  # for who reads along: nobody waits for it
+    return _refusal(request, {"message": "the client went away"}, 499)  # for logs and proxies: no client reads it
 
 
 def _unexpected(request: HttpRequest, error: Exception) -> Response[bytes]:

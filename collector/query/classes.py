@@ -1,4 +1,4 @@
-"""Every class of error as the taxonomy in force has it: what it means, what follows from it, and what to do."""
+"""Every class of error in the taxonomy in force: its meaning, its consequences and its advice."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ERROR = "outcome = 'error'"
 RATED = "outcome in ('ok', 'error') and {rated}"
 IN_SESSION = "session is not null"
 MOST_GROUPS = 1_000_000
-TOGETHER = 4  # measures in one statement: what it counts of every session is held in memory
+TOGETHER = 4  # measures per statement, which holds counts of every session in memory
 SUMS = {  # the columns of `Gathered`
     "sessions": 'count(*) filter ("whole {i}" > 0)', "part": 'sum("part {i}")', "whole": 'sum("whole {i}")',
     "parts2": 'sum("part {i}" * "part {i}")', "cross": 'sum("part {i}" * "whole {i}")',
@@ -57,7 +57,7 @@ COMPARED = {
         Unit("rate", 1, "errors"), "error_class = 'UnknownError'", ERROR, about=("error_class",)
     ),
     "hit_rate": Compared(Unit("rate", 1, "sessions"), ERROR, IN_SESSION, ("part", "whole")),
-    # The part comes from the streaks themselves.
+    # Its part is counted from the streaks.
     "streak_rate": Compared(
         Unit("rate", 1, "sessions"), whole=f"operation = 'tool' and {IN_SESSION}", once=("part", "whole")
     ),
@@ -178,7 +178,7 @@ def _statement(names: Sequence[str], sides: Sides, by: Sequence[str]) -> Stateme
         sql = _quantiles(QUANTILES[names[0]], relation(selection, *named), selection.where(), sides.sql, by)
     else:
         measure = COMPARED[names[0]]
-        # What became of errors is asked of errors that began a chain: of no other event is it known.
+        # The fate of errors is only known for errors that began a retry chain.
         rows = (
             Counted(f"({chains(selection, *named)})")
             if measure.of_chains

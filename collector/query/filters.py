@@ -1,4 +1,4 @@
-"""Which events a question is about: the query API's filter grammar as a table, read into a `Selection`, written as SQL.
+"""Which events a query is about: the API's filters as a table, parsed into a `Selection`, written as SQL.
 
 The parser, the sentences of its errors, the OpenAPI description and the documentation all come from `DIMENSIONS`.
 Values are bound as parameters; only names out of this table ever become part of a statement.
@@ -17,7 +17,7 @@ Value = str | int | bool | None
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
 UNITS = {"ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": HOUR, "d": 24 * HOUR, "w": 7 * 24 * HOUR}
-LONGEST = 36_525 * 24 * HOUR  # any longer duration is as good as this, and can be added to a time
+LONGEST = 36_525 * 24 * HOUR  # longer durations are cut to this, so that they can be added to a time
 LATEST = 2**63 - 1 - HOUR  # 2262-04-11, the last time that 64-bit nanoseconds hold, less room for `Selection.until_ns`
 
 
@@ -90,7 +90,7 @@ BY_NAME: dict[str, Dimension] = {dimension.name: dimension for dimension in DIME
 
 
 def add_dimensions(names: Iterable[str]) -> None:
-    """Lets attributes of the user's own be filtered and broken down by. To be called before anything is asked."""
+    """Adds dimensions for MISSTEP_DIMENSIONS. To be called before anything is asked."""
     for name in names:
         BY_NAME[name] = Dimension(name, "text", "call", "attribute of your own (MISSTEP_DIMENSIONS)")
 
@@ -107,7 +107,7 @@ class Term:
     dimension: Dimension
     values: tuple[Value, ...]
     negated: bool = False
-    mark: str = ""  # tells apart two terms of one statement on the same dimension
+    mark: str = ""  # distinguishes terms of one statement on the same dimension
 
     def param(self, place: int) -> str:
         """The name by which the statement knows the value at `place`."""
@@ -146,7 +146,7 @@ class Selection:
 
     @property
     def until_ns(self) -> int:
-        """The upper bound; an hour past a moving end, so that an agent whose clock is ahead is seen at once."""
+        """The upper bound; an hour later for a range that ends now, because some agents' clocks are ahead."""
         return self.end_ns + HOUR if self.to_now else self.end_ns
 
     @property
@@ -158,12 +158,12 @@ class Selection:
         return any(term.dimension.name == name for term in self.terms)
 
     def about_call(self) -> Selection:
-        """The same without the terms on how calls ended: what a share of all calls has as its denominator."""
+        """The same without the terms on how calls ended: the denominator of a share of all calls."""
         terms = tuple(term for term in self.terms if term.dimension.about == "call")
         return Selection(self.start_ns, self.end_ns, terms, "", self.failure_only, self.to_now)
 
     def params(self) -> dict[str, object]:
-        """What `where`, `condition` and `rated` refer to by name, and the bounds."""
+        """The parameters of `where`, `condition` and `rated`, and the bounds."""
         bound: dict[str, object] = {"start_ns": self.start_ns, "until_ns": self.until_ns, "text": self.text}
         for term in self.terms:
             bound |= term.params()

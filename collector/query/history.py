@@ -1,4 +1,4 @@
-"""What `measures` would have answered at each of many past evaluations: one statement for all of them."""
+"""The answers of `measures` at many past evaluations, from one statement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Columns:
 
     def __init__(self) -> None:
         self.numbers = array("q")
-        self.values = array("d")  # not a number for none
+        self.values = array("d")  # NaN for none
         self.calls = array("q")
         self.there = bytearray()
 
@@ -91,11 +91,11 @@ class History:
 
     @property
     def points(self) -> int:
-        """How many there are."""
+        """The number of points."""
         return sum(map(len, self.lines.values()))
 
     def sample(self, labels: Labels, point: Point, number: int) -> Sample | None:
-        """What an evaluation since the point saw."""
+        """The sample of an evaluation after the point."""
         if not point.there:
             return None
         value = point.value

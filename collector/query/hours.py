@@ -1,8 +1,8 @@
-"""Counts of many events, from the hours that the store has counted already (store/kept.py) where that says the same.
+"""Counts of events, from hourly counts (store/kept.py) where these give the same result.
 
-What decides is here alone: a question whose filters and dimensions are all columns of `hourly`, or of
-`hourly_sessions`, reads that for whole hours and the events for the rest; any other reads the events. All give the same
-answer.
+A query whose filters and dimensions are all columns of `hourly`, or of `hourly_sessions`, reads that table for whole
+hours, and the events for the rest of the range; other queries read the events. The answer is always the same, and only
+this module decides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collector.store.kept import COUNTED, FACTS, MAX_NS
 from collector.store.reading import whole
 
 OF_ALL, OF_SESSIONS = "hourly", "hourly_sessions"
-LEAST = 3 * HOUR  # of a shorter range too few hours are whole
+LEAST = 3 * HOUR  # a shorter range has too few whole hours
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What alert rules compare with a threshold: one value per label set, as it was known at the end of the window.
+"""What alert rules compare with a threshold: one value per label set, as known at the end of the window.
 
 Planning a statement costs more than counting an hour of events. So questions that agree in dimensions and window are
 one family and one statement, in which each filters its own aggregates.
@@ -19,7 +19,7 @@ from collector.query.retries import relation as with_chains
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streaks_from_events
 
-GONE = 7 * UNITS["d"]  # who has been silent for longer has left
+GONE = 7 * UNITS["d"]  # a sender that is silent for longer is considered gone
 
 # Share of what: the events of the part, of those that the value rests on.
 SHARES = {
@@ -34,7 +34,7 @@ DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint", "regressed_groups"
 # what is broken for everybody, rather than badly used by one.
 FAILING = "case when session is not null and outcome in ('ok', 'error') and {rated} then hash(service, session) end"
 
-# Of which groups the measures of groups count the events. On a service's first day everything is new, and no news.
+# Which groups the measures of groups count. On a service's first day every group would be new.
 GROUPS = {
     "new_groups": f"""(fingerprint, coalesce(service, '')) in (select (fingerprint, service) from {{relation}}
       where born_ns >= $start_ns and whose_ns < $start_ns - {UNITS["d"]})""",

@@ -30,17 +30,17 @@ SOURCE_COLUMNS = (
 )  # fmt: skip
 PAGED = "event_id, time_ns, received_ns, service, session, outcome"  # what `whole.sql` needs of a page
 STRIP = 60
-LAST = 2**63 - 1  # what an absent sequence counts as: it comes after every given one
+LAST = 2**63 - 1  # stands for an absent sequence number: sorted last
 
 
 def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "", sort: str = "-time") -> Statement:
-    """Whole events, newest or oldest first: those beyond `cursor`; with the token `after`, those that arrived since, in
-    the order in which they did.
+    """Whole events, newest or oldest first, beyond `cursor`; or with `after`, those that arrived since, in order of
+    arrival.
     """
     beyond, direction = ("<", " desc") if sort == "-time" else (">", "")
     order = f"time_ns{direction}, event_id{direction}"
     seek, bound = "true", selection.params()
-    if cursor:  # not as a comparison of pairs, which reads all events from the first on
+    if cursor:  # not as a comparison of pairs, for which DuckDB would read all events
         seek += f" and time_ns {beyond}= $seek_0 and (time_ns {beyond} $seek_0 or event_id {beyond} $seek_1)"
         bound |= read_token("cursor", cursor, 2)
     if after:
@@ -95,7 +95,7 @@ def token(*numbers: int) -> str:
 
 
 def redirected(store: Reads, event_id: int) -> int | None:
-    """The id under which a merged event lives on."""
+    """The id of the event into which this one was merged."""
     rows = store.rows(
         "select event_id from redirects where old_id = $old_id"
         " union all select event_id from twins where unit = $old_id and event_id != unit limit 1",
@@ -117,7 +117,7 @@ def most_called(store: Reads, services: int, tools: int) -> tuple[list[str], lis
 
 
 def arrived(store: Reads) -> str:
-    """The token of all that has arrived by now, as `after` of `events` takes it."""
+    """The position of the newest arrival, for `after` of `events`."""
     newest = store.rows("select max(received_ns) as newest from events")[0]["newest"]
     return token(newest or 0, 2**64 - 1)
 
@@ -151,7 +151,7 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -
 
 
 def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
-    """Who sends, how much of it has no class, and which facts it leaves out (share of its events that have them)."""
+    """Senders, with the share of their errors without a class and of their events that have each fact."""
     rows = counted(selection, ["source", "service", "model"], facts=True)
     error, call = "outcome = 'error'", "operation = 'tool'"
     told = {

@@ -1,7 +1,7 @@
-"""The questions of many rules: one statement for each family, and what several of these read of one window read once.
+"""Answers the questions of many rules: one statement per family, and shared inputs computed once.
 
-Retry chains, streaks and what is new cost a hundred times what counting does. What two statements need is a table in
-memory until all are answered.
+Retry chains, streaks and new groups cost a hundred times as much as counting. Those that several statements need are
+saved as tables in memory until all are answered.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collector.query.filters import HOUR, Selection
 from collector.query.measures import RELATIONS, Question, measure_family, relations
 from collector.query.statement import Reads, used
 
-TOGETHER = 16  # questions in a statement; its rows have three columns for each
-SHORT = 6 * HOUR  # windows up to this share what the longest of them needs
+TOGETHER = 16  # questions per statement; each adds three columns
+SHORT = 6 * HOUR  # windows up to this length share the input of the longest of them
 
 
 class Answer(NamedTuple):
-    """What a question came to: a sample per label set, or why there is none. `took_ms` is its share of the time."""
+    """The answer to a question: a sample per label set, or an error. `took_ms` is its share of the time."""
 
     samples: Sequence[Sample] = ()
     took_ms: float = 0.0
@@ -41,7 +41,7 @@ class Keeps(Reads, Protocol):
 def measure_all(
     store: Keeps, questions: Iterable[Question], failure_only: Sequence[str] = ()
 ) -> dict[Question, Answer]:
-    """The answer to each question. One that fails costs no other its answer. For one thread at a time."""
+    """The answer to each question. One that fails does not affect the others. For one thread at a time."""
     families: defaultdict[tuple[object, ...], list[Question]] = defaultdict(list)
     for question in dict.fromkeys(questions):
         families[question.family].append(question)
@@ -75,7 +75,7 @@ def _answered(
 
 
 class _Shared:
-    """Gives relations to read from: a table where more than one statement needs it and it can be kept, else SQL."""
+    """Provides relations: a table if several statements need it and it fits into memory, else SQL."""
 
     def __init__(self, store: Keeps, families: Iterable[Sequence[Question]]) -> None:
         self._store = store
@@ -94,18 +94,18 @@ class _Shared:
             sql = RELATIONS[name](longest)
             try:
                 self._kept[key] = self._store.keep(f"{name}_{len(self._kept)}", sql, used(sql, longest.params()))
-            except Unavailable:  # such as no room for it in memory: each reads what it needs
+            except Unavailable:  # such as too little memory: each statement computes it
                 self._needed[key].clear()
                 return self(name, window)
         return self._kept[key]
 
     def drop(self) -> None:
-        """Forgets the tables."""
+        """Drops the tables."""
         if self._kept:
             self._store.drop_kept()
 
 
 def _key(name: str, window: Selection) -> tuple[object, ...]:
-    """Windows for which this is the same share a relation."""
+    """Windows with the same key share a relation."""
     short = window.end_ns - window.start_ns <= SHORT
     return (name, window.end_ns, short or window.start_ns)

@@ -1,7 +1,7 @@
-"""Read-only SQL over the events that a range and filters choose: one SELECT, answered in a `sandbox` process.
+"""Read-only SQL over the events that a range and filters select: one SELECT, run in a `sandbox` process.
 
-The events go there as a stream with only the columns that the statement names, so nothing of it can reach the store,
-and a statement that is too greedy ends itself and nobody else.
+The events are streamed there with only the columns that the statement names. So SQL of users cannot reach the store,
+and a statement that takes too much only ends its own process.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Child:
         self.process.kill()
 
     def close(self) -> None:
-        """Ends the process and leaves nothing of it."""
+        """Ends the process and releases everything."""
         self.interrupt()
         for pipe in (self.process.stdin, self.process.stdout):
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""One question as SQL: what is asked, in which order, how many rows; run as rows for JSON or as an Arrow stream."""
+"""A query as SQL, with its order and limit; run as rows for JSON or as an Arrow stream."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from collector.query.filters import BY_NAME, BadParameter, Selection
 from collector.store.batch import arrow_stream
 
 Row = dict[str, Any]
-ROWS = "$most_rows"  # in a statement that limits itself: to how many
+ROWS = "$most_rows"  # the limit, in a statement that applies it itself
 
 
 class Reads(Protocol):
-    """The part of the store that questions need. While `version` is the same, so are its answers."""
+    """The part of the store that queries need. While `version` stays the same, so do answers."""
 
     @property
     def version(self) -> str: ...
@@ -45,7 +45,7 @@ class Statement:
 
     @property
     def of_kept(self) -> bool:
-        """Whether it reads what the store keeps up beside the events, up to a second behind them."""
+        """Whether it reads derived tables, which may be up to a second behind the events."""
         return "kept_" in self.sql
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[dict[str, Any]]:
@@ -131,25 +131,25 @@ def arranged(rows: Sequence[Row], sort: Sequence[str]) -> list[Row]:
 
 
 def types_of(dimensions: Iterable[str]) -> dict[str, str]:
-    """The columns that answer for these dimensions, as `schemas/` writes their types."""
+    """The columns of the answer for these dimensions, with their types in `schemas/`."""
     kinds = {"flag": "boolean", "integer": "bigint", "id": "ubigint"}
     return {name: kinds.get(BY_NAME[name].type, "varchar") for name in dimensions}
 
 
 def used(sql: str, params: Mapping[str, object]) -> dict[str, object]:
-    """Those of `params` that `sql` names: DuckDB refuses any other."""
+    """The `params` that `sql` uses: DuckDB refuses others."""
     names = set(re.findall(r"\$(\w+)", sql))
     return {name: value for name, value in params.items() if name in names}
 
 
 @cache
 def load(name: str) -> str:
-    """The text of `sql/<name>.sql`; `{word}` in it is a place for more SQL."""
+    """The text of `sql/<name>.sql`; `{word}` in it is a placeholder for more SQL."""
     return resources.files("collector.query").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
 
 
 def order_by(sort: Sequence[str], columns: Iterable[str], ties: Iterable[str] = ()) -> str:
-    """`-errors,tool` as ORDER BY, completed by `ties` so that equal rows keep one order. Raises BadParameter."""
+    """`-errors,tool` as ORDER BY, completed by `ties` so that the order is total. Raises BadParameter."""
     allowed = tuple(columns)
     for word in sort:
         if word.removeprefix("-") not in allowed:
@@ -190,7 +190,7 @@ def rates(
         for name in columns
     ]
     same = ["present.one = past.one", *(f'present."{key}" is not distinct from past."{key}"' for key in keys)]
-    # Each side has a name of its own: as a table of the join, the engine looks for its columns in the other side too.
+    # Each side needs a name of its own, or DuckDB looks for its columns in the other side of the join too.
     both = f"""with present as (select *, 1 as one from ({sql})), past as (select *, 1 as one from ({before}))
       select {", ".join(listed)} from present full join past on {" and ".join(same)}"""
     named = (*keys, *(prefix + name for prefix in sides for name in columns))

@@ -1,4 +1,4 @@
-"""The words that an attribute of the user's own cannot be called, because questions or answers use them."""
+"""Reserved words: no attribute in MISSTEP_DIMENSIONS can have these names, as queries or answers use them."""
 
 from __future__ import annotations
 

@@ -19,21 +19,21 @@ from collector.store.journal import synchronise
 from collector.store.reading import Reader, View
 from collector.store.retention import DAY_NS, forget_events
 
-MOST_EVENTS = 1_000_000  # in a file: writing it takes about five seconds
-SLICE_EVENTS = 20_000  # of a file that is gone over: each slice reads a whole row group
+MOST_EVENTS = 1_000_000  # per file, which takes about five seconds to write
+SLICE_EVENTS = 20_000  # per slice when a file is rewritten: each slice reads a whole row group
 
 log = structlog.get_logger()
 
 
 def view(cursor: duckdb.DuckDBPyConnection) -> View:
-    """How a cursor sees all events as `events`, and the files of the store that are not where they were."""
+    """The view by which a cursor sees all events as `events`, and which archive files are missing."""
     listed = cursor.execute("select file, events from archived order by received_ns").fetchall()
     files = [file for file, _ in listed if Path(file).exists()]
     known = {Path(file): events for file, events in listed}
     missing = frozenset(known).difference(map(Path, files))
     for file in sorted(missing):
         log.error("archived events cannot be found: put the file back", file=str(file))
-    for place in map(Path, files):  # what a kill left of a file that was written anew
+    for place in map(Path, files):  # left by a kill while a file was rewritten
         for older in place.parent.glob(f"{place.name.split('.')[0]}.*"):
             if older != place and (older.suffix == ".part" or _generation(older) < _generation(place)):
                 older.unlink(missing_ok=True)
@@ -41,7 +41,7 @@ def view(cursor: duckdb.DuckDBPyConnection) -> View:
         return View("", known, missing)
     [[database]] = cursor.execute("select current_database()").fetchall()
     columns = [row[0] for row in cursor.execute(f'describe "{database}".main.events').fetchall()]
-    # The oldest file has the fewest columns; attributes of the user's own may have become columns since.
+    # The oldest file has the fewest columns: dimensions may have been added since.
     there = {row[0] for row in cursor.execute(f"describe from {_read(files[:1])}").fetchall()}
     named = (f'"{name}"' if name in there else f"""attributes ->> '$."{name}"' as "{name}\"""" for name in columns)
     return View(
@@ -81,9 +81,9 @@ def write_oldest(cursor: duckdb.DuckDBPyConnection, folder: Path, before_ns: int
 
 
 def take_out(cursor: duckdb.DuckDBPyConnection, moving: Moving) -> None:
-    """Takes the events of a file out of the database and lists the file, in the caller's transaction.
+    """Removes the events of a file from the database and lists the file, in the caller's transaction.
 
-    Whoever asks meanwhile must see both or neither.
+    Concurrent queries must see both changes or neither.
     """
     cursor.execute("delete from events where received_ns <= ?", [moving.last_ns])
     _list(cursor, moving.place, moving.last_ns, moving.events)
@@ -153,7 +153,7 @@ def _generation(place: Path) -> int:
 
 
 def _write(cursor: duckdb.DuckDBPyConnection, query: str, place: Path) -> None:
-    """A file that is whole and on the disk, or none of that name."""
+    """Writes a file completely and synchronises it, or leaves none of that name."""
     place.parent.mkdir(parents=True, exist_ok=True)
     part = place.with_suffix(".part")
     cursor.execute(f"copy ({query}) to {_text(part)} (format parquet, compression zstd)")

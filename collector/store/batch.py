@@ -42,14 +42,14 @@ KEPT_DDL = schemas().joinpath("kept.sql").read_text(encoding="utf-8")
 ARCHIVE_DDL = schemas().joinpath("archive.sql").read_text(encoding="utf-8")
 TABLES = tables_of(EVENTS_DDL + INGEST_DDL + KEPT_DDL)
 
-# What the store adds to a report when it becomes an event, and nobody outside sees.
+# Columns that the store adds when a report becomes an event, and that are internal.
 INTERNAL = frozenset(("report_rank", "outcome_strength"))
-EVENT_COLUMNS = frozenset(TABLES["events"])  # without the user's own
+EVENT_COLUMNS = frozenset(TABLES["events"])  # without MISSTEP_DIMENSIONS
 COLUMNS = {name: kind for name, kind in TABLES["events"].items() if name not in INTERNAL}
 
 
 def add_dimensions(names: Iterable[str]) -> None:
-    """Makes attributes of the user's own columns of an event, in this process; before anything is read or stored."""
+    """Adds columns for MISSTEP_DIMENSIONS, in this process. To be called before anything is read or stored."""
     for name in names:
         COLUMNS[name] = TABLES["events"][name] = "varchar"
 
@@ -62,15 +62,15 @@ Columns = Mapping[str, Sequence[Any]]  # of equal length, None where a row has n
 
 
 def columns_of(rows: Sequence[Report], types: Mapping[str, str], *, whole: bool = False) -> Columns:
-    """The columns that any row has, or with `whole` all, in the order of `types`."""
+    """The columns that any row has, or with `whole` all columns, in the order of `types`."""
     present = set(types) if whole else set().union(*{tuple(row) for row in rows})
     return {name: [row.get(name) for row in rows] for name in types if name in present}
 
 
 class ArrowColumns:
-    """Columns as one Arrow record batch that can be read again and again through the C stream interface.
+    """Columns as one Arrow record batch that can be read repeatedly through the C stream interface.
 
-    DuckDB asks for the stream twice: schema, data.
+    DuckDB reads the stream twice: for the schema, then for the data.
     """
 
     def __init__(self, columns: Columns, types: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ class ArrowColumns:
 
 
 def arrow_stream(rows: Sequence[Report], types: Mapping[str, str]) -> bytes:
-    """Rows as an Arrow IPC stream with every column of `types`, also where there is no row."""
+    """Rows as an Arrow IPC stream with every column of `types`, even without rows."""
     out = io.BytesIO()
     with StreamWriter.from_writable(out) as writer:
         writer.write_stream(ArrowColumns(columns_of(rows, types, whole=True), types))

@@ -1,4 +1,4 @@
-"""Fills a store with made-up events, many millions in minutes: computed by the engine, no row passes through Python."""
+"""Fills a store with made-up events, many millions in minutes: DuckDB computes them, no row passes through Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collector.store.retention import DAY_NS
 from collector.store.store import Store
 
 DAYS = 30
-CHUNK = 250_000  # in a transaction; below `memory_limit` and one line of progress a second
+CHUNK = 250_000  # events per transaction: fits into `memory_limit`, and gives about one line of progress per second
 PARTY = 160  # events of five sessions that begin together
 LATEST_NS = 1_800_000_000_000  # the last session begins half an hour before the end and is over by then
 

@@ -1,4 +1,4 @@
-"""A line in the log when something begins to fail, one a minute for each reason while it lasts, one when it is over."""
+"""Logs failures of the store: one line when they begin, one a minute per reason while they last, one when they end."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from threading import Lock
 import structlog
 
 AGAIN_S = 60.0
-MOST_REASONS = 4  # in that time
-NUMBERS = re.compile(r"[\d.]+")  # of what an engine counts, the reason is the same
+MOST_REASONS = 4  # logged in that time
+NUMBERS = re.compile(r"[\d.]+")  # ignored when comparing reasons
 
 REMEDIES = (
     (("No space left", "File too large", "Disk quota", "disk_full"), "make room on its disk"),
     (("Read-only file system", "Permission denied", "read-only"), "make the file and its folder writable"),
     (("moved or removed",), "put it back"),
     (("Corrupt", "checksum"), "the file is damaged: put a backup in its place"),
-    (("Out of Memory",), "nothing, it goes on when questions give back what they have; or fewer of them at a time"),
+    (("Out of Memory",), "nothing: it goes on when running queries release their memory; or ask fewer at a time"),
     (("Could not set lock",), "stop the other process that has it open"),
 )
 
@@ -26,19 +26,19 @@ log = structlog.get_logger()
 
 
 class Complaint:
-    """What the failures of the store, in one part or several, come to in the log. For any thread."""
+    """The failures of the store and its parts, such as the journal. May be used from any thread."""
 
     def __init__(self, store: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
         self._lock = Lock()
-        self._parts: set[str] = set()  # that fail
-        self._said: dict[str, float] = {}  # when, of each reason
+        self._parts: set[str] = set()  # failing at present
+        self._said: dict[str, float] = {}  # when each reason was last logged
         self._since = 0.0
         self._requests = 0
 
     def made(self, reason: str, requests: int = 1, part: str = "") -> None:
-        """Requests were refused because of a part of the store."""
+        """To be called when requests were refused because a part of the store failed."""
         with self._lock:
             now = self._clock()
             if not self._parts:
@@ -59,11 +59,11 @@ class Complaint:
             )
 
     def lasts(self, part: str | None = None) -> bool:
-        """Whether a part, or any, has failed and not worked since."""
+        """Whether a part (by default any) failed and has not worked since."""
         return bool(self._parts) if part is None else part in self._parts
 
     def over(self, part: str = "") -> None:
-        """A part works."""
+        """To be called when a part works."""
         if not self._parts:  # mostly
             return
         with self._lock:

@@ -1,7 +1,7 @@
-"""The one connection to the database, opened again where the engine gave it up.
+"""The one connection to the database, reopened when DuckDB has invalidated it.
 
 A checkpoint that fails (no space, a disk that became read-only) makes DuckDB refuse everything until the database is
-opened anew. What was committed is in its log; so that is done here as soon as it can be, and no restart is needed.
+reopened. Everything committed is in its log, so it is reopened here as soon as possible, and no restart is needed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collector import telemetry
 from collector.errors import Unavailable
 from collector.store.journal import synchronise
 
-AGAIN_S = 3.0  # between attempts to open a database that was given up: each may read a long log
-IDLE_S = 30.0  # how long those who still use the old connection may take
+AGAIN_S = 3.0  # between attempts to reopen the database: each may have to read a long log
+IDLE_S = 30.0  # for users of the old connection to finish
 
 log = structlog.get_logger()
 
@@ -65,7 +65,7 @@ class Connection:
                 self._change.notify_all()
 
     def check_file(self) -> None:
-        """Raises Unavailable where the file is no longer the one that was opened: what is written would be lost."""
+        """Raises Unavailable if the file is no longer the one that was opened: writes to it would be lost."""
         if self._path and _file(self._path) != self._file:
             try:
                 os.stat(self._path)
@@ -78,11 +78,11 @@ class Connection:
             )
 
     def log_is_gone(self) -> bool:
-        """Whether the log is not where it was written: it went into the file, or somebody removed it."""
+        """Whether the log file is missing: after a checkpoint, or because somebody removed it."""
         return self._path is not None and not os.path.exists(f"{self._path}.wal")
 
     def log_shrank(self) -> bool:
-        """Whether the engine's log has become shorter since this was last asked: it went into the file."""
+        """Whether the log is shorter than at the last call, as after a checkpoint."""
         if self._path is None:
             return False
         try:
@@ -94,7 +94,7 @@ class Connection:
 
     @contextmanager
     def alone(self, patience_s: float = IDLE_S) -> Iterator[duckdb.DuckDBPyConnection]:
-        """The connection while nobody else uses it; others wait. Raises Unavailable where queries run on."""
+        """The connection for exclusive use; others wait. Raises Unavailable if queries do not end in time."""
         with self._change:
             self._alone = True
             try:
@@ -109,15 +109,15 @@ class Connection:
                 self._change.notify_all()
 
     def swap(self, fresh: Path) -> None:
-        """Puts another file in the place of the database and opens that. Raises Unavailable where queries run on."""
+        """Replaces the database file by another and opens that. Raises Unavailable if queries do not end in time."""
         assert self._path
         with self.alone():
-            self._broken = True  # where it cannot be opened now, it is tried again
+            self._broken = True  # if it cannot be opened now, `use` tries again
             self._connection.close()
             try:
                 fresh.replace(self._path)
                 Path(f"{self._path}.wal").unlink(missing_ok=True)
-                with suppress(OSError):  # not every file system can do that with a folder
+                with suppress(OSError):  # not every file system can synchronise a folder
                     synchronise(self._path.parent)
             finally:
                 self._file = _file(self._path)
@@ -125,7 +125,7 @@ class Connection:
                 self._broken = False
 
     def close(self) -> None:
-        """Closes it for good."""
+        """Closes the database."""
         with self._change:
             self._connection.close()
 
@@ -140,10 +140,10 @@ class Connection:
     def _repair(self) -> None:
         if time.monotonic() - self._tried < AGAIN_S:
             raise Unavailable("the store is being opened again", 5)
-        # The engine keeps a database for as long as any cursor of it is open.
+        # DuckDB keeps a database open for as long as it has any cursor.
         if not self._change.wait_for(lambda: self._users == 0, IDLE_S):
             raise Unavailable("the store cannot be opened again while queries run", 5)
-        if not self._broken:  # another has done it while this one waited
+        if not self._broken:  # another thread reopened it meanwhile
             return
         self._tried = time.monotonic()
         try:
@@ -159,19 +159,19 @@ class Connection:
 
 @contextmanager
 def all_or_nothing(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """One transaction of a cursor: nothing of it stays where the block raises."""
+    """A transaction of a cursor, rolled back if the block raises."""
     cursor.begin()
     try:
         yield
         cursor.commit()
     except BaseException:
-        with suppress(duckdb.Error):  # the engine may have given up the transaction itself
+        with suppress(duckdb.Error):  # DuckDB may have rolled back already
             cursor.rollback()
         raise
 
 
 def first_line(error: Exception) -> str:
-    """The engine's reason, without the data that may follow."""
+    """The first line of DuckDB's error message; data may follow in the others."""
     return str(error).splitlines()[0][:300] if str(error) else type(error).__name__
 
 

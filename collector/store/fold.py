@@ -1,8 +1,4 @@
-"""Reports of one call to one event: a pure function that knows no order.
-
-Each field comes from the report with the highest rank that has it, the outcome from the surest, the class from the most
-specific report of that outcome; ties go to the smaller report.
-"""
+"""Folds the reports of one call into one event: a pure function, independent of their order."""
 
 from __future__ import annotations
 
@@ -14,10 +10,10 @@ from collector.classify.fingerprint import fingerprint
 from collector.recognise.told import FRESH
 from collector.store.batch import COLUMNS, Report
 
-# Where a session came from, the surest last.
+# Where a session came from, the most reliable last.
 SESSION_RANK = {None: 0, "instance": 1, "trace_id": 2, "trace": 3, "resource": 4, "record": 5}
 
-KNOWN = ("resource", "record")  # sessions that nothing else corrects
+KNOWN = ("resource", "record")  # sessions that are never corrected
 
 CLASS_FIELDS = (
     "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "mistake", "retryable",
@@ -33,10 +29,10 @@ UNSPECIFIC = {"UnknownError": 0, "ToolExecutionError": 1, "McpToolError": 1, "Co
 
 
 def fold(reports: Sequence[Report]) -> Report:
-    """The one event that these reports tell of; without `outcome` while none tells it or all only lend (`_lends`).
+    """The one event of these reports; without `outcome` while none has it, or while all only lend fields (`_lends`).
 
-    Each field comes from the report with the highest rank that has it, the outcome from the surest, the class from the
-    most specific report of that outcome; ties go to the smaller report.
+    Each field comes from the highest-ranked report that has it, the outcome from the report with the strongest
+    evidence, the class from the most specific report with that outcome; ties go to the smaller report.
     """
     if len(reports) == 1:
         row = reports[0].copy()
@@ -59,21 +55,21 @@ def fold(reports: Sequence[Report]) -> Report:
     own = [report for report in ranked if not report.get("_lends")]
     row.pop("outcome", None)
     if told and own:
-        # Since when there is such an event: `after` of the API finds it by that.
+        # When the event came into being: `after` of the API finds it by this.
         row["received_ns"] = max(min(report["received_ns"] for report in some) for some in (told, own))
         _fold_outcome(row, told)
     return row
 
 
 def is_own(report: Report) -> bool:
-    """Whether the call itself is reported, under an id: not what a model was told of it, nor what only lends."""
+    """Whether this reports the call itself, under an id: not a result told to a model, nor a report that only lends."""
     return report.get("_rank", 0) > FRESH and "_twin" not in report and not report.get("_lends")
 
 
 def adding(reports: Sequence[Report], known: Sequence[Report]) -> Sequence[Report]:
-    """The reports without those from which the fold of `known`, of them and of whatever else comes takes nothing.
+    """The reports without those that can never contribute to the event, whatever else arrives.
 
-    Each request to a model tells again which calls ended well, mostly no more than the call's own report does.
+    Each model request repeats which calls ended well, and mostly adds nothing to the call's own report.
     """
     settling = [one for one in (*known, *reports) if one.get("outcome") and is_own(one)]
     if not settling:
@@ -83,7 +79,7 @@ def adding(reports: Sequence[Report], known: Sequence[Report]) -> Sequence[Repor
 
 
 def _covers(best: Report, told: Report) -> bool:
-    """Whether the best says all of the other's, is ranked higher and surer, and came no later."""
+    """Whether `best` has every field of the other, a higher rank and stronger evidence, and came no later."""
     return (
         told.get("outcome") == "ok"
         and best.get("_rank", 0) > told.get("_rank", 0)
@@ -98,7 +94,7 @@ def _covers(best: Report, told: Report) -> bool:
 
 
 def _guessed(report: Report) -> tuple[str | None, str | None]:
-    """What says which session this becomes when its trace tells one."""
+    """What decides which session the report gets once that of its trace is known."""
     return report.get("session_source"), report.get("trace_id")
 
 
@@ -107,12 +103,12 @@ def _session_rank(report: Report) -> int:
 
 
 def canonical(report: Report) -> bytes:
-    """The same bytes for the same report, whenever it came."""
+    """The same bytes for the same report, whenever it was received."""
     return msgspec.json.encode({**report, "received_ns": 0}, order="sorted")
 
 
 def oldest(event_ids: Iterable[int], reports: Mapping[int, Sequence[Report]]) -> int:
-    """The one of these events whose first report came first; ties go to the smaller id."""
+    """The event whose first report was received first; ties go to the smaller id."""
     return min(event_ids, key=lambda one: (min((r["received_ns"] for r in reports.get(one, ())), default=0), one))
 
 

@@ -1,9 +1,9 @@
-"""What follows from events and is kept beside them: streaks, retry chains, the newest event of each service, and counts
-of each hour.
+"""Derived tables kept beside the events: streaks, retry chains, the newest event of each service, and counts of each
+hour.
 
-`compute` does so anew for sessions that changed, however late or often their events came, with the same result as
-from nothing: whatever an event can no longer change is left alone, the rest is read again (sql/take.sql says why).
-`count_hours` counts whole hours anew.
+`compute` updates them for sessions that changed. However late or often events came, the result is the same as when
+computed from scratch: what an event can no longer change is left alone, the rest is recomputed (sql/take.sql says why).
+`count_hours` recounts whole hours.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from collector.store.batch import TABLES
 from collector.store.connection import all_or_nothing
 
 HOUR_NS = 3_600_000_000_000
-IDLE_NS = HOUR_NS  # without any event of its session for longer than this, a streak has ended
-WINDOW_NS = HOUR_NS // 2  # for so long an error's retry chain lasts
+IDLE_NS = HOUR_NS  # a streak ends when its session has no event for longer than this
+WINDOW_NS = HOUR_NS // 2  # length of an error's retry chain
 MAX_NS = 2**63 - 1
-PATIENCE = 0.95  # of the wait that was asked for: clocks and durations are rounded
-COUNTED = {  # tables of counted hours: their dimensions
+PATIENCE = 0.95  # of the wait that was asked for counts as waiting: clocks and durations are rounded
+COUNTED = {  # tables of hourly counts and their dimensions
     table: [name for name in TABLES[table] if name in TABLES["events"] and name != "time_ns"]
     for table in ("hourly", "hourly_sessions")
 }
 HOURS = (*COUNTED, "stale_hours")
 OF_SESSIONS = ("kept_streaks", "kept_chains", "kept_newest")
 KEPT = (*OF_SESSIONS, *HOURS)
-MOST_HOURS = 12  # in one transaction
+MOST_HOURS = 12  # per transaction
 
 FIRSTS = [name for name in TABLES["kept_streaks"] if name.startswith("first_") and name != "first_event_id"]
 NO_DIMENSIONS = ("event_id", "time_ns", "retryable_declared")
@@ -49,7 +49,7 @@ NEWEST_OF_ALL = """
     and not exists (select 1 from found f where f.service is not distinct from events.service)
   group by service
 """
-# Those that begin at the same time are in one part. What lies outside of sessions is not read, however late it is.
+# Sessions that begin at the same time are in one part. Events outside of the sessions are not read, however late.
 SLICES = """
   select min(from_ns), max(from_ns), coalesce(max(until_ns), 0), count(*)
   from (
@@ -79,7 +79,7 @@ def _statements(name: str) -> list[str]:
 
 
 class Slice(NamedTuple):
-    """Some sessions of which nothing is kept: when the first and the last of them begin, and when all have ended."""
+    """Some sessions that are not computed yet: when the first and the last of them begin, and when all have ended."""
 
     first_ns: int
     last_ns: int
@@ -88,9 +88,9 @@ class Slice(NamedTuple):
 
 
 def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None = None) -> int:
-    """Brings up to `most` sessions that changed up to date, or those of a part, in one transaction; returns how many.
+    """Updates up to `most` changed sessions, or those of `part`, in one transaction; returns how many.
 
-    The cursor is the caller's own: temporary tables are left on it.
+    Leaves temporary tables on the cursor, which must be the caller's own.
     """
     given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "hour": HOUR_NS}
     first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
@@ -112,7 +112,7 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None = N
 
 
 def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:
-    """Counts hours that are over and in which something changed, in one transaction; returns how many."""
+    """Recounts past hours in which something changed, in one transaction; returns how many."""
     choose, *count = _statements("count")
     with all_or_nothing(cursor):
         _run(cursor, choose, {"hour": HOUR_NS})
@@ -125,8 +125,8 @@ def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:
 
 
 def whole_hours(cursor: duckdb.DuckDBPyConnection, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of each range (from, until) the longest run of whole hours in which nothing changed since they were counted, the
-    same way; an empty one at its end where there is none.
+    """For each range (from, until), the longest run of whole hours whose counts are up to date, as (from, until); an
+    empty one at its end if there is none.
     """
     told = cursor.execute(STALE, {"hour": HOUR_NS}).fetchall()
     stale = {hour for hour, changed in told if changed}
@@ -147,13 +147,13 @@ def _run(cursor: duckdb.DuckDBPyConnection, statement: str, given: dict[str, Any
 
 
 def _missing(cursor: duckdb.DuckDBPyConnection) -> bool:
-    """Whether a service has no event where its newest one was: it was removed, or is older now."""
+    """Whether the event noted as a service's newest is gone: it was removed, or its time changed."""
     counted = cursor.execute("select (select count(*) from services) > (select count(*) from found)").fetchone()
     return bool(counted and counted[0])
 
 
 def forget(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Removes all that is kept and notes every session and hour as changed, so that it is computed from nothing."""
+    """Empties the derived tables and notes every session and hour as changed, so that all is computed again."""
     for table in (*OF_SESSIONS, "changed"):
         cursor.execute(f"delete from {table}")
     cursor.execute("insert into changed select service, session, min(time_ns) from events group by all")
@@ -161,12 +161,12 @@ def forget(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 def forget_hours(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Removes what is counted of hours and notes every one as changed."""
+    """Removes the hourly counts and notes every hour as changed."""
     for table in HOURS:
         cursor.execute(f"delete from {table}")
     cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR_NS])
 
 
 def slices(cursor: duckdb.DuckDBPyConnection, most: int) -> list[Slice]:
-    """All sessions in parts of about `most` that begin one after the other, for `compute` after `forget`."""
+    """All sessions in parts of about `most`, ordered by their beginning, for `compute` after `forget`."""
     return [Slice(*row) for row in cursor.execute(SLICES, [most]).fetchall()]

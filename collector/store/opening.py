@@ -38,14 +38,14 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
 
     Raises StoreError where the file is locked, damaged or not ours.
     """
-    import duckdb  # late: readers of requests are forked from a process that knows the place and not the engine
+    import duckdb  # late: workers are forked from a process that has not loaded DuckDB
 
     from collector.store.connection import Connection
 
     path = path_of(url)
     if path is not None:
         make_folder(path)
-        # DuckDB leaves its temporary files behind after a crash, and they hold rows.
+        # After a crash DuckDB leaves temporary files behind, which hold rows.
         shutil.rmtree(f"{path}.tmp", ignore_errors=True)
         for left in (f"{path}.fresh", f"{path}.fresh.wal", f"{path}.backup", f"{path}.backup.wal"):
             Path(left).unlink(missing_ok=True)

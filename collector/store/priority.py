@@ -1,4 +1,4 @@
-"""Threads that nobody waits for, behind those that answer."""
+"""Lower priority for threads that no client waits for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import sys
 import threading
 
-STORING, KEEPING = 5, 10  # niceness beyond the others': what was answered is stored before it is accounted for
+STORING, KEEPING = 5, 10  # added niceness: the keeper gives way to the writer, both to everything else
 
 
 def step_back(niceness: int) -> None:
-    """Lets every thread with less niceness go before the calling one, where the system knows that of threads."""
-    if sys.platform == "linux":  # elsewhere it would be the whole process's
+    """Raises the niceness of the calling thread, where the system has one per thread."""
+    if sys.platform == "linux":  # elsewhere niceness is the whole process's
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)

@@ -23,25 +23,25 @@ from collector.store.kept import whole_hours
 
 
 class QueryTimeout(Unavailable):
-    """A query took longer than it may."""
+    """A query exceeded its time limit."""
 
 
 class QueryTooLarge(QueryTimeout):
-    """A query needs more memory than it may."""
+    """A query exceeded the memory limit."""
 
 
 class CalledOff(Exception):
-    """A query was interrupted because nobody waits for it any more."""
+    """A query was interrupted because its client is gone."""
 
 
 class Running(Protocol):
-    """What can be interrupted from another thread."""
+    """Something that can be interrupted from another thread."""
 
     def interrupt(self) -> None: ...
 
 
 class CallOff:
-    """Interrupts the work of whoever set it in `CALL_OFF`: what runs, and what would still begin."""
+    """Set in `CALL_OFF`, interrupts the work of that context: what is running, and what would begin later."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class CallOff:
 
     @contextmanager
     def over(self, work: Running) -> Iterator[None]:
-        """Raises CalledOff where it was called before, or is while the block runs."""
+        """Interrupts `work` if called off while the block runs. Raises CalledOff, also if it was called off before."""
         with self._lock:
             if self.called:
                 raise CalledOff
@@ -121,7 +121,7 @@ def bound(cursor: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any]
 
 
 class Reader:
-    """Questions to one database; may be asked from any thread."""
+    """Queries to one database, from any thread."""
 
     def __init__(self, connection: Connection, see: Callable[[duckdb.DuckDBPyConnection], View]) -> None:
         self._connection = connection
@@ -130,7 +130,7 @@ class Reader:
 
     @property
     def missing_events(self) -> int:
-        """Archived events that no question sees, because their files are not where they were."""
+        """The number of archived events that no query sees because their files are missing."""
         return sum(self._view.files[file] for file in self._view.gone())
 
     def rows(
@@ -138,7 +138,7 @@ class Reader:
     ) -> list[dict[str, Any]]:
         """The result as one dict per row. Parameters are `$name`. Raises QueryTimeout.
 
-        Where `archived` is false, `events` are only those in the database, which may still change.
+        Without `archived`, `events` has only those in the database, which may still change.
         """
         with self._cursor(timeout_s, archived=archived) as cursor, bound(cursor, sql, params) as given:
             cursor.execute(sql, given)
@@ -158,7 +158,7 @@ class Reader:
             bound(cursor, sql, params) as given,
             StreamWriter.from_writable(out) as writer,
         ):
-            # A relation hands its stream over as a capsule; a cursor would need pyarrow for it.
+            # A relation exports its stream as a capsule; a cursor would need pyarrow.
             writer.write_stream(cursor.query(sql, params=given))
 
     @contextmanager
@@ -185,7 +185,7 @@ class Reader:
                 cursor.close()
 
     def _look(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Lets a cursor see archived events, of files that are there now: people unplug disks and plug them in."""
+        """Lets a cursor see archived events, in the files that exist now: disks are unplugged and plugged in again."""
         if self._view.gone() != self._view.missing:
             self._view = self._see(cursor)
         if self._view.sql:

@@ -1,4 +1,4 @@
-"""A bounded memory of what came last."""
+"""A bounded mapping of recent entries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[V]):
-    """The newest entries of a mapping, in two generations; `whole` until one was forgotten."""
+    """The newest entries of a mapping, in two generations; `whole` until an entry was forgotten."""
 
     def __init__(self, size: int, *, whole: bool = True) -> None:
         self._size = size
@@ -26,7 +26,7 @@ class Recent(Generic[V]):
         return key in self._young or key in self._old
 
     def known(self, keys: Set[K]) -> Iterator[tuple[K, V]]:
-        """Those of the keys that are remembered, with their values."""
+        """The remembered keys among these, with their values."""
         for remembered in (self._old, self._young):
             yield from ((key, remembered[key]) for key in keys & remembered.keys())
 
@@ -35,7 +35,7 @@ class Recent(Generic[V]):
         self._age()
 
     def update(self, entries: Mapping[K, V]) -> None:
-        """Puts all of them."""
+        """Adds all of these entries."""
         self._young.update(entries)
         self._age()
 

@@ -1,4 +1,4 @@
-"""Retention: what goes when events are too old or the file is too large, with all that belongs to it."""
+"""Retention: removes events that are too old, or the oldest if the file is too large, with all that belongs to them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collector.store.kept import HOUR_NS
 
 DAY_NS = 24 * HOUR_NS
 
-FULL = 0.9  # of the size that is allowed: from there on the oldest hours go
-ROOM = 0.8  # of it, that they leave
+FULL = 0.9  # of the allowed size: from here on the oldest hours are removed
+ROOM = 0.8  # of the allowed size: down to here
 
 IDENTITIES = ("keys", "reports", "waiting", "twins", "trace_session")
 
 
 class Retention(NamedTuple):
-    """How long events are kept, how many bytes all may have (0: any), and where they are moved to after which time."""
+    """How long events are kept, how many bytes they may take (0: any), and where and when they are archived."""
 
     age_ns: int
     most_bytes: int = 0
@@ -27,14 +27,14 @@ class Retention(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Bytes of the file, and those of them that hold something."""
+    """Bytes of the file, and bytes in use."""
 
     file: int
     used: int
 
 
 def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
-    """Removes events received before a time and identities older than a day; how many events went.
+    """Removes events received before a time and identities older than a day; returns the number of events removed.
 
     In the caller's transaction.
     """
@@ -55,7 +55,7 @@ def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
 
 
 def forget_events(cursor: duckdb.DuckDBPyConnection, events: str) -> None:
-    """Removes what is kept of these events alone, and notes their sessions as changed; in the caller's transaction."""
+    """Removes what is derived from these events, and notes their sessions as changed; in the caller's transaction."""
     cursor.execute(
         f"insert into changed select service, session, min(time_ns) from {events}"
         f" group by service, session, time_ns // {HOUR_NS}"
@@ -65,7 +65,9 @@ def forget_events(cursor: duckdb.DuckDBPyConnection, events: str) -> None:
 
 
 def oldest_hours(cursor: duckdb.DuckDBPyConnection, share: float, now_ns: int) -> int:
-    """The end of the oldest whole hours that hold at least this share of the events; never the present hour's."""
+    """The end of the oldest whole hours that have at least this share of all events; never beyond the present hour's
+    start.
+    """
     found = cursor.execute(
         "select min(hour) from (select hour, sum(n) over (order by hour) as so_far, sum(n) over () as every"
         " from (select received_ns // $width as hour, count(*) as n from events group by all))"

@@ -1,5 +1,5 @@
-"""Rewriting: rows that are stored already, slice by slice or text by text. What they held is in the file until
-`Store.rewrite_file`, which is owed from then on.
+"""Rewrites stored rows, slice by slice or text by text. The old contents stay in the file until `Store.rewrite_file`,
+which is due from then on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collector.store.writing import earliest, insert
 
 
 def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
-    """Up to when the next `rows` rows were received after `after_ns`; None where there are none."""
+    """The receive time of the last of the next `rows` rows after `after_ns`; None if there are none."""
     found = store.rows(
         f"select max(received_ns) as n from"
         f" (select received_ns from {table} where received_ns > $after order by received_ns limit $rows)",
@@ -26,16 +26,16 @@ def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
 
 
 def slice_rows(store: Store, table: str, after_ns: int, until_ns: int) -> list[Report]:
-    """The rows received after one time, up to the other."""
+    """The rows received after `after_ns` and up to the other time."""
     between = {"after": after_ns, "until": until_ns}
     taken = f"select * from {table} where received_ns > $after and received_ns <= $until"
     return store.rows(taken, between, archived=False)
 
 
 def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report], after_ns: int, until_ns: int) -> None:
-    """Puts `rows` in the place of those that these events have between the two times; durable when it returns.
+    """Replaces the rows of these events between the two times by `rows`; durable when it returns.
 
-    What they held is still in the file until `rewrite_file`, which is owed from now on.
+    The old contents stay in the file until `rewrite_file`, which is due from now on.
     """
     with store.transaction() as cursor:
         owe(cursor)
@@ -72,7 +72,7 @@ def distinct(store: Store, table: str, column: str) -> list[str]:
 
 
 def replace_text(store: Store, table: str, column: str, old: str, new: str) -> None:
-    """Writes `new` for `old`; where a row of that name is there already, the old one goes."""
+    """Replaces `old` by `new`; if a row with the new text exists already, the old one is removed."""
     with store.transaction() as cursor:
         owe(cursor)
         keyed = cursor.execute(
@@ -80,7 +80,7 @@ def replace_text(store: Store, table: str, column: str, old: str, new: str) -> N
             " ('PRIMARY KEY', 'UNIQUE')",
             {"table": table},
         ).fetchone()
-        # Not an update: a key is free again only after the commit, and rows of both names may be there.
+        # Not an update: keys are only free after the commit, and rows with both texts may exist.
         cursor.execute(
             f"{'insert or ignore' if keyed else 'insert'} into {table} by name"
             f" from (select * replace ($new as {column}) from {table} where {column}::varchar = $old)",
@@ -95,20 +95,20 @@ def archived_files(store: Store) -> list[str]:
 
 
 def archived_slices(store: Store, file: str) -> Iterator[list[Report]]:
-    """The events of a file; between two slices others may write."""
+    """The events of a file; other writes may happen between two slices."""
     with store.transaction() as cursor:
         archive.begin_anew(cursor)
     yield from archive.slices(store, file)
 
 
 def set_aside(store: Store, rows: Sequence[Report]) -> None:
-    """Keeps events that are to take the places of those with their ids in the file that is being gone over."""
+    """Notes events that will replace those with the same ids in the file that is being rewritten."""
     with store.transaction() as cursor:
         insert(cursor, "anew", rows, like="events")
 
 
 def rewrite_archived(store: Store, file: str) -> None:
-    """Writes a file anew with what was set aside, and removes the old one."""
+    """Rewrites a file with the events that were noted, and removes the old one."""
     with store.transaction() as cursor:
         owe(cursor)
         archive.put_in_place(cursor, file)

@@ -1,4 +1,4 @@
-"""The tables of a database, brought to the present version when it is opened."""
+"""The tables of a database, migrated to the present version when it is opened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _META = "create table if not exists meta (name varchar not null, value varchar n
 
 
 def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> None:
-    """Makes or completes all tables, in the caller's transaction. Raises StoreError where their version is later."""
+    """Creates or migrates all tables, in the caller's transaction. Raises StoreError if their version is newer."""
     cursor.execute(_META)
     found = cursor.execute("select value from meta where name = 'schema_version'").fetchone()
     version = int(found[0]) if found else 0
@@ -35,7 +35,7 @@ def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> None:
 
 
 def add_column(cursor: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Gives `events` a column, filled from the attributes of what is stored already."""
+    """Adds a column to `events`, filled from the attributes of stored events."""
     path = f"""'$."{name}"'"""
     cursor.execute(f'alter table events add column "{name}" varchar')
     cursor.execute(f'alter table events alter column "{name}" set data type varchar using attributes ->> {path}')
@@ -56,7 +56,7 @@ def _marks(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 def _kept(cursor: duckdb.DuckDBPyConnection) -> None:
-    for table in KEPT:  # computed from the events: nothing is lost
+    for table in KEPT:  # derived from the events: nothing is lost
         cursor.execute(f"drop table if exists {table}")
     cursor.execute(KEPT_DDL)
     forget(cursor)

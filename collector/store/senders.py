@@ -1,16 +1,16 @@
-"""Who sends metrics, and who is sampled: noted in the transaction of the request, each sender at most once a minute."""
+"""Senders of metrics and of sampled data, noted in the transaction of the request, each at most once a minute."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-SENDERS = 1_000  # random service names must not grow the table
+SENDERS = 1_000  # so that random service names cannot grow the table
 NOTED_EVERY_NS = 60_000_000_000
 
 V = TypeVar("V")
 Sender = tuple[str, str]  # source ("" if none claims it), service
-Sampling = tuple[float | None, str]  # the share that was kept (None: not told), and what tells it
+Sampling = tuple[float | None, str]  # the share that was kept (None: unknown), and what says so
 
 
 class Senders:
@@ -20,7 +20,7 @@ class Senders:
         self._noted = dict(known)
 
     def due(self, told: Iterable[Mapping[Sender, V]], now_ns: int) -> dict[Sender, V]:
-        """Those of `told` (sender → what is noted of it) to be written now; unknown ones while there is room."""
+        """The entries of `told` (sender → note) to be written now; new senders only while there is room."""
         room = SENDERS - len(self._noted)
         due: dict[Sender, V] = {}
         for senders in told:

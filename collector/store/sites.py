@@ -1,7 +1,8 @@
-"""Calls whose log has no id, found by where they stand and what arguments they had.
+"""Matches a log without a call id by its site (its place in the trace) and its arguments.
 
-Gemini CLI's log of a call knows site and arguments, its span id and site, the next model request id and arguments. Span
-and request share the id; both halves together are the key of the log, whichever of the three comes last.
+Gemini CLI reports a call three times: a log with site and arguments, a span with id and site, and the next model
+request with id and arguments. Span and request share the id, so that together they give the site and arguments by which
+the log is found, whichever of the three comes last.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collector.recognise.identify import key64, site_key
 from collector.store.batch import Report
 
 SITE = "_site"
-MOST = 8  # sites and arguments of one id: more of them is no call
+MOST = 8  # sites, or arguments, of one id; with more it cannot be one call
 
 
 def site_keys(told: Sequence[tuple[Sequence[int], Iterable[Report]]]) -> Iterator[list[int]]:
-    """For each entry (keys, reports) the keys of logs without an id, by the halves of all entries that share a key."""
+    """For each entry (keys, reports), the keys that a log without an id would have, from all entries sharing a key."""
     halves: dict[int, tuple[set[str], set[str]]] = {}
     for keys, reports in told:
         for report in reports:

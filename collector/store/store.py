@@ -1,4 +1,4 @@
-"""The store: one DuckDB file, opened by this process alone. This folder knows the engine, and nothing else does.
+"""The store: one DuckDB file, opened by this process alone. Only this folder uses DuckDB.
 
 DuckDB lets one process write and locks all others out. Writes come from one thread; each read has its own cursor and
 sees the last commit. A commit is durable when `write` returns: DuckDB has written and synchronised its log.
@@ -29,29 +29,29 @@ from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.store.schema import POSITION, add_column, migrate
 from collector.store.writing import put
 
-OWED = "rewrite_file"  # in `meta` while the file holds what was cut from its rows
+OWED = "rewrite_file"  # in `meta` while the file still contains what was cut from its rows
 
-LEAST_REWRITTEN = 256 << 20  # a file that is smaller may have holes
-KEEP_UP_S = 600  # far more than it ever takes
+LEAST_REWRITTEN = 256 << 20  # smaller files are not worth shrinking
+KEEP_UP_S = 600  # far longer than it ever takes
 MOST_SESSIONS = 2_000  # in one transaction of `keep_up`: about half a second
-PATIENCE_S = 2.0  # for queries that run, where there is another time
-REBUILD_SESSIONS = 2_500  # more of them need more memory than `memory_limit`
+PATIENCE_S = 2.0  # wait for running queries, where it can be tried again later
+REBUILD_SESSIONS = 2_500  # more would exceed `memory_limit`
 
 
 class Store(Reader):
-    """One database file. `rows`, `arrow`, `execute` may be called from any thread, `write`, `prune` from one only."""
+    """One database file. Reading and `execute` are for any thread, `write` and `prune` for one only."""
 
     def __init__(self, connection: Connection, path: Path | None) -> None:
         super().__init__(connection, view)
         self.path = path
-        self.dimensions: tuple[str, ...] = ()  # columns of the user's own, also those no longer in the settings
+        self.dimensions: tuple[str, ...] = ()  # columns for MISSTEP_DIMENSIONS, also those no longer set
         self._executing = threading.Lock()
         self._versions = count()
         self._keeping = threading.Lock()
         self.version = f"{uuid.uuid4()}.{next(self._versions)}"
 
     def _changed(self) -> None:
-        """After every write: the same version twice means that nothing was written in between."""
+        """To be called after every write: while `version` stays the same, nothing was written."""
         self.version = f"{self.version.partition('.')[0]}.{next(self._versions)}"
 
     @classmethod
@@ -86,8 +86,8 @@ class Store(Reader):
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """One transaction of the writing connection, from the thread that writes: a connection has one at a time.
-        Nothing of it stays where the block raises. Raises Unavailable.
+        """A transaction of the writing connection, rolled back if the block raises. For the writer's thread only, as a
+        connection has one transaction at a time. Raises Unavailable.
         """
         with self._connection.use() as cursor:
             try:
@@ -95,7 +95,7 @@ class Store(Reader):
                     yield cursor
                     self._connection.check_file()
                 self._changed()
-            except duckdb.OperationalError as error:  # the disk or a want of memory, not the rows
+            except duckdb.OperationalError as error:  # disk or memory, not the rows
                 raise Unavailable(first_line(error), 5) from None
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
@@ -112,7 +112,7 @@ class Store(Reader):
         self._changed()
 
     def try_to_write(self) -> None:
-        """Writes a row that says nothing, from any thread. Raises Unavailable where not even that can be written."""
+        """Writes a meaningless row as a trial, from any thread. Raises Unavailable if that fails."""
         with self._executing, self._connection.use() as connection, closing(connection.cursor()) as cursor:
             try:
                 with all_or_nothing(cursor):
@@ -123,14 +123,14 @@ class Store(Reader):
                 raise Unavailable(first_line(error), 5) from None
 
     def keep(self, name: str, sql: str, params: Mapping[str, Any] | None = None) -> str:
-        """Keeps an answer in memory, outside of the file; the name under which statements find it."""
+        """Saves a result as a table in memory, outside the file; returns the table's name."""
         self.execute("attach if not exists ':memory:' as kept")
         with self._executing, self._cursor(30) as cursor, bound(cursor, sql, params) as given:
             cursor.execute(f"create or replace table kept.{name} as {sql}", given)
         return f"kept.{name}"
 
     def drop_kept(self) -> None:
-        """Forgets what was kept."""
+        """Drops all tables made by `keep`."""
         for row in self.rows("select table_name from duckdb_tables() where database_name = 'kept'"):
             self.execute(f"drop table kept.{row['table_name']}")
 
@@ -146,15 +146,15 @@ class Store(Reader):
             yield lambda sql, params: cursor.execute(sql, dict(params))
 
     def write(self, changes: Changes) -> set[int]:
-        """Writes everything or nothing; durable when it returns. Which of the events were stored before."""
+        """Writes all changes or none; durable when it returns. Returns the ids of events that were stored before."""
         with self.transaction() as cursor:
             before = put(cursor, changes)
-        if self._connection.log_is_gone():  # its rows are in memory still; after a checkpoint there is nothing to do
+        if self._connection.log_is_gone():  # DuckDB still has its rows in memory; after a checkpoint this does nothing
             self.execute("checkpoint")
         return before
 
     def checkpointed(self) -> bool:
-        """Whether the log has become shorter since this was last asked."""
+        """Whether there was a checkpoint since the last call."""
         return self._connection.log_shrank()
 
     def count(self, table: str) -> int:
@@ -162,10 +162,10 @@ class Store(Reader):
         return int(self.rows(f"select count(*) as n from {table}")[0]["n"])
 
     def rewrite_file(self) -> None:
-        """Where rows were rewritten, computes what is kept beside the events anew, as that repeats their texts, copies
-        the database into a new file and takes that: nothing of the old is left.
+        """If rows were rewritten, recomputes the derived tables, which repeat their texts, and replaces the file by a
+        new copy, so that no old contents are left.
 
-        Reading goes on meanwhile. To be called from the thread that writes.
+        Reading goes on meanwhile. For the writer's thread only.
         """
         if not self.rows("select 1 from meta where name = $name", {"name": OWED}):
             return
@@ -177,9 +177,9 @@ class Store(Reader):
             self._copy_file(without=OWED)
 
     def give_back(self, most_bytes: int = 0) -> bool:
-        """Writes the file anew where most of it is empty, or where only so it fits into `most_bytes`; whether it did.
+        """Rewrites the file if most of it is empty, or if that makes it fit into `most_bytes`; whether it did.
 
-        To be called from the thread that writes, which waits for it. Reading goes on.
+        For the writer's thread, which is blocked meanwhile. Reading goes on.
         """
         if self.path is None:
             return False
@@ -204,9 +204,9 @@ class Store(Reader):
                     left.unlink(missing_ok=True)
 
     def copy_to(self, place: Path) -> None:
-        """Writes all that is committed at this moment into a new file, while reading and writing go on.
+        """Copies everything committed so far into a new file, while reading and writing go on.
 
-        From any thread; raises Unavailable where the disk takes no more.
+        From any thread. Raises Unavailable if the disk is full.
         """
         place.unlink(missing_ok=True)
         with self._connection.use() as connection, closing(connection.cursor()) as cursor:
@@ -216,8 +216,8 @@ class Store(Reader):
                 raise Unavailable(first_line(error), 5) from None
 
     def keep_up(self, most: int = MOST_SESSIONS, part: Slice | None = None) -> int:
-        """Brings streaks, retry chains and the like up to date for up to `most` sessions that changed, or for a part of
-        all while nobody writes; how many it did. From any thread.
+        """Updates streaks, retry chains and the like for up to `most` changed sessions, or for `part` while nobody
+        writes; returns the number of sessions. From any thread.
         """
         with self._keeping, self._cursor(KEEP_UP_S) as cursor:
             done = compute(cursor, most, part)
@@ -226,12 +226,12 @@ class Store(Reader):
         return done
 
     def count_hours(self) -> int:
-        """Counts up to two days of hours in which something changed; how many hours. From any thread."""
+        """Recounts some of the hours in which something changed; returns how many. From any thread."""
         with self._keeping, self._cursor(KEEP_UP_S) as cursor:
             return count_hours(cursor)
 
     def rebuild(self) -> Iterator[int]:
-        """Computes all that is kept beside the events from nothing; yields how many sessions are left to do."""
+        """Recomputes all derived tables from scratch; yields how many sessions are left to do."""
         self._forget()
         with self._cursor(KEEP_UP_S) as cursor:
             parts = slices(cursor, REBUILD_SESSIONS)
@@ -247,7 +247,7 @@ class Store(Reader):
             forget(cursor)
 
     def behind(self) -> int:
-        """How many sessions changed since `keep_up` last did them."""
+        """The number of sessions that changed since `keep_up` last updated them."""
         counted = self.rows("select count(*) as n from (select distinct service, session from changed)")
         return int(counted[0]["n"])
 
@@ -261,25 +261,27 @@ class Store(Reader):
         return int(self.rows(asked, {"name": POSITION}, archived=False)[0]["value"])
 
     def check_file(self) -> None:
-        """Raises Unavailable where the file is no longer the one that was opened."""
+        """Raises Unavailable if the file is no longer the one that was opened."""
         self._connection.check_file()
 
     def accounting(self) -> dict[str, int]:
-        """How many records were accepted, and how many of them stored, duplicate, or dropped by reason, ever."""
+        """The number of records ever accepted, and how many were stored, duplicate, or dropped by reason."""
         return {
             row["reason"]: int(row["records"])
             for row in self.rows("select reason, sum(records) as records from accounting group by reason")
         }
 
     def prune(self, now_ns: int, retention_ns: int) -> int:
-        """Removes what is older than the retention, and identities older than a day. Returns how many events went."""
+        """Removes what is older than the retention, and identities older than a day. Returns the number of events
+        removed.
+        """
         before_ns = now_ns - retention_ns
         with self.transaction() as cursor:
             gone = drop(cursor, now_ns, before_ns)
             archived, files = drop_files(cursor, before_ns)
         lost = [file for file in files if not file.exists()]
         self._remove(files)
-        if lost:  # whose sessions were in them, nobody knows
+        if lost:  # nobody knows which sessions were in them
             self._forget()
         return gone + archived
 
@@ -299,7 +301,9 @@ class Store(Reader):
 
     @contextmanager
     def _undisturbed(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A transaction while nobody reads: what it removes is out of the file, and who asks next sees its files."""
+        """A transaction while nobody reads, so that the space is freed at once and the next query sees the present
+        files.
+        """
         with self._executing, self._keeping, self._connection.alone(PATIENCE_S) as connection:
             with all_or_nothing(connection):
                 yield connection
@@ -309,7 +313,7 @@ class Store(Reader):
         self._changed()
 
     def see_archived(self) -> None:
-        """Lets every question from now on see the Parquet files that belong to the store."""
+        """Lets every query from now on see the Parquet files that belong to the store."""
         with self._connection.use() as connection, closing(connection.cursor()) as cursor:
             self._view = view(cursor)
 
@@ -320,7 +324,7 @@ class Store(Reader):
                 file.unlink(missing_ok=True)
 
     def archived(self) -> dict[str, int]:
-        """How many Parquet files belong to the store, with how many events and bytes, and events that are missing."""
+        """The number of the store's Parquet files, their events and bytes, and the number of missing events."""
         [found] = self.rows(
             "select count(*) as files, coalesce(sum(events), 0)::bigint as events,"
             " coalesce(sum(bytes), 0)::bigint as bytes from archived"
@@ -345,14 +349,14 @@ class Store(Reader):
         if used + self._archived_bytes() <= FULL * most_bytes:
             return dropped
         with self._undisturbed() as connection:
-            # A query that began before would keep what is removed in the file, and the next turn would remove more.
+            # A running query would keep removed rows in the file, and the next turn would remove more.
             gone = drop(connection, now_ns, oldest_hours(connection, 1 - ROOM * most_bytes / used, now_ns))
-        if self.space().used > FULL * most_bytes:  # a few rows left of each row group keep a small file full
+        if self.space().used > FULL * most_bytes:  # a few rows left in each row group can keep a small file full
             self._copy_file()
         return dropped + gone
 
     def space(self) -> Space:
-        """How large the file is, and how much of it holds something."""
+        """The size of the file, and the bytes in use."""
         [row] = self.rows(
             "select block_size * total_blocks as file, block_size * used_blocks as used"
             " from pragma_database_size() where database_name = current_database()"
@@ -361,12 +365,12 @@ class Store(Reader):
 
 
 def owe(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Notes that the file holds what was cut from its rows, in the transaction that cuts it."""
+    """Notes that the file still contains what was cut from its rows, in the transaction that cuts it."""
     cursor.execute("insert into meta select $name, '' where $name not in (select name from meta)", {"name": OWED})
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -> None:
-    """The whole database into a new file, rows in their order, but for one entry of `meta`."""
+    """Copies the database into a new file, rows in order, except for one entry of `meta`."""
     name = connection.execute("select current_database()").fetchall()[0][0]
     fresh = f'"{into.name}"'
     connection.execute("set preserve_insertion_order = true")

@@ -1,4 +1,4 @@
-"""Writing: what one transaction brings, as rows of the tables in `schemas/`."""
+"""Writes the changes of one transaction into the tables of `schemas/`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ NOTE_SAMPLED = """
 
 
 def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
-    """Writes all changes, in the caller's transaction; which events were stored before, if by another id."""
+    """Writes all changes, in the caller's transaction; returns the events that were stored before, also under other
+    ids.
+    """
     before: set[int] = set()
     now = changes.received_ns
     changed = [(event.get("service"), event.get("session"), event["time_ns"]) for event in changes.events]
@@ -81,7 +83,7 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
 
 
 def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report], like: str = "") -> None:
-    """Adds rows to a table, which has the columns of `like`; those that they lack are null."""
+    """Adds rows to a table that has the columns of `like`; missing values are null."""
     if rows:
         types = TABLES[like or table]
         _insert(cursor, table, columns_of(rows, types), types)
@@ -97,7 +99,7 @@ def _insert_pairs(
 
 
 def _insert(cursor: duckdb.DuckDBPyConnection, table: str, columns: Columns, types: Mapping[str, str]) -> None:
-    incoming = ArrowColumns(columns, types)  # noqa: F841 -- the engine finds it by its name
+    incoming = ArrowColumns(columns, types)  # noqa: F841 -- DuckDB finds it by its name
     names = ", ".join(f'"{name}"' for name in columns)
     cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
 
