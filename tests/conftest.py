@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -226,3 +227,15 @@ def open_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         return app.switch_page(f"views/{page}.py").run()
 
     return opened
+
+
+@contextlib.contextmanager
+def largest_file(pid: int, size: int) -> Iterator[None]:
+    """No file of the process can grow beyond `size`: what a full disk does, without one."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, most))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # it was killed meanwhile
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.classify.classify import load_taxonomy
 from collector.decode import plain
@@ -157,3 +160,45 @@ def missing(report: Report, wanted: Report) -> Report:
 def cline(name: str, **attributes: Any) -> dict[str, Any]:
     """A log record as Cline sends it: the event's name is the body."""
     return {"body": name, "attributes": {"ulid": "u1", **attributes}}
+
+
+PROTOBUF = {"content-type": "application/x-protobuf"}
+
+
+def span(number: int, *, error: str = "", session: str = "S") -> dict[str, Any]:
+    """A span of a tool call as OTLP/JSON, with a call id; `error` is its error.type."""
+    attributes = {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read_file", "gen_ai.conversation.id": session,
+        "gen_ai.tool.call.id": f"call_{session}_{number}",
+    }  # fmt: skip
+    if error:
+        attributes["error.type"] = error
+    now = time.time_ns()
+    return {
+        "name": "execute_tool read_file", "traceId": f"{number + 1:032x}", "spanId": f"{number + 1:016x}", "kind": 1,
+        "startTimeUnixNano": str(now - 1000), "endTimeUnixNano": str(now), "status": {"code": 2 if error else 0},
+        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
+    }  # fmt: skip
+
+
+def traces(*spans: dict[str, Any]) -> bytes:
+    """A request of these spans as OTLP/JSON."""
+    service = [{"key": "service.name", "value": {"stringValue": "demo"}}]
+    scopes = [{"scope": {"name": "agent"}, "spans": list(spans)}]
+    return json.dumps({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": scopes}]}).encode()
+
+
+def protobuf(number: int) -> ExportTraceServiceRequest:
+    """A request of one span of a tool call as protobuf, without a call id."""
+    message = ExportTraceServiceRequest()
+    group = message.resource_spans.add()
+    group.resource.attributes.add(key="service.name").value.string_value = "demo"
+    raw = group.scope_spans.add().spans.add(
+        name="execute_tool read_file",
+        trace_id=(number + 1).to_bytes(16, "big"),
+        span_id=(number + 1).to_bytes(8, "big"),
+        end_time_unix_nano=time.time_ns(),
+    )  # fmt: skip
+    raw.attributes.add(key="gen_ai.operation.name").value.string_value = "execute_tool"
+    raw.attributes.add(key="gen_ai.tool.name").value.string_value = "read_file"
+    return message

@@ -19,8 +19,7 @@ from collector.store.store import Store
 from collector.store.taking import Taker
 from collector.store.writer import Writer
 from tests.conftest import RunningCollector, wait_until
-from tests.doors import pipeline
-from tests.test_ingest import span, traces
+from tests.doors import pipeline, span, traces
 
 REQUEST = traces(span(0), span(1), {"name": "unknown"})
 Fault = Callable[[pytest.MonkeyPatch], None]

@@ -17,7 +17,7 @@ from litestar.testing import TestClient
 from structlog.testing import capture_logs
 
 from collector.alerts.engine import Engine
-from collector.alerts.routes import alert_routes
+from collector.alerts.routes import ALERT_ROUTES
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.status import SEVERITIES
 from collector.query.api import exception_handlers
@@ -49,7 +49,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 @pytest.fixture
 def client(engine: Engine) -> Iterator[TestClient[Litestar]]:
     application = Litestar(
-        alert_routes(), state=State({"alerts": engine, "scrub": str}), exception_handlers=exception_handlers()
+        ALERT_ROUTES, state=State({"alerts": engine, "scrub": str}), exception_handlers=exception_handlers()
     )
     with TestClient(application) as opened:
         yield opened

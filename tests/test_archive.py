@@ -27,10 +27,10 @@ from collector.store.changes import Changes
 from collector.store.lookup import StoreLookup
 from collector.store.retention import DAY_NS, ROOM
 from collector.store.store import Store
+from tests.api import application
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import MINUTE, failed
 from tests.recorded import event as made
-from tests.test_api import application
 from tests.test_apply import WORD, _with_rule, secret
 from tests.test_kept import ALL_SETS, compared
 

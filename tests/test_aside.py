@@ -19,8 +19,7 @@ from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.writer import Waiting, Writer
 from tests.conftest import RunningCollector, misstep
-from tests.doors import taken
-from tests.test_ingest import span, traces
+from tests.doors import span, taken, traces
 
 
 def put_aside(path: Path, *batches: Batch, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,7 @@ import pytest
 from collector.query.changes import DIMENSIONS, MEASURES, VOLUME, added, changes
 from collector.query.filters import BY_NAME, Selection
 from collector.store.store import Store
-from tests.recorded import HOUR, MINUTE, NOW, Event, event, failed, holding
-from tests.test_queries import SILENT, mixed
+from tests.recorded import HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding, mixed
 
 HALF = Selection(NOW - 5 * HOUR, NOW, failure_only=SILENT)
 

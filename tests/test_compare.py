@@ -14,8 +14,7 @@ from collector.query.compare import COMPARED, compare
 from collector.query.filters import BadParameter, Selection, select
 from collector.query.verdicts import Gathered, Side, Unit, count, judge, newcombe, per_session, percent, rate
 from collector.store.store import Store
-from tests.recorded import HOUR, MINUTE, NOW, Event, event, failed, holding
-from tests.test_queries import SILENT, mixed
+from tests.recorded import HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding, mixed
 
 NOW_AND_BEFORE = Selection(NOW - 5 * HOUR, NOW, failure_only=SILENT)
 

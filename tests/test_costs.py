@@ -12,7 +12,7 @@ from collector.query.costs import costs
 from collector.query.filters import Selection
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
-from tests.test_streaks import expected_chains, expected_streaks, in_order, session_of
+from tests.reference import expected_chains, expected_streaks, in_order, session_of
 
 EVER = Selection(0, NOW + DAY)
 

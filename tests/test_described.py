@@ -14,9 +14,9 @@ from schemathesis.specs.openapi.checks import content_type_conformance, status_c
 from collector.query.describe import ANSWERS, TAKEN_AS_IS
 from collector.query.endpoints import ENDPOINTS
 from collector.store.store import Store
+from tests.api import application, events
 from tests.conftest import RunningCollector
 from tests.recorded import holding
-from tests.test_api import application, events
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance]
 MADE_UP = settings(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +26,10 @@ from collector.store.lookup import StoreLookup
 from collector.store.opening import SETTINGS, StoreError
 from collector.store.store import Store
 from collector.store.writing import put
-from tests.conftest import RunningCollector, misstep, wait_until
-from tests.test_ingest import span, traces
+from tests.conftest import RunningCollector, largest_file, misstep, wait_until
+from tests.doors import span, traces
 
 HEADERS, BLOCK = 12_288, 262_144  # of DuckDB's file
-
-
-@contextmanager
-def largest_file(pid: int, size: int) -> Iterator[None]:
-    """No file of the process can grow beyond `size`: what a full disk does, without one."""
-    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, most))
-    try:
-        yield
-    finally:
-        with suppress(ProcessLookupError):  # it was killed meanwhile
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
 def garbage(folder: Path) -> Path:

@@ -28,11 +28,9 @@ from collector.forward.forward import Forwarder
 from collector.forward.sanitised import sanitised
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.settings import SettingsError, load
-from tests.conftest import RunningCollector, wait_until
-from tests.doors import any_value, logs, pairs
+from tests.conftest import RunningCollector, largest_file, wait_until
+from tests.doors import any_value, logs, pairs, protobuf, span, traces
 from tests.secrets import Fake, fakes
-from tests.test_faults import largest_file
-from tests.test_ingest import protobuf, span, traces
 from tests.webhook import Webhook
 
 TOKEN = "gh" + "p_" + "a1B2c3D4e5" * 3 + "f6G7h8"

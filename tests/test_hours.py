@@ -23,8 +23,7 @@ from collector.store.changes import Changes
 from collector.store.kept import KEPT
 from collector.store.reading import whole
 from collector.store.store import Store
-from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
-from tests.test_queries import SILENT, counted
+from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding
 
 RANGES = [
     (NOW - 30 * HOUR, NOW),

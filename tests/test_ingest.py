@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,50 +13,12 @@ import httpx
 import pytest
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from tests.conftest import RunningCollector, wait_until
-
-PROTOBUF = {"content-type": "application/x-protobuf"}
-
-
-def span(number: int, *, error: str = "", session: str = "S") -> dict[str, Any]:
-    attributes = {
-        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read_file", "gen_ai.conversation.id": session,
-        "gen_ai.tool.call.id": f"call_{session}_{number}",
-    }  # fmt: skip
-    if error:
-        attributes["error.type"] = error
-    now = time.time_ns()
-    return {
-        "name": "execute_tool read_file", "traceId": f"{number + 1:032x}", "spanId": f"{number + 1:016x}", "kind": 1,
-        "startTimeUnixNano": str(now - 1000), "endTimeUnixNano": str(now), "status": {"code": 2 if error else 0},
-        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
-    }  # fmt: skip
-
-
-def traces(*spans: dict[str, Any]) -> bytes:
-    service = [{"key": "service.name", "value": {"stringValue": "demo"}}]
-    scopes = [{"scope": {"name": "agent"}, "spans": list(spans)}]
-    return json.dumps({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": scopes}]}).encode()
-
-
-def protobuf(number: int) -> ExportTraceServiceRequest:
-    message = ExportTraceServiceRequest()
-    group = message.resource_spans.add()
-    group.resource.attributes.add(key="service.name").value.string_value = "demo"
-    raw = group.scope_spans.add().spans.add(
-        name="execute_tool read_file",
-        trace_id=(number + 1).to_bytes(16, "big"),
-        span_id=(number + 1).to_bytes(8, "big"),
-        end_time_unix_nano=time.time_ns(),
-    )  # fmt: skip
-    raw.attributes.add(key="gen_ai.operation.name").value.string_value = "execute_tool"
-    raw.attributes.add(key="gen_ai.tool.name").value.string_value = "read_file"
-    return message
+from tests.doors import PROTOBUF, protobuf, span, traces
 
 
 def test_json_protobuf_and_grpc_are_taken_alike(collector: RunningCollector) -> None:

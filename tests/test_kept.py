@@ -26,7 +26,7 @@ from collector.store.kept import FIRSTS, KEPT
 from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed
-from tests.test_streaks import CHECKED, recorded_sessions
+from tests.reference import CHECKED, recorded_sessions
 
 EVER = Selection(0, 2**62, failure_only=("roo-code",))  # also for events that were made up as of today
 ALL_SETS = [(scope, kind) for scope in SCOPES for kind in KINDS]

@@ -11,8 +11,7 @@ from collector.query.retries import curve, retries
 from collector.query.statement import Statement
 from collector.query.streaks import Scope, limits, summary
 from collector.store.store import Store
-from tests.recorded import HOUR, NOW, failed, holding
-from tests.test_queries import SILENT, mixed
+from tests.recorded import HOUR, NOW, SILENT, failed, holding, mixed
 
 PERIODS = [
     (lambda selection, **more: retries(selection, ["error_class"], limit=1000, **more), ["error_class"]),

@@ -39,8 +39,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from tests.conftest import RunningCollector
+from tests.doors import PROTOBUF, protobuf, span, traces
 from tests.test_encoding import raw_deflate, zstd
-from tests.test_ingest import PROTOBUF, protobuf, span, traces
 
 JSON = {"content-type": "application/json"}
 

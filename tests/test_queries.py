@@ -19,46 +19,10 @@ from collector.query.filters import BadParameter, Selection, select
 from collector.query.measures import measure
 from collector.query.statement import wilson
 from collector.store.store import Store
-from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
-from tests.test_streaks import CHECKED, expected_chains, recorded_sessions, session_of
+from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding, mixed
+from tests.reference import CHECKED, expected_chains, recorded_sessions, session_of
 
 EVER = Selection(0, NOW)
-SILENT = ("roo-code",)
-
-
-def mixed(count: int = 600, seed: int = 3) -> list[Event]:
-    """Events of four tools, two services, some sessions, over the last ten hours."""
-    dice = random.Random(seed)
-    events = []
-    for number in range(count):
-        fields: dict[str, Any] = {
-            "event_id": number, "time_ns": NOW - 1 - dice.randrange(10 * HOUR),
-            "tool": dice.choice(["a", "b", "c", None]),
-            "service": dice.choice(["api", "web"]), "session": dice.choice([*"pqrst", None]),
-            "duration_ms": dice.random() * 90,
-            "source": dice.choice(["codex", "codex", "roo-code"]), "operation": dice.choice(["tool", "model"]),
-        }  # fmt: skip
-        how = dice.choice(["ok", "ok", "error", "cancelled", "denied"])
-        if fields["source"] in SILENT and how == "ok":
-            how = "error"
-        events.append(failed(number, **fields) if how == "error" else event(number, outcome=how, **fields))
-    return events
-
-
-def counted(events: Sequence[Event]) -> dict[str, Any]:
-    outcomes = Counter(one["outcome"] for one in events)
-    rated = [one["outcome"] for one in events if one["source"] not in SILENT and one["outcome"] in ("ok", "error")]
-    return {
-        "calls": len(events),
-        "ok": outcomes["ok"],
-        "errors": outcomes["error"],
-        "cancelled": outcomes["cancelled"],
-        "denied": outcomes["denied"],
-        "rated": len(rated),
-        "error_rate": pytest.approx(rated.count("error") / len(rated)) if rated else None,
-        "first_seen": min((one["time_ns"] for one in events), default=None),
-        "last_seen": max((one["time_ns"] for one in events), default=None),
-    }
 
 
 def test_a_breakdown_counts_and_leaves_sources_without_successes_out_of_rates(store: Store) -> None:

@@ -25,8 +25,7 @@ from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 from collector.store.store import Store
 from collector.times import rfc3339
 from tests.conftest import RunningCollector, misstep
-from tests.recorded import HOUR, NOW, holding
-from tests.test_queries import mixed
+from tests.recorded import HOUR, NOW, holding, mixed
 
 NAMES = names()
 TEN_HOURS = Selection(NOW - 10 * HOUR, NOW)

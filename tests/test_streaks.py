@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.query.filters import Selection, select, terms_of
@@ -18,187 +16,12 @@ from collector.query.retries import curve, judged, retries
 from collector.query.statement import used
 from collector.query.streaks import AGENTS_COLUMNS, COLUMNS, Scope, limits, streaks, summary
 from collector.store.store import Store
-from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
+from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding
+from tests.reference import CHECKED, expected_chains, expected_streaks, recorded_sessions, session_of
 
 EVER = Selection(0, NOW + DAY)
-SILENT = ("roo-code",)
 
 
-# The rules, read as plainly as they are written
-# ---------------------------------------------------------------------------
-
-
-def in_order(events: Iterable[Event]) -> list[Event]:
-    return sorted(events, key=lambda one: (one["time_ns"], one.get("sequence", 2**63), one["event_id"]))
-
-
-def session_of(one: Event) -> tuple[Any, ...]:
-    return one.get("service"), one["session"]
-
-
-def scope_key(one: Event, scope: str) -> tuple[Any, ...] | None:
-    key = (*session_of(one), one.get("subagent"))
-    for name in {"session": (), "tool": ("tool",), "target": ("tool", "target")}[scope]:
-        if one.get(name) is None:
-            return None
-        key += (one[name],)
-    return key
-
-
-def counts(one: Event, kind: str) -> bool:
-    if kind == "denied":
-        return bool(one["outcome"] == "denied")
-    return bool(one["outcome"] == "error" and (kind == "error" or one.get("mistake")))
-
-
-def newest_by_service(events: Iterable[Event]) -> dict[Any, int]:
-    newest: dict[Any, int] = {}
-    for one in events:
-        newest[one.get("service")] = max(newest.get(one.get("service"), 0), one["time_ns"])
-    return newest
-
-
-def expected_streaks(events: Sequence[Event], scope: str, kind: str, limit: int) -> list[dict[str, Any]]:
-    """Walks every session event by event with one open run per scope key."""
-    newest, found = newest_by_service(events), []
-    by_session: dict[Any, list[Event]] = defaultdict(list)
-    for one in in_order(events):
-        if one.get("session") is not None:
-            by_session[session_of(one)].append(one)
-    for members in by_session.values():
-        running: dict[Any, list[Event]] = {}
-        resets: dict[Any, int] = {}
-        last = None
-        for one in members:
-            if last is not None and one["time_ns"] - last > HOUR:
-                found += [described(run, "ended", limit, scope) for run in running.values()]
-                running = {}
-            last = one["time_ns"]
-            agent = (*session_of(one), one.get("subagent"))
-            if one.get("error_class") == "ConsecutiveMistakeError":
-                resets[agent] = resets.get(agent, 0) + 1
-            key = scope_key(one, scope)
-            if one["operation"] != "tool" or key is None:
-                continue
-            if one["outcome"] == "ok" and key in running:
-                found.append(described(running.pop(key), "recovered", limit, scope))
-            elif counts(one, kind):
-                running.setdefault(key, []).append(one | {"resets": resets.get(agent, 0)})
-        assert last is not None
-        state = "ended" if newest[members[0].get("service")] - last > HOUR else "open"
-        found += [described(run, state, limit, scope) for run in running.values()]
-    return sorted(found, key=lambda one: one["last_event_id"])
-
-
-def described(run: list[Event], state: str, limit: int, scope: str) -> dict[str, Any]:
-    """One streak; the limit is reached anew where the agent has asked, or its own count has fallen, since."""
-    since, times, before = 0, 0, None
-    for one in run:
-        fell = (
-            scope == "session"
-            and before is not None
-            and one.get("reported_streak", 99) < before.get("reported_streak", -1)
-        )
-        asked = before is not None and one["resets"] > before["resets"]
-        since = 1 if asked or fell else since + 1
-        times += since == limit
-        before = one
-    return {
-        "first_event_id": run[0]["event_id"],
-        "last_event_id": run[-1]["event_id"],
-        "length": len(run),
-        "started": run[0]["time_ns"],
-        "ended": run[-1]["time_ns"],
-        "state": state,
-        "limit_times": times,
-        "limit_reached": times > 0,
-        "classes": sorted({one["error_class"] for one in run if one.get("error_class")}),
-        "tools": sorted({one["tool"] for one in run if one.get("tool")}),
-    }
-
-
-def expected_chains(events: Sequence[Event]) -> dict[int, tuple[Any, ...]]:
-    """For each error with a session: retried, recovered, identical retry, identical and changed recovery, attempts."""
-    newest, found = newest_by_service(events), {}
-    ordered = in_order(events)
-    for place, one in enumerate(ordered):
-        if one["outcome"] != "error" or one.get("session") is None:
-            continue
-        chain = [
-            other
-            for other in ordered[place + 1 :]
-            if other["time_ns"] - one["time_ns"] <= 30 * MINUTE and chain_key(other) == chain_key(one)
-        ]
-        ok = next((number for number, other in enumerate(chain) if other["outcome"] == "ok"), None)
-        closed = newest[one.get("service")] - one["time_ns"] > 30 * MINUTE
-        recovered = None if one["source"] in SILENT else True if ok is not None else False if closed else None
-        same = [equal(one, other) for other in chain]
-        found[one["event_id"]] = (
-            bool(chain),
-            recovered,
-            bool(chain) and same[0] is True,
-            bool(recovered) and ok is not None and same[ok] is True,
-            bool(recovered) and ok is not None and same[ok] is False,
-            ok + 1 if recovered and ok is not None else None,
-        )
-    return found
-
-
-def chain_key(one: Event) -> tuple[Any, ...]:
-    return tuple(one.get(name) for name in ("service", "session", "subagent", "operation", "tool", "target"))
-
-
-def equal(one: Event, other: Event) -> bool | None:
-    hashes = one.get("params_hash"), other.get("params_hash")
-    return None if None in hashes else hashes[0] == hashes[1]
-
-
-# Random sessions
-# ----------------------------------------------------------------------------------------------------------
-
-STEPS = st.sampled_from([0, 0, 1, MINUTE, 10 * MINUTE, 30 * MINUTE, 30 * MINUTE + 1, HOUR, HOUR + 1, 3 * HOUR])
-FIELDS = {
-    "outcome": st.sampled_from(["ok", "error", "error", "error", "cancelled", "denied"]),
-    "mistake": st.sampled_from([True, True, True, False, None]),
-    "operation": st.sampled_from(["tool", "tool", "tool", "tool", "model", "agent"]),
-    "session": st.sampled_from(["s1", "s1", "s1", "s2", None]),
-    "subagent": st.sampled_from([None, None, None, "helper"]),
-    "service": st.sampled_from(["api", "api", "web", None]),
-    "tool": st.sampled_from(["read", "read", "write", None]),
-    "target": st.sampled_from(["/a", "/a", "/b", None]),
-    "source": st.sampled_from(["codex", "codex", "roo-code"]),
-    "sequence": st.sampled_from([None, None, 1, 2]),
-    "params_hash": st.sampled_from([None, 7, 7, 8]),
-    "reported_streak": st.sampled_from([None, 1, 2, 3]),
-    "error_class": st.sampled_from(["FileNotFoundError", "TimeoutError", "ConsecutiveMistakeError"]),
-    "model": st.sampled_from(["m1", "m2", None]),
-}
-USUAL = {"mistake": True, "tool": "read", "target": "/a", "params_hash": 7, "error_class": "FileNotFoundError"}
-
-
-@st.composite
-def recorded_sessions(draw: st.DrawFn) -> list[Event]:
-    """Up to 25 events whose times step by nothing, minutes or hours, in an order of arrival of their own.
-
-    Only some fields vary in one example: where all do, hardly any two events share a scope.
-    """
-    at, events = NOW - 10 * DAY, []
-    varied = draw(st.sets(st.sampled_from(sorted(FIELDS)), max_size=5)) | {"outcome"}
-    for number in range(draw(st.integers(1, 25))):
-        at += draw(STEPS)
-        fields = USUAL | {name: draw(FIELDS[name]) for name in sorted(varied)}
-        if fields["outcome"] != "error":
-            fields |= {"mistake": None, "error_class": None}
-        events.append(event(number, time_ns=at, received_ns=at, **fields))
-    return list(draw(st.permutations(events)))
-
-
-EXAMPLES = int(os.environ.get("MISSTEP_EXAMPLES", "25"))  # more where somebody changes the SQL
-CHECKED = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 SHOWN = (
     "first_event_id", "last_event_id", "length", "started", "ended", "state", "limit_times", "limit_reached", "classes",
     "tools",

@@ -10,10 +10,8 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.conftest import RunningCollector
-from tests.doors import spans
-from tests.test_faults import largest_file
-from tests.test_ingest import PROTOBUF, span, traces
+from tests.conftest import RunningCollector, largest_file
+from tests.doors import PROTOBUF, span, spans, traces
 
 BASE_UNITS = ("_seconds", "_bytes", "_requests", "_records", "_fds", "_alerts_firing", "_alerts_pending", "_sessions")
 

@@ -27,8 +27,7 @@ from collector.sanitise.sanitise import FAILED
 from collector.store.journal import unpack
 from collector.tables import TableError
 from tests.conftest import RunningCollector, wait_until
-from tests.doors import NOW, pipeline, spans
-from tests.test_ingest import span, traces
+from tests.doors import NOW, pipeline, span, spans, traces
 
 
 def children(collector: RunningCollector) -> list[int]:

@@ -28,8 +28,7 @@ from collector.store.store import Store
 from collector.store.taking import Taker
 from collector.store.writer import Waiting, Writer
 from tests.conftest import wait_until
-from tests.doors import taken
-from tests.test_ingest import span, traces
+from tests.doors import span, taken, traces
 
 BATCHES = [taken(traces(span(number)), "traces") for number in range(4)]
 

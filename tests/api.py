@@ -1,0 +1,67 @@
+"""The query API in one process: an application over a store, and events of every kind to ask it about."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+
+from collector.classify.classify import load_taxonomy
+from collector.query.api import api_routes, exception_handlers
+from collector.settings import Settings
+from collector.store.store import Store
+from tests.recorded import event, failed
+
+SOURCES = SimpleNamespace(
+    sources=(
+        SimpleNamespace(id="roo-code", reports_ok=False, coverage={"session": True, "successes": False}),
+        SimpleNamespace(id="codex", reports_ok=True, coverage={"parameters": "log_tool_arguments = true in [otel]"}),
+    )
+)
+
+
+def events() -> list[dict[str, Any]]:
+    return [
+        *(failed(40, event_id=number, session="storm", error_class="RateLimitError") for number in range(200, 210)),
+        failed(
+            9,
+            params='{"path": "~/a"}',
+            params_hash=7,
+            attributes='{"k": [1]}',
+            sequence=3,
+            target="/a,b",
+            reported_streak=1,
+        ),
+        failed(8, source="roo-code"),
+        event(7, outcome="denied", model="m1"),
+        event(6, outcome="cancelled"),
+        event(5, session="with/slash and ü", service="web"),
+        event(4, operation="model", tool=None),
+        failed(30, session="s3", tool="write"),
+        event(29, session="s3", tool="write"),
+    ]
+
+
+def application(store: Store, **state: Any) -> Litestar:
+    known = {
+        "store": store,
+        "keeper": SimpleNamespace(settle=lambda seconds: True),
+        "writer": SimpleNamespace(settle=lambda: True),
+        "settings": Settings(),
+        "allowed_hosts": frozenset(),
+        "sources": SOURCES,
+        "taxonomy": load_taxonomy(),
+        "failure_only": ("roo-code",),
+        "scrub": str,
+    }
+    return Litestar(
+        api_routes(),
+        state=State(known | state),
+        exception_handlers=exception_handlers(),
+        openapi_config=OpenAPIConfig("Misstep", "1", path="/", render_plugins=[JsonRenderPlugin(path="/openapi.json")]),
+        logging_config=None,
+    )
