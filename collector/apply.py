@@ -167,6 +167,4 @@ def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
     return current.told() if current else {"state": "idle"}
 
 
-def apply_routes() -> list[ControllerRouterHandler]:
-    """The handlers of this module."""
-    return [begin, told]
+APPLY_ROUTES: list[ControllerRouterHandler] = [begin, told]

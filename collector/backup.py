@@ -104,6 +104,4 @@ def _chunks(copy: IO[bytes]) -> Iterator[bytes]:
             yield chunk
 
 
-def backup_routes() -> list[ControllerRouterHandler]:
-    """The handlers of this module."""
-    return [begin, told, file]
+BACKUP_ROUTES: list[ControllerRouterHandler] = [begin, told, file]

@@ -126,9 +126,8 @@ def account(answered: int, store: Store, *, settled: bool) -> dict[str, Any]:
     }
 
 
-def health_routes() -> list[ControllerRouterHandler]:
-    """The handlers that anyone may ask; `health` is for who may query."""
-    return [healthz, readyz, metrics, openapi]
+# These need no token; `health` does.
+HEALTH_ROUTES: list[ControllerRouterHandler] = [healthz, readyz, metrics, openapi]
 
 
 def _queue(writer: Writer) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What a collector serves: store, writer, doors, query API and alerts; built, started in order, stopped in reverse."""
+"""Builds store, writer, doors, query API and alerts; starts them in order and stops them in reverse."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from collector import telemetry
 from collector.alerts.backtest import LookedBack
 from collector.alerts.engine import Engine
 from collector.alerts.notify import send
-from collector.alerts.routes import alert_routes
+from collector.alerts.routes import ALERT_ROUTES
 from collector.alerts.rulefile import RuleBook
-from collector.alerts.trial_routes import trial_routes
-from collector.apply import Applying, apply_routes
-from collector.backup import Backups, backup_routes
-from collector.health import health, health_routes
+from collector.alerts.trial_routes import TRIAL_ROUTES
+from collector.apply import APPLY_ROUTES, Applying
+from collector.backup import BACKUP_ROUTES, Backups
+from collector.health import HEALTH_ROUTES, health
 from collector.pipeline import Pipeline
 from collector.query.api import api_routes, exception_handlers, guard_query
 from collector.query.queries import most_called
 from collector.query.shared import measure_all
 from collector.receive.delivery import Delivery
 from collector.receive.grpc import grpc_server
-from collector.receive.http import door_errors, ingest_routes
+from collector.receive.http import INGEST_ROUTES, door_errors
 from collector.receive.intake import Intake
 from collector.receive.room import Room
 from collector.receive.workers import Readers
@@ -54,11 +54,11 @@ from collector.telemetry import Scrub
 if TYPE_CHECKING:
     from collector.forward.forward import Forwarder
 
-CONNECTIONS = 4_096  # requests at a time; those that send slowly cost little but their number
-UNREAD_MS = 60_000  # after that, a connection ends from which nobody reads what was sent
-FORWARD_DRAIN_S = 3  # after that, how long copies that wait may still be delivered
-LEFT_S = 30  # at the start, how long senders wait for what the journal holds; after that it is stored beside theirs
-DRAIN_S = 5  # after SIGTERM, how long requests that are being taken may finish
+CONNECTIONS = 4_096  # concurrent requests; slow ones cost little
+UNREAD_MS = 60_000  # a connection is closed if its client reads nothing of what was sent for this long
+DRAIN_S = 5  # for requests in progress to finish after SIGTERM
+FORWARD_DRAIN_S = 3  # after that, for queued copies to be delivered
+LEFT_S = 30  # at start, senders wait this long for what is in the journal; the rest is stored while they send
 
 log = structlog.get_logger()
 
@@ -197,12 +197,12 @@ def _application(
     }
     return Litestar(
         route_handlers=[
-            *ingest_routes(),
-            *health_routes(),
+            *INGEST_ROUTES,
+            *HEALTH_ROUTES,
             *api_routes(),
             Router(
                 "/",
-                route_handlers=[health, *alert_routes(), *trial_routes(), *apply_routes(), *backup_routes()],
+                route_handlers=[health, *ALERT_ROUTES, *TRIAL_ROUTES, *APPLY_ROUTES, *BACKUP_ROUTES],
                 guards=[guard_query],
             ),
         ],

@@ -216,9 +216,7 @@ def end_silence(request: Asked, id: FromPath[str]) -> None:
     engine.silences = engine.ledger.silences(now_ns)
 
 
-def alert_routes() -> list[ControllerRouterHandler]:
-    """The handlers of this module."""
-    return [alerts, rules, samples, check, silences, add_silence, end_silence]
+ALERT_ROUTES: list[ControllerRouterHandler] = [alerts, rules, samples, check, silences, add_silence, end_silence]
 
 
 def _engine(request: Asked) -> Engine:

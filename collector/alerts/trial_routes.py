@@ -111,9 +111,7 @@ def tell(receiver: Receiver, now_ns: int) -> dict[str, Any]:
     return {"receiver": receiver.key, "sent": True, "error": None}
 
 
-def trial_routes() -> list[ControllerRouterHandler]:
-    """The handlers of this module."""
-    return [backtest, suggest, test_receiver]
+TRIAL_ROUTES: list[ControllerRouterHandler] = [backtest, suggest, test_receiver]
 
 
 async def _tried(request: Asked, options: Mapping[str, Any], row: Try) -> dict[str, Any]:

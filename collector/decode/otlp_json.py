@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from collector.decode.mending import paired, shallow
 from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth, check_records
-from collector.decode.shallow import shallow
 from collector.errors import Rejected
 
 
@@ -173,7 +173,7 @@ def _mended(body: bytes, kind: Any, reason: str) -> tuple[Any, str]:
 
 def _tidy(value: Any) -> Any:
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return paired(value)
     if isinstance(value, float) and math.isfinite(value) and value.is_integer():
         return int(value)
     if isinstance(value, list):

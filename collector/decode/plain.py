@@ -6,7 +6,6 @@ say what its keys mean; only what all shapes share is known here: envelope, time
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -14,8 +13,8 @@ from typing import Any
 
 import msgspec
 
+from collector.decode.mending import readable, shallow
 from collector.decode.record import MAX_DEPTH, Record, Request, Scope, check_records
-from collector.decode.shallow import shallow
 from collector.errors import Rejected
 from collector.pipeline import Pipeline, identity
 from collector.recognise.readers import unwrapped
@@ -102,9 +101,7 @@ def _parse(text: bytes) -> Any:
 def _mended(text: bytes, reason: str) -> Any:
     """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, NaN and Infinity null; a byte order mark goes."""
     try:
-        value = json.loads(text.decode("utf-8-sig", "replace"), parse_constant=lambda _: None, strict=False)
-        loose = json.dumps(value, ensure_ascii=False)
-        return msgspec.json.decode(loose.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return msgspec.json.decode(readable(text, lambda _: None))
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     except (ValueError, msgspec.MsgspecError):

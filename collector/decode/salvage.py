@@ -15,9 +15,9 @@ import msgspec
 import structlog
 from google.protobuf.message import DecodeError
 
+from collector.decode.mending import shallow
 from collector.decode.otlp import JSON
 from collector.decode.otlp_protobuf import MESSAGES
-from collector.decode.shallow import shallow
 from collector.errors import Rejected, where
 from collector.store.changes import Batch
 

@@ -1,7 +1,7 @@
-"""An OTLP request without secrets, in the encoding it came in: for who must not see what agents saw.
+"""An OTLP request without secrets, in the encoding in which it came, for backends that must not see what agents saw.
 
-Attribute values are sanitised together with their keys, as in the pipeline; every other text on its own. What cannot be
-read raises: nothing may go on as it was because it was not understood.
+Attribute values are sanitised together with their keys, as in the pipeline; all other texts on their own. Anything that
+cannot be read raises: no copy may go out unsanitised because it was not understood.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 from google.protobuf.descriptor import FieldDescriptor
 
+from collector.decode.mending import readable
 from collector.decode.otlp import PROTOBUF
-from collector.decode.otlp_protobuf import parse
+from collector.decode.otlp_protobuf import parse, value_of
 from collector.errors import Rejected
 from collector.sanitise.bounds import beginning
 from collector.sanitise.sanitise import LIMIT, Sanitiser, written
@@ -25,21 +26,21 @@ IDS = frozenset(("traceId", "spanId", "parentSpanId"))  # hex: nothing to search
 
 Pairs = list[tuple[str, Any]]
 
-MOST_BYTES = 1 << 20  # of the attributes of one record: to search many small texts takes 2 µs a byte
+MOST_BYTES = 1 << 20  # of the attributes of one record: searching many small texts takes 2 µs per byte
 PAIR_BYTES = 16
 OVERSIZE = "[redacted:oversize:%d]"  # as the sanitiser's
 
 
 def sanitised(body: bytes, media_type: str, signal: str, sanitiser: Sanitiser) -> bytes:
-    """The request with every secret and personal datum cut. Raises Rejected for what cannot be read."""
+    """The request without secrets and personal data. Raises Rejected if it cannot be read."""
     try:
         return _protobuf(body, signal, sanitiser) if media_type == PROTOBUF else _json(body, sanitiser)
-    except Exception as error:  # whatever it was: the request must not go on as it is
+    except Exception as error:  # whatever it is, the request must not be forwarded unsanitised
         raise Rejected(f"cannot be sanitised: {type(error).__name__}") from None
 
 
 def _clean_pairs(pairs: Pairs, sanitiser: Sanitiser) -> Pairs | None:
-    """The pairs without secrets; None where there were none."""
+    """The pairs without secrets; None if there is nothing to change."""
     bounded = _bounded(pairs)
     whole = dict(bounded)
     if len(whole) == len(bounded):
@@ -51,8 +52,9 @@ def _clean_pairs(pairs: Pairs, sanitiser: Sanitiser) -> Pairs | None:
 
 
 def _bounded(pairs: Pairs) -> Pairs:
-    """The pairs without what is beyond MOST_BYTES of all, and beyond LIMIT of each list and map; the same object where
-    nothing is. What was left out has a mark with the length of the whole.
+    """The pairs cut to MOST_BYTES in total and to LIMIT for each list and map; the same object if nothing was cut.
+
+    A mark with the original size takes the place of what was cut.
     """
     sizes = [_size(value) for _, value in pairs]
     if sum(sizes) <= LIMIT:  # mostly
@@ -82,12 +84,12 @@ def _size(value: Any) -> int:
 
 
 def _items(clean: object) -> Pairs:
-    return list(clean.items()) if isinstance(clean, dict) else [("", clean)]  # where it failed, a mark is left
+    return list(clean.items()) if isinstance(clean, dict) else [("", clean)]  # if sanitising failed, `clean` is a mark
 
 
 def _protobuf(body: bytes, signal: str, sanitiser: Sanitiser) -> bytes:
     message, _ = parse(body, signal)
-    message.DiscardUnknownFields()  # nobody knows what they hold
+    message.DiscardUnknownFields()  # they cannot be sanitised
     _message(message, sanitiser)
     return bytes(message.SerializeToString())
 
@@ -99,7 +101,7 @@ def _message(message: Any, sanitiser: Sanitiser) -> None:
             _texts(message, field, items, sanitiser)
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
             if field.message_type.name == "KeyValue" and field.is_repeated:
-                clean = _clean_pairs([(pair.key, _plain(pair.value)) for pair in value], sanitiser)
+                clean = _clean_pairs([(pair.key, value_of(pair.value)) for pair in value], sanitiser)
                 if clean is not None:
                     del value[:]
                     for key, one in clean:
@@ -121,21 +123,12 @@ def _texts(message: Any, field: Any, items: Iterable[str], sanitiser: Sanitiser)
 
 
 def _any(value: Any, sanitiser: Sanitiser) -> None:
-    plain = _plain(value)
+    plain = value_of(value)
     shorter = _shortened(plain, _size(plain))
     clean, cut = sanitiser.scrub_value(shorter)
     if cut or shorter is not plain:
         value.Clear()
         _fill(value, clean)
-
-
-def _plain(value: Any) -> Any:
-    kind = value.WhichOneof("value")
-    if kind == "array_value":
-        return [_plain(item) for item in value.array_value.values]
-    if kind == "kvlist_value":
-        return {pair.key: _plain(pair.value) for pair in value.kvlist_value.values}
-    return getattr(value, kind) if kind else None
 
 
 def _fill(value: Any, plain: Any) -> None:
@@ -165,8 +158,7 @@ def _json(body: bytes, sanitiser: Sanitiser) -> bytes:
     try:
         tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # mended as at the door
-        loose = json.dumps(json.loads(body.decode("utf-8-sig", "replace"), strict=False), ensure_ascii=False)
-        tree = json.loads(loose.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        tree = json.loads(readable(body))
     return msgspec.json.encode(_node(tree, sanitiser))
 
 

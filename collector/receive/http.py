@@ -113,9 +113,7 @@ def _not_grpc(place: Address) -> Response[bytes]:
     return Response(b"", status_code=200, media_type="application/grpc", headers=headers)
 
 
-def ingest_routes() -> list[ControllerRouterHandler]:
-    """The handlers of this door."""
-    return [otlp, anything, events]
+INGEST_ROUTES: list[ControllerRouterHandler] = [otlp, anything, events]
 
 
 async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[bytes]:
