@@ -160,7 +160,7 @@ def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold
 
     `unit` is count, share, s or ms.
     """
-    form = PERCENT if unit == "share" else "~g"
+    form = PERCENT if unit == "share" else ",~f"  # `~g` would write 10 as 1e+1
     if unit == "s":
         frame, threshold = frame.with_columns(pl.col("value") / 60), threshold and threshold / 60
     title = {"s": "minutes", "ms": "ms"}.get(unit)
@@ -173,7 +173,7 @@ def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold
             detail=alt.Detail("labels:N"),
             tooltip=[
                 Tooltip("time:T", format="%d %b %H:%M"),
-                Tooltip("value:Q", format=".3~g"),
+                Tooltip("value:Q", format=".1~%" if unit == "share" else ",.3~f"),
                 Tooltip("labels:N"),
             ],
         )

@@ -184,6 +184,15 @@ def test_a_share_is_written_as_on_the_pages() -> None:
     assert words.rate(0.5) == f"50.0{made['config']['locale']['number']['percent']}"
 
 
+@pytest.mark.parametrize(
+    ("unit", "axis", "told"), [("count", ",~f", ",.3~f"), ("ms", ",~f", ",.3~f"), ("share", axes.PERCENT, ".1~%")]
+)
+def test_a_rules_values_have_no_exponents(unit: str, axis: str, told: str) -> None:
+    encoding = spec(charts.value_over_time(VALUES, colours.LIGHT, SPAN, None, unit))["layer"][0]["encoding"]
+    assert encoding["y"]["axis"]["format"] == axis
+    assert [each["format"] for each in encoding["tooltip"] if each["field"] == "value"] == [told]
+
+
 def test_a_cell_of_few_calls_has_no_colour_but_its_count() -> None:
     few = pl.DataFrame({"tool": ["a"], "error_class": ["E"], "errors": [1.0], "calls": [1.0], "share": [1.0]})
     made = spec(shares.heat_map(few, colours.LIGHT, ["a"], ["E"]))
