@@ -1,4 +1,4 @@
-"""A collector as a process: what reads requests first, in forks; then all that serves, which the forks never load."""
+"""The collector process: forks the workers that parse requests, then loads and serves everything else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Runs a collector with the settings of the environment. Returns 2 where it cannot start, and says why."""
+    """Runs a collector with the settings of the environment. Returns 2 if it cannot start, and says why."""
     try:
         return run(load({}, os.environ))
     except (SettingsError, TableError, StoreError, OSError) as error:
@@ -42,14 +42,14 @@ def main() -> int:
 
 
 def run(settings: Settings) -> int:
-    """Serves until SIGTERM or SIGINT. Raises StoreError, TableError or OSError where it cannot start."""
+    """Serves until SIGTERM or SIGINT. Raises StoreError, TableError or OSError if it cannot start."""
     for place in (settings.http, settings.grpc):
         _check_free(place)
     made = pipeline_of(settings)
     scrub = _begin(settings, made.rules)
     another = partial(_another, settings, made.rules, made.pipeline.hash_key)
     in_new_process = partial(_in_new_process, settings, made.rules, made.pipeline.hash_key)
-    # Forks: before threads, and before what only serves.
+    # Forks before there are threads, and before anything that workers do not need is loaded.
     readers = Readers(made.pipeline, chosen(settings.workers), in_new_process)
     try:
         import uvloop
@@ -61,17 +61,17 @@ def run(settings: Settings) -> int:
         uvloop.run(serve(settings, made.pipeline, readers, scrub, forward, another))
     finally:
         readers.close()
-        gc.unfreeze()  # or the engine's binding complains at the end of what it takes for leaks
+        gc.unfreeze()  # else DuckDB's binding reports leaks at exit
     return 0
 
 
 def _begin(settings: Settings, rules: tuple[Rule, ...]) -> Scrub:
-    """How a process that reads requests logs and collects; what removes secrets from its logs, for many threads."""
+    """Configures logging and garbage collection; returns the sanitiser of log lines, for many threads."""
     scrub = _shared(Sanitiser(rules, personal=settings.personal))
     configure_logging(scrub, json_lines={"auto": None, "json": True, "text": False}[settings.log])
     gc.collect()
-    gc.freeze()  # the tables stay, in pages that forks share
-    gc.set_threshold(50_000, 20, 50)  # requests make many dicts and no cycles: at 700 objects, a tenth of the time
+    gc.freeze()  # keeps the tables in pages that forks share
+    gc.set_threshold(50_000, 20, 50)  # requests make no cycles; by default, this took a tenth of the time
     return scrub
 
 
@@ -99,7 +99,7 @@ def pipeline_of(settings: Settings) -> Made:
 
 
 def _another(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> Pipeline:
-    """A pipeline like the one that reads requests, for another thread. Raises Rejected where its rules are old."""
+    """A pipeline like the one for requests, for another thread. Raises Rejected if redactions.toml has changed."""
     other = pipeline_of(settings)
     if other.rules != rules:
         raise Rejected("redactions.toml has changed since this collector was started: start it again first", 409)
@@ -107,14 +107,14 @@ def _another(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> Pipelin
 
 
 def _in_new_process(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> Pipeline:
-    """As `_another`, for a process that has nothing yet."""
+    """As `_another`, for a new process."""
     pipeline = _another(settings, rules, key)
     _begin(settings, rules)
     return pipeline
 
 
 def _forwarder(settings: Settings, made: Made) -> Forwarder:
-    from collector.forward.forward import Copy, Forwarder  # 10 MiB, for who wants copies
+    from collector.forward.forward import Copy, Forwarder  # 10 MiB, only needed with MISSTEP_FORWARD
 
     if settings.forward_content == "as-received":
         return Forwarder(settings.forward, settings.forward_headers, settings.forward_queue)
@@ -130,7 +130,7 @@ def _forwarder(settings: Settings, made: Made) -> Forwarder:
 
 
 def _shared(sanitiser: Sanitiser) -> Scrub:
-    """One sanitiser for many threads: its scanner can serve one at a time."""
+    """One sanitiser for many threads: its scanner is not thread-safe."""
     lock = Lock()
 
     def scrub(text: str) -> tuple[str, tuple[str, ...]]:
@@ -141,7 +141,7 @@ def _shared(sanitiser: Sanitiser) -> Scrub:
 
 
 def _check_free(place: Address) -> None:
-    """A port that another process holds must be said before anything is opened."""
+    """Fails early if another process has a port, before anything is opened."""
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -44,7 +44,7 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
             request.app.state.journal.try_to_write()
             store.try_to_write()  # who is not ready is sent nothing by which it could show that the cause is gone
     except Exception:  # whatever it is, the collector is not ready
-        return Response({"status": "the store does not answer or takes nothing"}, status_code=503)
+        return Response({"status": "the store does not answer or accepts no writes"}, status_code=503)
     return Response({"status": "ready"})
 
 

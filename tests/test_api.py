@@ -243,7 +243,7 @@ def test_an_address_that_is_not_there_or_takes_another_method_is_named(client: T
     assert nothing == "there is nothing at /api/v1/brakdown; /openapi.json describes every address"
     other = client.delete("/api/v1/breakdown")
     assert (other.status_code, set(other.headers["allow"].split(", "))) == (405, {"GET", "OPTIONS"})
-    assert other.json()["error"]["message"].startswith("DELETE is not taken at /api/v1/breakdown, only ")
+    assert other.json()["error"]["message"].startswith("DELETE is not allowed at /api/v1/breakdown, only ")
 
 
 def test_only_of_a_filter_the_remedy_for_a_second_value_is_a_list(client: TestClient[Litestar]) -> None:

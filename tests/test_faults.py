@@ -151,8 +151,8 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
     collector.kill()
     collector.restart()
     assert len(collector.events()) == 200
-    said = [line for line in collector.logged().splitlines() if "the store takes" in line]
-    assert ["takes nothing" in line for line in said] == [True, False, True, False]
+    said = [line for line in collector.logged().splitlines() if "the store accepts" in line]
+    assert ["accepts no writes" in line for line in said] == [True, False, True, False]
     assert '"remedy": "make room on its disk"' in said[0]
 
 
@@ -268,7 +268,7 @@ def test_one_line_a_minute_while_it_lasts(capsys: pytest.CaptureFixture[str]) ->
         now[0] += 0.2
     complaint.over()
     complaint.over()
-    lines = [line for line in capsys.readouterr().out.splitlines() if "the store takes" in line]
+    lines = [line for line in capsys.readouterr().out.splitlines() if "the store accepts" in line]
     assert len(lines) == 3
     assert "make room on its disk" in lines[0]
 

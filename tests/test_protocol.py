@@ -334,7 +334,7 @@ def test_grpc_on_the_http_port_is_told_the_other(shared: RunningCollector) -> No
     with grpc.insecure_channel(place) as channel, pytest.raises(grpc.RpcError) as refused:
         TraceServiceStub(channel).Export(protobuf(1))
     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert f"gRPC is taken on port {shared.grpc.rpartition(':')[2]}" in str(refused.value.details())
+    assert f"gRPC is on port {shared.grpc.rpartition(':')[2]}" in str(refused.value.details())
 
 
 CUT_OFF = {

@@ -198,7 +198,7 @@ def test_busy_collector_is_given_the_time_it_asks_for(tmp_path: Path) -> None:
 def test_collector_that_takes_nothing_is_not_asked_for_every_file(folder: Path) -> None:
     with (
         busy(1_000, "0") as (address, asked),
-        pytest.raises(ConnectionError, match=r"takes nothing: .*; sent before: 1 requests, 0 records"),
+        pytest.raises(ConnectionError, match=r"accepts nothing: .*; sent before: 1 requests, 0 records"),
     ):
         replay([folder], address)
     assert len(asked) == ATTEMPTS

@@ -234,8 +234,8 @@ def test_a_shortage_that_lasts_is_no_reason_to_set_anything_aside(
     recorded.settle()
     assert recorded.store.accounting() == {"accepted": 2, "stored": 2}
     assert not (tmp_path / "x.duckdb.journal.refused").exists()
-    said = [line for line in capsys.readouterr().out.splitlines() if "the store takes" in line]
-    assert ["takes nothing" in line for line in said] == [True, False]
+    said = [line for line in capsys.readouterr().out.splitlines() if "the store accepts" in line]
+    assert ["accepts no writes" in line for line in said] == [True, False]
 
 
 def test_nothing_is_set_aside_where_it_is_not_the_batch(
@@ -292,8 +292,8 @@ def test_a_journal_that_fails_alone_is_one_line_until_it_works(
         await asyncio.to_thread(taker.close)
 
     asyncio.run(brought())
-    said = [line for line in capsys.readouterr().out.splitlines() if "the store takes" in line]
-    assert ["takes nothing" in line for line in said] == [True, False]
+    said = [line for line in capsys.readouterr().out.splitlines() if "the store accepts" in line]
+    assert ["accepts no writes" in line for line in said] == [True, False]
 
 
 def test_a_defect_does_not_end_the_threads(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def store_refused(settings: Settings) -> Stored:
                     stored.records += _store(store, left[0].packed)
                     stored.requests += 1
                 except Unavailable as error:
-                    raise OSError(f"the store takes nothing: {error}; stored before: {stored}") from None
+                    raise OSError(f"the store accepts no writes: {error}; stored before: {stored}") from None
                 except Exception as error:  # of any kind: the others may be storable
                     stored.failed.append(f"{type(error).__name__} at {where(error)}")
                     kept.append(left[0])

@@ -85,7 +85,7 @@ def _send(client: httpx.Client, recording: Recording, sent: Sent) -> None:
     except httpx.HTTPStatusError as error:
         if error.response.status_code in AGAIN:  # all further requests would wait as long
             raise ConnectionError(
-                f"the collector takes nothing: {_message(error.response)}; sent before: {sent}"
+                f"the collector accepts nothing: {_message(error.response)}; sent before: {sent}"
             ) from None
         sent.refused.append(f"{recording.place}: {error.response.status_code} {_message(error.response)}")
         return

@@ -13,14 +13,14 @@ __all__ = ["JSON", "PROTOBUF", "TOP_KEYS", "Record", "Request", "Scope", "SpanEv
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
 
-# What a JSON body holds is told by its only top key: older Gemini CLIs post everything on `/`, and so do recordings.
+# The only top-level key of a JSON body says its signal: older Gemini CLIs post everything to `/`, and so do recordings.
 TOP_KEYS = {"resourceLogs": "logs", "resourceSpans": "traces", "resourceMetrics": "metrics"}
 
 
 def decode(body: bytes, media_type: str, signal: str) -> Request:
     """Decodes one request body; `signal` is logs, traces or metrics.
 
-    Raises Rejected for what can never be decoded. One bad character costs nothing: it is mended and said in `warning`.
+    Raises Rejected for what can never be decoded. Bad characters are mended, and mentioned in `warning`.
     """
     if media_type == PROTOBUF:
         return otlp_protobuf.decode(body, signal)

@@ -17,7 +17,7 @@ from collector.errors import Rejected
 
 
 class _Value(msgspec.Struct, gc=False):
-    """An AnyValue; what it holds is checked when it is read, so that one odd value costs no request."""
+    """An AnyValue; its content is checked when it is read, so that one odd value does not cost the request."""
 
     stringValue: Any = None
     boolValue: Any = None
@@ -138,7 +138,7 @@ DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 def decode(body: bytes, signal: str) -> Request:
-    """One OTLP/JSON body; what it says under other keys is ignored, with a warning. Raises Rejected."""
+    """One OTLP/JSON body; unknown keys are ignored, with a warning if nothing else is there. Raises Rejected."""
     decoder = DECODERS[signal]
     warning = ""
     if not body.strip():
@@ -159,8 +159,8 @@ def decode(body: bytes, signal: str) -> Request:
 
 
 def _mended(body: bytes, kind: Any, reason: str) -> tuple[Any, str]:
-    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, integral floats integers; control characters stay, a
-    byte order mark goes.
+    """The slow pass: bad UTF-8 and lone surrogates become U+FFFD, integral floats become integers; raw control
+    characters and a byte order mark are accepted.
     """
     try:
         loose = json.loads(body.decode("utf-8-sig", "replace"), strict=False)
@@ -238,7 +238,7 @@ def _log(raw: _Log) -> Record:
     )
 
 
-# Names of enum values are not valid OTLP/JSON, but hand-written senders use them and the meaning is certain.
+# Names of enum values are not valid OTLP/JSON, but hand-written senders use them, and their meaning is clear.
 _NAMED = {
     "STATUS_CODE_OK": 1, "STATUS_CODE_ERROR": 2,
     "SPAN_KIND_INTERNAL": 1, "SPAN_KIND_SERVER": 2, "SPAN_KIND_CLIENT": 3,

@@ -31,7 +31,7 @@ def decode(body: bytes, signal: str) -> Request:
 
 
 def parse(body: bytes, signal: str) -> tuple[Any, str]:
-    """The Export…ServiceRequest in a body, and what had to be mended for it to be one. Raises Rejected."""
+    """The Export…ServiceRequest in a body, and a warning if it had to be mended. Raises Rejected."""
     message: Any = MESSAGES[signal]()
     try:
         message.ParseFromString(body)
@@ -99,7 +99,7 @@ def _log(raw: Any) -> Record:
 
 
 def _small(value: int) -> int:
-    """Protobuf times are unsigned 64 bits, ours are signed: what does not fit is absurd and counts as absent."""
+    """Protobuf times are unsigned 64 bits, ours are signed: what does not fit counts as absent."""
     return value if value < 1 << 63 else 0
 
 
@@ -111,7 +111,7 @@ def _id(value: bytes, field: str) -> str:
 
 def _attributes(pairs: Any) -> dict[str, Any]:
     check_count(len(pairs))
-    # Nearly all values are texts; "" is what another kind reads as.
+    # Nearly all values are strings; `string_value` of any other kind is "".
     return {pair.key: pair.value.string_value or value_of(pair.value) for pair in pairs}
 
 

@@ -1,7 +1,7 @@
 """Plain JSON on `POST /v1/events`, for agents without OTLP: one object, an array of them, or JSON lines.
 
-An object is read as it is: log entries of the seeds, hook payloads, or Misstep's own column names. The sources' tables
-say what its keys mean; only what all shapes share is known here: envelope, time, ids of a trace, service.
+Objects are taken as they are: log entries of agents, hook payloads, or Misstep's own column names. The tables of
+sources say what the keys mean; this module only knows what all shapes share: envelope, time, trace ids, service.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 def batch(pipeline: Pipeline, body: bytes, received_ns: int, search_until: float = math.inf) -> Batch:
     """One request body as a batch. Raises Rejected where nothing in it is a JSON object.
 
-    The same body again adds nothing, as everywhere. But where an object has no time of its own, its repetition cannot
-    be told from a second failure of the same kind, and counts. `search_until` is that of `Pipeline.process`.
+    The same body again adds nothing, as everywhere. But an object without a time, repeated in another body, cannot be
+    told from a second failure of the same kind, and counts again. `search_until` is that of `Pipeline.process`.
     """
     request = decode(body)
     timed = all(record.time_ns for scope in request.scopes for record in scope.records)
@@ -60,7 +60,7 @@ def decode(body: bytes) -> Request:
 
 
 def _items(body: bytes) -> Iterator[tuple[str, Any]]:
-    """Every item with its place for people: a parsed value, or the bytes of a line that is still to be parsed."""
+    """Every item with a human-readable place: a parsed value, or the bytes of a line still to be parsed."""
     if not body.strip():
         return
     try:
@@ -89,7 +89,7 @@ def _object(item: Any) -> dict[str, Any]:
 
 
 def _parse(text: bytes) -> Any:
-    """The value of a JSON text. Raises ValueError that says why not, without a word of the data."""
+    """The value of a JSON text. Raises ValueError with the reason, without quoting the data."""
     try:
         return msgspec.json.decode(text)
     except RecursionError:
@@ -117,7 +117,7 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 def _line(body: bytes, reason: str) -> int:
-    """The line that a reason such as "… (byte 12)" points at."""
+    """The line number for a reason such as "… (byte 12)"."""
     at = _BYTE.search(reason)
     return body.count(b"\n", 0, int(at[1])) + 1 if at else 1
 

@@ -12,8 +12,8 @@ from typing import Any
 from collector.errors import Rejected
 
 MAX_DEPTH = 64  # of nested attribute values; real agents stay below 10
-MAX_ATTRIBUTES = 65_536  # of one record; conversations flattened into a span come to some thousand
-MAX_RECORDS = 100_000  # of one request: empty ones take two bytes each, and some kB of memory
+MAX_ATTRIBUTES = 65_536  # per record; conversations flattened into a span have a few thousand
+MAX_RECORDS = 100_000  # per request: an empty record takes two bytes in a body, and some kB of memory
 
 
 def check_depth(depth: int) -> None:
@@ -106,7 +106,7 @@ class Record:
             self.events = events or []
 
     def __getattr__(self, name: str) -> Any:
-        """Attributes, body and events are converted when they are first asked for: only then is the slot empty."""
+        """Converts attributes, body and events on first access, which is when their slot is empty."""
         raw, convert = self._raw, self._convert
         value: Any
         if convert is None or name not in ("attributes", "body", "events"):
@@ -134,7 +134,7 @@ class Scope:
 
 @dataclass(slots=True, frozen=True)
 class Convert:
-    """How one encoding's raw record gives up its attributes, events and body."""
+    """How attributes, events and body are read from the raw records of one encoding."""
 
     attributes: Callable[[Any], dict[str, Any]]
     events: Callable[[Any], list[SpanEvent]]

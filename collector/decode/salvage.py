@@ -1,7 +1,6 @@
-"""The slow pass over a request that could not be read: finds the records that are to blame and leaves only them out.
+"""Salvages a request that could not be decoded: finds the bad records and leaves only those out.
 
-It asks the ordinary reading again and again, with a few records each time, so that it needs to know nothing of what can
-be wrong with one.
+It decodes a few records at a time with the ordinary decoder, so that it need not know what can be wrong with one.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from collector.decode.otlp_protobuf import MESSAGES
 from collector.errors import Rejected, where
 from collector.store.changes import Batch
 
-MOST = 1_000  # bad records that are searched for; with more of them the sender is broken, not a record
-TOGETHER = 16  # records that are read at a time, and one by one where these fail
+MOST = 1_000  # bad records to find; with more of them the sender is broken
+TOGETHER = 16  # records decoded at a time; one by one if that fails
 
 log = structlog.get_logger()
 
@@ -37,9 +36,9 @@ FIELDS = {
 
 
 def salvage(body: bytes, media_type: str, signal: str, read: Callable[[bytes], Batch], error: Exception) -> Batch:
-    """What `read` makes of the request without the records that it cannot read; they are counted as rejected.
+    """The result of `read` for the request without its bad records, which are counted as rejected.
 
-    `error` is what it said of the whole, and is raised where nothing can be saved.
+    `error` is what it raised for the whole, and is raised if nothing can be saved.
     """
     error = _light(error)
     try:
@@ -62,7 +61,7 @@ def salvage(body: bytes, media_type: str, signal: str, read: Callable[[bytes], B
     if len(bad) == parts.count or len(bad) > MOST:
         raise error from None
     batch = read(parts.only([record for record in range(parts.count) if record not in bad]))
-    if not bad:  # what was wrong with the whole was mended in taking it to parts
+    if not bad:  # splitting the request has mended it
         return batch
     batch.failed = _blame_us(bad.values())
     batch.records += len(bad)
@@ -73,12 +72,12 @@ def salvage(body: bytes, media_type: str, signal: str, read: Callable[[bytes], B
 
 
 def _light(error: Exception) -> Exception:
-    """The error, without all that was being read where it holds nothing but that: it would stay in memory."""
+    """A Rejected loses its traceback, which would keep what was read in memory; other errors are logged with theirs."""
     return error.with_traceback(None) if isinstance(error, Rejected) else error
 
 
 def _search(count: int, fails: Callable[[Sequence[int]], Exception | None]) -> dict[int, Exception]:
-    """Which of so many records fail, and how; not all of them where they are more than MOST."""
+    """Which of `count` records fail, and how; stops after MOST."""
     bad: dict[int, Exception] = {}
     for start in range(0, count, TOGETHER):
         few = range(start, min(start + TOGETHER, count))
@@ -90,7 +89,7 @@ def _search(count: int, fails: Callable[[Sequence[int]], Exception | None]) -> d
 
 
 def _blame_us(reasons: Iterable[Exception]) -> int:
-    """Says where the code failed on records that are not the sender's fault, and returns how many these are."""
+    """Logs where the code failed on records because of our defects, and returns their number."""
     places = Counter((type(each).__name__, where(each)) for each in reasons if not isinstance(each, Rejected))
     for (kind, place), records in places.items():
         log.error("records could not be read", kind=kind, where=place, records=records)
@@ -111,7 +110,7 @@ class _JsonParts:
             self._encode: Callable[[object], bytes] = msgspec.json.encode
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             tree = json.loads(shallow(body).decode("utf-8-sig", "replace"), parse_int=_integer)
-            self._encode = _dumps  # what only this parser takes must fail again, in its own record
+            self._encode = _dumps  # what only this parser accepts must fail again, in its own record
         resources, scopes, records = levels
         self._records = [
             (group, part, record)
@@ -148,7 +147,7 @@ class _ProtobufParts:
     def __init__(self, body: bytes, signal: str) -> None:
         self._kind: Any = MESSAGES[signal]
         self._fields = FIELDS[signal]
-        self._message: Any = self._kind()  # its parts live as long as it does
+        self._message: Any = self._kind()  # keeps its parts alive
         self._message.ParseFromString(body)
         resources, scopes, records = self._fields
         self._records = [
@@ -177,6 +176,6 @@ class _ProtobufParts:
 
 
 def _parts(body: bytes, media_type: str, signal: str) -> _JsonParts | _ProtobufParts | None:
-    if signal not in LEVELS:  # data points are only counted
+    if signal not in LEVELS:  # metrics: data points are only counted
         return None
     return _JsonParts(body, LEVELS[signal]) if media_type == JSON else _ProtobufParts(body, signal)

@@ -1,6 +1,6 @@
-"""Delivery of the copies: a bounded queue, a few requests at a time, retries, and a count of what became of each.
+"""Delivers copies: a bounded queue, a few requests at a time, retries, and counters by fate.
 
-A copy is offered after its request was answered for, and whatever happens to it never comes back to the sender.
+A copy is queued once its request is stored, and nothing that happens to it ever reaches the sender.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collector.times import retry_after_s
 
 PARALLEL = 4
 TIMEOUT_S = 30
-GIVE_UP_S = 300  # after that long without success a copy is dropped
+GIVE_UP_S = 300  # a copy that is not delivered by then is dropped
 LONGEST_PAUSE_S = 60
 RETRIED = frozenset((429, 502, 503, 504))  # OTLP specification, "Retryable Response Codes"
 SIGNALS = ("logs", "traces", "metrics")
@@ -42,7 +42,7 @@ class Copy(NamedTuple):
 class Forwarder:
     """Takes copies with `offer` and delivers them to `endpoint`: a base address, or the full one of a single signal.
 
-    `prepare` makes of a copy what is sent; it runs in a thread of its own.
+    `prepare` turns a copy into the body to send; it runs in a separate thread.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Forwarder:
         self._tasks: list[asyncio.Task[None]] = []
 
     def offer(self, body: bytes, media_type: str, signal: str) -> None:
-        """Queues a copy of a request, or drops and counts it where the queue is full."""
+        """Queues a copy of a request; if the queue is full, drops and counts it."""
         if signal not in self._addresses:
             return
         if self._bytes + len(body) > self._queue_bytes:
@@ -78,18 +78,18 @@ class Forwarder:
         self._waiting.put_nowait(Copy(body, media_type, signal))
 
     def start(self) -> None:
-        """Begins to deliver."""
+        """Starts delivery."""
         logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO lines hold the address
         stamina.instrumentation.set_on_retry_hooks(())  # a line per attempt would be one per request
         self._client = httpx.AsyncClient(timeout=TIMEOUT_S, headers=self._headers)
         self._tasks = [asyncio.create_task(self._work(self._client)) for _ in range(PARALLEL)]
 
     async def close(self, seconds: float) -> None:
-        """Delivers what waits, for at most this long; the rest is dropped and counted."""
+        """Delivers queued copies for at most this long; the rest is dropped and counted."""
         try:
             await asyncio.wait_for(self._waiting.join(), seconds)
         except TimeoutError:
-            log.warning("copies were not delivered before the end", to=self.place, bytes=self._bytes)
+            log.warning("copies were not delivered before the collector stopped", to=self.place, bytes=self._bytes)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -115,7 +115,7 @@ class Forwarder:
 
     async def _deliver(self, client: httpx.AsyncClient, copy: Copy) -> str:
         try:
-            async with self._one:  # a sanitiser cannot be shared
+            async with self._one:  # a sanitiser is not thread-safe
                 body = await asyncio.to_thread(lambda: gzip.compress(self._prepare(copy), 1))
             headers = {"Content-Type": copy.media_type, "Content-Encoding": "gzip"}
             async for attempt in stamina.retry_context(
@@ -135,7 +135,7 @@ class Forwarder:
             return "refused"
         if self._failing:
             self._failing = False
-            log.info("copies are taken again", to=self.place)
+            log.info("copies are accepted again", to=self.place)
         return "sent"
 
     async def _post(self, client: httpx.AsyncClient, address: str, body: bytes, headers: dict[str, str]) -> None:
@@ -152,14 +152,14 @@ class Forwarder:
             raise Rejected(f"answered {answer.status_code}")
 
     def _failed(self, reason: str) -> None:
-        """One line when delivery begins to fail; the counters tell the rest."""
+        """Logs one line when delivery begins to fail; the counters have the rest."""
         if not self._failing:
             self._failing = True
-            log.warning("copies are not taken", to=self.place, reason=reason)
+            log.warning("copies are not accepted", to=self.place, reason=reason)
 
 
 def _pause(error: Exception) -> bool | float:
-    """Whether to try again: after `Retry-After`, where it was given, else with the usual growing pauses."""
+    """Whether to retry: after `Retry-After` if given, else after the usual growing pauses."""
     if not isinstance(error, Unavailable):
         return False
     return min(error.spread(), LONGEST_PAUSE_S) if error.retry_after else True

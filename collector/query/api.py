@@ -391,7 +391,7 @@ def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
     if error.status_code == 404:
         message = f"there is nothing at {path}; /openapi.json describes every address"
     elif error.status_code == 405:
-        message = f"{request.method} is not taken at {path}, only {(error.headers or {}).get('allow', 'others')}"
+        message = f"{request.method} is not allowed at {path}, only {(error.headers or {}).get('allow', 'others')}"
     elif error.status_code == 413:
         message = f"the body is larger than what is read at {path}: send less"
     return _refusal(request, {"message": message}, error.status_code, error.headers)

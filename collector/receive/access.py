@@ -19,7 +19,7 @@ def check_token(authorization: str, tokens: Collection[str]) -> None:
     # Every token is compared: the time taken must not depend on which one matches.
     matches = [hmac.compare_digest(offered, token.encode()) for token in tokens]
     if True not in matches:
-        raise Rejected("this token is not allowed here", 403)
+        raise Rejected("this token is not valid here", 403)
 
 
 def check_host(host: str, allowed: Collection[str]) -> None:

@@ -46,7 +46,7 @@ def _inflate(body: bytes, window: int, limit: int) -> bytes:
             raise Rejected("the compressed body is cut off")
         rest = stream.unused_data
         if rest and window < 16:
-            raise Rejected("there is something after the compressed body")
+            raise Rejected("there is data after the compressed body")
     if len(out) > limit:
         raise Rejected(f"the body is larger than {limit} bytes when decompressed", 413)
     return bytes(out)

@@ -85,7 +85,7 @@ async def _taken(
         async with asyncio.timeout(MESSAGE_S), readers:
             body = await context.read()
     except TimeoutError:
-        raise Unavailable("the message came too slowly", 5, reason="too_slow") from None
+        raise Unavailable("the message arrived too slowly", 5, reason="too_slow") from None
     return await intake.take(Body(body if isinstance(body, bytes) else b"", PROTOBUF, signal))
 
 

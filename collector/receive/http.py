@@ -95,19 +95,19 @@ def _misdirected(request: Request[Any, Any, Any], error: Exception) -> Response[
     if status == 404 and media.startswith("application/grpc"):
         return _not_grpc(_settings(request).grpc)
     if status == 404:
-        return _refusal(Rejected(f"nothing is taken here; {PATHS}", 404), media, "unknown")
+        return _refusal(Rejected(f"nothing is accepted here; {PATHS}", 404), media, "unknown")
     if status == 405:
-        return _refusal(Rejected(f"only POST is taken here; {PATHS}", 405), media, "unknown")
+        return _refusal(Rejected(f"only POST is allowed here; {PATHS}", 405), media, "unknown")
     if status < 500:
         return _refusal(Rejected("the request cannot be read", status), media, "unknown")
     telemetry.FAILED.labels("door").inc()
-    log.error("a request could not be taken", kind=type(error).__name__, where=where(error))
+    log.error("a request failed", kind=type(error).__name__, where=where(error))
     return _refusal(Unavailable("the collector failed on this request; its log says where", 30), media, "unknown")
 
 
 def _not_grpc(place: Address) -> Response[bytes]:
     """An answer that gRPC clients show to people: status and message in the only headers there are."""
-    error = Rejected(f"this port takes OTLP over HTTP; gRPC is taken on port {place.port}", 404)
+    error = Rejected(f"this port is for OTLP over HTTP; gRPC is on port {place.port}", 404)
     telemetry.REFUSED.labels(error.reason).inc()
     headers = {"grpc-status": str(GRPC_CODE[error.status]), "grpc-message": str(error)}
     return Response(b"", status_code=200, media_type="application/grpc", headers=headers)
@@ -122,7 +122,7 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
         check_token(request.headers.get("authorization", ""), _settings(request).ingest_tokens)
         check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
         if media not in (taken := LINES if signal == "events" else (JSON, PROTOBUF)):
-            raise Rejected(f"this Content-Type is not taken; send {taken[0]} or {taken[1]}", 415)
+            raise Rejected(f"this Content-Type is not supported; send {taken[0]} or {taken[1]}", 415)
         body = await _body(request)
         signal = signal or _signal_of(body, media)
         receipt = await request.app.state.intake.take(Body(body, media, signal))
@@ -150,7 +150,7 @@ async def _body(request: Request[Any, Any, Any]) -> bytes:
     try:
         body = await request.app.state.room.body(request.stream(), limit)
     except InternalServerException:  # what Litestar makes of a sender who goes away or breaks off a chunk
-        raise Rejected("the body ended before all of it had come") from None
+        raise Rejected("the body ended early") from None
     encoding = request.headers.get("content-encoding", "")
     if encoding and len(body) > INLINE_BYTES:
         return await asyncio.to_thread(decompress, body, encoding, limit)
@@ -168,7 +168,7 @@ def _signal_of(body: bytes, media: str) -> str:
                 return "logs"
             if found := next((signal for key, signal in TOP_KEYS.items() if key in keys), ""):
                 return found
-    raise Rejected(f"nothing is taken here; {PATHS}", 404)
+    raise Rejected(f"nothing is accepted here; {PATHS}", 404)
 
 
 def _success(receipt: Receipt, media: str, signal: str) -> Response[bytes]:

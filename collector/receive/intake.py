@@ -72,7 +72,7 @@ class Intake:
     async def _take(self, body: Body) -> Receipt:
         size = len(body.content)
         if self._in_flight + size > self._queue_bytes and self._in_flight:
-            raise Unavailable("too much is waiting to be stored", retry_after=2, status=429)
+            raise Unavailable("too much is in flight", retry_after=2, status=429)
         self._hold(size)
         try:
             readers, loop = self._readers, asyncio.get_running_loop()

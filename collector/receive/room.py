@@ -40,7 +40,7 @@ class Room:
                     taken.append(part)
                     patience.reschedule(began + PATIENCE_S + size / RATE)
         except TimeoutError:
-            raise Unavailable(f"the body came too slowly: {size} bytes", 5, reason="too_slow") from None
+            raise Unavailable(f"the body arrived too slowly: {size} bytes so far", 5, reason="too_slow") from None
         finally:
             self._hold(-size)
         return b"".join(taken)

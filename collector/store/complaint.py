@@ -51,7 +51,7 @@ class Complaint:
                 return
             self._said = {**lately, known: now}
             log.error(
-                "the store takes nothing; senders are asked to come back",
+                "the store accepts no writes; senders are told to retry later",
                 store=self._store,
                 reason=reason,
                 remedy=remedy(reason),
@@ -71,7 +71,7 @@ class Complaint:
                 self._parts.discard(part)
                 if not self._parts:
                     after_s = round(self._clock() - self._since, 1)
-                    log.info("the store takes requests again", store=self._store, after_s=after_s)
+                    log.info("the store accepts writes again", store=self._store, after_s=after_s)
 
 
 def remedy(reason: str) -> str:

@@ -1,7 +1,7 @@
-"""Takes batches: into the journal, many with one synchronisation of the disk, then to the writer.
+"""Puts batches into the journal, many with one synchronisation of the disk, then into the writer's queue.
 
-A sender is answered when its batch is in the journal. Where the store takes nothing, nor does the journal: what cannot
-be stored soon stays with its sender.
+A sender is answered once its batch is in the journal. While the store accepts no writes, the journal accepts nothing
+either: what cannot be stored soon stays with its sender.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collector.errors import Unavailable, where
 from collector.store.journal import Journal
 from collector.store.writer import Waiting, Writer, next_lot
 
-JOURNAL = "journal"  # the part of the store that may fail alone
+JOURNAL = "journal"  # a part of the store that may fail by itself
 
 log = structlog.get_logger()
 
@@ -36,7 +36,7 @@ class _Coming:
             self.taken.get_loop().call_soon_threadsafe(self._answer, failure)
 
     def _answer(self, failure: Unavailable | None) -> None:
-        if self.taken.done():  # the sender has gone away
+        if self.taken.done():  # the sender has disconnected
             return
         if failure:
             self.taken.set_exception(failure)
@@ -45,7 +45,7 @@ class _Coming:
 
 
 class Taker:
-    """`start` before use; `close` when nothing comes any more, before the writer is closed."""
+    """Call `start` first, and `close` once no more requests arrive, before the writer is closed."""
 
     def __init__(self, journal: Journal, writer: Writer) -> None:
         self._journal = journal
@@ -60,15 +60,15 @@ class Taker:
         self._thread.start()
 
     def close(self) -> None:
-        """Takes what has come, then stops the thread."""
+        """Finishes the queue, then stops the thread."""
         with self._wake:
             self._closing = True
             self._wake.notify()
         self._thread.join()
 
     async def take(self, packed: bytes, records: int) -> asyncio.Future[bool]:
-        """Returns when the batch is durable; what it returns is done when it is stored, and true where the same
-        request was stored before. Raises Unavailable.
+        """Returns once the batch is durable, with a future that resolves once it is stored: to True if the same request
+        was stored before. Raises Unavailable.
         """
         loop = asyncio.get_running_loop()
         coming = _Coming(packed, records, loop.create_future(), loop.create_future())
@@ -83,7 +83,7 @@ class Taker:
         while lot := self._next():
             try:
                 failure = self._take(lot)
-            except Exception as error:  # a defect of ours; without this everybody would wait for ever
+            except Exception as error:  # a defect of ours; the thread must not end, or everybody would wait for ever
                 telemetry.FAILED.labels("journal").inc(len(lot))
                 log.error("the journal failed", kind=type(error).__name__, where=where(error))
                 failure = Unavailable("the collector failed on this request; its log says where", 30)
@@ -91,7 +91,7 @@ class Taker:
                 coming.settle(failure)
 
     def _next(self) -> list[_Coming]:
-        """What is taken next, when there is room for it; nothing at the end."""
+        """The next lot, once there is room for it; empty at the end."""
         with self._wake:
             self._wake.wait_for(lambda: self._coming or self._closing)
             if not self._coming:
@@ -101,8 +101,8 @@ class Taker:
             return next_lot(self._coming)
 
     def _take(self, lot: list[_Coming]) -> Unavailable | None:
-        """Takes all of a lot or, with a reason, none."""
-        refused = Unavailable("the store takes nothing at the moment; the collector's log says why", retry_after=5)
+        """Journals the whole lot or, returning the reason, nothing of it."""
+        refused = Unavailable("the store accepts no writes at the moment; the collector's log says why", retry_after=5)
         if self._writer.refusing and not self._writer.settle():
             return refused
         try:
