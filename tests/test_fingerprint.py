@@ -96,7 +96,7 @@ TEMPLATES = [
     ("{\"errors\": {\"priority\": \"The value is not known.\"}}", "The value is not known."),
     ("{\"exit_code\": 2, \"stderr\": \"no rule to make it\"}", "code 2 no rule to make it"),
     ("{\"a\": \"two words\"}", "<json>"),
-    ("<Error><Code>NoSuchKey</Code><Message>The key is gone.</Message></Error>", "NoSuchKey: The key is gone."),
+    ("<Error><Code>NoSuchKey</Code><Message>The key is gone.</Message></Error>", "The key is gone."),
     ("no such column\n\n  12:   a = b.c\n\ndeclare it", "no such column"),
     ("mismatched types\n12 |  let x = 1;", "mismatched types"),
     ("Unknown column; Did you mean date? Try it", "Unknown column; Try it"),

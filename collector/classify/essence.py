@@ -47,12 +47,23 @@ SHELL = re.compile(
 )
 REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?", re.IGNORECASE)
 
+NPM = re.compile(r"^npm (?:ERR!|error) ?(?:[45]\d\d )?", re.MULTILINE)
+
+# What a client says that it was answered: `<HttpError 404 when requesting … returned "…">`, `HTTP response body: {…}`.
+GIVEN_BACK = re.compile(
+    r"\A(?s:.{0,4000}?)(?:\breturned \"(?=[^\"\n]+ [^\"\n]+ )([^\"\n]{8,})\"(?s:.*)"
+    r"|\b(?:HTTP response body|[Rr]esponse content|[Rr]esponse body):\s*(?:b')?(?=\{))"
+)
+QUOTED = re.compile(r"[\s>]*([\"'])(?=[^\n]+ [^\n]+ )((?:(?!\1)[^\n]|(?<=\w)'(?=\w)){12,})\1[\s.>]*\Z")
+
 # One error inside a JSON or Python object, at the start or after a status, not among arguments; a page's title.
 OBJECT = re.compile(
     r"((?:(?!(?<!INVALID_)argument|input|param|kwarg|call|value|text)[^{\n]){0,160})\{.{0,200}?"
     r"[\"'](?:error|message|e?(?:rr)?(?:or)?_?msg|error_?message|detail|reason)[\"']\s?:\s?([\"'])((?:(?!\2)[^\\]|\\.){1,2000})",
     re.DOTALL | re.IGNORECASE,
 )
+# One more error in what an object says.
+INNER = re.compile(r"[\[{][^\[]{0,300}?\"message\": ?\"([^\"]{10,400})\"(?s:.*)")
 # Sentences among the values of an object that says its error in words of its own; an error in XML.
 SENTENCE = re.compile(r"(?<![\w\\])\"((?:[^\"\\\s]|\\.){1,100}(?:\s+(?:[^\"\\\s]|\\.){1,100}){2,60})\"(?!\s?:)")
 TAGGED = re.compile(r"<(?i:Code)>([\w.]{1,80})</.*?<(?i:Message)>(.{1,500}?)</(?i:Message)>", re.DOTALL)
@@ -68,12 +79,18 @@ TELLS = re.compile(
     r"|reject|\bnot (?:[a-z]+(?:ed|able|id|nd|st|ly)|a|an|be|have|in)\b|n't\b|too (?:many|long|large)",
     re.IGNORECASE,
 )
+# A line that only says where, or how many.
+BANNER = re.compile(
+    r"\s*(?:FAIL|PASS|[●✕×✗\u276f]|Tests?:)\s|\s*ERROR at Row:\d+:Column:\d+|\s*[\w./-]+\.\w+(?: > .+)?\s*\Z"
+)
 LEADS_ON = re.compile(
-    r":\s*\Z|following (?:error|issue)|Timeout [\d.]+m?s exceeded|validation error|panicked at|fetch failed|multiple"
-    r"|compilation (?:error|failure)|\d+ (?:errors?|problems?|issues?)\b|===|___|\A[^\"]*\"[^\"]*\Z",
+    r"[:\[{(]\s*\Z|following (?:error|issue)|Timeout [\d.]+m?s exceeded|validation error|panicked at|fetch failed"
+    r"|multiple|compilation (?:error|failure)|\d+ (?:errors?|problems?|issues?)\b|===|___|\A[^\"]*\"[^\"]*\Z",
     re.IGNORECASE,
 )
 
+# What a message is about, once more after it.
+ASIDE = re.compile(r"(?<=[.}]) \([\w.:/ -]{1,60}\)\s*\Z")
 # A name or names, which are all that is said after a colon; what is before it when they say what went wrong.
 LAST = re.compile(r"(?![a-z]*(?:err|fail|invalid|unavail|timeout)|[a-z]+ed\b)[a-z_][\w-]+(?:, ?[\w.-]+)*[.!]?")
 TOLD_WHY = re.compile(
@@ -147,14 +164,20 @@ def essence(message: str) -> str:
     text = message
     if text.startswith("<") and (found := WRAPPED.match(text)):
         text = found[2]
+    if "npm " in text:
+        text = NPM.sub("", text)
     if "\n" in text:
         text = CIRCUMSTANCE.sub(r"\1<name>", USAGE.sub("", _without_frames(text)))
     if "String: " in text or "Command: " in text:
         text = GIVEN.sub("<str>", text)
+    if 'eturned "' in text or "esponse body:" in text or "esponse content:" in text:
+        text = GIVEN_BACK.sub(r"\1", text)
     if "{" in text and (found := OBJECT.match(text)):
         status = STATUS.search(text, found.end(1))
         number = f"code {status[1]} " if status and status[1] not in found[1] else ""
         text = found[1] + number + ESCAPED.sub(r"\1", found[3])
+        if '"message":' in text:
+            text = INNER.sub(r"\1", text)
     elif text.startswith(("{", "[{")):
         text = _sentences(text)
     if "essage>" in text and (found := TAGGED.search(text)):
@@ -162,6 +185,8 @@ def essence(message: str) -> str:
     if "<title>" in text and (found := PAGE.search(text)):
         text = text[: found.start()] + found[1]
     text = undressed(text)
+    if text.startswith(('"', "'")) and (found := QUOTED.match(text)):
+        text = found[2]
     if not text.isascii():
         text = _narrow(text)
     if any(word in text for word in SQL_WORDS):
@@ -179,6 +204,7 @@ def essence(message: str) -> str:
     if telling := TELLING.intersection(text.lower().split()):
         for row in sorted({row for word in telling for row in TOLD[word]}):
             text = _replace(row)(text)
+    text = ASIDE.sub(" (<name>)", text)
     head, colon, last = text.rpartition(": ")
     if colon and " " in head and LAST.fullmatch(last) and not TOLD_WHY.search(head, max(0, len(head) - 12)):
         text = f"{head}: <name>"
@@ -188,7 +214,7 @@ def essence(message: str) -> str:
 def _headline(text: str) -> str:
     """The first line that tells an error; all of them where it leads on to the next, or none does."""
     lines = [line for line in text.splitlines() if line.strip()]
-    told = next((line for line in lines if " " in line.strip() and TELLS.search(line)), None)
+    told = next((line for line in lines if " " in line.strip() and TELLS.search(line) and not BANNER.match(line)), None)
     return text if told is None or LEADS_ON.search(told) else undressed(told)
 
 

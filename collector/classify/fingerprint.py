@@ -183,13 +183,24 @@ PLACES = (
 )
 REDACTED = re.compile(r"\[redacted:[\w.:-]{1,64}\]")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|#", b" " * 17)
+LITERAL = re.compile(r"(?<![<\w])[^\W\d_]{2,}(?![>\w])")
+SENTENCES = re.compile(r"(?<![\w\\])[\"']([^\"'\s{}]+(?: [^\"\s{}]+){3,60})[\"'](?!\w)")
 LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 
 
 @lru_cache(maxsize=REMEMBERED)
 def template(message: str) -> str:
     """The message without what differs from call to call, at most TEMPLATE_CHARS long."""
-    text, before = essence(message)[:LOOKED_AT], ""
+    text = _masked(essence(message))
+    if len(LITERAL.findall(text)) < 2:  # all that it says is in quotes
+        for quoted in sorted(SENTENCES.findall(message[:LOOKED_AT]), key=len, reverse=True)[:2]:
+            if len(LITERAL.findall(inner := _masked(essence(quoted)))) > 2:
+                return inner
+    return text
+
+
+def _masked(text: str) -> str:
+    text, before = text[:LOOKED_AT], ""
     for _ in range(DEEPEST):  # from the innermost outwards
         text, before = " ".join(TOKENS.sub(_placeholder, text).split()), text
         if "> <" in text or ">, <" in text or "> and <" in text or "> or <" in text:
