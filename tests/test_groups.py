@@ -73,8 +73,8 @@ def test_recovery_comes_where_it_is_named(store: Store) -> None:
     events = [failed(200), event(199), failed(180), failed(179), failed(90, session=None), event(1, session="x")]
     holding(store, events)
     [row] = groups(EVER, ["recovery_rate"]).rows(store)
-    told = ("retried", "recovered", "lasting", "recovery_rate")
-    assert tuple(row[name] for name in told) == (2, 1, 2, 0.5)
+    told = ("retried", "rated", "recovered", "lasting", "recovery_rate")
+    assert tuple(row[name] for name in told) == (2, 2, 1, 2, 0.5)
     assert row["low"] < 0.5 < row["high"]
     [row] = groups(EVER).rows(store)
     assert not set(told) & set(row)

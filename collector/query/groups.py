@@ -18,7 +18,7 @@ COLUMNS = (
     "fingerprint", "error_class", "operation", "tool", "template", "events", "sessions", "sessions_of_tool", "spread",
     "trend", "growth", "first_seen", "last_seen", "state", "resolved", "note", "sample", "newest_event_id",
 )  # fmt: skip
-RECOVERY = ("retried", "recovered", "lasting", "recovery_rate", "low", "high")
+RECOVERY = ("retried", "rated", "recovered", "lasting", "recovery_rate", "low", "high")
 MEASURES = ("recovery_rate",)
 STATES = ("new", "regressed", "ongoing", "resolved")
 TIMES = ("first_seen", "last_seen", "resolved")

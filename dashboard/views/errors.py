@@ -9,7 +9,7 @@ from dashboard.components import Page
 STATES = ("new", "regressed", "ongoing", "resolved")
 SORTS = {"last_seen": "last seen", "events": "events", "sessions": "sessions", "lasting": "lasting", "growth": "growth"}
 NAMES = (
-    "state", "error_class", "template", "tool", "trend", "events", "sessions", "spread", "recovery_rate", "retried",
+    "state", "error_class", "template", "tool", "trend", "events", "sessions", "spread", "recovery_rate", "rated",
     "lasting", "growth", "first_seen", "last_seen", "fingerprint", "sample",
 )  # fmt: skip
 
@@ -64,7 +64,7 @@ def _groups(page: Page) -> None:
         components.quiet(f"No group is {state}.")
         return
     said = {
-        "recovery": [words.rate_of(*pair) for pair in rows.select("recovery_rate", "retried").rows()],
+        "recovery": [words.rate_of(*pair) for pair in rows.select("recovery_rate", "rated").rows()],
         "spread_words": [words.rate(share) for share in rows["spread"]],
         "first": [words.elapsed(moment, page.now) for moment in rows["first_seen"]],
         "last": [words.elapsed(moment, page.now) for moment in rows["last_seen"]],
