@@ -1,1 +1,1 @@
-"""Records to reports: which source, which call, how it ended."""
+"""Turns records into reports: source, call, outcome."""

@@ -1,4 +1,4 @@
-"""What may stand in a table of a source, and every mistake in one, named by row and field."""
+"""Validates the table of a source: reports every mistake by row and field."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ COLUMNS_WITH_KEYS = COLUMNS.keys() - {
 
 
 def mistakes_in(table: Mapping[str, Any], name: str) -> list[str]:
-    """Every mistake in the table of the file `name`.toml; none: it can be compiled."""
+    """Every mistake in the table of the file `name`.toml; a table without any can be compiled."""
     return list(_table(table, name))
 
 
@@ -113,7 +113,7 @@ def _table(table: Mapping[str, Any], name: str) -> Iterator[str]:
         if mark not in MARKS:
             yield f"coverage: {mark!r} is not one of {', '.join(MARKS)}"
         elif not isinstance(value, (bool, str)):
-            yield f"coverage: {mark}: must be true, false or the line that turns it on, not {value!r}"
+            yield f"coverage: {mark}: must be true, false or the setting that turns it on, not {value!r}"
     yield from _columns(table.get("fields", {}), "fields: ")
     yield from _evidence(table.get("outcome", {}), "outcome: ")
     for number, row in enumerate(table.get("records", ()), 1):
@@ -123,7 +123,7 @@ def _table(table: Mapping[str, Any], name: str) -> Iterator[str]:
 def _fields(table: Mapping[str, Any], allowed: Mapping[str, str], place: str) -> Iterator[str]:
     for field, value in table.items():
         if field not in allowed:
-            yield f"{place}{field}: is not known; there are {', '.join(allowed)}"
+            yield f"{place}{field}: is not known; known are {', '.join(allowed)}"
         elif not _is(value, allowed[field]):
             yield f"{place}{field}: must be a {allowed[field]}, not {value!r}"
 
@@ -141,7 +141,7 @@ def _columns(fields: Mapping[str, Any], place: str) -> Iterator[str]:
     for column, keys in fields.items():
         if column not in COLUMNS_WITH_KEYS:
             columns = ", ".join(sorted(COLUMNS_WITH_KEYS))
-            yield f"{place}{column}: is no column that a table can fill; there are {columns}"
+            yield f"{place}{column}: is not a column that a table can fill; those are {columns}"
         elif not isinstance(keys, str) and not _is(keys, TEXTS):
             yield f"{place}{column}: must be a key or a list of keys, not {keys!r}"
 
@@ -153,14 +153,16 @@ def _evidence(evidence: Mapping[str, Any], place: str) -> Iterator[str]:
                 yield f"{place}{name}: must be true or false, not {value!r}"
         elif name not in (*EVIDENCE_LISTS, "shapes", *EVIDENCE_PATTERNS, *EVIDENCE_GLOBS):
             yield (
-                f"{place}{name}: is no kind of evidence; there are status, exceptions, silence, shapes, "
+                f"{place}{name}: is not a kind of evidence; those are status, exceptions, silence, shapes, "
                 + ", ".join((*EVIDENCE_LISTS, *EVIDENCE_PATTERNS, *EVIDENCE_GLOBS))
             )
         elif value is not False and not _is(value, TEXTS):
             yield f"{place}{name}: must be a list of texts, not {value!r}"
         elif name in EVIDENCE_PATTERNS and value:
             yield from (
-                f"{place}{name}: {one!r} is no pattern: {why}" for one in value if (why := _pattern_mistake(name, one))
+                f"{place}{name}: {one!r} is not a valid pattern: {why}"
+                for one in value
+                if (why := _pattern_mistake(name, one))
             )
 
 

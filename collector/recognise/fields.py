@@ -1,6 +1,6 @@
-"""One record read by one row: columns, evidence by kind, and the short attributes that are neither.
+"""Reads a record by a row: columns, evidence by kind, and short attributes that are neither.
 
-Records of one kind carry the same attribute names, so what a row takes from which is worked out once per set of names.
+Records of one kind have the same attribute names, so which attribute becomes what is decided once per set of names.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from collector.times import time_of
 Report = dict[str, Any]
 Signs = dict[str, list[Any]]
 
-KEPT_CHARS, KEPT_COUNT = 200, 24  # of attributes that became no column
+KEPT_CHARS, KEPT_COUNT = 200, 24  # attributes without a column: longest text, and number kept
 PRIVATE = ("user.", "host.", "process.", "installation.", "enduser.", "os.", "telemetry.")  # about people and machines
-# The last part of names under which somebody whom no table knows may keep what was said: it is never stored.
+# Endings of attribute names under which unknown senders may put prompts and outputs: these are never stored.
 SAID = re.compile(
     r"(?:.*[._:/-])?(?:(?:system|user)_?)?(?:prompts?|completions?|inputs?|outputs?|messages|contents?|args|arguments)"
     r"(?:[._](?:text|value))?",
     re.IGNORECASE | re.DOTALL,
 )
-TOOL_CHARS = 64  # of a tool's name say what kind it is; no known name is longer
-SHAPES = 64  # sets of attribute names remembered per row; random names must not grow the process
+TOOL_CHARS = 64  # of a tool's name are compared with known kinds; no known name is longer
+SHAPES = 64  # sets of attribute names remembered per row, limited because senders may use random names
 PHASES = ("model", "tool", "sandbox", "system")
 SEVERITIES = {
     "info": "info",
@@ -63,7 +63,7 @@ def _phase(value: Any) -> str | None:
 
 
 def _sequence(value: Any) -> int | None:
-    """A number that the agent counts up, or milliseconds of its own clock where it tells the time."""
+    """A number that the agent increments, or the milliseconds of its clock if it sends a time."""
     if isinstance(value, str) and value.count("-") == 2:
         return time_of(value) // 1_000_000 or None
     return as_int(value)
@@ -89,7 +89,7 @@ CONVERT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# Names of tools that run commands, in small letters without `_` and a final "tool".
+# Names of tools that run commands, in lower case without `_` and a final "tool".
 COMMAND_TOOLS = re.compile(
     "(local|container|run|in|exec|execute)*(bash|sh|(power)?shell|pwsh|terminal|command|cmd|exec)+"
     "|(run|exec|execute)(i?python|code|node|javascript|js)(code|script|cell)*"
@@ -98,7 +98,7 @@ COMMAND_TOOLS = re.compile(
 
 
 class Place(NamedTuple):
-    """Where a column's value may stand: in an attribute of the record (`read` is None), or what `read` finds."""
+    """Where a column's value may be: in the attribute `key` (if `read` is None), or what `read` returns."""
 
     key: str
     read: Reader | None
@@ -108,8 +108,8 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a row takes from records with one set of attribute names: columns with their places, the surest first;
-    evidence by kind; what is kept as it is.
+    """What a row reads from records with one set of attribute names: columns with their places in order of preference,
+    evidence by kind, and attributes kept unchanged.
     """
 
     columns: tuple[tuple[str, Callable[[Any], Any] | None, tuple[Place, ...]], ...]
@@ -118,13 +118,13 @@ class Shape:
 
 
 def _scaled(value: Any, scale: float) -> float | None:
-    """A number, or a text that is one, in the column's unit; None for anything else, as for `1m` in seconds."""
+    """A number, or a text that is one, in the column's unit; None for anything else, such as `1m`."""
     number = as_float(value)
     return None if number is None else number * scale
 
 
 def read(row: Row, record: Record, around: Around, report: Report) -> tuple[Signs, Report]:
-    """Fills the report's columns as the row's keys say; returns the evidence, and what is left of the attributes."""
+    """Fills the report's columns by the row's keys; returns the evidence, and the other attributes that are kept."""
     attributes = record.attributes
     shape = _shape(row, tuple(attributes))
     for slot, convert, places in shape.columns:
@@ -156,7 +156,7 @@ def read(row: Row, record: Record, around: Around, report: Report) -> tuple[Sign
 
 
 def _shape(row: Row, keys: tuple[str, ...]) -> Shape:
-    """The row's shape for these attribute names; remembered, because the same names come again and again."""
+    """The row's shape for these attribute names, from a cache: most records repeat them."""
     found: Shape | None = row.shapes.get(keys)
     if found is None:
         found = _made(row, keys)
@@ -178,11 +178,11 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
                 kept.append(key)
             continue
         for use in uses:
-            _want(use, Place(key, None, use.scale, False), wanted, signs)
+            _assign(use, Place(key, None, use.scale, False), wanted, signs)
     for use, name in row.resource:
-        _want(use, Place(name, _of_resource(name), use.scale, True), wanted, signs)
+        _assign(use, Place(name, _of_resource(name), use.scale, True), wanted, signs)
     for use, special in row.special:
-        _want(use, Place("", special, use.scale, False), wanted, signs)
+        _assign(use, Place("", special, use.scale, False), wanted, signs)
     columns = (
         (slot, CONVERT.get(slot), tuple(place for _, place in sorted(places, key=itemgetter(0))))
         for slot, places in wanted.items()
@@ -190,7 +190,7 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
     return Shape(tuple(columns), tuple(signs), tuple(kept))
 
 
-def _want(
+def _assign(
     use: Use, place: Place, wanted: dict[str, list[tuple[int, Place]]], signs: list[tuple[str, str, Reader | None]]
 ) -> None:
     if use.kind:
@@ -221,14 +221,14 @@ def _tidy(report: Report) -> None:
 
 @lru_cache(maxsize=2_000)
 def _kind_of(tool: str) -> str | None:
-    """The kind of a tool whose name leaves no doubt, the same whether its calls end well or not."""
+    """The kind of a tool if its name leaves no doubt; the same for successful and failed calls."""
     bare = re.sub(r"[\W_]+|tool$", "", tool.casefold())
     return "command" if COMMAND_TOOLS.fullmatch(bare) else "browser" if bare.startswith("browser") else None
 
 
 def place(report: Report, record: Record, *, own: bool) -> None:
-    """Time, duration and trace context. `own`: the record is the call's span; a log record's span id is its
-    surroundings'.
+    """Time, duration and trace context. `own`: the record is the span of the call; the span id of a log record is that
+    of the surrounding span.
     """
     said = report.pop("time_ns", None)
     time_ns = record.time_ns

@@ -1,4 +1,4 @@
-"""Identities of a call beside its ids: how reports without a common id are still known to be of one call."""
+"""Keys of a call other than its ids, by which reports without a common id are recognised as one call."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def key64(*parts: str) -> int:
 
 
 def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
-    """Adds `_keys`, `_refs` and `_site` to the report, as a row's `keys` ask; `own`: the span id is the call's."""
+    """Adds `_keys`, `_refs` and `_site` to the report by the row's `keys`. `own`: the span id is that of the call."""
     keys: list[Key] = []
     trace, parent = report.get("trace_id"), report.get("parent_span_id")
     if rules and trace:
-        # what the call is of: a tool, or a model
+        # What is called: a tool, or a model.
         name = bare_tool(report.get("tool", "")) if report["operation"] == "tool" else report["operation"]
         if "parent" in rules and parent:
             keys.append(("span", trace, parent))
@@ -44,40 +44,40 @@ def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
 
 
 def only_call(trace: str, span: str) -> Key:
-    """The identity of the one call that a model asked for in this span."""
+    """The key of the only call that a model asked for in this span."""
     return ("only call", trace, span)
 
 
 def site(trace: str, parent: str, name: str) -> str:
-    """Where a call of this tool stands: 16 hex digits."""
+    """The place of a call: trace, parent span and tool, as 16 hex digits."""
     return f"{key64(trace, parent, name):016x}"
 
 
 def site_key(place: str, mark: str) -> Key:
-    """The key of a call that has no id: its site, and the mark of its arguments.
+    """The key of a call without an id: its site, and the mark of its arguments.
 
-    Gemini CLI's log of a call has no id, its span has id and site, the next model request has id and arguments. What
-    has an id therefore tells its half as `_site`, and the correlator finds the log by both.
+    Gemini CLI's log of a call has no id, its span has id and site, the next model request has id and arguments. So
+    each report with an id contributes its half as `_site`, and the correlator finds the log by both.
     """
     return "call at", place, mark
 
 
 def bare_tool(tool: str) -> str:
-    """The tool's own name, without the MCP server's before it (`mcp__files__read`, `files.read`, `files/read`)."""
+    """The tool's own name, without the MCP server's name in front (`mcp__files__read`, `files.read`, `files/read`)."""
     for mark in ("__", "/", ":", "."):
         tool = tool.rpartition(mark)[2] or tool
     return tool
 
 
 def bare_id(call_id: str, tool: str) -> str:
-    """The call id without the tool's name that Gemini CLI puts before it (`read_file__call_1`)."""
+    """The call id without the tool's name that Gemini CLI puts in front (`read_file__call_1`)."""
     start = f"{tool}__"
     return call_id[len(start) :] if tool and call_id.startswith(start) and len(call_id) > len(start) else call_id
 
 
 def params_mark(params: Any) -> str:
-    """16 bits over the canonical arguments: they tell the parallel calls of one turn apart, and tell nobody what they
-    were.
+    """A 16-bit hash of the canonical arguments: enough to distinguish parallel calls of one turn, too little to reveal
+    the arguments.
     """
     return hashlib.blake2b(canonical(params), digest_size=2).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The messages of a model request or answer, of any dialect: which calls and results stand in them, in order.
+"""Finds the tool calls and results in the messages of a model request or answer, of any dialect, in order.
 
 One tolerant walk for OpenAI, Anthropic, Gemini, Genkit, Bedrock, the AI SDK, LangChain, pydantic-ai and the GenAI
 conventions, whether as JSON text, as span events or flattened into attributes.
@@ -42,7 +42,7 @@ FLAT = re.compile(r"^(?P<head>.*?)\.(?P<index>[0-9]{1,6})\.(?:message\.)?(?P<res
 
 @dataclass(slots=True)
 class Call:
-    """A tool call that the model asked for; `params` None where its arguments are not told."""
+    """A tool call that the model asked for; `params` is None if its arguments are not exported."""
 
     call_id: str
     tool: str
@@ -51,7 +51,7 @@ class Call:
 
 @dataclass(slots=True)
 class Result:
-    """What a tool gave back, as the model was told; `mark` is what the message itself says of it, such as "error"."""
+    """A tool's result as sent to the model; `mark` is the state given by the message, such as "error"."""
 
     call_id: str
     tool: str
@@ -60,20 +60,21 @@ class Result:
 
     @property
     def tells(self) -> bool:
-        """Whether it says how a call ended: where contents are not exported, only its id is there."""
+        """Whether it has a result: if contents are not exported, there is only an id."""
         return bool(self.call_id and (self.mark or self.value is not None))
 
 
 class Answer:
-    """The model spoke: what it was told before is no news."""
+    """Marks a message of the model: results before it were already in an earlier request."""
 
 
 ANSWER = Answer()
 
 
 def asked_and_told(messages: Any, *, answers: bool) -> Iterator[Call | Result | Answer]:
-    """What stands in messages (a list, an envelope around one, or the JSON text of these): of those written as events
-    the ones at the end that answer this very request, or all others.
+    """Calls, results and answers in messages (a list, an envelope around one, or the JSON text of these).
+
+    Of messages written as events only those at the end that answer this request (`answers`), or only all others.
     """
     told = parsed(messages)
     if isinstance(told, dict) and told.get("type") == "chat_messages":  # LangWatch's
@@ -82,7 +83,7 @@ def asked_and_told(messages: Any, *, answers: bool) -> Iterator[Call | Result | 
 
 
 def _events(messages: Any, *, answers: bool) -> Any:
-    """Of messages written as events, those at the end that answer this very request, or all others."""
+    """Of messages written as events, those at the end that answer this request, or all others."""
     if not isinstance(messages, list) or not any(isinstance(one, dict) and "event.name" in one for one in messages):
         return messages
     named = [one for one in messages if isinstance(one, dict)]
@@ -109,7 +110,7 @@ def _walk(value: Any, depth: int = 0) -> Iterator[Call | Result | Answer]:
 
 def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | Answer]:
     if isinstance(lc := value.get("kwargs"), dict) and "lc" in value:  # LangChain's serialised message
-        path = value.get("id")  # of its class: JavaScript writes the role nowhere else
+        path = value.get("id")  # of its class: in JavaScript the only place of the role
         role = CLASS_ROLES.get(str(path[-1])) if isinstance(path, list) and path else None
         value = {"type": role, **lc} if role else lc
     if as_text(value.get("role", value.get("type"))) in MODEL_ROLES:
@@ -120,7 +121,7 @@ def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | Answ
     for name in ("functionResponse", "toolResponse", "toolResult"):
         if isinstance(part := value.get(name), dict):
             yield _result(part)
-    if isinstance(part := value.get("tool_call_result"), dict):  # Haystack's: the call stands inside
+    if isinstance(part := value.get("tool_call_result"), dict):  # Haystack's: contains the call
         origin = part.get("origin")
         yield _result({**(origin if isinstance(origin, dict) else {}), **part})
     kind = as_text(value.get("type", value.get("part_kind")))
@@ -213,7 +214,7 @@ def _listed(value: Any) -> Any:
 
 
 def messages_at(places: Iterable[str], record: Record) -> Iterator[Any]:
-    """The messages at these places: attributes, flattened attributes, span events or the log's body."""
+    """The messages at these places: attributes, flattened attributes, span events, or the body of the log record."""
     attributes = record.attributes
     for key in places:
         if key == "@body":

@@ -1,7 +1,6 @@
-"""What a tool's output says of its outcome: failure marks in JSON, exit codes, and texts that a source itself writes.
+"""Reads the outcome of a call from the tool's output: failure marks in JSON, exit codes, texts that a source writes.
 
-Outputs are read and never stored. The words of an output prove nothing: a log file full of errors may have been read
-well.
+Outputs are read and never stored. Their words prove nothing: a call that reads a log file full of errors succeeds.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ MAX_BLOCKS, MAX_DEPTH = 50, 5
 
 @dataclass(slots=True)
 class Output:
-    """What an output says. `verdict` is an outcome, or "" where it says nothing."""
+    """What was read from an output. `verdict` is an outcome, or "" if the output does not show it."""
 
     verdict: str = ""
     text: str = ""
@@ -67,7 +66,7 @@ class Output:
 
 
 def verdict_of(word: Any) -> str:
-    """The outcome that a status or decision word means; "" for words that say nothing (accept, running, …)."""
+    """The outcome that a status or decision word means; "" for words that decide nothing (accept, running, …)."""
     if not isinstance(word, str) or len(word) > 60:
         return ""
     word = word.strip().lower().replace(" ", "_").replace("-", "_")
@@ -79,7 +78,7 @@ def verdict_of(word: Any) -> str:
 
 
 def read_output(value: Any, rules: Rules) -> Output:
-    """What the output says; a text, a map, content blocks, or JSON of these, once or twice wrapped."""
+    """Reads an output: a text, a map, content blocks, or JSON text of these, encoded once or twice."""
     value = parsed(parsed(value))
     if isinstance(value, dict):
         return _map(_opened(value), rules)
@@ -94,7 +93,7 @@ def read_output(value: Any, rules: Rules) -> Output:
 
 
 def _opened(value: dict[str, Any]) -> dict[str, Any]:
-    """What an envelope holds, as a JSON-RPC answer: a map with nothing in it but one map under an inner key."""
+    """The content of an envelope (such as a JSON-RPC answer), whose only other entry is a map under an inner key."""
     for _ in range(MAX_DEPTH):
         held = [key for key, one in value.items() if key not in ENVELOPE_KEYS and present(one)]
         if len(held) != 1 or held[0] not in INNER_KEYS or not isinstance(value[held[0]], dict):
@@ -142,7 +141,7 @@ def _inner(text: str, rules: Rules) -> Output:
 
 
 def _text(text: str, rules: Rules) -> Output:
-    """The patterns of the source; its own preamble is no part of what the tool gave back."""
+    """Applies the patterns of the source; its own preamble is not part of the tool's output."""
     if not rules.reads_text:
         return Output("", text)
     for verdict, patterns in (("denied", rules.denied_output), ("cancelled", rules.cancelled_output)):
@@ -160,7 +159,7 @@ def _text(text: str, rules: Rules) -> Output:
 
 
 def text_of(value: Any, depth: int = 0) -> str:
-    """The readable text of a result: of an error, a message, stderr, or content blocks, whatever the wrapping."""
+    """The readable text of a result: error, message, stderr, or content blocks, however wrapped."""
     if isinstance(value, str):
         return value
     if depth > MAX_DEPTH:
@@ -169,25 +168,23 @@ def text_of(value: Any, depth: int = 0) -> str:
         return "\n".join(text for one in value[:MAX_BLOCKS] if (text := text_of(one, depth + 1)))
     if not isinstance(value, dict):
         return as_text(value) or ""
-    return (
-        next((text for part in _telling_parts(value) if (text := text_of(part, depth + 1))), "") or as_text(value) or ""
-    )
+    return next((text for part in _text_parts(value) if (text := text_of(part, depth + 1))), "") or as_text(value) or ""
 
 
-def _telling_parts(value: dict[str, Any]) -> Iterator[Any]:
+def _text_parts(value: dict[str, Any]) -> Iterator[Any]:
     error = value.get("error")
     if isinstance(error, dict):
         yield error.get("message")
     if isinstance(error, (str, dict, list)):
         yield error
-    if isinstance(message := value.get("msg"), str):  # one mistake as pydantic tells it: {"type", "loc", "msg"}
+    if isinstance(message := value.get("msg"), str):  # an error of pydantic: {"type", "loc", "msg"}
         place = ".".join(map(str, value["loc"])) if isinstance(value.get("loc"), list) else ""
         yield f"{place}: {message} [{value.get('type', '')}]" if place else message
     yield from (value[key] for key in TEXT_KEYS if present(value.get(key)))
 
 
 def breaks_schema(schemas: Sequence[Any], params: Any) -> bool:
-    """Whether arguments break the tool's own JSON schema: no map, a required one missing, a plain type wrong."""
+    """Whether arguments violate the tool's JSON schema: not a map, a required one missing, a wrong plain type."""
     schema = next((one for value in schemas if isinstance(one := parsed(value), dict)), None)
     properties = schema.get("properties") if schema else None
     if schema is None or params is None or not isinstance(properties, dict):
@@ -197,7 +194,7 @@ def breaks_schema(schemas: Sequence[Any], params: Any) -> bool:
     required = schema.get("required")
     for name in required if isinstance(required, list) else ():
         one = properties.get(name) if isinstance(name, str) and name not in params else None
-        if isinstance(one, dict) and "default" not in one and "anyOf" not in one:  # strict modes require all of them
+        if isinstance(one, dict) and "default" not in one and "anyOf" not in one:  # strict modes list all as required
             return True
     return any(_wrong_type(properties.get(name), value) for name, value in params.items())
 

@@ -1,7 +1,7 @@
-"""Values out of records: keys of the source tables compiled to readers, and lenient conversions.
+"""Reads values from records: compiles keys of the source tables to readers, and converts leniently.
 
 A key is an attribute's name or one of the forms in `schemas/sources/README.md`. Telemetry is full of half-empty values,
-so nothing here raises on a value: what cannot be read is absent (None).
+so nothing here raises: a value that cannot be read counts as absent (None).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _decode_json = msgspec.json.Decoder().decode
 
 @dataclass(slots=True)
 class Around:
-    """What surrounds a record: its scope, and what its name said."""
+    """The context of a record: its resource, scope and event name, and what the `*` of the row matched."""
 
     resource: Mapping[str, Any]
     scope: str
@@ -43,7 +43,7 @@ Reader = Callable[[Any, Around], Any]
 
 
 def present(value: Any) -> bool:
-    """Whether a value says anything: not None, "", "null", "undefined", an empty map or an empty list."""
+    """Whether a value counts as present: not None, "", "null", "undefined", an empty map or list."""
     if value is None:
         return False
     if isinstance(value, str):
@@ -52,19 +52,17 @@ def present(value: Any) -> bool:
 
 
 def glob(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    """One pattern for several globs; None for none."""
+    """One pattern for several globs; None if there are none."""
     return _glob(tuple(patterns))
 
 
-@cache  # most rows inherit theirs
+@cache  # most rows inherit the same globs
 def _glob(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
     return re.compile("|".join(map(fnmatch.translate, patterns))) if patterns else None
 
 
 def parsed(value: Any) -> Any:
-    """The value, or what its JSON text (or Python literal of a map or list) stands for; the text itself where it is
-    neither.
-    """
+    """The value of a JSON text, or of a Python literal of a map or list; any other value unchanged."""
     if not isinstance(value, str) or not 1 < len(value) <= MAX_JSON:
         return value
     text = value.strip()
@@ -88,7 +86,7 @@ def parsed(value: Any) -> Any:
 
 
 def at_path(value: Any, path: Iterable[str]) -> Any:
-    """What stands at the path in maps, lists and JSON texts, whose keys may have dots; None where there is nothing."""
+    """The value at a path in maps, lists and JSON texts, whose keys may contain dots; None if there is none."""
     steps = tuple(path)
     for place, step in enumerate(steps):
         value = parsed(value)
@@ -110,7 +108,7 @@ def at_path(value: Any, path: Iterable[str]) -> Any:
 
 
 def unwrapped(value: dict[str, Any]) -> dict[str, Any]:
-    """The object with what an envelope holds: KODE's `event`, the `fields` of a line by Rust's tracing-subscriber."""
+    """The object merged with the content of its envelope: KODE's `event`, `fields` of Rust's tracing-subscriber."""
     for name in ("event", "fields"):
         if isinstance(inner := value.get(name), dict):
             value = {**{key: item for key, item in value.items() if key != name}, **inner}
@@ -118,15 +116,15 @@ def unwrapped(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def variant(value: Any) -> tuple[str, Any]:
-    """Name and content of an enum's variant as Rust's serde writes it: `{"Tool": …}`, beside keys in lower case at
-    most; else ("", None).
+    """Name and content of an enum variant as Rust's serde writes it: `{"Tool": …}`, possibly beside lower-case keys;
+    otherwise ("", None).
     """
     named = [name for name in value if name[:1].isupper()] if isinstance(value, Mapping) else []
     return (named[0], value[named[0]]) if len(named) == 1 else ("", None)
 
 
 def variant_path(value: Any) -> str | None:
-    """`ToolError::FileNotFound` of `{"Tool": {"FileNotFound": …}}`, `Tool(FileNotFound { … })` or a text that begins
+    """`ToolError::FileNotFound` for `{"Tool": {"FileNotFound": …}}`, `Tool(FileNotFound { … })` or a text that begins
     with that path.
     """
     if isinstance(value, str):
@@ -142,7 +140,7 @@ def variant_path(value: Any) -> str | None:
 
 @cache
 def reader(key: str) -> Reader:
-    """Compiles a key to a function of a record and its surroundings."""
+    """Compiles a key to a function of a record and its context."""
     if key[0] == "=":
         constant = key[1:]
         return lambda record, around: constant
@@ -210,7 +208,7 @@ def _span_event(record: Any, event: str, attribute: str) -> Any:
 
 
 def as_bool(value: Any) -> bool | None:
-    """True or false, whatever it was sent as; None for anything else."""
+    """A truth value, also from 0, 1 or words; None for anything else."""
     if isinstance(value, bool):
         return value
     if isinstance(value, (int, float)):
@@ -246,7 +244,7 @@ def as_float(value: Any) -> float | None:
 
 
 def as_text(value: Any) -> str | None:
-    """Text, also of numbers and booleans; JSON text of maps and lists; None for what is absent."""
+    """Text; numbers and booleans as text, maps and lists as JSON text; None for absent values."""
     if isinstance(value, str):
         return value if value not in ABSENT_TEXTS else None
     if not present(value):
@@ -262,14 +260,14 @@ def as_text(value: Any) -> str | None:
 
 
 def as_lines(value: Any) -> str | None:
-    """Text, with a list of texts as its lines."""
+    """Text; a list becomes its lines."""
     listed = parsed(value)
     return "\n".join(map(str, listed)) if isinstance(listed, list) and listed else as_text(value)
 
 
 def as_params(value: Any) -> Any:
-    """Arguments: parsed where they are JSON text, and out of Python's `args` and `kwargs`; an empty map stays (a call
-    without arguments), other absences are None.
+    """Arguments: parsed from JSON text, taken out of Python's `args` and `kwargs`. An empty map stays (a call without
+    arguments); other absent values are None.
     """
     value = parsed(value)
     if isinstance(value, dict):

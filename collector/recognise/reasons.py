@@ -1,12 +1,10 @@
-"""What an error's text or stack says beside its words: refusals, HTTP status, wanted delay, the class that a wrapper
-hides.
-"""
+"""Facts in the text or stack of an error: refusals, HTTP status, requested delay, the class hidden by a wrapper."""
 
 from __future__ import annotations
 
 import re
 
-HEAD = 1000  # characters in which a refusal must stand; further down it may be anybody's words
+HEAD = 1000  # characters in which a refusal counts; further down the words may be quoted from anything
 FEW_LINES, FEW_CHARS = 6, 600
 
 DENIED_TEXT = re.compile(
@@ -27,7 +25,7 @@ CANCELLED_TEXT = re.compile(
     r"|^request was aborted|^aborted$|^cancell?ed$",
     re.IGNORECASE,
 )
-# Words without which the patterns above match nothing: most texts have none, and to search one costs far more.
+# The patterns above need one of these words. Most texts have none, and searching for words is far cheaper.
 DENIED_WORDS = ("denied", "reject", "declin", "refus", "block", "want to", "prevents", "approved", "user ")
 CANCELLED_WORDS = ("abort", "interrupt", "cancel")
 GENERIC_TEXT = re.compile(
@@ -36,7 +34,7 @@ GENERIC_TEXT = re.compile(
     re.IGNORECASE,
 )
 REDACTED = "details are redacted"
-TELLING_LINE = re.compile(
+ERROR_LINE = re.compile(
     r"error|exception|not found|no such|denied|fail|fatal|cannot|can't|could not|unable|timed? ?out|invalid|usage:"
     r"|panic|refused|abort",
     re.IGNORECASE,
@@ -66,7 +64,7 @@ OTHER_CAUSE = re.compile(r"^\s*(?:\[cause\]:|Caused by:)\s*(?P<name>[A-Za-z_][\w
 
 
 def refusal_in(text: str) -> str:
-    """ "denied" or "cancelled" where the beginning of an error text says so, else ""."""
+    """ "denied" or "cancelled" if the beginning of an error text says so, otherwise ""."""
     head = text[:HEAD]
     words = head.lower()
     if any(map(words.__contains__, DENIED_WORDS)) and DENIED_TEXT.search(head):
@@ -75,21 +73,21 @@ def refusal_in(text: str) -> str:
 
 
 def is_generic(text: str) -> bool:
-    """Whether an error text says nothing ("Tool execution failed")."""
+    """Whether an error text gives no reason ("Tool execution failed")."""
     return not text or (len(text) < 2000 and (GENERIC_TEXT.match(text) is not None or REDACTED in text.lower()))
 
 
 def decisive(text: str) -> str:
-    """The lines of a command's output that say why it failed: all of a short one, else telling ones and the last."""
+    """The lines of a command's output that say why it failed: all if it is short, else error lines and the last."""
     lines = [line.rstrip() for line in text[-16384:].splitlines() if line.strip()]
     if len(lines) <= FEW_LINES and sum(map(len, lines)) <= FEW_CHARS:
         return "\n".join(lines)
-    telling = [line for line in lines[:-1] if TELLING_LINE.search(line[:FEW_CHARS])][-3:]
-    return "\n".join(line[:FEW_CHARS] for line in [*telling, *lines[-1:]])
+    errors = [line for line in lines[:-1] if ERROR_LINE.search(line[:FEW_CHARS])][-3:]
+    return "\n".join(line[:FEW_CHARS] for line in [*errors, *lines[-1:]])
 
 
 def status_in(text: str) -> int | None:
-    """The HTTP status that an error text names ("Error code: 429 - …", "status_code: 500, …")."""
+    """The HTTP status in an error text ("Error code: 429 - …", "status_code: 500, …")."""
     head = text[:2000]
     found = STATUS.search(head) if A_STATUS.search(head) else None
     return int(next(one for one in found.groups() if one)) if found else None
@@ -103,10 +101,10 @@ def retry_after_in(text: str) -> int | None:
 
 
 def cause_in(stack: str, wrappers: re.Pattern[str]) -> str:
-    """The class that a wrapping exception hides, "" where the stack does not say.
+    """The class that a wrapping exception hides; "" if the stack does not show it.
 
-    It is the nearest cause that is no wrapper itself: of Python's chained tracebacks (the cause stands first), of
-    JavaScript's `[cause]`, of `Caused by` in Java and Rust (the cause stands last).
+    It is the nearest cause that is not itself a wrapper: in Python's chained tracebacks (which begin with the cause),
+    JavaScript's `[cause]`, `Caused by` in Java and Rust (which end with the cause).
     """
     names = [found[-1] for block in CHAINED.split(stack)[:-1] if (found := RAISED_LINE.findall(block))]
     names += [found["name"] for found in OTHER_CAUSE.finditer(stack)][::-1]

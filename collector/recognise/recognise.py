@@ -1,18 +1,18 @@
-"""Decoded records to reports: which source, which operation, which fields; all else is dropped and counted by reason.
+"""Turns decoded records into reports: source, operation, fields; other records are dropped and counted by reason.
 
-What is a report and where its fields stand is said by the tables (`sources`), the outcome is settled in `settle`, tool
-results inside model requests are found by `told`. No I/O, no clock, and nothing raises on what telemetry may contain.
+The tables (`sources`) say which records are reports and where their fields are. `settle` decides the outcome, `told`
+finds tool results inside model requests. No I/O, no clock; no telemetry makes this raise.
 
-Besides columns a report has keys that begin with "_" and never reach the store:
-`_text`, `_shape`      what to classify from
-`_rank`, `_strength`   whose fields and whose outcome win in the fold
-`_keys`    further identities; any shared one makes reports one event
-`_refs`    identities of another report, normally of the parent span: the report shares that event if it is a call of
-           the same tool, and two reports that only share a ref stay apart
-`_lends`   makes no event of its own, only adds to one that another report makes
-`_site`    of a call that has an id: where it stands and the mark of its arguments, "" where not known; a report of the
-           call without an id is found by both
-`_twin`    the role of a report without any common id, and the columns in which it must agree with its twin
+Besides columns, reports have keys that begin with "_" and never reach the store:
+`_text`, `_shape`      input of the classifier
+`_rank`, `_strength`   which report's fields and outcome win in the fold
+`_keys`    further identities: reports that share one are one event
+`_refs`    identities of another report, usually of the parent span: the report joins that event if it is a call of
+           the same tool; two reports that share only a ref stay separate
+`_lends`   makes no event by itself, only adds to one that another report makes
+`_site`    for a call with an id: its place and the mark of its arguments, "" if unknown; a report of the call without
+           an id is found by both
+`_twin`    the role of a report without any common id, and the columns that must be equal in its twin
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ RESOURCE = {
 }
 
 
-# OpenInference's JavaScript writes class and stack below the message.
+# OpenInference for JavaScript writes class and stack below the message.
 STACK, CLASS_ABOVE = "\n    at ", re.compile(r"([A-Z]\w{0,100}): ")
 SIGNS = frozenset(load_signs().attributes)
 
 
 @dataclass(slots=True)
 class Recognised:
-    """What one request came to. `links` are (trace id, session) of records that carry both; `told` are digests of tool
-    results found in model requests, to be given back as `seen` once stored.
+    """The result for one request. `links` are (trace id, session) of records that have both; `told` are digests of tool
+    results found in model requests, to be passed as `seen` once they are stored.
     """
 
     reports: list[Report] = field(default_factory=list)
     links: set[tuple[str, str]] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
-    kept: int = 0  # records of which a report came; every other one must be in `dropped`
+    kept: int = 0  # records that made a report; all others must be counted in `dropped`
     told: set[int] = field(default_factory=set)
     sampled: dict[tuple[str, str], Sampled] = field(default_factory=dict)  # by source ("" if none claims it), service
 
@@ -64,9 +64,9 @@ class Recognised:
 def recognise(
     request: Iterable[Scope], sources: Sources, seen: Container[int] = frozenset(), dimensions: Sequence[str] = ()
 ) -> Recognised:
-    """Reports, links and drop counts of one request. `seen` holds digests of told results that are stored.
+    """Reports, links and drop counts of one request. `seen` holds digests of told results that are stored already.
 
-    `dimensions` are attributes that become columns of the same name, the record's before its resource's.
+    `dimensions` are attributes that become columns of the same name; the record's win over its resource's.
     """
     found = Recognised()
     told: dict[int, Report] = {}
@@ -98,8 +98,8 @@ class _Reading:
         self._found = found
         self._told = told
         self._scope = scope
-        self._marks: Counter[str] = Counter()  # of plain objects without an id
-        self._telling: list[Record] = []  # records whose attributes tell of sampling
+        self._marks: Counter[str] = Counter()  # equal plain objects without an id
+        self._telling: list[Record] = []  # records whose attributes show sampling
 
     def run(self) -> None:
         plan, around, dropped = self._plan, self._around, self._found.dropped
@@ -156,7 +156,7 @@ class _Reading:
         found.kept += 1
 
     def _start(self, row: Row, record: Record) -> Report:
-        """What every report of this row in this scope begins with; the record's own keys win over it."""
+        """The columns that every report of this row has in this scope; those of the record win over them."""
         start = self._starts.get(id(row))
         if start is None:
             start = {column: value for column, value in self._base.items() if column not in row.never}
@@ -179,12 +179,12 @@ def _base(resource: Mapping[str, Any]) -> Report:
 
 
 def _own(attributes: Mapping[str, Any], dimensions: Sequence[str]) -> Report:
-    """The user's own dimensions among these attributes."""
+    """The user-defined dimensions among these attributes."""
     return {name: text for name in dimensions if (text := as_text(attributes.get(name)))}
 
 
 def row_of(plan: Plan, record: Record, around: Around) -> Row | None:
-    """The first row that fits the record; None: it is no report."""
+    """The first row that matches the record; None if it is not a report."""
     if record.signal == "span":
         row = _fitting(plan, "span", record.name, record, around)
         disguised = row is not None and row.disguised
@@ -209,7 +209,7 @@ def _fitting(plan: Plan, signal: str, name: str, record: Record, around: Around)
 
 
 def _event_names(record: Record) -> Iterable[str]:
-    """Where a log record's name may stand, in order; "" last, for rows that ask for no name."""
+    """Candidates for a log record's name, in order; "" last, for rows that require no name."""
     if name := as_text(record.attributes.get("event.name")):
         yield name
     if record.name:
@@ -221,11 +221,11 @@ def _event_names(record: Record) -> Iterable[str]:
 
 
 def _opened(record: Record) -> bool:
-    """Lays the entries of a body that is a map, or the JSON text of one, beside the record's attributes; whether there
-    were any.
+    """Adds the entries of a body that is a map, or the JSON text of one, to the record's attributes; whether there were
+    any.
 
-    Loggers that write JSON put everything there. Only records that nobody knows are opened: elsewhere bodies hold
-    prompts.
+    Loggers that write JSON put everything there. This is done only for records that no row matches: otherwise bodies
+    contain prompts.
     """
     body = record.body
     body = parsed(body) if isinstance(body, str) and body[:1] == "{" else body
@@ -249,14 +249,14 @@ def _finish(row: Row, record: Record, report: Report, signs: Signs, marks: Count
 
 
 def _known(report: Report) -> bool:
-    """Whether its call has an id that tells it from those of others."""
+    """Whether its call has an id that is unique enough to identify it."""
     return "call_id" in report and ("session" in report or "trace_id" in report)
 
 
 def _mark(record: Record, marks: Counter[str]) -> str:
-    """The identity of a record whose call has none: it may come again in another batch.
+    """The identity of a record whose call has none, because it may be sent again in another batch.
 
-    Plain objects have times of whole milliseconds or seconds: equal ones in one request are as many calls.
+    Plain objects have times of whole milliseconds or seconds, so equal ones in one request are separate calls.
     """
     whole = (record.time_ns, record.observed_ns, record.trace_id, record.span_id, record.name, record.attributes)
     mark = hashlib.blake2b(canonical(whole), digest_size=8).hexdigest()
@@ -269,7 +269,7 @@ def _mark(record: Record, marks: Counter[str]) -> str:
 def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
     rules = row.rules
     if signs or row.outcome or record.status == 2 or record.events:
-        settled = settle(signs, rules, _said(row, record, report))
+        settled = settle(signs, rules, _stated(row, record, report))
     else:
         settled = UNDISPUTED[record.status != 0 and rules.status]
     if (row.lends or not rules.silence) and settled.strength == OK_DEFAULT:
@@ -282,10 +282,10 @@ def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
         for column in ("message", "stack", "reported_class"):
             report.pop(column, None)
     else:
-        _why(report, settled)
+        _add_reason(report, settled)
 
 
-def _said(row: Row, record: Record, report: Report) -> Said:
+def _stated(row: Row, record: Record, report: Report) -> Said:
     return Said(
         report.get("reported_class"),
         report.get("message"),
@@ -309,14 +309,14 @@ def _raised(attributes: Mapping[str, Any]) -> Raised:
 
 
 def _overran(report: Report) -> bool:
-    """Whether a failed command took as long as its own `timeout` allowed: numbers from 1000 on are ms, others s."""
+    """Whether a failed command took as long as its own `timeout` allowed: from 1000 up it is in ms, below in s."""
     params = report.get("params")
     limit = as_float(params.get("timeout")) if isinstance(params, dict) else None
     return bool(limit and report.get("duration_ms", 0) >= (limit if limit >= 1000 else 1000 * limit))
 
 
-def _why(report: Report, settled: Settled) -> None:
-    """What a failure says of itself; HTTP status and wanted delay of a model request often stand only in the text."""
+def _add_reason(report: Report, settled: Settled) -> None:
+    """Adds the reason of a failure. For model requests, HTTP status and requested delay are often only in the text."""
     if settled.reported:
         report["reported_class"] = settled.reported
     if settled.message:

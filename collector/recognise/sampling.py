@@ -1,7 +1,7 @@
-"""Whether somebody upstream kept only a part of the records, and which: by what senders write on them, and by gaps.
+"""Detects sampling upstream, and the share of records kept, from attributes of the records and gaps in sequences.
 
-What is written where is said by `schemas/sampling.toml`. Sampling changes no event; it is noted per sender, because
-counts of a sampled sender are too small and its rates are those of what was kept.
+`schemas/sampling.toml` lists the attributes. Sampling changes no event. It is recorded per sender, because the counts
+of a sampled sender are too low, and its rates are those of the records kept.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collector.decode.record import Record, Scope
 from collector.recognise.readers import as_float, as_text, present
 from collector.tables import load_toml, schemas
 
-MOST_ONE_IN = 10_000  # a larger number is no rate of sampling (audio has sample rates, too)
-RESET = 1_000  # a step of a sequence this long is a new count, no gap
+MOST_ONE_IN = 10_000  # a larger number is not a sampling rate (audio has sample rates too)
+RESET = 1_000  # a larger step in a sequence is a restart, not a gap
 ALL, UNTOLD = 1.0, None
 Kept = float | None
 
@@ -58,7 +58,7 @@ READ: Mapping[str, Callable[[Any], Kept]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """One row of the table."""
+    """One row of the table of signs."""
 
     key: str
     says: str
@@ -72,13 +72,13 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """All rows: of attributes by their key, of trace states by vendor and key."""
+    """All rows: attributes by key, trace states by vendor and key."""
 
     attributes: Mapping[str, tuple[Sign, ...]]
     states: Mapping[tuple[str, str], Sign]
 
     def read(self, attributes: Mapping[str, Any], state: str = "") -> tuple[Kept, str]:
-        """The smallest share that is told and by which sign; (1, "") where nothing tells of sampling."""
+        """The smallest share found, and by which sign; (1, "") if nothing shows sampling."""
         found: list[tuple[Kept, str]] = []
         for key in self.attributes.keys() & attributes.keys():
             found += [
@@ -116,19 +116,19 @@ def load_signs() -> Signs:
 
 def _smallest(one: tuple[Kept, str]) -> tuple[float, str]:
     kept, name = one
-    return (ALL - 1e-9 if kept is None else kept), name  # untold: surely less than all
+    return (ALL - 1e-9 if kept is None else kept), name  # unknown share: certainly less than all
 
 
 @dataclass(slots=True)
 class Sampled:
-    """What one sender's records told in one request: so many came of so many that there were."""
+    """Sampling of one sender in one request: `came` records arrived of `were` that existed."""
 
     came: float = 0
     were: float = 0
     signs: set[str] = field(default_factory=set)
 
     def add(self, kept: Kept, sign: str, came: int = 1) -> None:
-        """Counts records of which this share was kept."""
+        """Counts `came` records, of which this share was kept."""
         if kept != ALL:
             self.signs.add(sign)
         if sign and kept is not None:
@@ -137,14 +137,15 @@ class Sampled:
 
     @property
     def kept(self) -> Kept:
-        """The share that was kept; None where nobody told it."""
+        """The share that was kept; None if unknown."""
         return self.came / self.were if self.were > self.came else UNTOLD
 
 
 def look(scope: Scope, telling: Sequence[Record], counter: tuple[str, ...], into: Sampled) -> None:
-    """What a scope tells: its resource's and its own attributes, those of `telling` records and of the first root span,
-    the trace states of all root spans, and gaps in the numbers of the source's records (`counter`: keys of session and
-    number). Attributes of other spans that are dropped by name are not read: that would cost more than all the rest.
+    """Adds the signs of a scope: attributes of its resource, of itself, of `telling` records and of the first root
+    span, trace states of all root spans, and gaps in record numbers (`counter`: keys of session and number).
+
+    Attributes of other spans that are dropped by name are not read: that would cost more than everything else.
     """
     signs, records = load_signs(), scope.records
     around = min(signs.read(scope.resource), signs.read(scope.attributes), key=_smallest)
@@ -165,7 +166,7 @@ def look(scope: Scope, telling: Sequence[Record], counter: tuple[str, ...], into
 
 
 def gaps(numbers: Iterable[tuple[Any, Any]]) -> tuple[int, int]:
-    """How many different numbers came of how many that lie between the first and the last of each session."""
+    """How many distinct numbers arrived, of how many between the first and the last of each session."""
     told: dict[Any, set[int]] = {}
     for session, number in numbers:
         if (value := as_float(number)) is not None:

@@ -1,8 +1,8 @@
-"""The outcome of a call from all evidence, and the text that says why.
+"""Decides the outcome of a call from all evidence, and finds the text that gives the reason.
 
-An agent's flag is not the truth: a shell command that exited 1 arrives as a success, a rejected call as a failure, an
-error only inside the output's JSON. Evidence of a denial beats evidence of a cancellation, that beats evidence of
-failure, and any of these beats what says ok.
+An agent's flag is not the truth: a shell command that exited with 1 arrives as a success, a rejected call as a failure,
+an error only inside the output's JSON. Evidence of a denial wins over evidence of a cancellation, which wins over
+evidence of failure; each of these wins over evidence of success.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collector.recognise.readers import as_bool, as_int, present
 from collector.recognise.reasons import cause_in, decisive, is_generic, refusal_in
 from collector.recognise.sources import Rules
 
-# How sure an outcome is, for the fold.
+# How certain an outcome is; the fold takes the strongest.
 STRENGTHS = {"denied": 60, "cancelled": 50, "error": 40, "ok": 20}
 OK_DEFAULT = 10
 TEXT_CHARS = 64 << 10
@@ -40,7 +40,7 @@ class Raised(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Settled:
-    """What the evidence comes to. `outcome` is "" where nothing says anything; texts are raw, not sanitised."""
+    """The decision. `outcome` is "" without any evidence; texts are raw, not sanitised."""
 
     outcome: str = ""
     strength: int = 0
@@ -54,9 +54,7 @@ class Settled:
 
 @dataclass(slots=True)
 class Said:
-    """What a report says of itself outside its evidence: its class and error text, its span's status, its row's
-    outcome.
-    """
+    """What a report states besides its evidence: class and error text, status of its span, outcome fixed by its row."""
 
     reported: str | None = None
     message: str | None = None
@@ -84,7 +82,7 @@ UNDISPUTED = {True: Settled("ok", STRENGTHS["ok"]), False: Settled("ok", OK_DEFA
 
 
 def settle(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
-    """The outcome; `signs` are values by kind of evidence (`schemas/sources/README.md`, [outcome])."""
+    """Decides the outcome; `signs` are values by kind of evidence (`schemas/sources/README.md`, [outcome])."""
     case = _Case()
     if said.fixed:
         case.verdicts.add(said.fixed)
@@ -138,7 +136,7 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
     raised = next((one for one in reversed(said.raised) if one.name or one.message), Raised())
     names = {name for one in (said.reported, raised.name) if one for name in (one, one.rpartition(".")[2])}
     texts = [one for one in (said.message, raised.message, said.status_message, case.output_text) if one]
-    text = _telling([one for one in texts if one.rstrip(": ") not in names] or texts)
+    text = _reason([one for one in texts if one.rstrip(": ") not in names] or texts)
     reported = said.reported or raised.name or None
     if reported and raised.stack and rules.wrappers and rules.wrappers.fullmatch(reported):
         reported = cause_in(raised.stack, rules.wrappers) or reported
@@ -159,8 +157,8 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
 
 
 def _refusal(reported: str | None, text: str, rules: Rules) -> str:
-    """Whether what arrived as an error was a denial or a cancellation. A command that ran may print anything: not for
-    its text.
+    """The true outcome of what arrived as an error: "denied", "cancelled" or "error". Callers pass no text of a command
+    that ran, because it may print anything.
     """
     if reported:
         if (rules.denied and rules.denied.fullmatch(reported)) or DENIED_PART.search(reported):
@@ -170,8 +168,8 @@ def _refusal(reported: str | None, text: str, rules: Rules) -> str:
     return refusal_in(text) or "error"
 
 
-def _telling(texts: Sequence[str]) -> str:
-    """The first text that says something; before it a generic one that came first."""
+def _reason(texts: Sequence[str]) -> str:
+    """The first text that gives a reason; if the very first is generic, both."""
     good = next((one for one in texts if not is_generic(one)), "")
     first = texts[0] if texts else ""
     return first if not good else good if good == first else f"{first}\n{good}"

@@ -1,9 +1,8 @@
-"""Loads `schemas/sources/*.toml`: which records are reports, which fields they carry, where the truth about the outcome
-stands.
+"""Loads `schemas/sources/*.toml`: which records are reports, which fields they have, where the outcome can be read.
 
-Everything a table says is compiled once into `Row`s; `Sources.plan` chooses the rows for a scope, so that the name of a
-span alone decides that most spans are dropped. The format is in `schemas/sources/README.md`;
-`collector/recognise/checks.py` names every mistake in a table.
+Tables are compiled once into `Row`s. `Sources.plan` selects the rows for a scope, so that most spans are dropped by
+their name alone. `schemas/sources/README.md` describes the format; `collector/recognise/checks.py` reports every
+mistake in a table.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from collector.tables import TableError, load_toml, schemas
 
 T = TypeVar("T", bound=Hashable)
 
-SHAPE_KEYS, SHAPE_CHARS = 64, 4096  # names in a set of names that is remembered, and how long they are together
-PLANS = 2000  # scopes and names remembered; sends of random names must not grow the process
+SHAPE_KEYS, SHAPE_CHARS = 64, 4096  # limits of a set of names that is cached: number and total length
+PLANS = 2000  # scopes and names cached, limited because senders may use random names
 OF_A_CALL = ("tool", "params")
 RANKS = {"log": 40, "span": 30, "event": 40}
 
 
 def remembered(names: Collection[str]) -> bool:
-    """Whether what follows from these names may be kept: few and short, so that senders cannot fill the memory."""
+    """Whether results for these names may be cached: only for few and short ones, or senders could fill the memory."""
     return len(names) <= SHAPE_KEYS and sum(map(len, names)) <= SHAPE_CHARS
 
 
 class Use(NamedTuple):
-    """What an attribute is good for: a column (the lowest preference wins it), or evidence of a kind."""
+    """What an attribute is used for: a column (the use with the lowest preference wins), or evidence of a kind."""
 
     slot: str
     kind: str = ""
@@ -60,7 +59,7 @@ class Rules:
 
     @property
     def reads_text(self) -> bool:
-        """Whether any pattern is for texts."""
+        """Whether any pattern applies to texts."""
         return bool(
             self.exit_header or self.error_output or self.denied_output or self.cancelled_output or self.preamble
         )
@@ -81,7 +80,7 @@ class Row:
     lends: bool
     told: tuple[str, ...]
     asked: tuple[str, ...]
-    sole: bool  # some row of its table is joined by "only call"
+    sole: bool  # some row of its table has the key "only call"
     told_policy: str
     disguised: bool
     keys: frozenset[str]
@@ -94,10 +93,10 @@ class Row:
     rules: Rules
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
-    shapes: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False)  # what `fields` works out once
+    shapes: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False)  # cache of `fields`
 
     def fits(self, record: Any, around: Any) -> bool:
-        """Whether all conditions of the row hold; its name and signal were compared before."""
+        """Whether all conditions of the row hold; name and signal have been compared before."""
         for read, wanted in self.where:  # noqa: SIM110 -- `all` over a generator costs twice as much here
             if not _holds(wanted, read(record, around)):
                 return False
@@ -133,13 +132,13 @@ class Source:
 class Candidates(NamedTuple):
     """Rows of one table to try in order, each with what its `*` matched in the name."""
 
-    markers: frozenset[str] | None  # a record must have one of these attributes; None: any record will do
+    markers: frozenset[str] | None  # a record must have one of these attributes; None: no condition
     rows: tuple[tuple[Row, str], ...]
 
 
 @dataclass(slots=True)
 class Plan:
-    """The rows that may fit records of one scope, by signal and name."""
+    """The rows that may match records of one scope, by signal and name."""
 
     claimed: bool
     sources: tuple[Source, ...]
@@ -147,7 +146,7 @@ class Plan:
     _marked: dict[tuple[str, ...], tuple[tuple[Row, str], ...]] = field(default_factory=dict)
 
     def rows(self, signal: str, name: str) -> tuple[Candidates, ...]:
-        """Tables whose rows may be tried; none: no record of that name is a report."""
+        """Tables whose rows may match; if there are none, no record of that name is a report."""
         found = self._names.get((signal, name))
         if found is None:
             found = tuple(self._candidates(signal, name))
@@ -158,9 +157,7 @@ class Plan:
         return found
 
     def fitting(self, signal: str, name: str, attributes: Mapping[str, Any]) -> tuple[tuple[Row, str], ...]:
-        """The rows to try for a record with these attributes, in order. Which table knows it depends on their names
-        alone.
-        """
+        """The rows to try for a record with these attributes, in order. They depend only on the attributes' names."""
         key = (signal, name, *attributes)
         found = self._marked.get(key)
         if found is None:
@@ -191,8 +188,8 @@ class Sources:
     _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
 
     def plan(self, service: str, scope: str) -> Plan:
-        """The plan for a scope: the rows of the first table that claims it, else of all that know records by their
-        content.
+        """The plan for a scope: the rows of the first table that claims it, otherwise of all tables that know records by
+        their content.
         """
         found = self._plans.get((service, scope))
         if found is None:
@@ -215,7 +212,7 @@ class Sources:
 
     @property
     def failure_only(self) -> list[str]:
-        """Ids of the tables whose agents report failures alone: they have no rates."""
+        """Ids of the tables whose agents report only failures: they have no rates."""
         return [source.id for source in self.sources if not source.reports_ok]
 
     def named(self, source: str) -> Source | None:
@@ -245,7 +242,7 @@ def _holds(wanted: Any, value: Any) -> bool:
 
 
 def load_sources(*folders: str | Path | Traversable) -> Sources:
-    """The built-in tables, then every *.toml of the folders; a table in a later one replaces one of the same id.
+    """The built-in tables, then every *.toml of the folders; a later table replaces an earlier one of the same id.
 
     Raises TableError with every mistake of the first file that has any.
     """
@@ -261,14 +258,14 @@ def load_sources(*folders: str | Path | Traversable) -> Sources:
     for name, table in tables.items():
         if unknown := [one for one in table.get("extends", ()) if one not in tables]:
             raise TableError(
-                places[name], [f"extends: {unknown[0]!r} is no table; there are {', '.join(sorted(tables))}"]
+                places[name], [f"extends: {unknown[0]!r} is not a table; there are {', '.join(sorted(tables))}"]
             )
     found = [_source(_whole(table, tables)) for table in tables.values()]
     return Sources(tuple(sorted(found, key=lambda source: (source.order, source.id))))
 
 
 def _whole(table: dict[str, Any], tables: dict[str, dict[str, Any]], below: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The table with everything that it takes over from those it extends; its own rows and keys come first."""
+    """The table with everything inherited from those it extends; its own rows and keys come first."""
     whole = dict(table)
     for name in table.get("extends", ()):
         if name in below:
@@ -276,7 +273,7 @@ def _whole(table: dict[str, Any], tables: dict[str, dict[str, Any]], below: tupl
         other = _whole(tables[name], tables, (*below, table["id"]))
         for part in ("prefixes", "content", "noise"):
             whole[part] = [*whole.get(part, ()), *other.get(part, ())]
-        # the examples are for the table that the row stands in
+        # examples are tested with the table that defines the row
         inherited = [{**row, "examples": [], "counter_examples": []} for row in other.get("records", ())]
         whole["records"] = [*whole.get("records", ()), *inherited]
         whole["fields"] = _before(whole.get("fields", {}), other.get("fields", {}))
@@ -287,7 +284,7 @@ def _whole(table: dict[str, Any], tables: dict[str, dict[str, Any]], below: tupl
 
 
 def _before(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, list by list, one's own first; an empty list or a boolean of one's own stands alone."""
+    """Merges list by list, own entries first; an own empty list or boolean replaces what is inherited."""
     both = dict(other)
     for name, value in own.items():
         keys = [value] if isinstance(value, str) else value
@@ -322,7 +319,7 @@ def _source(table: dict[str, Any]) -> Source:
 
 def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
     inherited, asked = dict(table.get("fields", {})), list[str]()
-    if row.get("operation") == "model":  # there the same keys hold what the model was asked, or asks for
+    if row.get("operation") == "model":  # in model rows these keys hold the request or the answer
         asked = [key for column in OF_A_CALL for key in _listed(inherited.pop(column, []))]
     fields = _before(row.get("fields", {}), inherited)
     evidence = _before(row.get("evidence", {}), table.get("outcome", {}))
@@ -364,7 +361,7 @@ def _name_pattern(name: str) -> re.Pattern[str]:
 
 
 class Wanted(NamedTuple):
-    """Texts and globs, one of which a value must be."""
+    """Texts and globs: a value must match one of them."""
 
     words: frozenset[str]
     globs: re.Pattern[str] | None
@@ -399,7 +396,7 @@ def _rules(evidence: Mapping[str, Any]) -> Rules:
 def _uses(
     fields: Mapping[str, Any], evidence: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[Use, ...]], tuple[tuple[Use, Reader], ...], tuple[tuple[Use, str], ...]]:
-    """The keys turned round: attribute → what it is good for; keys of other forms; resource attributes."""
+    """The inverted keys: uses by attribute, uses of keys of other forms, uses of resource attributes."""
     uses: dict[str, list[Use]] = {}
     special: list[tuple[Use, Reader]] = []
     resource: list[tuple[Use, str]] = []
@@ -421,5 +418,5 @@ def _uses(
 
 @cache
 def _same(value: T) -> T:
-    """The one object of all equal ones: tables that extend others say most things many times, 27,000 of 200 kinds."""
+    """One shared object for all equal ones: tables that extend others repeat most parts, 27,000 with 200 distinct."""
     return value

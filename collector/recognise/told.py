@@ -1,7 +1,7 @@
-"""Tool results inside the messages of a later model request: what the model was told.
+"""Finds tool results in the messages of a later model request: what the model was told.
 
-They tell of failures that a source hides (the exit code of Gemini CLI's shell) and of calls that have no span at all
-(unknown tools, refused parameters, arguments that are no JSON). Read and used, never stored.
+They show failures that a source hides (the exit code of Gemini CLI's shell) and calls without any span (unknown tools,
+refused parameters, arguments that are not JSON). They are read and used, never stored.
 """
 
 from __future__ import annotations
@@ -21,16 +21,21 @@ from collector.recognise.reasons import refusal_in
 from collector.recognise.settle import OK_DEFAULT
 from collector.recognise.sources import Row, Rules
 
-# A text heuristic must never beat what the call's own report says (10 and more), but beats an unmarked result.
+# A text heuristic must never win over the call's own report (10 and more), but wins over an unmarked result.
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
-FRESH, REPEATED = 3, 2  # ranks: below those of every report of the call itself
+FRESH, REPEATED = 3, 2  # ranks, below those of all reports of the call itself
 Report = dict[str, Any]
 
-TWIN = ("told", "trace_id", "tool", "params_hash")  # of a span without a call id (`schemas/sources/gen-ai.toml`)
+TWIN = (
+    "told",
+    "trace_id",
+    "tool",
+    "params_hash",
+)  # role and columns; the twin is a span without a call id (`schemas/sources/gen-ai.toml`)
 SESSION = ("session", "session_source")
 SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
 
-# Calls that never reached a tool, and so made no span.
+# Texts of calls that never reached a tool, and so made no span.
 NEVER_RAN = re.compile(
     r"\A<tool_use_error>|unknown (tool|function)\b|no such tool|is not a valid tool|unavailable tool"
     r"|unsupported (tool )?call|could not be executed|received tool input did not match expected schema"
@@ -64,8 +69,8 @@ FAILED_START = re.compile(
 
 @dataclass(slots=True)
 class Told:
-    """One tool result that a model was told, with the call that asked for it. `fresh` where the request was the first
-    to carry it.
+    """One tool result sent to a model, with the call that asked for it. `fresh`: this request was the first to have
+    it.
     """
 
     call_id: str
@@ -81,12 +86,12 @@ class Told:
 
 
 def told_in(messages: Any, rules: Rules) -> list[Told]:
-    """The tool results in the messages (a list, or its JSON text), in order. Empty for anything that has none."""
+    """The tool results in the messages (a list, or its JSON text), in order."""
     if isinstance(messages, str) and not MARKS.search(messages):
         return []
     calls: dict[str, Call] = {}
     results: list[tuple[Result, Call | None, int]] = []
-    waiting: dict[str, deque[Call]] = {}  # by tool, since the model last spoke
+    waiting: dict[str, deque[Call]] = {}  # by tool, since the last message of the model
     seen: Counter[str] = Counter()
     exchange = 0
     for found in asked_and_told(messages, answers=False):
@@ -107,8 +112,8 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
 
 
 def _unanswered(messages: Any) -> bool:
-    """Whether a conversation that begins with a question is told without the model's own messages, as OpenLIT does: of
-    its results only the last is surely news. Where a request carries results alone, all are.
+    """Whether a conversation that begins with a prompt lacks the model's own messages, as OpenLIT sends it: then only
+    its last result is certainly new. If a request has only results, all of them are new.
     """
     told = parsed(messages)
     first = told[0] if isinstance(told, list) and told else None
@@ -117,8 +122,8 @@ def _unanswered(messages: Any) -> bool:
 
 
 def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str]) -> Call | None:
-    """The call that this result answers, where its id is only the tool's name with a number that counts anew in each
-    message (instrumentation of Google's client): then both get an id that is theirs alone.
+    """The call that this result answers, if its id is only the tool's name with a number that restarts in each message
+    (instrumentation of Google's client): then both get a unique id.
     """
     tool, _, number = result.call_id.rpartition("_")
     if not PLACE.fullmatch(number) or not (calls := waiting.get(tool)):
@@ -158,7 +163,7 @@ def _told(result: Result, call: Call | None, rules: Rules, fresh: bool) -> Told:
 
 
 def _named(text: str) -> str:
-    """The tool that a refusal speaks of."""
+    """The tool that a refusal names."""
     found = NAMED.search(text[:400])
     return next(name for name in found.groups() if name) if found else ""
 
@@ -185,7 +190,7 @@ def _judge(result: Result, output: Output) -> tuple[str, int, str]:
 
 
 def _is_validation(value: Any) -> bool:
-    """pydantic's list of mistakes: [{"type": "missing", "loc": ["command"], "msg": "Field required"}]."""
+    """pydantic's list of errors: [{"type": "missing", "loc": ["command"], "msg": "Field required"}]."""
     value = parsed(value)
     return (
         isinstance(value, list)
@@ -195,20 +200,20 @@ def _is_validation(value: Any) -> bool:
 
 
 def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report]) -> None:
-    """Adds reports of the tool results in a model request's messages to `told`, under their digests.
+    """Adds reports of the tool results in a model request's messages to `told`, by their digests.
 
-    `model` has the columns of the request's own record. The same result in several requests counts once.
+    `model` has the columns of the request's own record. A result that several requests repeat counts once.
     """
     scope = model.get("session") or record.trace_id or model.get("service_instance", "")
     for messages in messages_at(row.told, record):
         for position, one in enumerate(told_in(messages, row.rules)):
             lends = row.told_policy == "amend" or (row.told_policy == "refused" and not one.refused)
-            # Without a session the next trace repeats the whole conversation: old news makes no event there.
+            # Without a session the next trace repeats the whole conversation: repeated results must make no events.
             lends = lends or not (one.fresh or "session" in model)
             if lends and (one.outcome == "ok" or one.strength <= OK_DEFAULT):
                 continue
             report = _told_report(record, model, one, position, lends=lends)
-            if row.operation == "link" and record.time_ns:  # the messages of a whole run: it had ended
+            if row.operation == "link" and record.time_ns:  # the messages of a whole run, which has ended
                 report["time_ns"] = record.time_ns
             if "site" in row.keys and "params" in report:
                 report["_site"] = ["", params_mark(report["params"])]
@@ -220,7 +225,7 @@ def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report
 
 
 def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
-    """The ids of the calls that the model asked for, for their sibling spans, which have none."""
+    """Reports that give the ids of the calls that the model asked for to their sibling spans, which have none."""
     for messages in messages_at(row.asked, record):
         calls = calls_in(messages)
         for call_id, tool, params in calls:
@@ -240,7 +245,7 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
                 if record.parent_span_id:
                     place = site(record.trace_id, record.parent_span_id, bare_tool(tool))
                     report["_keys"] = [site_key(place, params_mark(report["params"]))]
-                    if len(calls) == 1 and row.sole:  # elsewhere one span may be above all steps of a run
+                    if len(calls) == 1 and row.sole:  # in other tables one span may contain all steps of a run
                         report["_keys"].append(only_call(record.trace_id, record.parent_span_id))
             yield report
 
