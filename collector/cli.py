@@ -1,4 +1,4 @@
-"""The command line: each command calls one function, and imports what it needs only when it runs."""
+"""The command line: each command calls one function, and imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ app = App(
     help_format="plaintext",
 )
 rules_app = App(name="rules", help="Alert rules.")
-sanitise_app = App(name="sanitise", help="How secrets are found and cut.")
+sanitise_app = App(name="sanitise", help="How secrets are found and removed.")
 app.command(rules_app)
 app.command(sanitise_app)
 
-To = Annotated[str | None, Parameter(help="The collector to send to; default MISSTEP_COLLECTOR_URL.")]
+To = Annotated[str | None, Parameter(help="Address of the collector to send to; default MISSTEP_COLLECTOR_URL.")]
 
 
 def main() -> None:
-    """Runs the command that the arguments name. Exits with 1 where something is wrong, 2 where it could not run."""
+    """Runs the command that the arguments name. Exits with 1 if it finds mistakes, with 2 if it could not run."""
     try:
         app()
         sys.stdout.flush()
-    except BrokenPipeError:  # who reads what is printed, such as `head`, has read enough
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except (SettingsError, TableError, StoreError, OSError) as error:
@@ -59,7 +59,7 @@ def _settings(**flags: str | None) -> Settings:
 
 
 def _settings_for_rules(**flags: str | None) -> Settings:
-    """The same; rules may then name the dimensions of the user's own."""
+    """The settings; afterwards, rules may name the user's own dimensions."""
     from collector.query.filters import add_dimensions
 
     settings = _settings(**flags)
@@ -69,7 +69,7 @@ def _settings_for_rules(**flags: str | None) -> Settings:
 
 @app.command
 def up() -> int:
-    """Start the collector and the dashboard; end both with Ctrl-C."""
+    """Start the collector and the dashboard; Ctrl-C ends both."""
     from collector.commands.up import up
 
     return up(_settings())
@@ -78,25 +78,27 @@ def up() -> int:
 @app.command
 def collector(
     *,
-    http: Annotated[str | None, Parameter(help="HOST:PORT of OTLP/HTTP, plain JSON and the query API.")] = None,
-    grpc: Annotated[str | None, Parameter(help="HOST:PORT of OTLP/gRPC.")] = None,
-    store: Annotated[str | None, Parameter(help="Where events are kept: duckdb:///data/misstep.duckdb.")] = None,
-    rules: Annotated[str | None, Parameter(help="File with alert rules.")] = None,
+    http: Annotated[str | None, Parameter(help="HOST:PORT for OTLP/HTTP, plain JSON and the query API.")] = None,
+    grpc: Annotated[str | None, Parameter(help="HOST:PORT for OTLP/gRPC.")] = None,
+    store: Annotated[
+        str | None, Parameter(help="Where events are stored, such as duckdb:///data/misstep.duckdb.")
+    ] = None,
+    rules: Annotated[str | None, Parameter(help="File of alert rules.")] = None,
 ) -> None:
-    """Receive, store, answer questions and send alerts."""
+    """Start the collector: it receives and stores events, answers queries and sends alerts."""
     given = {"http": http, "grpc": grpc, "store": store, "rules": rules}
-    _settings(**given)  # what is wrong with them is said by the names that people wrote
+    _settings(**given)  # reports mistakes now, under the names of the flags
     flags = {f"MISSTEP_{name.upper()}": value for name, value in given.items() if value is not None}
-    # Anew, without what reading arguments takes: 8 MiB that would stay for as long as the collector runs.
+    # A new process: without the 8 MiB that parsing arguments takes, which this one would hold as long as it runs.
     os.execve(sys.executable, [sys.executable, "-m", "collector.app"], {**os.environ, **flags})
 
 
 @app.command
 def dashboard(
     *,
-    collector: Annotated[str | None, Parameter(help="The collector's address, http://127.0.0.1:4318.")] = None,
+    collector: Annotated[str | None, Parameter(help="Address of the collector, such as http://127.0.0.1:4318.")] = None,
 ) -> None:
-    """Serve the pages of a collector."""
+    """Start the dashboard for a collector."""
     settings = _settings(collector_url=collector)
     from dashboard import launch
 
@@ -120,13 +122,13 @@ def dashboard(
 
 @app.command
 def replay(
-    *paths: Annotated[Path, Parameter(help="Folders of recorded bodies, or files of bodies or JSON lines.")],
+    *paths: Annotated[Path, Parameter(help="Folders of recorded bodies, or files with a body or JSON lines.")],
     to: To = None,
-    now: Annotated[bool, Parameter(negative="", help="Move every time so that the newest is now.")] = False,
+    now: Annotated[bool, Parameter(negative="", help="Shift all times so that the newest is now.")] = False,
     refused: Annotated[
-        bool, Parameter(negative="", help="Instead, store what the collector took and could not store.")
+        bool, Parameter(negative="", help="Instead, store what the collector accepted but could not store.")
     ] = False,
-    store: Annotated[str | None, Parameter(help="The store of --refused, which no collector may have open.")] = None,
+    store: Annotated[str | None, Parameter(help="The store for --refused, which no collector may have open.")] = None,
 ) -> int:
     """Send recorded requests again."""
     settings = _settings(collector_url=to, store=store)
@@ -148,15 +150,16 @@ def demo(
     *,
     to: To = None,
     sessions: Annotated[
-        int, Parameter(help="How many sessions of agents, over the last 24 hours.", validator=Number(gte=1))
+        int, Parameter(help="Number of agent sessions, spread over the last 24 hours.", validator=Number(gte=1))
     ] = 60,
-    seed: Annotated[int | None, Parameter(help="The same seed gives the same sessions.")] = None,
+    seed: Annotated[int | None, Parameter(help="The same seed generates the same sessions.")] = None,
     bulk: Annotated[
-        int, Parameter(help="Instead, so many events of a month, straight into the store.", validator=Number(gte=0))
+        int,
+        Parameter(help="Instead, write this many events of a month directly into the store.", validator=Number(gte=0)),
     ] = 0,
-    store: Annotated[str | None, Parameter(help="The store of --bulk, which no collector may have open.")] = None,
+    store: Annotated[str | None, Parameter(help="The store for --bulk, which no collector may have open.")] = None,
 ) -> int:
-    """Send what a few lifelike agents do in a day, through the OpenTelemetry SDK."""
+    """Send a day of realistic traffic from a few agents, through the OpenTelemetry SDK."""
     settings = _settings(collector_url=to, store=store)
     if bulk > 0:
         from collector.commands.bulk import bulk as fill
@@ -174,7 +177,7 @@ def rebuild(
     *,
     store: Annotated[str | None, Parameter(help="The store, which no collector may have open.")] = None,
 ) -> int:
-    """Compute streaks, retries and whatever else is kept beside the events anew."""
+    """Recompute streaks, retries and counts, which are stored beside the events."""
     settings = _settings(store=store)
     from collector.commands.rebuild import rebuild
 
@@ -184,11 +187,11 @@ def rebuild(
 
 @app.command
 def backup(
-    place: Annotated[Path, Parameter(help="The file, which is not there yet, or a folder.")],
+    place: Annotated[Path, Parameter(help="A new file, or an existing folder.")],
     *,
     store: Annotated[str | None, Parameter(help="The store to copy.")] = None,
 ) -> int:
-    """Copy the whole store, also while a collector writes to it; a store is such a file."""
+    """Copy the whole store, also while a collector is writing to it. The copy is a store file too."""
     from collector.commands.backup import backup, left_out
 
     copy = backup(_settings(store=store), place)
@@ -201,9 +204,11 @@ def backup(
 @app.command
 def doctor(
     *,
-    agent: Annotated[str | None, Parameter(help="Only what arrived from this agent: its source or service.")] = None,
+    agent: Annotated[
+        str | None, Parameter(help="Only check what arrived from this agent: its source or service.")
+    ] = None,
 ) -> int:
-    """Say what is wrong with this set-up, and what to do about it."""
+    """Report what is wrong with this installation, and what to do about it."""
     from collector.commands.agent import examine_agent
     from collector.commands.doctor import examine
 
@@ -215,7 +220,7 @@ def doctor(
 @app.command
 def export(
     *where: Annotated[str, Parameter(help="Filters of the query API, such as tool=apply_diff or outcome=error.")],
-    format: Annotated[Literal["parquet", "csv", "jsonl"], Parameter(help="Form of the file.")],
+    format: Annotated[Literal["parquet", "csv", "jsonl"], Parameter(help="Format of the file.")],
     output: Annotated[Path | None, Parameter(help="The file; default events.parquet, .csv or .jsonl.")] = None,
     since: Annotated[
         str, Parameter(name="--from", allow_leading_hyphen=True, help="Start of the range: RFC 3339 or relative.")
@@ -240,10 +245,10 @@ def sql(
         str, Parameter(name="--from", allow_leading_hyphen=True, help="Start of the range: RFC 3339 or relative.")
     ] = "-24h",
     until: Annotated[str, Parameter(name="--to", allow_leading_hyphen=True, help="End of the range.")] = "now",
-    limit: Annotated[int, Parameter(help="Rows at most, up to 10,000.")] = 100,
-    format: Annotated[Literal["table", "csv", "jsonl"], Parameter(help="How the rows are written.")] = "table",
+    limit: Annotated[int, Parameter(help="Most rows to return, up to 10,000.")] = 100,
+    format: Annotated[Literal["table", "csv", "jsonl"], Parameter(help="Format of the rows.")] = "table",
 ) -> int:
-    """Answer a read-only SQL statement over the events of a range."""
+    """Run a read-only SQL statement over the events of a range."""
     settings = _settings()
     from collector.commands.sql import sql
 
@@ -254,7 +259,7 @@ def sql(
 
 @rules_app.command(name="check")
 def rules_check(file: Path) -> int:
-    """Name every mistake in a file of alert rules."""
+    """Report every mistake in a file of alert rules."""
     from collector.alerts.rulefile import RuleError, load_rules
 
     _settings_for_rules()
@@ -268,12 +273,12 @@ def rules_check(file: Path) -> int:
 
 
 Since = Annotated[str, Parameter(help="How far back, such as 7d.")]
-Step = Annotated[str, Parameter(help="Between two evaluations.")]
+Step = Annotated[str, Parameter(help="Time between two evaluations.")]
 
 
 @rules_app.command(name="backtest")
 def rules_backtest(file: Path, *, since: Since = "7d", step: Step = "1m") -> int:
-    """Say when rules would have fired over what the collector has stored, and how often they would have paged."""
+    """Show when rules would have fired on stored events, and how often they would have paged."""
     from collector.commands.rules import backtested
 
     return _try_rules(file, "backtest", backtested, since, step)
@@ -283,11 +288,11 @@ def rules_backtest(file: Path, *, since: Since = "7d", step: Step = "1m") -> int
 def rules_suggest(
     file: Path,
     *,
-    pages: Annotated[str, Parameter(help="Most pages a week, of each rule.")] = "1",
+    pages: Annotated[str, Parameter(help="Pages per week and rule, at most.")] = "1",
     since: Since = "7d",
     step: Step = "1m",
 ) -> int:
-    """Say which thresholds would have paged as often as wanted."""
+    """Suggest thresholds that would have paged as often as wanted."""
     from collector.commands.rules import suggested
 
     return _try_rules(file, "suggest", suggested, since, step, pages=pages)
@@ -312,7 +317,7 @@ def _try_rules(
 
 @rules_app.command(name="test")
 def rules_test(file: Path) -> int:
-    """Run the tests that stand in a file of alert rules."""
+    """Run the tests in a file of alert rules."""
     from collector.alerts.rulefile import RuleError, load_rules
     from collector.alerts.ruletest import failures
 
@@ -331,9 +336,9 @@ def rules_test(file: Path) -> int:
 def rules_notify_test(
     receiver: str,
     *,
-    rules: Annotated[str | None, Parameter(help="File with alert rules; default MISSTEP_RULES.")] = None,
+    rules: Annotated[str | None, Parameter(help="File of alert rules; default MISSTEP_RULES.")] = None,
 ) -> int:
-    """Send a test message to a receiver of the file of alert rules."""
+    """Send a test message to a receiver that the rule file defines."""
     from collector.alerts.rulefile import RuleError
     from collector.commands.rules import notify_test
 
@@ -346,7 +351,7 @@ def rules_notify_test(
 
 @sanitise_app.command(name="filter")
 def sanitise_filter() -> int:
-    """Read JSON values, one a line; write the same values without secrets, in the same order."""
+    """Read JSON values from standard input, one per line; write them without secrets, in the same order."""
     from collector.sanitise.sanitise import filter_lines
 
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
@@ -357,7 +362,7 @@ def sanitise_filter() -> int:
 
 @sanitise_app.command(name="check")
 def sanitise_check(file: Path) -> int:
-    """Say what would be cut from a file and by which rule, without printing it."""
+    """Report what would be removed from a file and by which rule, without printing it."""
     from collector.sanitise.sanitise import check_lines
 
     with file.open(encoding="utf-8", errors="replace") as lines:
@@ -370,7 +375,7 @@ def sanitise_check(file: Path) -> int:
 
 @sanitise_app.command(name="fingerprint")
 def sanitise_fingerprint() -> int:
-    """Read a leaked secret from standard input; write the digits that its marks have, to be searched for."""
+    """Read a leaked secret from standard input; print the hash that its redaction marks have, to search for."""
     from collector.app import hash_key
     from collector.sanitise.sanitise import fingerprint
 
@@ -381,7 +386,7 @@ def sanitise_fingerprint() -> int:
 
 @sanitise_app.command(name="apply")
 def sanitise_apply() -> int:
-    """Go over all that is stored with the rules in force, and write the store anew without what they cut."""
+    """Apply the rules in force to everything stored, and rewrite the store without what they remove."""
     from collector.commands.apply import apply
 
     told = apply(_settings())
@@ -394,7 +399,7 @@ def sanitise_apply() -> int:
 
 
 def _sanitiser(settings: Settings) -> Sanitiser:
-    """The sanitiser that a collector with these settings has."""
+    """The sanitiser that a collector with these settings would use."""
     from collector.sanitise.sanitise import Sanitiser, load_rules
 
     key = None

@@ -1,4 +1,7 @@
-"""Settings: flags over `MISSTEP_*` variables over `misstep.toml` over defaults. Wrong ones are all named at once."""
+"""Settings: flags override `MISSTEP_*` variables, which override `misstep.toml`, which overrides the defaults.
+
+All wrong values are reported together.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """Where a browser or an agent on this machine reaches it."""
+        """The URL for a browser or an agent on this machine."""
         return f"http://{Address({'0.0.0.0': '127.0.0.1', '::': '::1'}.get(self.host, self.host), self.port)}"
 
 
@@ -76,14 +79,14 @@ def endpoint(text: str) -> str:
 
 
 def trace_link(text: str) -> str:
-    """An address with the place of a trace id in it."""
+    """An http:// or https:// address with `{trace_id}` in it."""
     if endpoint(text) and "{trace_id}" not in text:
         raise ValueError("write an address such as https://traces.example.com/trace/{trace_id}")
     return text
 
 
 def folder(text: str) -> Path:
-    """A folder that is there."""
+    """An existing folder."""
     path = Path(text)
     if not path.is_dir():
         raise ValueError("there is no such folder")
@@ -94,7 +97,7 @@ DIMENSIONS = 8
 
 
 def dimensions(text: str) -> tuple[str, ...]:
-    """Attribute names that become columns: at most eight, none of them a word that the API has already."""
+    """Attribute names that become columns: at most eight, none of them a name that the API already uses."""
     names = words(text)
     if len(names) > DIMENSIONS:
         raise ValueError(f"write at most {DIMENSIONS} names")
@@ -115,7 +118,7 @@ def dimensions(text: str) -> tuple[str, ...]:
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """A word out of `allowed`."""
+    """One of the `allowed` words."""
 
     def parse(text: str) -> str:
         if text not in allowed:
@@ -126,7 +129,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def count(text: str) -> int:
-    """A number of things, 0 or more."""
+    """A whole number, 0 or more."""
     if not text.isdecimal():
         raise ValueError("write a number, 0 or more")
     return int(text)
@@ -138,69 +141,75 @@ def _setting(default: Any, parse: Callable[[str], Any], about: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that a user can set. The variable of a setting is `MISSTEP_` and its name in capitals."""
+    """All settings. The variable of a setting is `MISSTEP_` and its name in capitals."""
 
-    store: str = _setting("duckdb:///data/misstep.duckdb", str, "where events are kept")
-    http: Address = _setting(Address("127.0.0.1", 4318), address, "OTLP/HTTP, plain JSON and the query API")
-    grpc: Address = _setting(Address("127.0.0.1", 4317), address, "OTLP/gRPC")
-    rules: Path = _setting(Path("alerts.yaml"), Path, "alert rules; the default set where the file is missing")
-    tables: Path | None = _setting(
-        None, folder, "folder with a taxonomy.toml, redactions.toml and sources/ of your own"
-    )
+    store: str = _setting("duckdb:///data/misstep.duckdb", str, "where events are stored")
+    http: Address = _setting(Address("127.0.0.1", 4318), address, "address of OTLP/HTTP, plain JSON and the query API")
+    grpc: Address = _setting(Address("127.0.0.1", 4317), address, "address of OTLP/gRPC")
+    rules: Path = _setting(Path("alerts.yaml"), Path, "file of alert rules; without it, the default rules")
+    tables: Path | None = _setting(None, folder, "folder with a taxonomy.toml, redactions.toml or sources/ of your own")
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
-    retention_size: int = _setting(0, size, "bytes of all that is stored; 0: as many as it likes")
-    archive: Path | None = _setting(None, Path, "folder for Parquet files of older events")
-    archive_after: float = _setting(7 * 86_400.0, duration, "after how long events are moved there, 2d or more")
+    retention_size: int = _setting(0, size, "largest size of the store and its archive; 0: no limit")
+    archive: Path | None = _setting(None, Path, "folder for older events, as Parquet files")
+    archive_after: float = _setting(7 * 86_400.0, duration, "age at which events are moved there, 2d or more")
     dimensions: tuple[str, ...] = _setting(
-        (), dimensions, "attributes of your own, up to eight, to filter and break down by"
+        (), dimensions, "up to eight attributes of your own to filter and break down by"
     )
-    ingest_tokens: tuple[str, ...] = _setting((), words, "tokens that may send; none: no token is asked")
-    query_tokens: tuple[str, ...] = _setting((), words, "tokens that may query; none: no token is asked")
-    open: bool = _setting(False, lambda text: _boolean(text), "listen beyond loopback without tokens or sign-in")
-    allowed_hosts: tuple[str, ...] = _setting((), words, "further names in the Host header taken without a token")
+    ingest_tokens: tuple[str, ...] = _setting((), words, "tokens that allow sending; none: no token is required")
+    query_tokens: tuple[str, ...] = _setting((), words, "tokens that allow queries; none: no token is required")
+    open: bool = _setting(
+        False, lambda text: _boolean(text), "allow listening beyond loopback without tokens or sign-in"
+    )
+    allowed_hosts: tuple[str, ...] = _setting((), words, "further names allowed in the Host header without a token")
     hash_key: str = _setting(
-        "", str, "key of params_hash and of secret fingerprints; else a random one beside the store"
+        "", str, "key of params_hash and of secret fingerprints; by default a random one beside the store"
     )
     personal: str = _setting("mask", lambda text: _personal(text), "personal data: mask, keep, or the kinds to mask")
     fingerprint_secrets: bool = _setting(
         False, lambda text: _boolean(text), "a short keyed hash in each redaction mark"
     )
-    max_body: int = _setting(64 << 20, size, "largest request body, compressed or not")
-    queue: int = _setting(128 << 20, size, "bytes between receipt and answer before senders are asked to wait")
-    workers: int | None = _setting(None, count, "processes that read requests; by default, cores less one, at most 4")
+    max_body: int = _setting(64 << 20, size, "largest request body, before and after decompression")
+    queue: int = _setting(128 << 20, size, "bytes received but not yet answered; beyond this, senders are told to wait")
+    workers: int | None = _setting(
+        None, count, "processes that parse requests; by default one fewer than cores, at most 4"
+    )
     forward: str = _setting("", endpoint, "OTLP endpoint that gets a copy of every accepted request")
-    forward_headers: tuple[str, ...] = _setting((), words, "headers for it, name=value")
+    forward_headers: tuple[str, ...] = _setting((), words, "headers sent with the copies, name=value")
     forward_content: str = _setting(
-        "as-received", one_of("as-received", "sanitised"), "whether secrets are cut from the copies"
+        "as-received",
+        one_of("as-received", "sanitised"),
+        "whether secrets and personal data are removed from the copies",
     )
-    forward_queue: int = _setting(64 << 20, size, "bytes that may wait for it; beyond them copies are dropped")
-    dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "where `misstep up` puts the dashboard")
+    forward_queue: int = _setting(64 << 20, size, "bytes of copies that may wait; beyond this, copies are dropped")
+    dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "address of the dashboard")
     collector_url: str = _setting(
-        "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and commands ask"
+        "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and the commands use"
     )
-    query_token: str = _setting("", str, "the token that the dashboard and commands send")
-    dashboard_url: str = _setting("", endpoint, "links in notifications lead there")
-    otlp_url: str = _setting("", endpoint, "where agents reach the collector, as pages tell them; else collector_url")
-    trace_url: str = _setting("", trace_link, "tracing system, with {trace_id}")
-    log: str = _setting("auto", one_of("auto", "json", "text"), "form of the log lines")
+    query_token: str = _setting("", str, "the token that the dashboard and the commands send with queries")
+    dashboard_url: str = _setting("", endpoint, "the dashboard's address, for links in notifications")
+    otlp_url: str = _setting(
+        "", endpoint, "the collector's address as agents reach it, shown to people; else collector_url"
+    )
+    trace_url: str = _setting("", trace_link, "link to a trace in a tracing system, with {trace_id}")
+    log: str = _setting("auto", one_of("auto", "json", "text"), "format of log lines")
 
     def own(self, name: str) -> list[Path]:
-        """The user's table of this name, if there is one; it is laid over ours."""
+        """The user's table of this name, if there is one; its rows are added to ours."""
         path = self.tables / name if self.tables else None
         return [path] if path and path.exists() else []
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of this setting must not be shown; the address of `forward` may hold a password."""
+    """Whether the value of this setting must not be shown; the address in `forward` may contain a password."""
     return name == "forward" or any(word in name for word in ("token", "key", "headers"))
 
 
 class SettingsError(ValueError):
-    """One or more settings are wrong; the message names each with where it came from and the remedy."""
+    """One or more settings are wrong; the message says which, where each was set, and how to correct it."""
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Settings:
-    """The settings in force. `flags` that are None were not given. Raises SettingsError naming every mistake."""
+    """The settings in force. `flags` that are None were not given. Raises SettingsError with all wrong ones."""
     mistakes: list[str] = []
     known = {each.name: each for each in fields(Settings)}
     values: dict[str, Any] = {}
@@ -241,7 +250,7 @@ def _from_file(file: Path, known: Mapping[str, Any], mistakes: list[str]) -> dic
 
 
 def _text(value: Any) -> str:
-    """TOML values in the spelling of the variables, so that one parser reads both."""
+    """A TOML value written as in a variable, so that one parser reads both."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
@@ -250,7 +259,7 @@ def _text(value: Any) -> str:
 
 
 def _personal(text: str) -> str:
-    from collector.sanitise.sanitise import personal_kinds  # late: it loads hyperscan
+    from collector.sanitise.sanitise import personal_kinds  # imported late: it loads hyperscan
 
     personal_kinds(text)
     return text
@@ -283,9 +292,9 @@ def _check(settings: Settings) -> None:
 
 
 def check_dashboard(settings: Settings, *, signs_in: bool) -> None:
-    """Raises SettingsError where whoever reaches the dashboard's port would see and change everything.
+    """Raises SettingsError if the dashboard would be open to anybody who reaches its port.
 
-    It asks with the query token, whoever asks it; `signs_in` is whether it asks people to sign in.
+    It uses its own query token for all visitors. `signs_in` says whether it asks people to sign in.
     """
     place = settings.dashboard
     if place.host not in LOOPBACK and not settings.open and not signs_in:
