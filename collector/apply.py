@@ -1,8 +1,7 @@
-"""Goes over what is stored with the rules in force, rewrites what they cut, and writes the file anew to free its space.
+"""Applies the rules in force to stored data, and then copies the database file to remove the old bytes.
 
-Rows are rewritten slice by slice, each in a transaction of its own, so that it can end at any time and go on with the
-next call. What is left of the old rows inside the file, deleted but not overwritten, goes when the file is written
-anew: that is owed until it is done.
+Rows are rewritten slice by slice, each in a transaction of its own, so that the work can stop at any time and continue
+with the next call. Deleted rows stay in the file until it is copied, so the work is done only after that.
 """
 
 from __future__ import annotations
@@ -26,19 +25,21 @@ from collector.store.batch import Report
 from collector.store.store import Store
 from collector.store.writer import Writer
 
-SLICE = 2_000  # rows in one transaction; ingest goes on in between
-PASSES = 5  # reports that came in meanwhile may have been folded with rows not yet gone over
+SLICE = 2_000  # rows per transaction; ingest continues in between
+PASSES = 5  # reports that arrive meanwhile may be folded with rows not yet processed
 
 log = structlog.get_logger()
 
 
 class Apply:
-    """One going-over. `step` does a slice and says whether there is more; not for use by two threads at once."""
+    """One run over the store. `step` does a slice and returns whether there is more; not thread-safe."""
 
     def __init__(self, store: Store, pipeline: Pipeline, renamed: Callable[[], None] = lambda: None) -> None:
-        """`renamed` is called where names were rewritten: who remembers them reads them again."""
+        """`renamed` is called after names were rewritten, so that cached ones are read again."""
         self._store, self._renamed = store, renamed
-        self._pipeline = replace(pipeline, dimensions=store.dimensions)  # secrets may be in what is no longer asked for
+        self._pipeline = replace(
+            pipeline, dimensions=store.dimensions
+        )  # columns of former dimensions may contain secrets too
         self._work = self._all()
         self.state = "running"  # done, failed
         self.done = self.rows = self.changed = 0
@@ -50,13 +51,13 @@ class Apply:
             next(self._work)
         except StopIteration:
             self.state = "done"
-        except Exception as error:  # what was rewritten stays so; the next call goes on
+        except Exception as error:  # rewritten rows stay; the next call continues
             log.error("stored events could not be sanitised again", kind=type(error).__name__, error=str(error)[:500])
             self.state = "failed"
         return self.state == "running"
 
     def told(self) -> dict[str, Any]:
-        """How far it is, and what it cut."""
+        """Progress, and what was cut."""
         counts = {"done": self.done, "rows": self.rows, "changed": self.changed}
         return {"state": self.state, **counts, "redactions": dict(sorted(self.redacted.items()))}
 
@@ -121,7 +122,7 @@ class Apply:
             yield
 
     def _text(self, column: str, text: str) -> str:
-        """As the table holds it: the labels of an alert are a JSON object, a session keeps a hash of what was cut."""
+        """The sanitised text in the form of its table: labels of an alert are a JSON object, a session keeps a hash."""
         with suppress(ValueError, RecursionError):
             value = json.loads(text)
             if isinstance(value, dict):
@@ -134,35 +135,33 @@ class Apply:
 
 
 class Applying:
-    """The going-over of a running collector, done by its one writer between requests."""
+    """The run in a running collector, done by its writer between requests."""
 
     def __init__(
         self, store: Store, pipeline: Callable[[], Pipeline], writer: Writer, renamed: Callable[[], None]
     ) -> None:
-        """`pipeline` makes one for the writer's thread, or raises Rejected."""
+        """`pipeline` creates one for the writer's thread, or raises Rejected."""
         self._store, self._pipeline, self._writer, self._renamed = store, pipeline, writer, renamed
         self.current: Apply | None = None
 
     def begin(self) -> Apply:
-        """The one that is under way, or a new one."""
+        """The run in progress, or a new one."""
         if self.current is None or self.current.state != "running":
             self.current = Apply(self._store, self._pipeline(), self._renamed)
             self._writer.between(self.current.step)
         return self.current
 
 
-@post(
-    "/api/v1/sanitise", status_code=202, sync_to_thread=True, summary="Sanitise what is stored with the rules in force"
-)
+@post("/api/v1/sanitise", status_code=202, sync_to_thread=True, summary="Sanitise stored data with the rules in force")
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
-    """Begins, or tells of the one that is under way. `GET` tells how far it is."""
+    """Starts a run, unless one is in progress. `GET` returns its progress."""
     check_json(request.content_type[0])
     return Response(request.app.state.applying.begin().told(), status_code=202)
 
 
-@get("/api/v1/sanitise", sync_to_thread=False, summary="How far sanitising what is stored is")
+@get("/api/v1/sanitise", sync_to_thread=False, summary="Progress of sanitising stored data")
 def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    """State (idle, running, done, failed), rows gone over, rows changed, what was cut by rule."""
+    """State (idle, running, done, failed), rows processed, rows changed, redactions by rule."""
     current = request.app.state.applying.current
     return current.told() if current else {"state": "idle"}
 

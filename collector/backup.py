@@ -1,6 +1,6 @@
-"""A copy of the store of a running collector: made beside it while events are taken, then handed over.
+"""Backups of a running collector: the store is copied while events are ingested, and the copy can be downloaded.
 
-`POST` begins, `GET` tells how far it is, `GET …/file` gives the copy, once.
+`POST` starts a copy, `GET` returns its progress, `GET …/file` returns the copy, once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Backups:
         self._of = 0
 
     def begin(self) -> dict[str, Any]:
-        """Begins a copy, unless one is under way. Raises Rejected where there is no file to copy."""
+        """Starts a copy, unless one is in progress. Raises Rejected if there is no file to copy."""
         if self._store.path is None:
             raise Rejected("a store in memory has no file to copy", 409)
         with self._lock:
@@ -44,12 +44,12 @@ class Backups:
         return self.told()
 
     def told(self) -> dict[str, Any]:
-        """The state, and how many bytes of about how many there are."""
+        """The state, the bytes copied so far and about how many there will be."""
         done = self._place.stat().st_size if self._store.path and self._place.exists() else 0
         return {"state": self._state, "bytes": done, "of": max(self._of, done)}
 
     def take(self) -> IO[bytes]:
-        """The finished copy, open and no longer in any folder. Raises Rejected where there is none."""
+        """The finished copy as an open file, already deleted from its folder. Raises Rejected if there is none."""
         with self._lock:
             if self._state != "done":
                 raise Rejected("there is no finished copy: POST /api/v1/backup makes one", 409)
@@ -65,22 +65,22 @@ class Backups:
     def _make(self) -> None:
         try:
             self._store.copy_to(self._place)
-        except Exception as error:  # whoever asked is told; the collector goes on
+        except Exception as error:  # the state shows it; the collector goes on
             log.error("the store could not be copied", kind=type(error).__name__, error=str(error)[:300])
             self._state = "failed"
         else:
             self._state = "done"
 
 
-@post("/api/v1/backup", status_code=202, sync_to_thread=True, summary="Begin a copy of the store")
+@post("/api/v1/backup", status_code=202, sync_to_thread=True, summary="Start a copy of the store")
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
-    """Begins, or tells of the one that is under way."""
+    """Starts a copy, unless one is in progress."""
     check_json(request.content_type[0])
     request.app.state.writer.settle()
     return Response(request.app.state.backups.begin(), status_code=202)
 
 
-@get("/api/v1/backup", sync_to_thread=True, summary="How far the copy of the store is")
+@get("/api/v1/backup", sync_to_thread=True, summary="Progress of the copy of the store")
 def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """State (idle, running, done, failed), bytes so far, and about how many there will be."""
     found: dict[str, Any] = request.app.state.backups.told()

@@ -1,8 +1,7 @@
-"""What can go wrong with a request, in two kinds, and how each is said over HTTP and gRPC.
+"""The two kinds of errors of a request, and how HTTP and gRPC report them.
 
-A `Rejected` request fails the same way however often it is sent; an `Unavailable` one may succeed later. Nothing else
-may leave the ingest path: an unexpected exception is answered as `Unavailable`, because OTLP exporters drop what gets
-a 500.
+A `Rejected` request fails however often it is sent; an `Unavailable` one may succeed later. Nothing else may leave the
+ingest path: an unexpected exception is answered as `Unavailable`, because OTLP exporters drop requests that get a 500.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-# Why a request was not taken, in one word for counters.
+# The reason of a refusal, as a label for counters.
 REASONS = {
     400: "malformed", 401: "no_token", 403: "not_allowed", 404: "no_such_path", 405: "no_such_method",
     413: "too_large", 415: "unknown_type", 429: "queue_full", 503: "unavailable",
@@ -18,7 +17,7 @@ REASONS = {
 
 
 class Rejected(Exception):
-    """The same input will always fail; the sender must not retry.
+    """The same input always fails; the sender must not retry.
 
     `status` is the HTTP status: 400 malformed, 401 no token, 403 wrong token, 404 no such path, 405 no such
     method, 413 too large, 415 unknown content type or encoding.
@@ -33,7 +32,7 @@ class Rejected(Exception):
 class Unavailable(Exception):
     """The same input may succeed later; the sender should wait `retry_after` seconds.
 
-    `status` is 429 where the sender is too fast for us, 503 where the store cannot take anything now.
+    `status` is 429 if the sender is too fast, 503 if the store accepts nothing at the moment.
     """
 
     def __init__(self, message: str, retry_after: float = 1.0, status: int = 503, reason: str = "") -> None:
@@ -43,16 +42,16 @@ class Unavailable(Exception):
         self.status = status
 
     def spread(self, chance: Callable[[], float] = random.random) -> float:
-        """One to two times `retry_after`: senders that were refused together must not come back together."""
+        """A random time from one to two times `retry_after`: refused senders must not all come back at once."""
         return self.retry_after * (1 + chance())
 
 
-# google.rpc.Code of each HTTP status that we answer with (OTLP specification, "Failures").
+# google.rpc.Code for each HTTP status that we send (OTLP specification, "Failures").
 GRPC_CODE = {400: 3, 401: 16, 403: 7, 404: 12, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
 
 
 def where(error: BaseException) -> str:
-    """The code places of a traceback, without any text of the data that was being read."""
+    """The code locations of a traceback, without any data."""
     places = []
     step = error.__traceback__
     while step is not None:

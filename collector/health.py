@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, what has it done, what can it be asked: health, metrics and the API's description."""
+"""Liveness, readiness, health, Prometheus metrics and the description of the API."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def healthz() -> dict[str, str]:
 
 @get("/readyz", sync_to_thread=True, summary="Readiness")
 def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
-    """The store answers, and takes what is written."""
+    """The store answers and accepts writes."""
     store: Store = request.app.state.store
     try:
         store.rows("select 1", timeout_s=2)
         if request.app.state.writer.complaint.lasts():
             request.app.state.journal.try_to_write()
-            store.try_to_write()  # who is not ready is sent nothing by which it could show that the cause is gone
+            store.try_to_write()  # while not ready, nothing is sent to it that could show the cause is gone
     except Exception:  # whatever it is, the collector is not ready
         return Response({"status": "the store does not answer or accepts no writes"}, status_code=503)
     return Response({"status": "ready"})
@@ -50,7 +50,7 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
 
 @get("/metrics", sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Prometheus text format, as of this moment: nothing is waited for. Without a token, but to no page of the web."""
+    """Prometheus text format. Waits for nothing and needs no token, but checks the Host header against web pages."""
     check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
     telemetry.ASIDE_RECORDS.set(request.app.state.writer.aside.counted().records)
     with suppress(Unavailable):
@@ -73,11 +73,11 @@ def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
 
 @get("/api/v1/health", sync_to_thread=True, summary="Accepted = stored + duplicate + dropped by reason")
 def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    """What became of every record ever accepted, and how the store and the queue are."""
+    """What became of every record ever accepted, and the state of store and queue."""
     read(request.scope["query_string"], (), {}, time.time_ns(), filters=False)
     store: Store = request.app.state.store
     writer: Writer = request.app.state.writer
-    queue = _queue(writer)  # before it is waited for
+    queue = _queue(writer)  # before waiting until it is empty
     answered = request.app.state.intake.accepted
     settled = writer.settle()
     return {
@@ -105,11 +105,11 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
 
 
 def account(answered: int, store: Store, *, settled: bool) -> dict[str, Any]:
-    """What became of every record ever accepted; `unaccounted` is how many are missing, below 0 how many are too many.
+    """What became of every record ever accepted. `unaccounted` is the number missing, or if negative, the surplus.
 
-    `answered` is what the door has answered with success, read before the store is asked; `settled` says that nothing
-    of it waits in the journal. The store's own count has also those whose answer is on its way or was cut off by the
-    end of the process.
+    `answered` are the records answered with success, read before the store is queried; `settled`: none of them still
+    waits in the journal. The store's count also includes those whose answer is being sent or was cut off by the end of
+    the process.
     """
     fates = store.accounting()
     written = fates.pop("accepted", 0)
@@ -131,7 +131,7 @@ HEALTH_ROUTES: list[ControllerRouterHandler] = [healthz, readyz, metrics, openap
 
 
 def _queue(writer: Writer) -> dict[str, float]:
-    """What waits at this moment: answered requests and their records for the store, bytes for an answer."""
+    """What is waiting now: answered requests and their records for the store, bytes for an answer."""
     return {
         "requests": writer.queued,
         "records": writer.records,
@@ -141,13 +141,13 @@ def _queue(writer: Writer) -> dict[str, float]:
 
 
 def _keeper(state: State) -> dict[str, float]:
-    """Sessions whose streaks and retries are behind their events, and for how long the oldest commit has waited."""
+    """Sessions whose streaks and retries are out of date, and how long the oldest commit has waited for them."""
     seconds = round(state.keeper.waiting_s(), 3)
     return {"sessions": state.store.behind() if seconds else 0, "seconds": seconds}
 
 
 def _forward(forward: Any) -> dict[str, Any] | None:
-    """Where copies go, what became of them since the start, and how much waits; None where there are none."""
+    """Where copies are sent, their fates since the start, and how much waits; None without forwarding."""
     if forward is None:
         return None
     fates = {sample.labels["fate"]: int(sample.value) for sample in _samples(telemetry.FORWARDED, "_total")}
@@ -155,7 +155,7 @@ def _forward(forward: Any) -> dict[str, Any] | None:
 
 
 def _sources() -> dict[str, int]:
-    """Events that came since the start, by source."""
+    """Events since the start, by source."""
     found: Counter[str] = Counter()
     for sample in _samples(telemetry.EVENTS, "_total"):
         found[sample.labels["source"]] += int(sample.value)
@@ -190,7 +190,7 @@ def _store(path: Path | None) -> dict[str, Any]:
 
 
 def sizes(path: Path) -> dict[str, int]:
-    """Bytes of the store's file and its log, and what is free beside them."""
+    """Bytes of the store's file and its log, and free bytes on their disk."""
     log = path.with_name(path.name + ".wal")
     try:
         free = shutil.disk_usage(path.parent).free

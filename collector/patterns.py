@@ -1,8 +1,8 @@
-"""Many patterns as one database of hyperscan; large ones are kept on disk, for compiling them is most of a start.
+"""Compiles patterns into hyperscan databases; large ones are cached on disk, because compiling dominates a first start.
 
-A kept database is named by a digest of all that it was made of: every pattern, flag and number, the library's version
-and the features it compiles for. It is read only where this user wrote it and it is whole; whatever else is found,
-compiling is what happens, and nothing but time is lost.
+The name of a cached database is a digest of everything that it depends on: patterns, flags, numbers, the library's
+version and its CPU features. A file is used only if this user wrote it and it is intact; otherwise the patterns are
+compiled again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import hyperscan
 
 WORTH_KEEPING = 50  # patterns; fewer compile in milliseconds
-MOST_KEPT = 24  # databases; a collector has three, and other tables or versions have their own
+MOST_KEPT = 24  # databases; a collector uses three, and other tables or versions add their own
 _DIGEST = 32
 
 
@@ -45,7 +45,7 @@ def _compiled(patterns: Sequence[bytes], flags: Sequence[int], numbers: Sequence
 
 
 def _folder() -> Path | None:
-    """Where the user's caches are; None where that cannot be said."""
+    """The user's cache folder; None if it is unknown."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(home, "misstep") if os.path.isabs(home) else None
 
@@ -55,9 +55,9 @@ def _seal(name: bytes, content: bytes) -> bytes:
 
 
 def _read(path: Path, name: bytes) -> hyperscan.Database | None:
-    """The database in a file that this user alone can have written and that is as it was written; else None."""
+    """The database in a file, if it is intact and only this user can have written it; otherwise None."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # no pipe may make it wait
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # must not wait for a pipe
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
                 return None
@@ -65,16 +65,16 @@ def _read(path: Path, name: bytes) -> hyperscan.Database | None:
             if seal != _seal(name, content):
                 return None
             found = hyperscan.loadb(content, hyperscan.HS_MODE_BLOCK)
-            found.scratch = hyperscan.Scratch(found)  # as compiling does; without one, a scan would crash
+            found.scratch = hyperscan.Scratch(found)  # like compiling does; a scan without it would crash
             with suppress(OSError):
-                os.utime(file.fileno())  # what is used is not the oldest
+                os.utime(file.fileno())  # databases in use must not count as old
             return found
     except (OSError, hyperscan.error):
         return None
 
 
 def _write(path: Path, name: bytes, content: bytes) -> None:
-    """Puts the file in place at once, readable for its owner alone, and removes the ones that were not used longest."""
+    """Writes the file atomically, readable for its owner only, and removes the least recently used ones."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, beside = tempfile.mkstemp(dir=path.parent)
     try:

@@ -1,7 +1,7 @@
-"""Bytes of one request to a batch of sanitised reports, in one process and one pass; no raw text leaves this module.
+"""Turns the bytes of a request into a batch of sanitised reports, in one pass; no raw text leaves this module.
 
 decode → recognise (and settle) → classify → hash the parameters → sanitise → cut to bounds → target → fingerprint.
-Classifying comes before sanitising because it needs the raw text, fingerprinting after because templates are stored.
+Classifying needs the raw text, so it comes before sanitising; templates are stored, so fingerprinting comes after it.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ AHEAD_NS = 3_600_000_000_000
 SMALLEST, LARGEST, TOO_LARGE = -(1 << 63), (1 << 63) - 1, 1 << 64
 
 JSON_BYTES = {"params": 16 << 10, "attributes": 8 << 10}
-READ_BYTES = 64 << 10  # of a JSON value in which there may be a secret: the rest would be cut, and takes 1 µs a byte
+READ_BYTES = 64 << 10  # of a JSON value that may contain a secret: the rest would be cut anyway, and costs 1 µs a byte
 MESSAGE_CHARS, STACK_CHARS = 4 << 10, 16 << 10
-NAMES_REMEMBERED = 1_000  # sets of names that reports have; random ones must not grow the process
+NAMES_REMEMBERED = 1_000  # sets of column names cached, limited because senders may use random names
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
 NAME_CHARS = 512  # names and ids
 
-# What else than columns leaves with a report: the correlator needs it.
+# Besides columns, reports keep these for the correlator.
 IDENTITIES = frozenset(("_keys", "_refs"))
-RAW = ("_text", "_shape", "_cut")  # what nothing after classifying may see
+RAW = ("_text", "_shape", "_cut")  # removed after classifying
 IDS = frozenset(("session", "call_id", "turn", "subagent", "service_instance"))
 
 BOUNDS = {"message": MESSAGE_CHARS, "suggestion": MESSAGE_CHARS, "stack": STACK_CHARS}
@@ -61,7 +61,7 @@ SCRUBBED = frozenset((*TEXTS, "params", "attributes")).difference(
 
 
 class Held(NamedTuple):
-    """What is looked after in reports with one set of names: texts, JSON values, integers."""
+    """The columns to check in reports with one set of names: texts, JSON values, integers."""
 
     texts: tuple[str, ...]
     values: tuple[str, ...]
@@ -70,23 +70,23 @@ class Held(NamedTuple):
 
 @dataclass(slots=True)
 class Pipeline:
-    """The tables and keys that a request is read with. One per thread: a sanitiser cannot be shared."""
+    """The tables and keys for reading requests. One per thread: a sanitiser cannot be shared."""
 
     sources: Sources
     taxonomy: Taxonomy
     sanitiser: Sanitiser
     hash_key: bytes
-    dimensions: tuple[str, ...] = ()  # attributes of the user's own that become columns
+    dimensions: tuple[str, ...] = ()  # user-defined attributes that become columns
     seen: Recent[bool] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
     _names: dict[tuple[str, ...], Held] = field(default_factory=dict, init=False)
 
     def process(
         self, body: bytes, media_type: str, signal: str, received_ns: int, search_until: float = math.inf
     ) -> Batch:
-        """One OTLP request body as a batch, without the records in it that can never be read.
+        """One OTLP request body as a batch, without records that can never be read.
 
-        Raises Rejected where that is all of them. `search_until` is of this thread's processor time, in seconds:
-        doubtful texts that are searched later are lost.
+        Raises Rejected if none can be read. `search_until` is in seconds of this thread's CPU time: suspicious texts
+        that have not been searched by then are lost.
         """
 
         def read(part: bytes) -> Batch:
@@ -97,7 +97,7 @@ class Pipeline:
         except MemoryError:
             raise
         except Exception as error:  # whatever it is, one bad record must not cost the others
-            if isinstance(error, Rejected) and error.status != 400:  # it is the request that is too large
+            if isinstance(error, Rejected) and error.status != 400:  # the request as a whole is refused, e.g. too large
                 raise
             return salvage(body, media_type, signal, read, error)
 
@@ -128,9 +128,9 @@ class Pipeline:
         return batch
 
     def again(self, report: Report, redacted: Counter[str]) -> Report:
-        """A stored report without what the rules in force cut from it, counted; the same object where that is nothing.
+        """A stored report sanitised with the rules in force; the same object if nothing was cut. Counts the cuts.
 
-        A report may be any of its fields alone.
+        `report` may have any subset of its fields.
         """
         batch = Batch(b"", 0, [], {}, Counter())
         clean = {name: value for name, value in report.items() if value is not None}
@@ -141,12 +141,12 @@ class Pipeline:
         return {**clean, "redactions": (report.get("redactions") or 0) + batch.redacted.total()}
 
     def stored(self, told: Iterable[int]) -> None:
-        """Remembers which tool results of earlier turns need no second look. To be called after the commit."""
+        """Remembers tool results that are stored, so that repetitions are skipped. To be called after the commit."""
         for digest in told:
             self.seen.put(digest, True)
 
     def _senders(self, metrics: Iterable[Metrics], batch: Batch) -> dict[Sender, str]:
-        """Who sent metrics, with the names of these; who names neither service nor source is left out."""
+        """Senders of metrics, with the metrics' names; those with neither service nor source are left out."""
         found: dict[tuple[str, str], set[str]] = {}
         for resource, scope, names in metrics:
             service = as_text(resource.get("service.name")) or ""
@@ -161,7 +161,7 @@ class Pipeline:
         return senders
 
     def _finish(self, report: Report, received_ns: int) -> None:
-        """All that needs the raw texts."""
+        """Does everything that needs the raw texts."""
         report["received_ns"] = received_ns
         report["time_ns"] = sane_time(report.get("time_ns"), received_ns, report.pop("_observed", None))
         params = report.get("params")
@@ -170,13 +170,13 @@ class Pipeline:
         self._classify(report)
         if params is not None and not report.pop("_cut", False):
             report["params_hash"] = params_hash(params, self.hash_key)
-        for name in IDENTITIES.intersection(report):  # they may hold a tool's name, and are stored with the report
+        for name in IDENTITIES.intersection(report):  # they may contain a tool's name, and are stored with the report
             report[name] = [key64(*map(str, key)) for key in report[name]]
         for name in RAW:
             report.pop(name, None)
 
     def _classify(self, report: Report) -> None:
-        """Class and what follows from it; for cancelled and denied calls only where something names a class."""
+        """Adds the class and what follows from it; for cancelled and denied calls only if there is evidence for one."""
         outcome = report.get("outcome")
         if outcome == "ok" or outcome is None:
             return
@@ -196,8 +196,8 @@ class Pipeline:
             return
         facts = self.taxonomy.defaults(name, source)
         if outcome == "cancelled" and facts.attribution == "model":
-            return  # what was stopped halfway says much: the model did nothing wrong
-        if facts.category == "state":  # of the agent: that it repeats itself, that a limit is reached
+            return  # a stopped call may print anything: the model did nothing wrong
+        if facts.category == "state":  # it concerns the agent: repetition, a limit reached
             report["operation"] = "agent"
         declared = report.get("retryable_declared")
         report.update(
@@ -213,7 +213,7 @@ class Pipeline:
             report.setdefault("suggestion", facts.advice_model)
 
     def _scrub(self, texts: dict[str, Any], batch: Batch, search_until: float = math.inf) -> dict[str, Any]:
-        """The texts without secrets. An id that held one keeps a keyed hash, so that it stays different from others."""
+        """The texts without secrets. An id that had one gets a keyed hash, so that it stays distinct."""
         if time.thread_time() < search_until:
             clean, rules = self.sanitiser.scrub_report(texts)
         else:
@@ -227,7 +227,7 @@ class Pipeline:
         return {**clean, "redactions": len(rules)}
 
     def _sanitise(self, reports: Iterable[Report], batch: Batch, search_until: float = math.inf) -> None:
-        """Cuts secrets, and what is beyond bounds, out of all texts of the reports; equal texts are looked at once."""
+        """Cuts secrets and excess length from all texts of the reports; equal texts are checked once."""
         held = [(report, self._held(report)) for report in reports]
         texts: set[str] = set()
         for report, names in held:
@@ -261,7 +261,7 @@ class Pipeline:
             for name in names.integers:
                 if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
                     report[name] = _integer(value)
-            # Of what is clean: a part of a secret, as between two slashes, is one that nobody recognises.
+            # From clean text only: a part of a secret, as between two slashes, would no longer be recognised.
             message = report.get("message")
             if target := report.get("target") or (message and extract_target(message)):
                 report["target"] = target[:TARGET_CHARS]
@@ -272,8 +272,8 @@ class Pipeline:
     def _redact(
         self, report: Report, doubtful: dict[str, Any], whole: Mapping[str, int], batch: Batch, search_until: float
     ) -> None:
-        """The slow way for fields of one report in which there may be something to cut; `whole` is how long those are
-        of which only the beginning is there.
+        """The slow path, for fields that may contain a secret; `whole` has the full length of those reduced to their
+        beginning.
         """
         report.update(self._scrub(doubtful, batch, search_until))
         for name in doubtful:
@@ -283,14 +283,14 @@ class Pipeline:
                 report[name] = self._cut(name, report[name])
 
     def _cut(self, name: str, text: str) -> str:
-        """A text within its bound; an id keeps a keyed hash of the whole, so that it stays different from others."""
+        """A text cut to its bound; an id that is cut gets a keyed hash of the whole, so that it stays distinct."""
         most = BOUNDS.get(name, NAME_CHARS)
         if name in IDS and len(text) > most:
             return f"{cut(text, most)} {params_hash(text, self.hash_key):016x}"
         return cut(text, most)
 
     def _held(self, report: Report) -> Held:
-        """Remembered, because reports with the same names come again and again."""
+        """The columns to check in this report, from a cache: most reports repeat the same names."""
         names = tuple(report)
         found = self._names.get(names)
         if found is None:
@@ -312,8 +312,8 @@ def identity(signal: str, body: bytes) -> bytes:
 
 
 def sane_time(time_ns: Any, received_ns: int, observed_ns: Any = None) -> int:
-    """The first that is there and not absurd (before 2015, more than an hour ahead): the record's time, that at which
-    it was observed, the receive time.
+    """The first of these that is present and plausible (not before 2015, at most an hour ahead): the record's time,
+    its observed time, the receive time.
     """
     for told in (time_ns, observed_ns):
         if isinstance(told, int) and EARLIEST_NS <= told <= received_ns + AHEAD_NS:
@@ -322,12 +322,12 @@ def sane_time(time_ns: Any, received_ns: int, observed_ns: Any = None) -> int:
 
 
 def params_hash(params: object, key: bytes) -> int:
-    """Keyed blake2b-64 of the arguments as canonical JSON: keys sorted, JSON inside a text parsed first."""
+    """Keyed blake2b-64 of the arguments as canonical JSON: keys sorted, a JSON text parsed first."""
     return int.from_bytes(hashlib.blake2b(canonical(_parsed(params)), digest_size=8, key=key).digest(), "big")
 
 
 def _parsed(value: object) -> object:
-    """JSON text as its value."""
+    """The value of a JSON text; any other value unchanged."""
     if isinstance(value, str):
         with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
             return msgspec.json.decode(value)
@@ -335,7 +335,7 @@ def _parsed(value: object) -> object:
 
 
 def _integer(value: Any) -> int | None:
-    """What fits a signed 64-bit column, or an unsigned one for hashes; anything else is absent."""
+    """An integer that fits a 64-bit column (unsigned for hashes); None for anything else."""
     if isinstance(value, int) and SMALLEST <= value < TOO_LARGE:
         return int(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST:

@@ -1,4 +1,4 @@
-"""Reads the tables in `schemas/` and in a user's own folder; a table that is wrong says every mistake at once."""
+"""Reads the tables in `schemas/` and in a user's own folder; all mistakes of a table are reported at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class TableError(ValueError):
-    """A table cannot be used. `mistakes` names each row and field and what to do about it."""
+    """A table cannot be used. `mistakes` has row, field and remedy of each mistake."""
 
     def __init__(self, path: str | Path, mistakes: Iterable[str]) -> None:
         self.path = str(path)
@@ -25,7 +25,7 @@ def schemas() -> Traversable:
 
 
 def load_toml(path: str | Path | Traversable) -> dict[str, Any]:
-    """The parsed file. Raises TableError where it cannot be read or is not TOML."""
+    """The parsed file. Raises TableError if it cannot be read or is not TOML."""
     place = Path(path) if isinstance(path, str) else path
     try:
         return tomllib.loads(place.read_text(encoding="utf-8"))

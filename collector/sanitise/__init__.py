@@ -1,1 +1,1 @@
-"""Secrets and personal data out, before anything is stored or said."""
+"""Removes secrets and personal data before anything is stored, logged or sent."""

@@ -1,4 +1,4 @@
-"""What is longer than its column: texts cut with a visible mark, JSON values of which only the beginning is read."""
+"""Cuts what is longer than its column: texts with a visible mark, JSON values by reading only their beginning."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collector.sanitise.sanitise import written
 
 
 def cut(text: str, limit: int, whole: int = 0) -> str:
-    """The text, or its beginning with a mark and the original length, which is `whole` where it was longer before."""
+    """The text, or its beginning with a mark and the original length: `whole` if it had been cut before."""
     return text if len(text) <= limit and not whole else f"{text[:limit]}… [cut, {whole or len(text)} characters]"
 
 
 def beginning(value: object, size: int) -> object:
-    """The value without what comes after about `size` characters of it; texts stay whole."""
+    """About the first `size` characters of a value; texts are never cut."""
     left = size
 
     def taken(part: object) -> object:
@@ -38,12 +38,12 @@ def beginning(value: object, size: int) -> object:
 
     try:
         return taken(value)
-    except RecursionError:  # the sanitiser knows what to do
+    except RecursionError:  # the sanitiser handles it
         return value
 
 
 def json_text(value: object, limit: int, whole: int = 0) -> str:
-    """JSON text of at most about `limit` bytes; what is longer becomes a JSON string with the mark of `cut`."""
+    """JSON text of at most about `limit` bytes; a longer one becomes a JSON string with the mark of `cut`."""
     [document] = written([value])
     if document is None:
         document = msgspec.json.encode(repr(value).encode("utf-8", "replace").decode())
@@ -51,5 +51,5 @@ def json_text(value: object, limit: int, whole: int = 0) -> str:
 
 
 def bounded(text: str, limit: int, whole: int = 0) -> str:
-    """JSON text as it is, or as a JSON string of its beginning with the mark of `cut`."""
+    """The JSON text, or a JSON string of its beginning with the mark of `cut`."""
     return text if len(text) <= limit and not whole else msgspec.json.encode(cut(text, limit, whole)).decode()

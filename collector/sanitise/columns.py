@@ -1,4 +1,4 @@
-"""Values of tables with a line of names above them: CSV, TSV and the like, as a file holds them or inside JSON text."""
+"""Finds secrets in tables with a header line: CSV, TSV and the like, in files or inside JSON text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collector.sanitise.keyed import Span
 from collector.sanitise.keys import Keys
 from collector.sanitise.plausible import keyed_secret
 
-_BEFORE, _AFTER = 400, 600  # bytes of the line of names around a telling word
+_BEFORE, _AFTER = 400, 600  # bytes of the header line around a telling word
 _MOST_ROWS = 500
 _BREAK = r"(?:\r?\n|(?:\\{1,15}r)?\\{1,15}n)"
 _SIGNS = (",", ";", r"\|", r"\t", r"\\{1,15}t")
-_NAME = r"[A-Za-z_][\w.-]{0,40}(?:\ [\w.-]{1,40}){0,3}"  # blanks inside only: in a sentence they come after a comma
+_NAME = r"[A-Za-z_][\w.-]{0,40}(?:\ [\w.-]{1,40}){0,3}"  # spaces only inside names: in a sentence they follow a comma
 _SIGN = "|".join(_SIGNS)
 _REST = re.compile(rf"[\w.-]{{0,40}}(?:\ [\w.-]{{1,40}}){{0,3}}(?:(?P<sign>{_SIGN})[A-Za-z_]|{_BREAK})".encode())
 _SIGN_BEFORE = re.compile(rf"(?P<sign>{_SIGN})[\w.\ -]{{0,80}}\Z".encode())
@@ -21,7 +21,7 @@ _LAST_LINE = re.compile(rf"(?:\A|{_BREAK}|[\"'`])(?P<line>(?:(?!{_BREAK})[^\r\n\
 
 
 class _Form:
-    """How tables with one sign between their columns are written."""
+    """Patterns for tables with one kind of separator."""
 
     def __init__(self, sign: str) -> None:
         self.sign = re.compile(sign.encode())
@@ -38,7 +38,7 @@ _FORMS = [_Form(sign) for sign in _SIGNS]
 
 
 def column(text: bytes, hit: int, keys: Keys) -> Iterator[Span]:
-    """The secrets below the telling word that ends at `hit`, where it is the name of a column."""
+    """The secrets in the column whose name contains the telling word that ends at `hit`, if there is one."""
     rest = _REST.match(text, hit, hit + _AFTER)
     before = max(0, hit - _BEFORE)
     told = rest if rest is None or rest["sign"] else _SIGN_BEFORE.search(text, before, hit)
@@ -53,7 +53,7 @@ def column(text: bytes, hit: int, keys: Keys) -> Iterator[Span]:
 def _below(text: bytes, head: re.Match[bytes], hit: int, form: _Form, keys: Keys) -> Iterator[Span]:
     above = _LAST_LINE.search(text, max(0, head.start() - _BEFORE), head.start())
     if above and form.sign.search(above["line"]):
-        return  # a row itself
+        return  # the line before has columns too, so this is a row, not the header
     names = form.sign.split(head["names"])
     place = len(form.sign.findall(text, head.start(), hit))
     rule = keys.telling(names[place].decode().replace(" ", "_"))
@@ -73,7 +73,7 @@ def _below(text: bytes, head: re.Match[bytes], hit: int, form: _Form, keys: Keys
 
 
 def _row(text: bytes, at: int, form: _Form) -> tuple[list[tuple[int, int]], int]:
-    """Where the cells of a row are, and where it ends."""
+    """The spans of the cells of a row, and where the row ends."""
     cells = []
     while cell := form.cell.match(text, at):
         cells.append(cell.span("bare" if cell["quoted"] is None else "quoted"))

@@ -1,4 +1,4 @@
-"""Finds every secret in one text, in each of its readings. Spans are of the text as it is given."""
+"""Finds all secrets in a text, also after decoding it. Spans always refer to the text as given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from collector.sanitise.redactions import Rule, compile_patterns, shortest
 from collector.sanitise.unwrap import View, decoded, joined, opened
 
 MOST_HITS = 20_000
-MOST_JUDGED = 8, 64 << 10  # times the text's length, and bytes more: values that telling words in each other announce
+MOST_JUDGED = 8, 64 << 10  # limit of bytes judged, times text length plus bytes: nested telling words share long values
 _DEPTH = 4
 _FAMILY_ORDER = {"token": 0, "structure": 1, "command": 2, "keyed": 3, "personal": 4}
 _EDGE = rb"|%[0-9A-Fa-f]{2}|\\[nrtbf]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\x1b\[[0-9;]{0,8}[A-Za-z])\Z"
@@ -31,7 +31,7 @@ _PAIR_SIGN = re.compile(rb"[:%,]")
 _WINDOWS_FLAG = re.compile(rb"/[a-z]+")
 _SHELL_WORD = re.compile(rb"(?:[^\s\"'`\\;|&<>()]|\\(?=[^\s\"'nrtu\\/])){1,4096}+")
 _CALL_QUOTE = re.compile(rb"\s{0,8}(?:pass(?:word|wd)?\s{0,2}=\s{0,2})?(?:Some\(|\$)?(?P<quote>\\{0,15}[\"'])")
-_GUTTER = r"[0-9]{1,6}(?:\t|\\{1,15}t|: |→| ?[|] )"  # the line number that a reading tool puts before each line
+_GUTTER = r"[0-9]{1,6}(?:\t|\\{1,15}t|: |→| ?[|] )"  # the line number that file-reading tools put before each line
 _BREAK = rf"(?:\s|\\{{1,15}}[nrt]|[>|+#*\"',-]|{_GUTTER}){{0,24}}"
 _KEY_LINES = re.compile(
     rf"(?:{_BREAK}[A-Za-z0-9+/=]{{16,}}+)*+(?:{_BREAK}=?[A-Za-z0-9+/]{{1,80}}+={{0,2}}(?![\w:]))?".encode()
@@ -43,16 +43,16 @@ _KEY_RUN = re.compile(rb"[A-Za-z0-9+/=]{16}")
 _PEM_END = re.compile(rb"-{4,5} ?END [A-Z0-9 ]{0,60}-{4,5}")
 _KEY_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n\t \\>|"
 _PEM_REACH = 16_384
-_LEAST_KEY = 16  # characters of base64: less is an example
+_LEAST_KEY = 16  # characters of base64: anything shorter is an example
 _ESCAPED = re.compile(rb"%[0-7]|\\|&[a-z#]|\x1b\[|\xe2\x80|\xe2\x81|\xef\xbb|\xc2\xad")
 
 
 class TooManyHits(Exception):
-    """A text with more candidates than can be judged; it is dropped whole."""
+    """A text has more candidates than can be judged; the whole text is dropped."""
 
 
 class Finder:
-    """All rules, compiled for finding where secrets are. Not for use by two threads at once."""
+    """All rules, compiled for locating secrets. Not thread-safe."""
 
     def __init__(self, rules: Sequence[Rule], keys: Keys, personal: Personal | None) -> None:
         self.keys = keys
@@ -74,7 +74,7 @@ class Finder:
         self._scratch = hyperscan.Scratch(self._database)
 
     def spans(self, text: bytes, *, hiding: bool = True) -> list[Span]:
-        """What has to be cut from `text`, in order, without overlaps; with `hiding`, base64 and broken tokens too."""
+        """The spans to cut from `text`, in order, without overlaps; with `hiding` also base64 and split tokens."""
         found = list(self._read(text, hiding))
         views: list[View] = []
         while len(views) < _DEPTH and _ESCAPED.search(text if not views else views[-1].text):
@@ -98,7 +98,7 @@ class Finder:
             yield from self._inside(text)
 
     def _direct(self, text: bytes, joins: Container[int] = ()) -> list[Span]:
-        """Spans in the text as it stands; a token may begin and end at `joins`, as between words."""
+        """Spans in the text without decoding; `joins` count as word boundaries."""
         hits: list[tuple[int, int, int]] = []
         self._database.scan(text, _collect, context=hits, scratch=self._scratch)
         if len(hits) > MOST_HITS:
@@ -128,7 +128,7 @@ class Finder:
         return found
 
     def _across(self, text: bytes) -> Iterator[Span]:
-        """Tokens that a line break or a string concatenation goes through: whole ones, and only what is theirs."""
+        """Tokens split by a line break or a string concatenation: only complete ones, without what follows them."""
         view = joined(text)
         if view is None:
             return
@@ -160,7 +160,7 @@ def _collect(number: int, start: int, end: int, _flags: int, hits: Any) -> bool 
 
 
 def _formed(text: bytes, start: int, rule: Rule, pattern: re.Pattern[bytes], joins: Container[int]) -> Iterator[Span]:
-    """The secret whose own form, or whose surroundings, begin at `start`."""
+    """The secrets of a rule of family token or structure whose match begins at `start`."""
     token = rule.family == "token"
     before = _LEFT_ALONE if "alone" in rule.check else _LEFT
     if token and start not in joins and not before.search(text, max(0, start - 10), start):
@@ -185,7 +185,7 @@ def _formed(text: bytes, start: int, rule: Rule, pattern: re.Pattern[bytes], joi
 
 
 def _led(text: bytes, at: int, rule: Rule) -> Iterator[Span]:
-    """The value that a command line or a call leads up to."""
+    """The secret that follows a command line or a call (family command)."""
     if rule.value == "cookie":
         yield from header_secrets(text, _end(_BLANKS, text, at), rule)
         return
@@ -214,7 +214,7 @@ def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
 
 
 def _key_block(text: bytes, match: re.Match[bytes], rule: Rule) -> Iterator[Span]:
-    """A private key around or after its frame, as far as it goes on."""
+    """A private key with its header or footer, as far as its lines continue."""
     start, at = match.span()
     if rule.value == "pem-end":
         window = text[max(0, start - _PEM_REACH) : start]
@@ -247,7 +247,7 @@ def _outside_marks(text: bytes, spans: Iterable[Span]) -> list[Span]:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Overlapping spans as one; the more specific family, then the longer span, gives the rule."""
+    """Merges overlapping spans; the rule is that of the more specific family, then of the longer span."""
     whole: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if not whole or span.start >= whole[-1].end:

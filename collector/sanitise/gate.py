@@ -1,8 +1,8 @@
-"""The gate: one hyperscan pass that says of almost every event that there is nothing to cut.
+"""The gate: one hyperscan pass that clears almost every event, which then needs no search.
 
 It reads the JSON of a whole value. It must stop everything that `find` would cut (a test compares both over the whole
-corpus) and as little else as possible: of a keyed value it asks for a digit or sign, for quotes, a flag or an
-upper-case key, because code is full of `token = …`.
+corpus), and as little else as possible. Code is full of `token = …`, so for a keyed value it also requires a digit or
+sign, quotes, a flag or an upper-case key.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _KEYED = (
     r"(?i)KEY(?: \w+){0,2}(?:[,;|\t]|\\+t)[a-z_]",  # the name of a column
     r"(?i)(?:[,;|\t]|\\+t)[\w. -]{0,24}KEY(?: \w+){0,2}(?:\r?\n|(?:\\+r)?\\+n)",
 )
-# Escapes of letters and of the signs that secrets are recognised by; what no eye sees.
+# Escapes of letters and of characters that secrets are recognised by; invisible characters.
 _UNREADABLE = (
     r"\\u(?:00[2-7][0-9a-fA-F]|200[b-fB-F]|2060|[fF][eE][fF][fF]|00[aA][dD])",
     r"%(?:4[1-9A-Fa-f]|5[0-9Aa]|6[1-9A-Fa-f]|7[0-9Aa])",
@@ -66,13 +66,13 @@ _UNREADABLE = (
 )
 _TOLD = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "authorization", "credential")
 _HIDDEN = (*_TOLD, *map(str.upper, _TOLD), *map(str.title, _TOLD), "apiKey", "PASS=", "PRIVATE KEY", "://", "Bearer ")
-_MORE_BASE64 = "[A-Za-z0-9+/]{20}"  # after what is too short to say much alone
-# A line or a literal that goes on in the next.
+_MORE_BASE64 = "[A-Za-z0-9+/]{20}"  # required after codes that are too short by themselves
+# A line or a literal that continues in the next one.
 _BROKEN = r"[\w-]{4}(?:\\\r?\n|\\{3,}n|\\*[\"']\s*\+\s*\\*[\"'])[\w-]{4}"
-_BELOW = r"(?i)(?:ANYWHERE)[\w-]*:\s*(?:[\r\n]|\\+n)(?:\s|\\+[nrt])*[\w.:/-]{10}"  # a token of its own lines
+_BELOW = r"(?i)(?:ANYWHERE)[\w-]*:\s*(?:[\r\n]|\\+n)(?:\s|\\+[nrt])*[\w.:/-]{10}"  # a token on lines of its own
 _MOST_PERSONAL = 500
-_TOGETHER = 16 << 10  # bytes of documents that are read at once
-# A pattern that begins with "32 of these" makes hyperscan count at every byte; the literal after it is enough.
+_TOGETHER = 16 << 10  # bytes of documents that are scanned together
+# A pattern that begins with a counted class makes hyperscan count at every byte; the literal after it is enough.
 _CLASS_OR_BLANK = re.compile(r"\[(?:\\.|[^\]\\])*\]|\\s")
 _LEADING_CLASSES = re.compile(r"\A(?:\[[^\]]*\](?:\{\d+(?:,\d*)?\})?)+(?=\\?[^\[({?*+])")
 
@@ -115,7 +115,7 @@ class Gate:
         self._scratch = hyperscan.Scratch(self._database)
 
     def look(self, text: bytes) -> Verdict | None:
-        """None for text with nothing to cut. Takes plain text, or the JSON of a value."""
+        """None if there is nothing to cut. Takes plain text, or the JSON of a value."""
         hits: list[tuple[int, int]] = []
         self._database.scan(text, _note, context=hits, scratch=self._scratch)
         if not hits:
@@ -127,10 +127,10 @@ class Gate:
         return Verdict(secret, hiding, personal)
 
     def stopped(self, documents: Sequence[bytes]) -> Iterator[int]:
-        """The places of those documents for which `look` is not None, and hardly any others.
+        """The indices of documents for which `look` is not None, and hardly any others.
 
-        Documents are JSON without line breaks. They are read together, as far as the first hit, then from the next
-        document on: of many short ones that is half of what it costs to look at each.
+        Documents are JSON without line breaks. They are scanned together up to the first hit, then from the next
+        document on: for many short ones this costs half as much as a scan of each.
         """
         ends = list(accumulate(len(one) + 1 for one in documents))
         place = 0
@@ -150,12 +150,12 @@ class Gate:
 
 
 def _certain(rule: Rule) -> bool:
-    """Are its literals enough to stop for? They are faster than the pattern, and tell a broken token as well."""
+    """Whether its literals alone stop a text: they are faster than the pattern, and also find split tokens."""
     return rule.family == "token" and min(map(len, rule.keywords), default=0) >= 3
 
 
 def _in_json(pattern: str) -> str:
-    """`pattern` with blanks as they may look in JSON: an escaped line break, the next string of a list."""
+    """`pattern` with white space as it may appear in JSON: an escaped line break, the next string of a list."""
     return _CLASS_OR_BLANK.sub(lambda m: m[0] if m[0] != r"\s" else r'(?:\s|\\+[nrt]|",")', pattern)
 
 

@@ -1,4 +1,4 @@
-"""Headers with a reader of their own: `Authorization`, whose scheme stays, and cookies, whose harmless values stay."""
+"""Headers that are parsed: `Authorization`, whose scheme stays, and cookies, whose harmless values stay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COOKIE_ATTRIBUTE = re.compile(
 
 
 def header_secrets(text: bytes, at: int, rule: Rule) -> Iterator[Span]:
-    """The secrets of the header value that begins at `at`, read as `rule.value` says."""
+    """The secrets of the header value that begins at `at`, parsed as `rule.value` requires."""
     return _cookies(text, at, rule) if rule.value == "cookie" else _authorization(text, at, rule)
 
 

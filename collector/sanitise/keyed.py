@@ -1,8 +1,8 @@
-"""Values that a key announces: where they begin and end in any notation.
+"""Values announced by a key: where they begin and end, in any notation.
 
-Works on bytes at a place where hyperscan saw a telling word: JSON at any escape depth, YAML, TOML, INI, .env, XML,
-query strings, flags, code, calls, tables and prose. Reads at most REACH bytes from there. Whether the key tells is
-said by `keys`, whether the value is a secret by `plausible`.
+Starts where hyperscan found a telling word: in JSON at any escape depth, YAML, TOML, INI, .env, XML, query strings,
+flags, code, calls, tables and prose. Reads at most REACH bytes from there. `keys` decides whether the key announces a
+secret, `plausible` whether the value is one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     return re.compile(text.encode(), re.VERBOSE)
 
 
-# What stands between a key and its value; the group that matched is the notation.
+# The text between a key and its value; the name of the matched group is the notation.
 _AFTER_KEY = _pattern(
     rf"""[\w\-]{{0,40}}+ (?:\.[\w\-]{{1,40}}+){{0,3}}+ (?P<rest>) (?:
       (?P<pair> {_Q} \s{{0,4}},?\s{{0,8}}
@@ -77,7 +77,7 @@ _VALUE_BEFORE = _pattern(
     (?P<value>[^\"'\\\r\n]{{1,400}})
     \\{{0,15}}[\"']\s{{0,8}},\s{{0,40}}\\{{0,15}}[\"'][a-z]{{0,16}}?{_LABELS}\\{{0,15}}[\"']\s{{0,3}}:\s{{0,3}}\\{{0,15}}[\"']\Z"""
 )
-# Wrappers that carry a literal, YAML anchors and tags, string prefixes; then the quote.
+# Calls that wrap a literal, YAML anchors and tags, string prefixes; then the quote.
 _OPEN = _pattern(
     rf"""(?:(?:String::from|Some|Ok|Buffer\.from|(?:pydantic\.)?SecretStr|Secret|SecretString(?:::new)?|String|str|bytes
         |(?:base64\.)?b64decode|atob|Password|Token|Zeroizing::new|new\s\w{{1,30}}|std::string|encodeURIComponent|default|cast)\(\s{{0,3}})?
@@ -85,7 +85,7 @@ _OPEN = _pattern(
     (?P<quote>\\{{0,15}}(?:\"\"\"|'''|[\"'`]))"""
 )
 _BLOCK = re.compile(rb"[|>][-+]?\d?[ ]*\r?\n[ ]+")
-# A bare word: a comma or ampersand ends it only where another pair or a space follows.
+# A bare word: a comma or ampersand ends it only if another pair or a space follows.
 _WORD = _pattern(
     r"""(?: [^\s\"'`\\,;&<>(){}\[\]|\xe2] | ,(?=[^\s\"'`\\,;)}\]])(?![\w.\-]{1,40}\s{0,3}[=:])
       | &(?!amp;|[\w.%\-]{1,40}=|\s|&|$) | \\(?=[^\s\"'nrtu\\/]) ){1,4096}+"""
@@ -104,7 +104,7 @@ _FEW_DIGITS_NAME = re.compile(rb"[A-Za-z_][A-Za-z_.-]*\d{0,2}")
 
 
 class Span(NamedTuple):
-    """What is to be cut, from `start` up to `end`, the rule that says so, and what stays instead of a mark."""
+    """A part to cut, from `start` up to `end`, by which rule, and what replaces it if not a mark."""
 
     start: int
     end: int
@@ -114,7 +114,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A telling key in a text: where it starts, what follows it, and its rule."""
+    """A key in a text that announces a secret: where it starts, what follows it, and its rule."""
 
     text: bytes
     key: int
@@ -139,13 +139,13 @@ class _Place:
 
     @property
     def starts_a_line(self) -> bool:
-        """Is it a line of .env, INI or YAML?"""
+        """Whether it looks like a line of .env, INI or YAML."""
         quoted = self.between[:1] in (b"\\", b'"', b"'")
         return not quoted and bool(_LINE_START.search(self.text, max(0, self.key - 48), self.key))
 
 
 def announced(text: bytes, hit: int, keys: Keys) -> Iterator[Span]:
-    """The secrets announced by the telling word that ends at `hit`, but for those of headers."""
+    """The secrets announced by the telling word that ends at `hit`, except those of parsed headers."""
     window = text[max(0, hit - 80) : hit]
     start = hit - (len(window) - len(window.rstrip(_KEY_BYTES)))
     tag = _AFTER_TAG.match(text, hit, hit + 300) if b"<" in window else None
@@ -163,7 +163,7 @@ def announced(text: bytes, hit: int, keys: Keys) -> Iterator[Span]:
 
 
 def header(text: bytes, hit: int, keys: Keys) -> tuple[Rule, int] | None:
-    """The rule of a header with a reader of its own whose name ends at `hit`, and where its value begins."""
+    """The rule of a parsed header whose name ends at `hit`, and where its value begins."""
     found = _HEADER.match(text, hit)
     if found is None:
         return None
@@ -177,13 +177,13 @@ def header(text: bytes, hit: int, keys: Keys) -> tuple[Rule, int] | None:
 
 
 def opening(text: bytes, at: int) -> tuple[int, int] | None:
-    """Where a quoted value begins and ends that is opened at `at`; None where there is no quote."""
+    """The span of the quoted value at `at`; None without a quote."""
     opened = _OPEN.match(text, at)
     return (opened.end(), closing(text, opened.end(), opened["quote"])) if opened else None
 
 
 def closing(text: bytes, start: int, quote: bytes) -> int:
-    """Where a quoted value ends that began at `start` after `quote`, however deep the quotes are escaped."""
+    """The end of the quoted value that begins at `start` after `quote`, at any escape depth."""
     mark = quote.lstrip(b"\\")
     depth = len(quote) - len(mark)
     stop = min(len(text), start + REACH)
@@ -202,7 +202,7 @@ def closing(text: bytes, start: int, quote: bytes) -> int:
 
 
 def trimmed(text: bytes, start: int, end: int, signs: bytes = b",;:.)?") -> int:
-    """The end without the punctuation that belongs to the sentence or the code around."""
+    """The end without punctuation that belongs to the surrounding sentence or code."""
     return start + len(text[start:end].rstrip(signs))
 
 
@@ -211,7 +211,7 @@ def _key(raw: bytes) -> str:
 
 
 def _rule(text: bytes, start: int, end: int, keys: Keys) -> Rule | None:
-    """The rule of the key there; `API key` may be two words."""
+    """The rule of the key in this span; with the word before it, because `API key` is two words."""
     key = _key(text[start:end])
     word = _WORD_BEFORE.search(text, max(0, start - 16), start)
     return keys.telling(key) or (keys.telling(word[0].decode() + key) if word else None)
@@ -267,7 +267,7 @@ def _quoted(place: _Place, opened: re.Match[bytes]) -> Iterator[Span]:
 
 
 def _bare(place: _Place) -> Iterator[Span]:
-    """The value without quotes: data where the notation says so, otherwise it may be code or a sentence."""
+    """The unquoted value: data in some notations, in others possibly code or part of a sentence."""
     text, notation, flag = place.text, place.notation, place.is_flag
     block = _BLOCK.match(text, place.after.end()) if notation == "assign" else None
     if notation in ("comma", "call", "fallback") or (notation == "assign" and not block and b"\n" in place.between):
@@ -292,7 +292,7 @@ def _bare(place: _Place) -> Iterator[Span]:
 
 
 def bare_end(text: bytes, start: int, *, line: bool) -> int:
-    """Where a value without quotes ends that begins at `start`; `line`: it may have all of its line."""
+    """The end of the unquoted value that begins at `start`; with `line` it may extend to the end of the line."""
     if text[start : start + 2] in (b"${", b"{{", b"$(", b"#{") or text[start : start + 1] in (b"<", b"{", b"[", b"("):
         return start
     word = (_LINE_WORD if line else _WORD).match(text, start)
@@ -300,7 +300,7 @@ def bare_end(text: bytes, start: int, *, line: bool) -> int:
 
 
 def _is_data(place: _Place, value: bytes, line: bool, tight: bool) -> bool:
-    """Is this bare value data, and not code?"""
+    """Whether this unquoted value is data rather than code."""
     if place.is_flag or place.notation in ("yaml", "pair", "block", "form"):
         return True
     if place.rule.proof == "word-proof" and place.notation == "assign" and _KEBAB.fullmatch(value):

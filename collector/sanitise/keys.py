@@ -1,7 +1,6 @@
-"""Which keys announce a secret, in any case style: apiKey, API_KEY, x-api-key, spring.datasource.password.
+"""Decides which keys announce a secret, in any case style: apiKey, API_KEY, x-api-key, spring.datasource.password.
 
-The telling words come from the keyed rules; the parts that say a key holds something else from
-`schemas/harmless_words.toml`.
+The telling words come from the keyed rules, the words that mean something else from `schemas/harmless_words.toml`.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ class Keys:
         return self._known[key]
 
     def mentioned(self, label: str) -> Rule | None:
-        """The password rule where a label for people speaks of one: "Password field", "input[name=passwd]"."""
+        """The password rule if a label for people mentions one: "Password field", "input[name=passwd]"."""
         found = self._words.search(label)
         rule = self._rule(found) if found else None
         return rule if rule and rule.id == "password" else None
 
     def is_short(self, key: str) -> bool:
-        """Is the key one of the words that mean something else in running text: pass, auth?"""
+        """Whether the key is a word with another meaning in running text: pass, auth."""
         return key.lower() in self._whole and "_" not in key
 
     def _rule(self, found: re.Match[str]) -> Rule:
@@ -81,7 +80,7 @@ class Keys:
         if after and (after[-1] in _ABOUT_IT or (len(after) == 1 and rest[0].isalpha() and rest[0] != "s")):
             return None
         rule = self._rule(last)
-        own = len(name) - len("_".join(_PARTS.findall(key.rpartition(".")[2])))  # config.secret is no config_secret
+        own = len(name) - len("_".join(_PARTS.findall(key.rpartition(".")[2])))  # config.secret is not config_secret
         before = name[own if own <= last.start() else 0 : last.start()].rstrip("_").rpartition("_")[2]
         return None if rule.id != "password" and before in _BEFORE_IT else rule
 

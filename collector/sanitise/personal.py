@@ -1,6 +1,6 @@
-"""Personal data that agents leak most: home directories, e-mail addresses, account ids in documented attributes.
+"""Masks the personal data that agents leak most: home directories, e-mail addresses, ids in documented attributes.
 
-Not secrets: a home directory becomes `~`, an address its domain, an account id a mark. System and shared accounts stay.
+A home directory becomes `~`, an address its domain, an account id a mark. System and shared accounts stay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KINDS = ("home", "email", "account-id")
 _ACCOUNTS = "|".join(map(re.escape, WORDS["shared_account"]))
 _SYSTEM = re.compile(rf"(?i)(?:{_ACCOUNTS}|x+|\.+|.*\.(?:html?|php|[tj]sx?|vue|py|css))".encode())
 _USER = re.compile(rb"[A-Za-z0-9_\x80-\xff][\w.\x80-\xff-]{0,63}")
-# What may stand before /home or /Users: not a host or a longer path, but a quote, a drive, an escape, a colour, `-I`.
+# Allowed before /home or /Users: a quote, a drive, an escape, a colour, `-I`; not a host or a longer path.
 _UNIX_BEFORE = re.compile(
     rb"(?:\A|[^\w.~/@%-]|//|\\[nrt]|(?:\A|[^\w])(?:/mnt)?/[a-z]|%3A|%2F%2F|%20|%3D|\x1b\[[0-9;]*m|[^\w]-[A-Za-z]{1,2})\Z"
 )
@@ -37,10 +37,10 @@ _ESCAPES = re.compile(rb"(?:[.+-]|%[0-9A-F]{2})*")
 
 
 class Personal:
-    """Finds personal data; `patterns` are what hyperscan looks for, by number, and `span` what is to be cut there."""
+    """Finds personal data; `patterns` are for hyperscan, by number, and `span` gives the part to cut."""
 
     def __init__(self, rules: Sequence[Rule], kinds: Container[str] = KINDS) -> None:
-        """Only the rules of these `kinds` are in force."""
+        """Only the rules of these `kinds` apply."""
         known = {rule.id: rule for rule in rules if rule.family == "personal"}
         self._home, self._email, self.account_rule = known["home"], known["email"], known["account-id"]
         self._kinds = kinds
@@ -55,7 +55,7 @@ class Personal:
         )
 
     def span(self, number: int, text: bytes, end: int) -> Span | None:
-        """What to cut for the hit of pattern `number` that ends at `end`, if anything."""
+        """The part to cut for a hit of pattern `number` that ends at `end`, if any."""
         kind, read = {3: ("email", self._mail), 4: ("account-id", self._account_id)}.get(
             number, ("home", partial(self._directory, number))
         )
@@ -97,7 +97,7 @@ class Personal:
 
 
 def _directory_start(number: int, text: bytes, end: int) -> int | None:
-    """Where the path begins that leads to the user name which begins at `end - 1`."""
+    """The start of the path whose user name begins at `end - 1`."""
     if number == 2:
         return text.rfind(b"%2F", 0, end - 5)
     if number == 1:
@@ -110,7 +110,7 @@ def _directory_start(number: int, text: bytes, end: int) -> int | None:
 
 
 def _is_address_of_a_host(text: bytes, start: int, end: int) -> bool:
-    """`https://user@host`, `host:user@…`, `ann@host:/path`: what a command needs, and no mailbox."""
+    """Whether it is a host with a user (`https://user@host`, `ann@host:/path`), which commands need, not a mailbox."""
     if text[end : end + 1] == b":" and text[end + 1 : end + 2] not in b" \n\r\t\"'\\":
         return True
     return start > 0 and text[start - 1 : start] in b"/:" and text[start - 7 : start] != b"mailto:"

@@ -1,8 +1,8 @@
-"""Could this value be a secret? Judges a candidate by its own look: placeholders, references and words are not secrets.
+"""Judges whether a value could be a secret, by the value alone: placeholders, references and words are none.
 
-Values are bytes, without their quotes. Words such as "example" only count when the whole value is made of such words
-(`schemas/harmless_words.toml`): a switch that lowers suspicion on sight of "test" is an attacker's switch. Every
-pattern here is anchored at both ends, so that judging is linear in the value.
+Values are bytes without quotes. Words such as "example" count only if the whole value is made of such words
+(`schemas/harmless_words.toml`): otherwise an attacker could add "test" to lower suspicion. Every pattern here is
+anchored at both ends, so that the time is linear in the value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from collector.tables import load_toml, schemas
 
-REMEMBERED_BYTES = 256  # of a value whose look is remembered
+REMEMBERED_BYTES = 256  # longest value whose result is cached
 WORDS: dict[str, list[str]] = load_toml(schemas() / "harmless_words.toml")
 MARK = re.compile(rb"\[redacted:[a-z0-9-]+(?::[0-9a-f]{1,12})?\]")
 
@@ -37,7 +37,7 @@ _PLACEHOLDER = _pattern(
       # masked
     | [x*.\-_\#0=~\s]+ | (?:\xe2\x80[\xa2\xa6]|\xe2\x97\x8f)+ | (?:x{{3,}}|\*{{2,}}|\.{{3,}})[\w-]{{0,4}}
     | [\w-]{{0,8}}(?:\*{{3,}}|\.{{3,}}|x{{6,}}|\xe2\x80\xa6)[\w-]{{0,4}}
-      # kept elsewhere
+      # a reference to a secret elsewhere
     | (?:op|vault|ssm|secretsmanager|keyvault|arn|env|file|ref|gcpsm|awssm|azurekv|keychain|keyring|secret|secretref
         |sops|bws|aws-sm|doppler|sha1|sha224|sha256|sha384|sha512|md5|blob|data):.*
     | (?:process\.env|import\.meta|os\.environ|env|secrets|vars?|config|settings|self|this|local|data|module|steps
@@ -76,7 +76,7 @@ _IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$.-]*")
 _RUNS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _CONSONANTS = re.compile(rb"(?i)[bcdfghjklmnpqrstvwxz]{6,}")
 _PAIRS = frozenset((row[0] + letter).encode() for row in WORDS["pairs"] for letter in row[1:])
-# A step of a scale, an enum's constant, something with a date: one of many of its kind.
+# A step of a scale, a constant of an enum, a name with a date.
 _NAME_OF_ONE = re.compile(rb"[a-z-]+-(?:[1-9]50|\d{1,2}00)|[A-Z_]+_\d+|.*\d{4}-\d\d-\d\d.*")
 _COUNTED = re.compile(rb"1234?5?6?7?8?9?0?|20\d\d|\d\d?(?!\d)")  # as in test-key-12345
 _DIGITS = re.compile(rb"\d+")
@@ -88,7 +88,7 @@ _REGEX = re.compile(rb"\\+[wdsbWDS]")
 
 
 def placeholder(value: bytes) -> bool:
-    """Does the value stand for a secret that is elsewhere, or for none at all?"""
+    """Whether the value stands for a secret that is elsewhere, or for none."""
     if _PLACEHOLDER.fullmatch(value) or _SAYS_PLACEHOLDER.fullmatch(value) or MARK.fullmatch(value):
         return True
     rest = _INTERPOLATION.sub(b"", value)
@@ -96,14 +96,14 @@ def placeholder(value: bytes) -> bool:
 
 
 def harmless(value: bytes) -> bool:
-    """Is the value of a well-known harmless form: placeholder, number, version, colour, date, path, address, code?"""
+    """Whether the value is a placeholder, number, version, colour, date, path, address or code."""
     if placeholder(value) or _NUMBER.fullmatch(value) or _CODE.fullmatch(value):
         return True
     return bool(_PATH.fullmatch(value)) and not _random_path(value)
 
 
 def looks_random(value: bytes) -> bool:
-    """Letters and digits mixed as no name and no word mixes them."""
+    """Whether letters and digits are mixed as in no name or word."""
     return _looks_random(value) if len(value) <= REMEMBERED_BYTES else _looks_random.__wrapped__(value)
 
 
@@ -121,9 +121,9 @@ def _looks_random(value: bytes) -> bool:
 
 
 def keyed_secret(value: bytes, check: str, sure: bool) -> bool:
-    """Is `value` the secret that its key announces? `sure`: the value is quoted, or data rather than code.
+    """Whether `value` is the secret that its key announces. `sure`: the value is quoted, or data rather than code.
 
-    `check` is the key's own: `given` (a password: anything that is said), `word-proof` (not a word, name or number),
+    `check` comes from the rule of the key: `given` (a password: any value), `word-proof` (not a word, name or number),
     `random` (long and mixed).
     """
     if not value or _harmless_under_key(value, check, sure):
@@ -138,14 +138,14 @@ def keyed_secret(value: bytes, check: str, sure: bool) -> bool:
 
 
 def prose_secret(value: bytes, check: str) -> bool:
-    """The same in running text, where the value is likely to be the next word: it must show that it is none."""
+    """The same in running text, where the value may just be the next word: it must not look like a word."""
     if check == "given":
         return len(value) >= 5 and _strong(value)
     return len(value) >= (10 if check == "word-proof" else 16) and looks_random(value) and not harmless(value)
 
 
 def _harmless_under_key(value: bytes, check: str, sure: bool) -> bool:
-    """`harmless`, but a password may be a number, and a quoted one may look like code."""
+    """Like `harmless`, but a password may be a number, and a quoted one may look like code."""
     if placeholder(value):
         return True
     if check == "given" and value.isdigit():
@@ -170,7 +170,7 @@ def _password(value: bytes, sure: bool) -> bool:
 
 
 def _random_path(value: bytes) -> bool:
-    """A base64 secret may hold a slash; a path is made of words."""
+    """Whether what looks like a path is random: base64 secrets may contain slashes, but paths consist of words."""
     if b"://" in value or b"\\" in value or value[:2] in (b"./", b"..", b"~/"):
         return False
     if b"/" not in value:
@@ -180,7 +180,7 @@ def _random_path(value: bytes) -> bool:
 
 
 def _random_letters(value: bytes) -> bool:
-    """Letters whose case or consonants no language has; too short a run is never sure."""
+    """Whether case or consonants are unlike any language; short runs cannot be judged."""
     if len(value) < 16:
         return len(value) >= 10 and _gibberish(value)
     mixed = not (value.islower() or value.isupper() or value[1:].islower())
@@ -188,14 +188,14 @@ def _random_letters(value: bytes) -> bool:
 
 
 def _gibberish(value: bytes, share: int = 3) -> bool:
-    """Letters in an order that no word has: a third of their pairs or more."""
+    """Whether at least one in `share` letter pairs occurs in no word."""
     low = value[:64].lower()
     odd = sum(low[at : at + 2] not in _PAIRS for at in range(len(low) - 1))
     return len(low) >= 8 and low.isalpha() and odd * share >= len(low) - 1
 
 
 def _made_up(value: bytes) -> bool:
-    """Words and digits as people make up keys: blue-falcon-42, tiger25077; not gray-100, gpt-4o-2024-11-20."""
+    """Whether it is made of words and digits like invented keys: blue-falcon-42, tiger25077; not gray-100, gpt-4o."""
     words = _DIGITS.sub(b"", value)
     digits, letters = len(value) - len(words), words.translate(None, b"-_.")
     if len(value) < 8 or not letters[:1].isalpha() or b" " in value or _NAME_OF_ONE.fullmatch(value):
@@ -204,7 +204,7 @@ def _made_up(value: bytes) -> bool:
 
 
 def _identifier(value: bytes) -> bool:
-    """A name with a few digits in it: toBase64String, utf8_decode_v2, sha256_hash."""
+    """Whether it is a name with a few digits: toBase64String, utf8_decode_v2, sha256_hash."""
     if len(value) > 80 or not _IDENTIFIER.fullmatch(value) or _CONSONANTS.search(value):
         return False
     runs = _RUNS.findall(value)
@@ -214,14 +214,14 @@ def _identifier(value: bytes) -> bool:
 
 
 def _odd(value: bytes) -> bool:
-    """A quoted secret that is short, or has signs in it: not a name, a sentence, a pattern or a word with a number."""
+    """Whether a quoted value is none of these: a name, a sentence, a regular expression, a word with a number."""
     if len(value) < 6 or b" " in value or _REGEX.search(value):
         return False
     return not (_WORDY.fullmatch(value) or _identifier(value))
 
 
 def _strong(value: bytes) -> bool:
-    """A password as people type them, in running text: a digit or a sign among letters."""
+    """Whether it looks like a typed password: letters with a digit or a sign."""
     return not harmless(value) and bool(_SIGN.search(value)) and bool(re.search(rb"[A-Za-z]", value))
 
 
@@ -243,7 +243,7 @@ def _digits(value: bytes) -> int:
     return sum(48 <= byte <= 57 for byte in value)
 
 
-# What a rule may ask of a found value, by name; `alone` is asked of the text around it, by `find`.
+# Checks that a rule may require of a found value; `alone` concerns the surrounding text and is done in `find`.
 CHECKS: dict[str, Callable[[bytes], bool]] = {
     "given": lambda value: not placeholder(value),
     "word-proof": lambda value: looks_random(value) and not placeholder(value),

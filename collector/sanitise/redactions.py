@@ -1,8 +1,8 @@
-"""Redaction rules: read from `schemas/redactions.toml` and from a user's own files, checked, ready to be compiled.
+"""Loads and checks the redaction rules of `schemas/redactions.toml` and of a user's own files.
 
-A rule is data; what finds it is in `sanitise`, what judges a found value is in `plausible`. Every pattern is compiled
-twice: by hyperscan, which finds where a match begins (or ends) in linear time, and by `re`, which is only ever applied
-at such a place and over a bounded window.
+A rule is data; `sanitise` finds its matches, `plausible` judges the values. Every pattern is compiled
+twice: by hyperscan, which finds where a match begins (or ends) in linear time, and by `re`, which is applied only
+there, over a bounded window.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Rule:
 
     @property
     def proof(self) -> str:
-        """Of a keyed rule: what a value must be to be a secret (`plausible.keyed_secret`)."""
+        """The check of a keyed rule: which values are secrets (`plausible.keyed_secret`)."""
         return self.check[0] if self.check else "given"
 
 
@@ -87,13 +87,13 @@ def load_rules(*paths: str | Path) -> tuple[Rule, ...]:
 
 
 def shortest(pattern: str) -> str:
-    """`pattern` as hyperscan searches it: the shortest certain form, so that a match is reported once and compiles."""
+    """`pattern` in the shortest form that is still certain, for hyperscan: it compiles, and reports a match once."""
     pattern = re.sub(r"(?<=[\])])\{(\d+),\d*\}(\Z|(?=\)\Z))", r"{\1}", pattern)
     return _BOUNDED.sub(lambda m: m[0] if int(m[2]) <= 8 else f"{{{m[1]},}}", pattern)
 
 
 def word_pattern(word: str) -> str:
-    """A telling word as a pattern over keys: `api key` takes apiKey, api_key, api-key, api.key; `a|b key` either."""
+    """A telling word as a pattern for keys: `api key` matches apiKey, api_key, api-key, api.key; `a|b key` either."""
     parts = (part.split("|") for part in word.lstrip("=").split(" "))
     return r"[_\-. ]?".join(
         re.escape(part[0]) if len(part) == 1 else f"(?:{'|'.join(map(re.escape, part))})" for part in parts
@@ -102,7 +102,7 @@ def word_pattern(word: str) -> str:
 
 @lru_cache(maxsize=8)
 def compile_patterns(patterns: tuple[str, ...], flags: tuple[int, ...]) -> hyperscan.Database:
-    """A block-mode database whose ids are the places in `patterns`; shared, so scan with a Scratch of your own."""
+    """A block-mode database whose ids are indices of `patterns`. It is shared: scan with your own Scratch."""
     return database([pattern.encode() for pattern in patterns], flags, range(len(patterns)))
 
 

@@ -1,8 +1,8 @@
-"""Takes secrets and personal data out of text before anything is written, logged or sent.
+"""Removes secrets and personal data from text before anything is written, logged or sent.
 
-One pass over the serialised value is the gate: what it lets through, almost everything, is handed back as the same
-object. Only what it stops is searched string by string and cut. The result is a fixed point: sanitising it again
-changes nothing. Whatever fails here loses its text, is counted in `failures`, and is never passed on as it was.
+The gate, one pass over the serialised value, clears almost every value, which is then returned as the same object.
+Only the others are searched string by string and cut. The result is a fixed point: sanitising it again changes
+nothing. A text on which this fails is dropped and counted in `failures`; it is never passed on unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNWRITABLE = (TypeError, ValueError, RecursionError, OverflowError, msgspec.Msg
 
 
 class Cut(NamedTuple):
-    """A place that would be cut: where it begins, by which rule, how many characters; never what they are."""
+    """A place that would be cut: its beginning, rule and length, never its text."""
 
     line: int
     column: int
@@ -48,16 +48,16 @@ class Cut(NamedTuple):
 
 
 class Sanitiser:
-    """All rules, compiled once for all instances and kept for the next start; one instance per thread.
+    """All rules, compiled once for all instances and cached for the next start; one instance per thread.
 
-    `personal` is as `personal_kinds` takes it; with a `key` every mark carries a fingerprint of its secret.
+    For `personal` see `personal_kinds`. With a `key`, every mark has a fingerprint of its secret.
     """
 
     def __init__(self, rules: Sequence[Rule], *, personal: str = "mask", key: bytes | None = None) -> None:
         kinds = personal_kinds(personal)
         masked = Personal(rules, kinds) if kinds else None
         keys = Keys(rules)
-        with ThreadPoolExecutor(2) as pool:  # hyperscan compiles without the GIL: half a second less at a first start
+        with ThreadPoolExecutor(2) as pool:  # hyperscan compiles without the GIL: saves 0.5 s at a first start
             finder = pool.submit(Finder, rules, keys, masked)
             gate = pool.submit(Gate, rules, keys, masked)
         self._finder, self._gate = finder.result(), gate.result()
@@ -67,16 +67,16 @@ class Sanitiser:
         self.failures = 0
 
     def scrub(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """The text without secrets and the ids of the rules that cut, once per cut; the same object if it is clean."""
+        """The text without secrets, and the rule id of every cut; the same object if nothing was cut."""
         try:
             hits: list[str] = []
             clean = self._scrub(text, hits)
-        except Exception:  # whatever it was: the text must not get past here
+        except Exception:  # whatever it is: the text must not be passed on
             return self._failed()
         return clean, tuple(hits)
 
     def scrub_value(self, value: object) -> tuple[object, tuple[str, ...]]:
-        """The same for a JSON-like value, its keys too; its shape stays."""
+        """The same for a JSON-like value, including its keys; the structure stays."""
         try:
             hits: list[str] = []
             return self._scrub_value(value, hits), tuple(hits)
@@ -84,7 +84,7 @@ class Sanitiser:
             return self._failed()
 
     def scrub_report(self, fields: dict[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
-        """All fields of one report at once; their names are ours and tell nothing. A field that fails is lost alone."""
+        """All fields of a report at once; their names are ours and ignored. If a field fails, only that one is lost."""
         verdict = self._look(fields)
         if verdict is None:
             return fields, ()
@@ -100,13 +100,13 @@ class Sanitiser:
         return (clean if hits else fields), tuple(hits)
 
     def suspects(self, documents: Sequence[bytes | None]) -> set[int]:
-        """The places of those documents, as `written` makes them, in which there may be something to cut."""
+        """The indices of documents (made by `written`) in which there may be something to cut."""
         found = {place for place, one in enumerate(documents) if one is None or len(one) > LIMIT}
         short = (b"" if one is None or place in found else one for place, one in enumerate(documents))
         return found.union(self._gate.stopped(list(short)))
 
     def spans(self, text: str) -> list[Span]:
-        """Where `scrub` would cut `text`, in characters."""
+        """The spans that `scrub` would cut from `text`, in characters."""
         raw = text.encode("utf-8", "surrogatepass")
 
         def place(at: int) -> int:
@@ -119,7 +119,7 @@ class Sanitiser:
         return FAILED, ("failed",)
 
     def _look(self, value: object) -> Verdict | None:
-        """The gate's verdict on a JSON-like value; what cannot be serialised is searched."""
+        """The gate's verdict on a JSON-like value; one that cannot be serialised is always searched."""
         try:
             encoded = _encode(value)
         except _UNWRITABLE:
@@ -127,9 +127,9 @@ class Sanitiser:
         return _SEARCH_ALL if len(encoded) > LIMIT else self._gate.look(encoded)
 
     def _masked(self, value: _Value, verdict: Verdict, hits: list[str]) -> tuple[_Value, bool]:
-        """The value with nothing but personal data in it, masked in its JSON: no walk. And is that all?
+        """Masks a value that only has personal data, directly in its JSON; also whether it is clean now.
 
-        `~` is a sign that secrets have: what was masked may now look like one.
+        It may not be: secrets contain signs like `~`, so a masked text can look like one.
         """
         if self._personal is None:
             return value, True
@@ -167,7 +167,7 @@ class Sanitiser:
         return text if clean == raw else clean.decode("utf-8", "surrogatepass")
 
     def _stable(self, text: bytes, hiding: bool, hits: list[str]) -> bytes:
-        """`text` cut again and again until nothing is left to cut."""
+        """Cuts `text` repeatedly until nothing is left to cut."""
         for _ in range(_ROUNDS):
             spans = self._finder.spans(text, hiding=hiding)
             cut = self._spliced(text, spans, hits) if spans else text
@@ -199,7 +199,7 @@ class Sanitiser:
 
 
 def written(values: Sequence[object]) -> list[bytes | None]:
-    """The JSON of each value, without line breaks; None where it has none."""
+    """The JSON of each value, without line breaks; None if it cannot be serialised."""
     with suppress(*_UNWRITABLE):
         return list(_encoder.encode_lines(values).splitlines())
     return [_written(value) for value in values]
@@ -212,7 +212,7 @@ def _written(value: object) -> bytes | None:
 
 
 def personal_kinds(text: str) -> tuple[str, ...]:
-    """The kinds of personal data to mask: `mask` is all, `keep` none, else their names with commas between."""
+    """The kinds of personal data to mask: `mask` means all, `keep` none, otherwise comma-separated names."""
     kinds = {"mask": KINDS, "keep": ()}.get(text, tuple(map(str.strip, text.split(","))))
     if not set(kinds) <= set(KINDS):
         raise ValueError(f"write mask, keep, or some of {', '.join(KINDS)} with commas between")
@@ -220,12 +220,12 @@ def personal_kinds(text: str) -> tuple[str, ...]:
 
 
 def fingerprint(key: bytes, secret: bytes) -> str:
-    """The 8 hex digits that a mark has of this secret."""
+    """The 8 hex digits for this secret in marks."""
     return hmac.new(key, secret, hashlib.sha256).hexdigest()[:8]
 
 
 def _shortened(text: bytes, length: int) -> bytes:
-    """At most LIMIT bytes with a mark that tells the original length. Cut between words: half a secret hides well."""
+    """At most LIMIT bytes, with a mark of the original length. Cut between words: half a secret is hard to find."""
     mark = b" [redacted:oversize:%d]" % length
     keep = text[: LIMIT - len(mark)]
     space = max(keep.rfind(blank, len(keep) - 4096) for blank in (b" ", b"\n", b"\t", b'"', b","))
@@ -247,7 +247,7 @@ def filter_lines(lines: Iterable[str], sanitiser: Sanitiser) -> Iterator[str]:
 
 
 def check_lines(lines: Iterable[str], sanitiser: Sanitiser) -> Iterator[Cut]:
-    """What would be cut from a text of many lines, in order; a secret may go over several of them."""
+    """What would be cut from a text of many lines, in order; a secret may span several of them."""
     number = 1
     for block in _blocks(lines):
         for span in sanitiser.spans(block):
@@ -259,7 +259,7 @@ def check_lines(lines: Iterable[str], sanitiser: Sanitiser) -> Iterator[Cut]:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[str]:
-    """The lines in blocks that are read at once."""
+    """The lines, in blocks that are searched as one text."""
     block: list[str] = []
     size = 0
     for line in lines:

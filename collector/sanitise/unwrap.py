@@ -1,7 +1,7 @@
-"""Other readings of the same text: escapes undone, broken lines joined, base64 opened. Each knows where it came from.
+"""Decodes text in which a secret can hide: undoes escapes, joins split lines, opens base64.
 
 A secret can hide behind JSON escapes, percent signs, HTML entities, zero-width characters or a line break. A `View` is
-the text without them and the way back: a span found in a view is cut from the original.
+the decoded text with a mapping to the original, so that a span found in it is cut from the original.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TEXT = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
 
 
 class View:
-    """Text read differently. `original(start, end)` is the span of the original that a span of `text` came from."""
+    """A decoded text. `original(start, end)` maps a span of `text` to the original."""
 
     __slots__ = ("_here", "_there", "joins", "text")
 
@@ -51,7 +51,7 @@ class View:
         self.text = b"".join(parts)
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """The span in the text that this view was made of."""
+        """The corresponding span of the text from which this view was made."""
         first = bisect_right(self._here, start) - 1
         last = bisect_right(self._here, end - 1) - 1
         whole_piece = last + 1 < len(self._here) and self._here[last + 1] == end == self._here[last] + 1
@@ -60,19 +60,19 @@ class View:
 
 
 def decoded(text: bytes) -> View | None:
-    """One level of escapes undone; None where there is none."""
+    """The text with one level of escapes undone; None without escapes."""
     pieces = [(m.start(), m.end(), _plain(m[0])) for m in _ESCAPE.finditer(text)]
     return View(text, pieces) if pieces else None
 
 
 def joined(text: bytes) -> View | None:
-    """Lines and string literals joined where both sides look like parts of one token; None where there are none."""
+    """The text with lines and string literals joined if both sides look like parts of a token; None if none do."""
     pieces = [(m.start(), m.end(), b"") for m in _BROKEN.finditer(text)]
     return View(text, pieces) if pieces else None
 
 
 def opened(text: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Base64 runs of up to 4 kB that hold text: start, end and the text inside."""
+    """Base64 runs of up to 4 kB that contain text: start, end and the text inside."""
     for m in _BASE64.finditer(text):
         run = m[0].rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
         try:
@@ -84,7 +84,7 @@ def opened(text: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 def in_base64(literal: str) -> set[str]:
-    """What `literal` looks like inside base64, at its three alignments: the characters that it decides alone."""
+    """`literal` inside base64, at the three alignments: only the characters that it determines alone."""
     raw = literal.encode()
     found = set()
     for shift in range(3):

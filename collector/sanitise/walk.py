@@ -1,6 +1,6 @@
-"""Goes through a JSON-like value string by string, with what only its shape tells: keys, labels, pairs and arguments.
+"""Sanitises a JSON-like value string by string, using its structure: keys, labels, pairs and arguments.
 
-Gives back the same object where nothing was cut, else a value of the same shape.
+Returns the same object if nothing was cut, otherwise a value of the same structure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collector.sanitise.personal import Personal
 from collector.sanitise.plausible import MARK, keyed_secret
 from collector.sanitise.redactions import Rule
 
-# What ends the name of a field that labels another, and of the field so labelled: ParameterKey and ParameterValue.
+# Last words of the names of fields that label another one, and of those labelled: ParameterKey and ParameterValue.
 _LABELS = frozenset(
     (
         *("name", "key", "k", "id", "field", "label", "header", "variable", "parameter", "property", "selector"),
@@ -33,7 +33,7 @@ _LONGEST_LABEL = 120
 
 
 class Walk:
-    """`walk(value, hits)` is the sanitised value; `hits` gets the id of the rule of every cut."""
+    """`walk(value, hits)` returns the sanitised value, and adds the id of the rule of every cut to `hits`."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Walk:
         if depth > _DEEPEST:
             raise RecursionError(f"nested deeper than {_DEEPEST}")
         if isinstance(value, str):
-            return self._told(value, rule, hits) if rule else self._scrub(value, hits)
+            return self._announced(value, rule, hits) if rule else self._scrub(value, hits)
         if isinstance(value, Mapping):
             return self._map(value, rule, hits, depth + 1)
         if isinstance(value, list | tuple | set | frozenset):
@@ -74,8 +74,8 @@ class Walk:
         hits.append(rule.id)
         return self._mark(rule, secret.encode("utf-8", "surrogatepass")).decode()
 
-    def _told(self, value: str, rule: Rule, hits: list[str]) -> str:
-        """A string whose key or label says what it is."""
+    def _announced(self, value: str, rule: Rule, hits: list[str]) -> str:
+        """Sanitises a string whose key or label announces a secret."""
         raw = value.encode("utf-8", "surrogatepass")
         if rule is self._account:
             return value if not value or MARK.fullmatch(raw) else self._cut(rule, value, hits)
@@ -86,10 +86,14 @@ class Walk:
             return self._scrub(self._spliced(raw, spans, hits), hits)
         if value in self._finder.allowed or not keyed_secret(raw.strip(), rule.proof, True):
             clean = self._scrub(value, hits)
-            return value if clean is value else self._told(clean, rule, hits)  # masked, it may look like a secret
+            return (
+                value if clean is value else self._announced(clean, rule, hits)
+            )  # the masked text may look like a secret
         known: list[str] = []
         clean = self._scrub(value, known)
-        if MARK.fullmatch(clean.encode("utf-8", "surrogatepass")):  # a rule of its own says more than the key's
+        if MARK.fullmatch(
+            clean.encode("utf-8", "surrogatepass")
+        ):  # a rule for the value is more specific than the key's
             hits += known
             return clean
         return self._cut(rule, value, hits)
@@ -129,7 +133,7 @@ class Walk:
         return None
 
     def _label(self, value: Mapping[object, object]) -> Rule | None:
-        """The rule of `{"name": "API_KEY", "value": …}`, of `{"selector": "#password", "text": …}`."""
+        """The rule for `{"name": "API_KEY", "value": …}` or `{"selector": "#password", "text": …}`."""
         for key, label in value.items():
             if not isinstance(key, str) or not isinstance(label, str) or len(label) > _LONGEST_LABEL:
                 continue
@@ -148,21 +152,21 @@ class Walk:
         return clean if isinstance(value, list) else type(value)(clean)
 
     def _flag(self, item: object, hits: list[str]) -> str | None:
-        """`--password=x` as an argument of its own, where the value may have blanks in it."""
+        """Handles `--password=x` as a separate argument, whose value may contain spaces."""
         flag = _FLAG.match(item) if isinstance(item, str) else None
         rule = self._finder.keys.telling(flag["name"]) if flag else None
         if flag is None or rule is None:
             return None
         value = flag.string[flag.end() :]
-        clean = self._told(value, rule, hits)
+        clean = self._announced(value, rule, hits)
         return None if clean is value else flag[0] + clean
 
     def _arguments(self, clean: list[object], hits: list[str]) -> list[object]:
-        """`["--password", "x"]`, `["API_KEY", "x"]`, `["mysql", "-u", "root", "-px"]`."""
+        """Handles `["--password", "x"]`, `["API_KEY", "x"]`, `["mysql", "-u", "root", "-px"]`."""
         for place, (name, item) in enumerate(pairwise(clean), 1):
             if isinstance(name, str) and isinstance(item, str) and item[:1] != "-":
                 rule = self._names(name, len(clean))
-                clean[place] = self._told(item, rule, hits) if rule else item
+                clean[place] = self._announced(item, rule, hits) if rule else item
         words = [item for item in clean if isinstance(item, str)]
         if len(words) < len(clean) or not any(word[:1] == "-" for word in words):
             return clean
