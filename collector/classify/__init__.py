@@ -1,1 +1,1 @@
-"""The class of every error, what it acted on, and the group it belongs to."""
+"""Decides the class, target and group of every error."""

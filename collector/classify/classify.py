@@ -1,8 +1,8 @@
-"""The class of every error and why: what the agent called it, the shape of its report, a status code, or its text.
+"""Classifies errors, and says by what evidence: reported name, shape of the report, status code or text.
 
-`schemas/taxonomy.toml` holds the knowledge; here is only the order in which it is asked. No clock, and no I/O after
-loading. Texts are matched in one linear pass over a bounded part of them, so that no text and no pattern of a user's
-can stall the intake.
+`schemas/taxonomy.toml` has the knowledge; this module only defines the order of evidence. No clock, and no I/O after
+loading. Texts are matched in one linear pass over a bounded part of them, so that no text and no user's pattern can
+stall ingest.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from collector.classify.taxonomy import (
 )
 from collector.tables import TableError, load_toml, schemas
 
-HEAD, TAIL = 4096, 2048  # characters of a text that are looked at: the error stands first, or last after output
-NAME = 512  # characters of a reported name or kind; where one is longer, it is a text
-REMEMBERED = 2048  # distinct questions kept: at most 15 MiB, where every text and name is as long as it may be
+HEAD, TAIL = 4096, 2048  # characters of a text that are read: the error is at the beginning, or at the end after output
+NAME = 512  # characters of a reported name or kind; a longer one is a text
+REMEMBERED = 2048  # distinct pieces of evidence cached: at most 15 MiB, if all texts and names have full length
 
-# A class name that a text starts with, after what frameworks put before it: "Error: ConnectionError - refused",
+# A class name at the beginning of a text, after what frameworks put in front: "Error: ConnectionError - refused",
 # "An error occurred (ThrottlingException) when calling the Converse operation".
 LEADING_NAME = re.compile(
     r"(?:(?:uncaught|error|exception|error (?:calling|executing|running) tool [^:\n]{1,80})[: ]{1,3}){0,3}"
@@ -45,8 +45,8 @@ LEADING_NAME = re.compile(
 
 
 class Evidence(NamedTuple):
-    """What is known of an error: where it happened, as the same name or text may mean something else elsewhere, and
-    what it said of itself.
+    """What is known of an error: where it happened (the same name or text may mean something else elsewhere), and what
+    was reported.
     """
 
     source: str = ""
@@ -69,7 +69,7 @@ def _bounded(evidence: Evidence) -> Evidence:
 
 
 class Finding(NamedTuple):
-    """A class ("" if none), what it was found by, and whether that is enough to doubt a text that says otherwise."""
+    """A class ("" if none), by what it was found, and whether that outweighs a text that says otherwise."""
 
     name: str
     by: str
@@ -77,7 +77,7 @@ class Finding(NamedTuple):
 
 
 class Taxonomy:
-    """Classes and the ways to recognise them. Immutable; may be shared between threads."""
+    """Classes and the ways to recognise them. Immutable and thread-safe."""
 
     def __init__(self, table: Table) -> None:
         self.classes: Mapping[str, ErrorClass] = table.classes
@@ -86,11 +86,11 @@ class Taxonomy:
         self._recent = lru_cache(maxsize=REMEMBERED)(self._decide)
 
     def classify(self, evidence: Evidence) -> tuple[str, str]:
-        """Name of the class and how it was found: reported, alias, shape, status, message or none. Total."""
+        """Name of the class and how it was found: reported, alias, shape, status, message or none. Never fails."""
         return self._recent(_bounded(evidence))
 
     def defaults(self, name: str, source: str) -> ErrorClass:
-        """What follows from a class, as that source means it. A name that is no class is UnknownError."""
+        """What follows from a class, as that source means it. Unknown names count as UnknownError."""
         known = name if name in self.classes else UNKNOWN
         return self._table.meant_by.get((known, source)) or self.classes[known]
 
@@ -100,9 +100,9 @@ class Taxonomy:
         if found.by == "reported" and found.sure and here == found.name:
             return here, "reported"
         finer = self._table.gives_way.get(found.name, frozenset())
-        # Cline's errorType holds the text itself.
+        # Cline's errorType contains the text itself.
         words = evidence.text or ("" if found.name else evidence.reported) or ""
-        told = self._told(words, evidence) if finer or not found.sure else ""
+        told = self._shown(words, evidence) if finer or not found.sure else ""
         if told and (told in finer or not found.sure):
             return self.in_place(told, evidence), "message"
         if found.name:
@@ -111,7 +111,7 @@ class Taxonomy:
         return (usual, "shape") if usual else (UNKNOWN, "none")
 
     def _surest(self, evidence: Evidence) -> Finding:
-        """The first of name, shape and status code that says something; else a generic name that is also a class."""
+        """The class by name, shape or status code, whichever is first; otherwise that of a generic name, if any."""
         reported, status_code = evidence.reported, evidence.status_code
         if reported and len(reported) == 3 and reported.isdecimal():  # error.type may be an HTTP status
             status_code, reported = status_code or int(reported), None
@@ -128,7 +128,7 @@ class Taxonomy:
         return named
 
     def _named(self, reported: str, place: Evidence) -> Finding:
-        """What a reported name means; a generic one is not sure."""
+        """The class that a reported name means; not sure if the name is generic."""
         table = self._table
         for form in _forms(reported):
             word = key(form)
@@ -140,8 +140,8 @@ class Taxonomy:
                 return Finding(known, "reported" if reported == known else "alias", sure=not generic)
         return Finding("", "none", sure=False)
 
-    def _told(self, text: str, place: Evidence) -> str:
-        """The class that a text shows, "" if none: the class name that it starts with, unless its words say more."""
+    def _shown(self, text: str, place: Evidence) -> str:
+        """The class that a text shows, or "": a class name at its beginning, unless a message row is more specific."""
         row = self._texts.first(text, place)
         lead = LEADING_NAME.match(text)
         if lead is None:
@@ -150,7 +150,7 @@ class Taxonomy:
         return named.name if named.sure and row not in self._table.gives_way[named.name] else row
 
     def in_place(self, name: str, place: Evidence) -> str:
-        """The class that this trouble is in that place: the TimeoutError of a command is a CommandTimeoutError."""
+        """The class in that place: the TimeoutError of a command is a CommandTimeoutError."""
         row = self.classes.get(name)
         if row is None or not row.becomes:
             return name
@@ -158,7 +158,7 @@ class Taxonomy:
 
 
 class _Texts:
-    """All message patterns as one automaton. Its scratch memory serves one scan at a time, hence the lock."""
+    """All message patterns as one automaton. Its scratch memory allows one scan at a time, hence the lock."""
 
     def __init__(self, rows: tuple[MessageRow, ...]) -> None:
         self._rows = rows
@@ -166,7 +166,7 @@ class _Texts:
         self._automaton = automaton([(number, pattern) for number, row in enumerate(rows) for pattern in row.match])
 
     def first(self, text: str, place: Evidence) -> str:
-        """Class of the first row, in the table's order, that matches and belongs to the place; "" if none."""
+        """Class of the first row, in the table's order, that matches and applies to the place; "" if none."""
         hits: list[int] = []
         if "\\" in text:  # JSON inside a string: "Tool \\"x\\" not found\\nExit Code: 1"
             text = text.replace('\\"', '"').replace("\\n", "\n")
@@ -181,9 +181,9 @@ class _Texts:
 
 
 def load_taxonomy(*paths: str | Path | Traversable) -> Taxonomy:
-    """The built-in taxonomy with the files' laid over it, later over earlier; later message rows are asked first.
+    """The built-in taxonomy extended by the files, in order; message rows of later files are tried first.
 
-    Raises TableError with every mistake of the first file that is wrong, examples that come to another class included.
+    Raises TableError with every mistake of the first file that has any, including examples that get another class.
     """
     built_in = schemas() / "taxonomy.toml"
     raw = load_toml(built_in)
@@ -195,7 +195,7 @@ def load_taxonomy(*paths: str | Path | Traversable) -> Taxonomy:
 
 
 def _checked(raw: Mapping[str, Any], path: str | Path | Traversable) -> Taxonomy:
-    """The taxonomy in `raw`; `path` is the file that was laid on last and is to blame for what is wrong."""
+    """The taxonomy in `raw`; `path` is the file added last, to which mistakes are attributed."""
     table, mistakes = build(raw)
     if mistakes:
         raise TableError(str(path), mistakes)
@@ -210,7 +210,7 @@ def _checked(raw: Mapping[str, Any], path: str | Path | Traversable) -> Taxonomy
 
 
 def example_place(row: MessageRow, table: Table) -> tuple[str, str | None]:
-    """Operation and tool kind in which a row's examples are tried: its own `where`, else where its domain belongs."""
+    """Operation and tool kind for testing a row's examples: from its `where`, else the usual ones of its domain."""
     domain = table.classes[row.error_class].domain
     usual = {"streaming": "model", "network": "model", "tool": "tool"}.get(domain, "agent")
     operations = row.where & {"tool", "model", "agent"}
@@ -220,7 +220,7 @@ def example_place(row: MessageRow, table: Table) -> tuple[str, str | None]:
 
 
 def _wrong_examples(taxonomy: Taxonomy, table: Table) -> Iterator[str]:
-    """Examples that do not come to their row's class by their text alone, and counter-examples that do."""
+    """Examples that do not get their row's class by their text alone, and counter-examples that do."""
     for number, row in enumerate(table.messages, start=1):
         operation, kind = example_place(row, table)
         place = Evidence(operation=operation, tool_kind=kind)
@@ -233,7 +233,7 @@ def _wrong_examples(taxonomy: Taxonomy, table: Table) -> Iterator[str]:
 
 
 def _forms(reported: str) -> Iterator[str]:
-    """Ways to read a reported name, the most particular first: whole, without its path, without its leading words."""
+    """Variants of a reported name, the most specific first: whole, without its path, without leading words."""
     yield reported
     bare = re.split(r"[\s({]", reported[:200].strip(), maxsplit=1)[0]
     parts = [part for part in re.split(r"::|[.:/#]", bare) if part]
@@ -246,5 +246,7 @@ def _forms(reported: str) -> Iterator[str]:
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", parts[-1])
     if words and words[-1].lower() in ("error", "exception"):
         words.pop()
-    for start in range(1, len(words) - 1):  # two words at least: OpenAIRateLimit is a RateLimit, UserToken is no Token
+    for start in range(
+        1, len(words) - 1
+    ):  # at least two words stay: OpenAIRateLimit is a RateLimit, but UserToken is not a Token
         yield "".join(words[start:])

@@ -1,6 +1,7 @@
-"""An error without what those who tell of it put around it: status, exception's name, program, location, hints.
+"""Removes what surrounds an error in a message: status, name of the exception, program, location, hints.
 
-The patterns are `schemas/dress.toml`'s. What is left says something: a status or a name that is all there is stays.
+The patterns are in `schemas/dress.toml`. Something significant always stays: a message that is only a status or a name
+is left alone.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any
 from collector.tables import load_toml, schemas
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-LAYERS = 8  # of dress on one error; what has more stays as it is then
+LAYERS = 8  # removed from one error at most
 
 
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], tuple[str, ...]]:
-    """What is taken from the start, what from the end, and the words without one of which nothing is."""
+    """The pattern removed from the start, the one removed from the end, and words of which the latter needs one."""
     table: dict[str, Any] = load_toml(schemas() / "dress.toml")
 
     def one_of(rows: list[dict[str, Any]]) -> str:
@@ -32,7 +33,7 @@ FRONT, END, END_WORDS = _patterns()
 
 
 def undressed(message: str) -> str:
-    """The message without its dress."""
+    """The message without what surrounds the error."""
     text = ANSI.sub("", message) if "\x1b" in message else message
     for _ in range(LAYERS):
         found = FRONT.match(text)

@@ -1,6 +1,6 @@
-"""What a message says went wrong: without the frames, echoes and objects around it, and without names in bare words.
+"""Extracts the error from a message: without frames, echoes and objects around it, and with names masked.
 
-Every step first looks for a word that its pattern needs, so that most messages pay for none of them.
+Each step first looks for a word that its pattern needs, so that most messages skip most steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TWICE = re.compile(r"\A([^\n]{8,400})\n+\w*Error: \1")  # a stack begins with th
 ECHO = re.compile(r"\n[ \t│>]*\d+[ \t]*[|│].*|\n[ \t│]{2,}\d+: .*")  # a line of source, after its number
 CARET = re.compile(r"\n.*\n[ \t|]*[\^~]+[ \t]*(?=\n|$)")
 
-# What a shell, an edit tool or a database repeats of the text that it was given; the id of this one request.
+# The input that a shell, an edit tool or a database repeats; the id of the request.
 GIVEN = re.compile(r"(?<=\bString: )(?s:.+)|(?<=\bCommand: ).+(?=\n)")
 SQL = re.compile(
     r"\bLINE \d+: .*|\bin scope (?=SELECT |WITH )[^\n]+?(?=\. \([A-Z]|\s*\(version |\Z)"
@@ -30,7 +30,7 @@ SQL = re.compile(
 )
 SQL_WORDS = ("LINE ", "[SQL", "SELECT ", "INSERT ", "DELETE ", "UPDATE ")
 WRAPPED = re.compile(r"\A<(?!html)(\w+)>(.*)</\1>\s*\Z", re.DOTALL)
-# A line of its own that tells a circumstance in one word: `Location: EU`.
+# A separate line with a circumstance in one word: `Location: EU`.
 CIRCUMSTANCE = re.compile(
     r"(?<=\n)([ \t]*(?!Code|Status|Error|Reason|Exit)[A-Z][\w ]{1,20}: +)(?!\w+(?:Error|Exception)\b|\d+\b)"
     r"[\w.:@/+-]{1,80}(?=\r?\n|\Z)"
@@ -42,7 +42,7 @@ HINT = re.compile(
 REPOSITORY = re.compile(
     r"(?<![\w/:.@-])(?:[\w.-]{1,40}@)?[a-zA-Z][\w.-]{1,80}:(?!//)[\w./~-]{1,200}\.git(?![\w.])"
 )  # host:path.git
-# A shell with or without the line that it was at.
+# A shell, with or without its line number.
 SHELL = re.compile(
     r"(?<![^\n])(?:(?:/[\w/]*/)?(?:ba|z|da)?sh: (?:-c: )?(?:(?:\w+ )?\d+: ?)?|(?:\(eval\)|zsh):\d+: )(?=\S)"
 )
@@ -50,22 +50,22 @@ REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?", re.IGNORECASE)
 
 NPM = re.compile(r"^npm (?:ERR!|error) ?(?:[45]\d\d )?", re.MULTILINE)
 
-# What a client says that it was answered: `<HttpError 404 when requesting … returned "…">`, `HTTP response body: {…}`.
+# An answer that a client quotes: `<HttpError 404 when requesting … returned "…">`, `HTTP response body: {…}`.
 GIVEN_BACK = re.compile(
     r"\A(?s:.{0,4000}?)(?:\breturned \"(?=[^\"\n]+ [^\"\n]+ )([^\"\n]{8,})\"(?s:.*)"
     r"|\b(?:HTTP response body|[Rr]esponse content|[Rr]esponse body):\s*(?:b')?(?=\{))"
 )
 QUOTED = re.compile(r"[\s>]*([\"'])(?=[^\n]+ [^\n]+ )((?:(?!\1)[^\n]|(?<=\w)'(?=\w)){12,})\1[\s.>]*\Z")
 
-# One error inside a JSON or Python object, at the start or after a status, not among arguments; a page's title.
+# An error inside a JSON or Python object, at the start or after a status, not among arguments; the title of a page.
 OBJECT = re.compile(
     r"((?:(?!(?<!INVALID_)argument|input|param|kwarg|call|value|text)[^{\n]){0,160})\{.{0,200}?"
     r"[\"'](?:error|message|e?(?:rr)?(?:or)?_?msg|error_?message|detail|reason)[\"']\s?:\s?([\"'])((?:(?!\2)[^\\]|\\.){1,2000})",
     re.DOTALL | re.IGNORECASE,
 )
-# One more error in what an object says.
+# A nested error message.
 INNER = re.compile(r"[\[{][^\[]{0,300}?\"message\": ?\"([^\"]{10,400})\"(?s:.*)")
-# Sentences among the values of an object that says its error in words of its own; an error in XML.
+# Sentences among the values of an object without a known error field; an error in XML.
 SENTENCE = re.compile(r"(?<![\w\\])\"((?:[^\"\\\s]|\\.){1,100}(?:\s+(?:[^\"\\\s]|\\.){1,100}){2,60})\"(?!\s?:)")
 TAGGED = re.compile(r"<(?i:Code)>([\w.]{1,80})</.*?<(?i:Message)>(.{1,500}?)</(?i:Message)>", re.DOTALL)
 STATUS = re.compile(r"[\"'](?:code|status|status_?code)[\"']\s?:\s?(\d{3}|-32\d{3})\b", re.IGNORECASE)
@@ -73,14 +73,14 @@ EXIT = re.compile(r"[\"']exit_?code[\"']\s?:\s?(-?\d{1,5})\b", re.IGNORECASE)
 ESCAPED = re.compile(r"\\([\"'\\])")
 PAGE = re.compile(r"<(?:!doctype|html)\b.{0,100}?<title>(.{1,200}?)</title>", re.DOTALL | re.IGNORECASE)
 
-# What a line says that tells an error, and one whose error is told by those after it.
+# Words of a line that reports an error (TELLS), and of one whose error is on the lines after it (LEADS_ON).
 TELLS = re.compile(
     r"error|exception|fail|fatal|panic|abort|would be|no such|denied|forbidden|refused|cannot|could not|unable"
     r"|timed? ?out|missing|exceed|must |invalid|un(?:expected|defined|supported|declared)|conflict|violat|already"
     r"|reject|\bnot (?:[a-z]+(?:ed|able|id|nd|st|ly)|a|an|be|have|in)\b|n't\b|too (?:many|long|large)",
     re.IGNORECASE,
 )
-# A line that only says where, or how many.
+# A line with only a location or a count.
 BANNER = re.compile(
     r"\s*(?:FAIL|PASS|[●✕×✗\u276f]|Tests?:)\s|\s*ERROR at Row:\d+:Column:\d+|\s*[\w./-]+\.\w+(?: > .+)?\s*\Z"
 )
@@ -90,27 +90,27 @@ LEADS_ON = re.compile(
     re.IGNORECASE,
 )
 
-# What a message is about, once more after it.
+# The subject of a message, repeated at its end.
 ASIDE = re.compile(r"(?<=[.}]) \([\w.:/ -]{1,60}\)\s*\Z")
-# A name or names, which are all that is said after a colon; what is before it when they say what went wrong.
+# Only names after the last colon (LAST); words before the colon after which they are the reason (TOLD_WHY).
 LAST = re.compile(r"(?![a-z]*(?:err|fail|invalid|unavail|timeout)|[a-z]+ed\b)[a-z_][\w-]+(?:, ?[\w.-]+)*[.!]?")
 TOLD_WHY = re.compile(
     r"(?:ed|[Ee]rrors?|[Ee]xception|[Ff]ailure|[Rr]easons?|[Ss]tatus|[Cc]ode|[Ss]tate|[Cc]ause|[Tt]ype|[Rr]esult|[Mm]essage|[Ff]atal)\Z"
 )
 
-# Scripts other than Latin, and the two that have no space between words, but colons, commas and brackets of their own.
+# Scripts other than Latin; Chinese and Japanese have no spaces between words, and wide punctuation.
 SCRIPT = r"[\u0370-\u1fff\u3040-\ud7ff]"
 HAN = r"[\u3040-\u30ff\u3400-\u9fff]"
 IN_SCRIPT = re.compile(SCRIPT)
-LATIN = re.compile(r"(?<!\S)[a-z]+(?!\S)")  # more than a few of them are a sentence that quotes another script
+LATIN = re.compile(r"(?<!\S)[a-z]+(?!\S)")  # more than a few: a sentence that quotes another script
 BESIDE = re.compile(rf"(?<={SCRIPT})(?=[A-Za-z0-9/])|(?<=[A-Za-z0-9])(?={SCRIPT})")
-# A Chinese word alone after a colon that tells no reason: `没有权限访问文件夹: 财务`.
+# A single Chinese word after a colon that is not a reason: `没有权限访问文件夹: 财务`.
 VALUE = re.compile(
     rf"(?<={HAN}{{3}})(?<!错误)(?<!失败)(?<!失敗)(?<!异常)(?<!原因)(?<!エラー): "
     rf"(?!.*[不無无超错誤误失限未断])({HAN}{{1,8}})\Z"
 )
 WIDE = {0xFF1A: ": ", 0xFF0C: ", ", 0xFF08: " (", 0xFF09: ") ", 0xFF01: "! ", 0xFF1B: "; ", 0xFF1F: "? "}
-# Small Latin letters, a number with letters, or a Chinese word that stands alone after others.
+# Lower-case Latin words, numbers with letters, or a separate Chinese word after others.
 APART = re.compile(rf"(?<![\w<./:-])(?:[a-z][\w.-]*|[A-Z]{{1,3}}-?\d\w*)(?![\w>/:(])|(?<={HAN} ){HAN}{{2,}}( {HAN}|\Z)")
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -122,7 +122,7 @@ DATE = (
 
 
 def _names() -> tuple[list[tuple[str, str]], dict[str, list[int]]]:
-    """Pattern of each row of `schemas/names.toml` and what it finds; which of them a word tells to try."""
+    """Pattern and kind of each row of `schemas/names.toml`; by word, the rows to try for it."""
     table = load_toml(schemas() / "names.toml")
     rows: list[tuple[str, str]] = [(DATE, "time")]
     told = {word: [0] for month in MONTHS for word in (month, f"[{month}")}
@@ -133,7 +133,7 @@ def _names() -> tuple[list[tuple[str, str]], dict[str, list[int]]]:
         of_each = "{WORD}" in pattern
         for word in words:
             if of_each or word is words[0]:
-                # The set first and what stands before it after it: a pattern that begins with a set is searched fast.
+                # The character set comes first, with the look-behind after it: such a pattern is searched faster.
                 alone = rf"[{word[0].upper()}{word[0]}]{word[1:]}(?<![\w</.-].{{{len(word)}}})s?"
                 rows.append((pattern.replace("{WORD}", alone), row["is"]))
             for form in (word, f"{word}s") if of_each else (word,):
@@ -147,13 +147,13 @@ TELLING = frozenset(TOLD)
 
 @cache
 def _replace(row: int) -> Callable[[str], str]:
-    """Puts a row's placeholder for what it finds; its pattern is compiled when a message first needs it."""
+    """Replaces matches of a row by its placeholder; the pattern is compiled when a message first needs it."""
     pattern, kind = NAMES[row]
     placeholder, compiled = f"<{kind}>", re.compile(pattern)
     if not pattern.startswith(r"(\A"):
         return partial(compiled.sub, lambda found: found[1] + placeholder)
 
-    def at_the_start(text: str) -> str:  # `sub` looks for a start at each character
+    def at_the_start(text: str) -> str:  # `sub` would try every position
         found = compiled.match(text)
         return f"{found[1]}{placeholder}{text[found.end() :]}" if found else text
 
@@ -161,7 +161,7 @@ def _replace(row: int) -> Callable[[str], str]:
 
 
 def essence(message: str) -> str:
-    """The message's error alone, what repeats the call's input as placeholders; white space as it was."""
+    """The error of the message alone, with placeholders for repeated input; white space stays."""
     text = message
     if text.startswith("<") and (found := WRAPPED.match(text)):
         text = found[2]
@@ -213,14 +213,14 @@ def essence(message: str) -> str:
 
 
 def _headline(text: str) -> str:
-    """The first line that tells an error; all of them where it leads on to the next, or none does."""
+    """The first line that reports an error; all lines if it leads on to the next one, or if none does."""
     lines = [line for line in text.splitlines() if line.strip()]
     told = next((line for line in lines if " " in line.strip() and TELLS.search(line) and not BANNER.match(line)), None)
     return text if told is None or LEADS_ON.search(told) else undressed(told)
 
 
 def _sentences(text: str) -> str:
-    """An object's exit code or status and the sentences among its values; the object where it has none."""
+    """The exit code or status of an object and the sentences among its values; the object itself if it has none."""
     found = [ESCAPED.sub(r"\1", one.replace("\\n", "\n")) for one in SENTENCE.findall(text[:2048])]
     if not found:
         return text
@@ -231,7 +231,7 @@ def _sentences(text: str) -> str:
 
 
 def _narrow(text: str) -> str:
-    """A text in another script with spaces around what is in Latin, and names for it; others in narrow punctuation."""
+    """A text in another script, with its Latin parts separated and masked; any text with narrow punctuation."""
     text = text.translate(WIDE)
     if not IN_SCRIPT.search(text) or len(LATIN.findall(text)) > 3:
         return text

@@ -1,8 +1,8 @@
-"""The group of an event: one fingerprint per class, tool and message template.
+"""Computes the group of an event: one fingerprint per class, tool and message template.
 
-A template is the message with what differs from call to call replaced: paths, quoted text, names, numbers, ids, times.
-Words stay, and so do exit codes, errno and HTTP status codes: `exit code 1` and `exit code 127` are different errors.
-A group is made of the template's words alone: quoted or bare, a path or a name, one or many are the same error.
+A template is the message with everything that differs between calls replaced: paths, quoted text, names, numbers, ids,
+times. Words stay, and so do exit codes, errno and HTTP status codes: `exit code 1` and `exit code 127` are different
+errors. The fingerprint uses only the template's words: quoted or bare, a path or a name, one or many are the same.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collector.classify.essence import MONTHS, essence
 from collector.classify.prose import without_names
 
 TEMPLATE_CHARS = 300
-LOOKED_AT = 1024  # characters of a message: what follows the first lines of an error is mostly output
-DEEPEST = 8  # objects in each other: of those that lie deeper, the inner ones alone are replaced
-REMEMBERED = 2048  # distinct messages; each is at most a few KiB by the bounds of the event
+LOOKED_AT = 1024  # characters of a message: after the first lines of an error comes mostly output
+DEEPEST = 8  # levels of nested objects that are replaced, from the innermost outwards
+REMEMBERED = 2048  # distinct messages, each at most a few KiB long
 
 EXTENSIONS = (
     "py|pyi|ipynb|js|jsx|mjs|cjs|ts|tsx|vue|svelte|json|jsonl|md|rst|rs|go|java|kt|scala|swift|c|cc|cpp|h|hpp|cs|rb|php|"
@@ -36,9 +36,9 @@ MONTH = (
 CLOCK = r"\d\d?:\d\d(?::\d\d)?(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
 LENGTH = rf"\d{{1,12}}(?:\.\d{{1,9}})? ?(?:{UNITS})"
 LINE_COLUMN = r"(?:::[\w\[\].:-]{1,200}|(?::\w[\w.-]{0,60}){0,2})"
-# A word of a sentence: no `snake_case`, no `camelCase`.
+# A word of a sentence: not `snake_case` or `camelCase`.
 PLAIN = r"(?!(?-i:[A-Z]?[a-z]+[A-Z]))[^\W\d_]+(?:'[a-z]+)?"
-# What goes on after a name, for what only may be one: the end of the clause, a verb, a preposition.
+# What must follow a possible name: the end of the clause, a verb, a preposition.
 GOES_ON = (
     r"(?=[.,;)]?\s*\Z|[.,;)]\s|\s(?:is|was|has|does|did|can|could|cannot|must|should|not|already|returned|failed|timed|exited"
     r"|in|on|of|at|to|from|for|with|by|and|or)\b)"
@@ -57,12 +57,12 @@ IDENTIFIER = (
     r")(?![\w=])(?:\(\))?"
 )
 
-# What stands for a token, and its patterns, tried from left to right; what is to `keep` stands for itself.
+# Placeholder of each kind of token, with its patterns, tried from left to right; `keep` stays unchanged.
 KINDS = {
     "keep": (
         # Plain words and what is between them: without these two a message costs three times as much.
         rf"(?<![\w=])(?:{PLAIN}[,;:.!?)]{{0,2}}(?:\s+\(?(?!\d)|\Z))+",
-        # The text of a pair or after a list is the error, no name: (1146, "Table 'x' …", "['a'] not in index".
+        # The text of a pair, or after a list, is the error, not a name: (1146, "Table 'x' …", "['a'] not in index".
         r"\(\d{1,6}, [\"'](?=\w)|\"(?=\[[^\]\n]{1,200}\] \w)",
         r":?[\s,;!?()=]+|:(?!:)",
         rf"(?<![\w=]){PLAIN}(?=[\s,;!?)]|[.:](?:\s|$)|$)",
@@ -139,13 +139,13 @@ KINDS = {
     ),
 }
 TOKENS = re.compile("|".join(f"(?P<{kind}>{'|'.join(patterns)})" for kind, patterns in KINDS.items()), re.IGNORECASE)
-# What an identifier says went wrong, so that it is no name.
+# Identifiers that say what went wrong, and are not names.
 WRONG = re.compile(
     "err|fail|exception|invalid|denied|not_?found|exceed|time_?d?_?out|unauth|forbid|unavail|missing|exist|refused|expired|"
     r"unsupported|unknown|unexpected|overload|throttl|limit_|quota|violat|conflict|insufficient|revoked|disabled|signals\.",
     re.IGNORECASE,
 )
-# Numbers that name an error instead of counting something, by what stands before or after them.
+# Numbers that identify an error instead of counting something, by what is before or after them.
 CODE_BEFORE = re.compile(
     r"(?:(?:\b(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|status(?:[ _]code)?|https?|errno|code|error"
     r"|error response|signal|fehler|erreur)|コード|状态码|错误码)[\"']?[^\w,]{0,3}|curl: \()$",
@@ -161,10 +161,10 @@ PLACEHOLDERS = re.compile(
     r"<[a-z]{2,5}>[\w./@*%+~!\\-]*(?:(?:,? (?:(?:and|or) )?|[,:=]| ?\()?<[a-z]{2,5}>[\w./@*%+~!\\-]*\)?)*",
     re.ASCII,
 )
-# What is said before a name in one word with it: `O'<name>`, `App\<name>`.
+# Prefixes attached to a name: `O'<name>`, `App\<name>`.
 BEFORE = re.compile(r"['\\!&/]<")
 JOINED = re.compile(r"\w+['\\!&/](?=<)")
-# Where it went wrong, which one message of an error says and another does not; what tells that it does.
+# The location of an error, which only some of its messages have (WHERE); parts by which it is noticed (PLACES).
 WHERE = re.compile(
     r"(?<!:),? (?:(?:at|on|near|in) )?\(?(?:line|column|position|character|char|offset|byte) <>"
     r"(?: (?:line|column|col|char) <>)*\)?|(?<=<>) (?:on|at) <>| at <>\Z|(?<=exist) <>\Z"
@@ -190,9 +190,9 @@ LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 
 @lru_cache(maxsize=REMEMBERED)
 def template(message: str) -> str:
-    """The message without what differs from call to call, at most TEMPLATE_CHARS long."""
+    """The message without what differs between calls, at most TEMPLATE_CHARS long."""
     text = _masked(essence(message))
-    if len(LITERAL.findall(text)) < 2:  # all that it says is in quotes
+    if len(LITERAL.findall(text)) < 2:  # everything it says is in quotes
         for quoted in sorted(SENTENCES.findall(message[:LOOKED_AT]), key=len, reverse=True)[:2]:
             if len(LITERAL.findall(inner := _masked(essence(quoted)))) > 2:
                 return inner
@@ -207,19 +207,19 @@ def _masked(text: str) -> str:
             text = LIST.sub(r"\1", text)
         if text == before or ("{" not in text and "[<" not in text):
             break
-    text = without_names(text[: TEMPLATE_CHARS + 100])  # names of any length, and still the same words at the end
+    text = without_names(text[: TEMPLATE_CHARS + 100])  # cut late, so that names of any length leave the same words
     return text if len(text) <= TEMPLATE_CHARS else SPLIT_PLACEHOLDER.sub("", text[:TEMPLATE_CHARS])
 
 
 def fingerprint(error_class: str, tool: str, template: str) -> int:
-    """The group's id: 64 bits over class, tool and the template's words."""
+    """The id of the group: a 64-bit hash of class, tool and the template's words."""
     words = b"\x1f".join((f"{error_class}\x1f{tool}".encode("utf-8", "replace"), _words(template)))
     return int.from_bytes(blake2b(words, digest_size=8).digest(), "big")
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _words(template: str) -> bytes:
-    """The template's words: no punctuation, capitals and plurals, and what a placeholder stands for does not matter."""
+    """The template's words without punctuation, capitals and plurals; all placeholders are equal."""
     text = template.lower()
     if "[redacted" in text:
         text = REDACTED.sub("<str>", text)
@@ -236,7 +236,7 @@ def _words(template: str) -> bytes:
 
 
 def _placeholder(found: re.Match[str]) -> str:
-    """What stands for a token: itself where it is to be kept."""
+    """The placeholder of a token, or the token itself if it is kept."""
     kind = found.lastgroup
     if kind == "keep":
         return found[0]

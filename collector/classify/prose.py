@@ -1,4 +1,4 @@
-"""Names in prose: what is no word of `schemas/words.toml` in a message made of such words differs from call to call."""
+"""Masks names in prose: words that are not in `schemas/words.toml`, in messages that mostly consist of such words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collector.tables import load_toml, schemas
 WORDS = frozenset(load_toml(schemas() / "words.toml")["words"].split())
 KNOWN = WORDS | {word + "s" for word in WORDS}
 ENDINGS = ("'s", "s", "ed", "d", "ing", "es", "ly", "able")
-REMEMBERED = 8192  # tokens that are not in the table as they are
+REMEMBERED = 8192  # tokens that are not literally in the table
 
 # Words without a digit, an underscore or a point, not in paths, placeholders or brackets.
 WORD = re.compile(r"(?<![\w<\[@/.#$-])(?<!\w\()[^\W\d_]+(?:[-'][a-z]+)*(?![\w>/\]]|[.@:(]\w|-\w)")
@@ -24,13 +24,13 @@ CAPITALS = re.compile(
     r"(?![\w'-])"
 )
 INSIDE = re.compile(r"[a-z] [A-Z]")
-# A file whose name has spaces, alone after the last colon: `: photo <path>`, not `: cannot open <path>`.
+# A file name with spaces, alone after the last colon: `: photo <path>`, not `: cannot open <path>`.
 SPACED = re.compile(
     r"(?<=: )(?!(?:open|l?stat|access|read|write|create|unlink|mkdir|scandir|copyfile|rename|load|see|execute|find"
     r"|import|parse|in|at|from|to|with|of|for|and|or|not|the|file|directory|path|folder|module|line)\b|\w+(?:ed|ing) )"
     r"(?:[^\W\d][\w&'-]* |<num> ){1,3}<path>(?=[.)]?\Z)"
 )
-# What a name goes on with: `<name> Plan`; a name of words at the start, after what it names: `Room Blue Lake is`.
+# Continuations of a name: `<name> Plan` (GOES_ON); a name at the start, after its kind: `Room Blue Lake is` (TITLE).
 GOES_ON = re.compile(
     r"<name>(?: (?:(?!\w*Error)[A-Z][\w&-]*|<num>|<name>))+"
     r"(?=[.,;)]|\Z| (?:is|was|has|does|did|not|cannot|could|already|needs|in|on|of|for|from|to|at|by|and)\b)"
@@ -44,7 +44,7 @@ TITLE = re.compile(
 
 
 def without_names(text: str) -> str:
-    """The text with `<name>` for the words that nobody writes in a message, where most of its words are known."""
+    """The text with `<name>` for unknown words, if most of its words are known."""
     if text.endswith(("<path>", "<path>.")):
         text = SPACED.sub("<path>", text)
     tokens = text.split()
@@ -67,14 +67,14 @@ def without_names(text: str) -> str:
 
 @lru_cache(maxsize=REMEMBERED)
 def _read(token: str) -> tuple[int, tuple[str, ...]]:
-    """How many words in it are known, and the others."""
+    """The number of known words in it, and the others."""
     words = WORD.findall(token)
     names = tuple(word for word in words if not _known(word))
     return len(words) - len(names), names
 
 
 def _known(word: str) -> bool:
-    """Whether it is known in small letters, without an ending or part by part, or is a code: `ENOENT`, `NoSuchKey`."""
+    """Whether it is known in lower case, without an ending or part by part, or is a code: `ENOENT`, `NoSuchKey`."""
     small = word.lower()
     if small in KNOWN or not SMALL.fullmatch(word):
         return True
@@ -87,14 +87,14 @@ def _known(word: str) -> bool:
 
 
 def _capitals(found: re.Match[str]) -> str:
-    """The word before, and a placeholder for all but known abbreviations and what begins a line: `in JSON`, `Note:`."""
+    """The word before, and a placeholder, except for known abbreviations and labels: `in JSON`, `Note:`."""
     name = found[0].removeprefix(found[1])
     stays = (len(name) < 5 and name.isupper()) or found.string.startswith(":", found.end())
     return found[0] if stays and name.lower() in KNOWN else f"{found[1]}<name>"
 
 
 def _named(found: re.Match[str], unknown: set[str]) -> str:
-    """The placeholder of an unknown word, but for what begins a clause before its own number or name."""
+    """The placeholder of an unknown word; a word that begins a clause before a number or name stays."""
     word, text = found[0], found.string
     if word not in unknown:
         return word

@@ -1,4 +1,4 @@
-"""What a tool acted on: from its arguments, else from the path, URL or name that the error message quotes."""
+"""Finds what a tool acted on: from its arguments, otherwise a path, URL or name in the error message."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 TARGET_CHARS = 200  # enough to recognise a command or a query again
-READ_CHARS = 4096  # of which a secret is looked for in so many: half of one is one that nobody recognises
+READ_CHARS = 4096  # searched for secrets before it is cut: half a secret would not be recognised
 
-# Argument names in the order in which they say what a call was about; compared without case, `_` and `-`.
+# Argument names that identify the target, the most specific first; compared without case, `_` and `-`.
 TARGET_KEYS = (
     *("filepath", "absolutepath", "path", "targetfile", "relativeworkspacepath", "notebookpath", "filename", "file"),
     *("paths", "dirpath", "directory", "dir", "folder", "url", "uri", "resourceuri", "resource", "command", "cmd"),
@@ -17,10 +17,10 @@ TARGET_KEYS = (
 
 RANKS = {key: rank for rank, key in enumerate(TARGET_KEYS)}
 LONGEST_KEY = 40
-MOST_NAMES, REMEMBERED = 16, 2_000  # random names must not grow the process
-_remembered: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {}
+MOST_NAMES, REMEMBERED = 16, 2_000  # limited because senders may use random names
+_cached: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {}
 
-# Most particular first: a URL that is not there for reading up, quoted and bare paths, file names, what is "not found".
+# Most specific first: URLs (not of documentation), quoted and bare paths, file names, what is "not found".
 EXTENSION = r"\.[A-Za-z]\w{0,9}"
 MISSING = r"(?:not found|does not exist|(?:no such|unknown) (?!tool|function|error)\w{1,20}|cannot find)"
 FILLING = r"(?!(?:in|at|for|or|and|on|to|of|is|was|the|an?|by|with|from|it|you|this|that|any)\b)"
@@ -32,17 +32,17 @@ TARGETS = (
     re.compile(r"(?<![\w/.~<-])((?:[A-Za-z]:\\|~/|/(?!/)|\.{1,2}/)[\w.@%+=~\\/-]{2,300})"),
     re.compile(rf"(?<![\w/.-])((?:[\w.@-]{{1,80}}/){{1,20}}[\w.@-]{{1,120}}{EXTENSION})\b"),
     re.compile(rf"(?<![\w/.-])([\w-]{{1,80}}{EXTENSION})(?=[:\s,)]|\.?$)"),
-    re.compile(rf"(?:^|: |\n)([\w.@+-]{{1,120}}): {ERRNO}", re.IGNORECASE),  # as shells and the tools of Unix write it
+    re.compile(rf"(?:^|: |\n)([\w.@+-]{{1,120}}): {ERRNO}", re.IGNORECASE),  # as shells and Unix tools write it
     re.compile(rf"{MISSING}(?::\s{{0,4}}['\"`]?|\s{{1,4}}['\"`]){FILLING}([\w./:@#-]{{2,200}})", re.IGNORECASE),
-    # A bare word that follows is a name only where it looks like one.
+    # A bare word after it is a name only if it looks like one.
     re.compile(rf"(?i:{MISSING})\s{{1,4}}{FILLING}(\w{{0,100}}(?:[./:@#_-]\w|\d|[a-z][A-Z])[\w./:@#-]{{0,100}})"),
 )
 TRAILING = ".,;:!?)]}'\"`"
 
 
 def target_from_params(params: Mapping[str, object]) -> str | None:
-    """The argument that names what the call acted on, at most READ_CHARS of it; None where none does."""
-    for key, name in _telling(tuple(params)):
+    """The argument that names the target, at most READ_CHARS of it; None if there is none."""
+    for key, name in _ranked(tuple(params)):
         value = params[name]
         if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
             value = " ".join(value) if key in ("command", "cmd") else value[0]
@@ -53,24 +53,24 @@ def target_from_params(params: Mapping[str, object]) -> str | None:
     return None
 
 
-def _telling(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Those of the names that say what a call was about, the most telling first, each with its key in TARGET_KEYS;
-    remembered, because a tool has the same arguments again and again.
+def _ranked(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The argument names that identify a target, the most specific first, each with its key in TARGET_KEYS. Cached,
+    because calls of a tool have the same arguments.
     """
-    found = _remembered.get(names)
+    found = _cached.get(names)
     if found is None:
         short = [name for name in names if isinstance(name, str) and len(name) <= LONGEST_KEY]
         bare = ((name.replace("_", "").replace("-", "").lower(), name) for name in short)
         found = tuple(sorted((one for one in bare if one[0] in RANKS), key=lambda one: RANKS[one[0]]))
         if len(names) == len(short) <= MOST_NAMES:
-            if len(_remembered) >= REMEMBERED:
-                _remembered.clear()
-            _remembered[names] = found
+            if len(_cached) >= REMEMBERED:
+                _cached.clear()
+            _cached[names] = found
     return found
 
 
 def extract_target(message: str) -> str | None:
-    """The path, URL or resource name in an error message, quoted or bare; None where there is none."""
+    """The path, URL or resource name in an error message, quoted or bare; None if there is none."""
     text = message[:READ_CHARS]
     for pattern in TARGETS:
         found = pattern.search(text)

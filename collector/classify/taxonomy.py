@@ -1,6 +1,6 @@
-"""The taxonomy as typed rows and indexes: built from parsed TOML and checked, so that every mistake is named at once.
+"""The taxonomy as typed rows and indexes, built from parsed TOML and checked; all mistakes are reported at once.
 
-What the fields mean is said at the head of `schemas/taxonomy.toml`; in which order they are asked, in `classify.py`.
+The head of `schemas/taxonomy.toml` explains the fields, `classify.py` the order of evidence.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ErrorClass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What one source means by a class; `because` names the seed that says so."""
+    """What one source means by a class; `because` names the seed it comes from."""
 
     because: str
     attribution: Attribution | None = None
@@ -64,7 +64,7 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Patterns of texts that mean a class, with texts that must and must not come to it."""
+    """Patterns of texts that mean a class, with texts that must and must not get it."""
 
     error_class: str = msgspec.field(name="class")
     match: tuple[str, ...]
@@ -75,7 +75,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole taxonomy, ready to be asked. Names are looked up by their `key`; values are classes' names."""
+    """The whole taxonomy, indexed. Names are looked up by their `key`; values are names of classes."""
 
     classes: Mapping[str, ErrorClass]
     messages: tuple[MessageRow, ...]
@@ -90,7 +90,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key(name: str) -> str:
-    """What a reported name is looked up by: letters and digits only, without a final Error or Exception."""
+    """The key of a reported name: its letters and digits, without a final Error or Exception."""
     bare = "".join(filter(str.isalnum, name.casefold()))
     for ending in ("exception", "error"):
         if bare.endswith(ending) and bare != ending:
@@ -99,7 +99,7 @@ def key(name: str) -> str:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` laid over `base`: tables are merged, lists joined with the rows of `over` first, all else replaced."""
+    """`base` overlaid by `over`: tables are merged, lists joined with those of `over` first, other values replaced."""
     result = dict(base)
     for name, value in over.items():
         old = result.get(name)
@@ -113,7 +113,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
-    """The table in `raw` (parsed TOML), and what is wrong in it: usable only where nothing is."""
+    """The table in `raw` (parsed TOML), and its mistakes; usable only if there are none."""
     mistakes = [f"{part}: unknown; expected one of {', '.join(PARTS)}" for part in raw if part not in PARTS]
     written = raw.get("classes", {})
     rows = [typed(ErrorClass, written[name], f"classes.{name}", mistakes, name=name) for name in written]
@@ -143,7 +143,7 @@ def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
 
 
 def typed(kind: type[Row], fields: Any, place: str, mistakes: list[str], **given: Any) -> Row | None:
-    """`fields` as a `kind`; None with every unknown, missing and mistyped field named in `mistakes`."""
+    """`fields` as a `kind`; or None, with unknown, missing and mistyped fields added to `mistakes`."""
     if not isinstance(fields, dict):
         mistakes.append(f"{place}: expected a table, got {fields!r}")
         return None
@@ -164,7 +164,7 @@ def typed(kind: type[Row], fields: Any, place: str, mistakes: list[str], **given
 
 
 def _contradictions(row: ErrorClass, classes: Mapping[str, ErrorClass]) -> Iterator[str]:
-    """What a class says against itself or about classes that are not there."""
+    """Contradictions within a class, and references to unknown classes."""
     if not row.name.endswith("Error"):
         yield "the name must end in Error"
     if row.retryable != (row.recovery in RETRYABLE):
@@ -199,7 +199,7 @@ def automaton(patterns: Sequence[tuple[int, str]]) -> hyperscan.Database:
 
 
 def unusable_patterns(rows: Iterable[MessageRow]) -> Iterator[str]:
-    """What Hyperscan has against single patterns: for when it refuses all of them together, which is quicker to ask."""
+    """Why Hyperscan refuses single patterns: used after it refused all of them together, which is faster to try."""
     for number, row in enumerate(rows, start=1):
         for pattern in row.match:
             try:
@@ -218,13 +218,13 @@ def _index(pairs: Iterable[tuple[Any, str]], field: str, mistakes: list[str]) ->
 
 
 def _members(names: Iterable[str], classes: Mapping[str, ErrorClass]) -> Iterator[str]:
-    """The classes that are named, or whose category or domain is."""
+    """The classes whose name, category or domain is among these."""
     wanted = set(names)
     return (row.name for row in classes.values() if wanted & {row.name, row.category, row.domain})
 
 
 def _meant(row: ErrorClass, override: Override) -> ErrorClass:
-    """The class with what a source means by it."""
+    """The class with the override of a source applied."""
     said = msgspec.structs.asdict(override)
     del said["because"]
     return msgspec.structs.replace(row, **{name: value for name, value in said.items() if value is not None})

@@ -188,9 +188,7 @@ class Sources:
     _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
 
     def plan(self, service: str, scope: str) -> Plan:
-        """The plan for a scope: the rows of the first table that claims it, otherwise of all tables that know records by
-        their content.
-        """
+        """The plan for a scope: the rows of the first table that claims it, otherwise of all that match by content."""
         found = self._plans.get((service, scope))
         if found is None:
             found = self._made(service, scope)
