@@ -1,21 +1,21 @@
--- What alerting keeps over a restart. Times are BIGINT nanoseconds since 1970, UTC, 0 for never; labels are a JSON object with sorted keys.
+-- State of alerting that survives a restart. Times are BIGINT nanoseconds since 1970, UTC, 0 for never; labels are a JSON object with sorted keys.
 
--- Alerts that are pending, firing, or resolved without every receiver knowing.
+-- Alerts that are pending, firing, or resolved but not yet reported to all receivers.
 create table if not exists alerts (
   rule         varchar not null,
   labels       varchar not null,
   state        utinyint not null,   -- 0 inactive, 1 pending, 2 firing
   value        double not null,     -- this and the next two: at last_seen_ns
-  calls        bigint not null,     -- events that the value rests on
+  calls        bigint not null,     -- number of events behind the value
   threshold    double not null,
-  since_ns     bigint not null,     -- the condition began to hold
+  since_ns     bigint not null,     -- when the condition began to hold
   last_seen_ns bigint not null,     -- last evaluation at which it had not recovered
   fired_ns     bigint not null,
   resolved_ns  bigint not null,     -- of the firing at fired_ns
   primary key (rule, labels)
 );
 
--- Every firing that was, for the history on the alerts page.
+-- All firings, for the history on the alerts page.
 create table if not exists alert_history (
   rule        varchar not null,
   labels      varchar not null,
@@ -28,7 +28,7 @@ create table if not exists alert_history (
   primary key (rule, labels, fired_ns)
 );
 
--- The notification log: what each receiver was last told about each row of alerts. Written only after it was told.
+-- The notification log: what was last sent to each receiver about each row of alerts. Written only after delivery.
 create table if not exists alert_notifications (
   receiver varchar not null,
   rule     varchar not null,
@@ -50,7 +50,7 @@ create table if not exists alert_samples (
   state     utinyint not null
 );
 
--- Who asked not to be told about what, until when, and why.
+-- Silences: by whom, for which alerts, until when, and why.
 create table if not exists alert_silences (
   id         varchar primary key,
   rule       varchar not null,      -- empty: every rule

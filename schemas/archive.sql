@@ -1,5 +1,5 @@
--- Events that were moved out of `events` into Parquet files (MISSTEP_ARCHIVE), a file for the events received on one day. A file that has
--- no row here is not part of the store: its events are still in `events`, or gone.
+-- Events that were moved out of `events` into Parquet files (MISSTEP_ARCHIVE), one file for the events received on a day. A file without
+-- a row here is not part of the store: its events are still in `events`, or gone.
 create table if not exists archived (
   file        varchar not null,  -- absolute path
   received_ns bigint not null,   -- of the newest event in it; retention goes by it

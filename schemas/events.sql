@@ -1,9 +1,9 @@
 -- One outcome of one attempt: a tool call that ended, a model request or stream that ended or broke, a failure of the agent itself.
--- This file is the one source of column names, types and order; collector/store/batch.py reads it. Times are BIGINT nanoseconds since 1970,
+-- This file is the only source of column names, types and order; collector/store/batch.py reads it. Times are BIGINT nanoseconds since 1970,
 -- UTC, because DuckDB 2.0's TIMESTAMP_NS loses nanoseconds in time_bucket, date_trunc and fetchall.
 create table if not exists events (
   time_ns            bigint not null,   -- when it ended: record, else observed, else received
-  received_ns        bigint not null,   -- when this collector took it; retention goes by it
+  received_ns        bigint not null,   -- when this collector received it; retention goes by it
   event_id           ubigint not null,  -- fixed when the event is first stored
   source             varchar,           -- the dialect that was recognised
   source_signal      varchar,           -- log, span, event
@@ -41,7 +41,7 @@ create table if not exists events (
   mistake            boolean,
   retryable          boolean,
   fatal              boolean,
-  retryable_declared boolean,           -- null where the agent did not say
+  retryable_declared boolean,           -- null if the agent did not say
   attempt            integer,
   retry_after_ms     bigint,
   status_code        integer,
@@ -55,10 +55,10 @@ create table if not exists events (
   fingerprint        ubigint,           -- the group
   template           varchar,
   params             json,
-  params_hash        ubigint,           -- keyed hash of the arguments before sanitising; null where the agent cut them
+  params_hash        ubigint,           -- keyed hash of the arguments before sanitising; null if the agent had cut them
   redactions         integer,           -- secrets removed from this event
   reported_streak    integer,           -- the agent's own count of consecutive mistakes
   attributes         json,
-  report_rank        smallint,          -- how much this event's one report is trusted for shared fields; see `reports`
-  outcome_strength   smallint           -- how sure its outcome is
+  report_rank        smallint,          -- rank of this event's only report in the fold; see `reports`
+  outcome_strength   smallint           -- how certain its outcome is
 );

@@ -1,28 +1,28 @@
--- What follows from the events and is kept beside them, so that a question about a month does not read it all: computed anew about once a
--- second for the sessions that changed (collector/store/sql/keep.sql), and from nothing by `misstep rebuild`.
+-- Data derived from the events, so that a query about a month does not read them all: updated about once a second for the sessions that
+-- changed (collector/store/sql/keep.sql), and recomputed from nothing by `misstep rebuild`.
 
--- Sessions with events that came, changed or went since they were last computed, and the earliest such time in each hour. Written in the
--- transaction that changes the events, so nothing is forgotten by a crash. A null session: events outside of sessions.
+-- Sessions with events added, changed or removed since they were last computed, and the earliest such time in each hour. Written in the
+-- transaction that changes the events, so that a crash loses nothing. A null session: events without a session.
 create table if not exists changed (
   service               varchar,
   session               varchar,
   time_ns               bigint not null
 );
 
--- Time of the newest event of each service: what is still open is judged by it.
+-- Time of the newest event of each service: it decides which streaks and chains are still open.
 create table if not exists kept_newest (
   service               varchar,
   time_ns               bigint not null
 );
 
--- Every streak in every scope and kind; `first_…` are the dimensions of its first event, by which filters choose.
+-- All streaks, by scope and kind; `first_…` are the dimensions of the first event, to which filters apply.
 create table if not exists kept_streaks (
   scope                 varchar not null,  -- session, tool, target
   kind                  varchar not null,  -- mistake, error, denied
   service               varchar,
   session               varchar not null,
   subagent              varchar,
-  only_tool             varchar,           -- of all its events, where it is one
+  only_tool             varchar,           -- of all its events, if they have only one
   only_target           varchar,
   length                integer not null,
   started               bigint not null,   -- time of its first event, and of its last
@@ -30,14 +30,14 @@ create table if not exists kept_streaks (
   closed_ns             bigint,            -- time of the event that ended it: a success, or the session's first after an hour without any
   succeeded             boolean not null,  -- closed by a success
   last_ns               bigint not null,   -- of its session, when it was computed; where closed_ns is null it holds still
-  since                 integer[] not null, -- its length, in parts: the agent began to count anew in between
+  since                 integer[] not null, -- its length, in parts: between them the agent's own count restarted
   classes               varchar[],
   tools                 varchar[],
   first_event_id        ubigint not null,
   last_event_id         ubigint not null,
   calls                 bigint,            -- this and the next five, in scope session alone: what its session (and sub-agent) did from its
   busy_ms               double,            -- first event to the success that ended it, else to its last
-  told                  bigint,            -- calls that tell tokens
+  told                  bigint,            -- calls with tokens
   input_tokens          bigint,
   output_tokens         bigint,
   cost_usd              double,
@@ -69,7 +69,7 @@ create table if not exists kept_streaks (
   first_status_code     integer
 );
 
--- Every error with a session, and what became of the retry chain that it began.
+-- All errors with a session, and the outcome of the retry chains that they began.
 create table if not exists kept_chains (
   event_id              ubigint not null,
   time_ns               bigint not null,
@@ -117,8 +117,8 @@ create table if not exists kept_chains (
   seconds               double
 );
 
--- Events of each hour by every dimension that has few values in an hour: who counts over days reads some rows for each hour instead of its
--- events. Always exact: an hour that `changed` or `stale_hours` names is counted from the events (collector/query/sql/hours.sql).
+-- Counts of the events of each hour by every dimension with few values in an hour, so that counts over days read few rows per hour instead of
+-- its events. Always exact: an hour in `changed` or `stale_hours` is counted from the events (collector/query/sql/hours.sql).
 create table if not exists hourly (
   time_ns               bigint not null,   -- start of the hour
   operation             varchar,
@@ -149,14 +149,14 @@ create table if not exists hourly (
   events                bigint not null,
   first_ns              bigint not null,   -- time of the first of them, and of the last
   last_ns               bigint not null,
-  with_session          bigint not null,   -- how many of them tell each of these
+  with_session          bigint not null,   -- how many of them have each of these
   with_params           bigint not null,
   with_sequence         bigint not null,
-  with_declared         bigint not null    -- errors alone: `retryable_declared`
+  with_declared         bigint not null    -- errors only: with `retryable_declared`
 );
 
--- Events of each hour that have a session, by it and what tells few values in all of one: who counts sessions, or compares them, reads a row in
--- eight. Events without a session are left out; the same hours are counted as in `hourly`.
+-- Counts of the events of each hour by session and by dimensions with few values per session, so that counting or comparing sessions reads
+-- one row for eight events. Events without a session are left out; the hours are the same as in `hourly`.
 create table if not exists hourly_sessions (
   time_ns               bigint not null,   -- start of the hour
   operation             varchar,
@@ -175,7 +175,7 @@ create table if not exists hourly_sessions (
   last_ns               bigint not null
 );
 
--- Hours in which events came, changed or went since they were last counted; the newest one always.
+-- Hours with events added, changed or removed since they were last counted; always includes the newest one.
 create table if not exists stale_hours (
   time_ns               bigint not null
 );
