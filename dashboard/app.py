@@ -1,4 +1,4 @@
-"""The dashboard as a web application: Streamlit, told where it lies, its libraries loaded before anybody comes."""
+"""The dashboard as a web application: Streamlit, told its own address, with its libraries loaded at start."""
 
 import gc
 import json
@@ -15,11 +15,11 @@ from starlette.routing import Route
 from dashboard import menu
 from dashboard.components import NARROW_PX, WIDTH
 
-# Opened at a page's own address, Streamlit would first look for its server below that address: two 404s in the
-# browser's console and two round trips. Whatever a proxy puts before it, the last part is the page.
-# Wider than this, lines are too long to read; links begin where their headings do, and are not cut.
-# Whoever goes through the page by keyboard sees where they are: a grey ground alone is hardly seen.
-# The width of the window is known to the page from the start: in a narrow one, tables have fewer columns.
+# The script sets Streamlit's base URL: opened at a page's own address, it would first look for its server below that
+# address, which costs two round trips and two 404s in the browser's console. The last part of the path is always the
+# page, whatever prefix a proxy adds. The cookie tells the server the window's width: narrow ones get fewer columns.
+# The style limits the width, since longer lines are hard to read; aligns links with their headings and wraps them; and
+# outlines what has the keyboard focus, since a grey background alone is hard to see.
 WHERE = """<head><script>
 document.cookie = "%s=" + innerWidth + "; path=/; SameSite=Strict"
 window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.replace(/\\/(%s)\\/?$/, "/")}
@@ -35,14 +35,14 @@ PAGE = INDEX.replace("<head>", WHERE % (WIDTH, "|".join(menu.TITLES), NARROW_PX)
 
 
 async def index(request: Request) -> HTMLResponse:
-    """The document that every page starts from."""
+    """The HTML document of every page."""
     return HTMLResponse(PAGE, headers={"Cache-Control": "no-cache"})
 
 
 def warm() -> None:
-    """Loads what the first page needs, down to the checks of a first chart.
+    """Loads what the first page needs, including what checks a chart.
 
-    What is loaded then stays: Streamlit looks through all objects for garbage after each run of a page or part.
+    The garbage collector then leaves these objects out: Streamlit runs it after each run of a page or part.
     """
     import polars as pl
 
@@ -56,7 +56,7 @@ def warm() -> None:
 
 @asynccontextmanager
 async def started(app: st.App) -> AsyncIterator[None]:
-    """Warms up beside the server, which answers at once."""
+    """Warms up in a thread, so that the server answers at once."""
     threading.Thread(target=warm, daemon=True).start()
     yield
 

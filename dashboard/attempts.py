@@ -1,4 +1,4 @@
-"""Charts of attempts one after the other: streaks, retries, a session. Frames in, charts out, as in `charts`."""
+"""Charts of successive attempts: streaks, retries, a session. Frames in, charts out, as in `charts`."""
 
 from typing import Literal
 
@@ -40,9 +40,9 @@ def streak_lengths(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 
 def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Picture:
-    """Hazard by length with its interval; hollow where fewer than 20 streaks reached it.
+    """Hazard by length with its interval; points are hollow where fewer than 20 streaks reached the length.
 
-    `frame`: length, hazard, low, high, streaks; `stops`: length, label, where agents stop by themselves.
+    `frame`: length, hazard, low, high, streaks; `stops`: length, label, the limits at which agents stop by themselves.
     """
     rows = frame.with_columns(certain=pl.col("streaks") >= 20)
     colour = palette.outcome["error"]
@@ -92,7 +92,7 @@ def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
 
 
 def _by_class(frame: pl.DataFrame, palette: Palette) -> alt.Color:
-    """A colour for each class in the order of the frame; what is of all errors is as dark as text."""
+    """A colour for each class in the order of the frame; the line of all errors has the colour of text."""
     classes = [name for name in frame["error_class"].unique(maintain_order=True) if name != ALL]
     slots = [colour for name, colour in palette.category.items() if name != OTHER]
     return colour("error_class", {ALL: palette.ink, **dict(zip(classes, slots, strict=False))}, columns=3)
@@ -100,7 +100,7 @@ def _by_class(frame: pl.DataFrame, palette: Palette) -> alt.Color:
 
 def _recovery(frame: pl.DataFrame, palette: Palette, x: alt.X, how: Literal["linear", "step-after"]) -> Picture:
     y = alt.Y("recovery_rate:Q", scale=alt.Scale(domain=[0, 1]), axis=value_axis(palette, PERCENT))
-    base = alt.Chart(frame, height=260).encode(x=x)  # its legend takes two lines
+    base = alt.Chart(frame, height=260).encode(x=x)  # the legend takes two lines
     tooltip = [
         Tooltip("error_class:N", title="of"),
         Tooltip("at:Q", title="within"),
@@ -118,13 +118,13 @@ def _recovery(frame: pl.DataFrame, palette: Palette, x: alt.X, how: Literal["lin
 
 
 def recovery_curve(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """Share recovered within so many attempts. `frame`: at, error_class, recovery_rate, low, high, retried."""
+    """Share recovered by number of attempts. `frame`: at, error_class, recovery_rate, low, high, retried."""
     x = alt.X("at:O", axis=alt.Axis(title="attempts", labelAngle=0))
     return _recovery(frame, palette, x, "linear")
 
 
 def time_to_recovery(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """The same within so many seconds, as steps on a logarithmic axis."""
+    """Share recovered by number of seconds, as steps on a logarithmic axis."""
     axis = alt.Axis(
         title=None, values=[1, 10, 60, 600, 1800], grid=True, gridColor=palette.line,
         labelExpr="datum.value < 60 ? datum.value + ' s' : datum.value / 60 + ' min'",
@@ -133,7 +133,7 @@ def time_to_recovery(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 
 def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -> Picture:
-    """A session's calls in order, one row per tool, streaks as brackets above, each error joined with its retry.
+    """A session's calls in order, one row per tool, with streaks as brackets and a line from each error to its retry.
 
     `frame`: order, tool, outcome, about, again (the order of its retry), lane; `streaks`: first, last, label.
     """

@@ -1,6 +1,6 @@
 """What charts have in common: axes, colours and how numbers are written.
 
-Channels are written as Altair's classes: for each bare string or condition in an `encode`, it goes through its whole
+Channels are written as Altair's classes: for each plain string or condition in an `encode`, Altair searches its whole
 schema (1.7 and 5 ms).
 """
 
@@ -15,31 +15,31 @@ from altair.utils import schemapi
 
 from dashboard.colours import Palette
 
-# Tables load it, and Altair looks into it if it is there: half loaded by the thread of another part, it would fail.
+# Loaded here: tables load it too, and Altair uses it as soon as it finds it, even half loaded by another thread.
 with suppress(ImportError):
     import_module("pandas")
-# A chart is checked whole when it is drawn; checking each of its parts, too, takes as long as making them.
+# A whole chart is checked when it is drawn; checking each of its parts as well takes as long as making them.
 schemapi.disable_debug_mode()
 
 HEIGHT = 220
-# A chart with a legend is a layered one, were it of one layer: else Streamlit leaves a line free above the legend.
+# A chart with a legend is always layered, even with one layer: otherwise Streamlit leaves an empty line above it.
 Picture = alt.Chart | alt.LayerChart | alt.FacetChart
 PERCENT = "~%"
-# Vega's own default is a 12-hour clock without am or pm.
+# Vega's default is a 12-hour clock without am or pm.
 CLOCK = "timeFormat(datum.value, hours(datum.value) + minutes(datum.value) ? '%H:%M' : '%d %b')"
-# Vega's own has no space before the per cent sign, which words on the pages have.
+# Vega's default has no space before the per cent sign; texts on the pages have one.
 _NUMBERS = alt.theme.NumberLocaleKwds(decimal=".", thousands=",", grouping=[3], currency=["$", ""], percent="\u00a0%")
 Span = tuple[datetime, datetime]
 
 
 @alt.theme.register("misstep", enable=True)
 def _theme() -> alt.theme.ThemeConfig:
-    """Numbers in all charts as everywhere on the pages."""
+    """Formats numbers in charts as elsewhere on the pages."""
     return {"config": {"locale": {"number": _NUMBERS}}}
 
 
 def time_axis(span: Span) -> alt.X:
-    """Time from end to end of the range, whether or not something happened."""
+    """A time axis over the whole range, also where there are no data."""
     axis = alt.Axis(title=None, labelExpr=CLOCK, grid=False, tickCount=8)
     return alt.X("time:T", axis=axis, scale=alt.Scale(domain=[moment.astimezone(UTC) for moment in span]))
 
@@ -52,7 +52,7 @@ def value_axis(palette: Palette, form: str = ",d", title: str | None = None) -> 
 
 
 def where(test: str, value: str | float) -> dict[str, Any]:
-    """A channel's condition: its value where the test holds."""
+    """A condition of a channel: `value` where `test` is true."""
     return {"test": test, "value": value}
 
 
@@ -68,6 +68,6 @@ def colour(field: str, colours: dict[str, str], legend: bool = True, columns: in
 
 
 def steps(field: str, steps: Iterable[int | str], title: str) -> alt.X:
-    """Whole numbers, each with its place whether or not it occurs."""
+    """An axis of whole numbers, including those that do not occur."""
     axis = alt.Axis(title=title, labelAngle=0)
     return alt.X(f"{field}:O", axis=axis, scale=alt.Scale(domain=list(steps)))

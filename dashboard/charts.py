@@ -1,6 +1,7 @@
 """Charts over time. Frames in, charts out.
 
-Pure, as those in `shares` and `attempts`: no I/O, no Streamlit; colours come as a palette, titles stand on the page.
+Pure functions, as in `shares` and `attempts`: no I/O, no Streamlit. Colours are passed as a palette; the page has the
+titles.
 """
 
 from datetime import UTC
@@ -13,7 +14,7 @@ from dashboard import frames, words
 from dashboard.axes import CLOCK, HEIGHT, PERCENT, Picture, Span, colour, time_axis, value_axis, where
 from dashboard.colours import Palette, slot
 
-# How long a deploy's label is, for finding room: at least so wide is the chart in a wide window and in a narrow one.
+# For placing the labels of deploys: their size, and the least width of the chart in a wide and in a narrow window.
 LABEL, CHARACTER_PX, LINE_PX, WIDE_PX, NARROW_PX = 32, 6.0, 13, 850, 500
 
 
@@ -24,9 +25,9 @@ def errors_over_time(
 ) -> Picture:  # fmt: skip
     """Errors stacked by category.
 
-    `frame`: time, category, errors; `rates`: time, rate (words), of all categories, for the tooltip; `before`: time,
-    previous_errors, of the period before, as a grey line; `deploys`: time, label, each a dotted rule; `narrow`: one
-    line has no room for all categories.
+    `frame`: time, category, errors; `rates`: time, rate (as text), of all categories, for the tooltip; `before`: time,
+    previous_errors, of the period before, drawn as a grey line; `deploys`: time, label, drawn as dotted rules;
+    `narrow`: the legend needs more than one line.
     """
     known = set(frame["category"].map_elements(slot, return_dtype=pl.String)) if frame.height else set()
     colours = {name: colour for name, colour in palette.category.items() if name in known}
@@ -73,7 +74,7 @@ def errors_over_time(
 
 
 def _deploys(deploys: pl.DataFrame, palette: Palette, span: Span, narrow: bool) -> list[alt.Chart]:
-    """A rule for each, and its label towards the middle; labels that would cover one another stand below each other."""
+    """A rule for each deploy, with its label towards the middle; labels that would overlap go on different lines."""
     middle = span[0] + (span[1] - span[0]) / 2
     rows = deploys.with_columns(
         late=pl.col("time") > middle,
@@ -156,7 +157,7 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
 
 
 def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold: float | None, unit: str) -> Picture:
-    """A rule's measure, which holds until its next value, with its threshold. `frame`: time, value, labels.
+    """A rule's measure as steps, with its threshold. `frame`: time, value, labels.
 
     `unit` is count, share, s or ms.
     """
@@ -187,7 +188,7 @@ def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold
 
 
 def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
-    """Errors per bucket as a low strip. `frame`: time, errors."""
+    """Errors per bucket as a low bar chart. `frame`: time, errors."""
     rows = frame.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
     picture: Picture = (
         alt.Chart(rows, height=90)
@@ -212,5 +213,5 @@ def firings(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
                  Tooltip("state:N"), Tooltip("summary:N")],
     )  # fmt: skip
     bars = base.mark_bar(height=10).encode(x2=alt.X2("until:T"))
-    starts = base.mark_tick(thickness=2, size=16)  # a short one is seen, too
+    starts = base.mark_tick(thickness=2, size=16)  # so that short ones are visible too
     return alt.layer(bars, starts).properties(height=alt.Step(22))

@@ -1,8 +1,8 @@
-"""The only I/O of the dashboard: questions to the collector's query API, answered as polars frames.
+"""The dashboard's only I/O: queries to the collector's API, answered as polars frames.
 
-Answers are kept twenty times as long as they took, so that viewers of one page share them and no question keeps the
-collector busy for more than a twentieth of the time; the last one also for when the collector does not answer. What can
-go wrong becomes one `Problem` with a sentence for people. No Streamlit here.
+Answers are cached for twenty times as long as they took, within limits, so that viewers of a page share them and no
+repeated query keeps the collector busy for more than a twentieth of the time. The last answer is also used while the
+collector does not answer. Every failure becomes a `Problem` with a sentence for people. No Streamlit here.
 """
 
 import http
@@ -26,13 +26,13 @@ import polars as pl
 from dashboard.filters import DIMENSIONS
 
 TIMEOUT_S = 5.0
-TRY_S = 25.0  # rules over days of history; the collector gives up after 20 s
-CHANGE_S = 30.0  # a test message: the collector waits 10 s for each address of its receiver
+TRY_S = 25.0  # for trying rules on days of history; the collector gives up after 20 s
+CHANGE_S = 30.0  # for test messages: the collector waits 10 s for each address of the receiver
 KEPT_ANSWERS = 512
-PATIENCE = 20  # times as long as it took, an answer is kept
-FRESH_S, STALE_S = 2.0, 60.0  # at least, at most
-BEGUN = 16  # questions that nobody waits for yet
-AT_ONCE = 4  # as many as a collector answers: a question that waits for others has not begun to take too long
+PATIENCE = 20  # how many times as long as it took an answer is cached
+FRESH_S, STALE_S = 2.0, 60.0  # shortest and longest time that an answer is cached
+BEGUN = 16  # threads for `begin`
+AT_ONCE = 4  # queries that a collector answers at a time; waiting for a turn does not count as taking too long
 
 _TIME = pl.Datetime("ns", "UTC")
 _COUNTS = """
@@ -59,7 +59,7 @@ _TIMES = """
 time received_time first_seen last_seen started ended since fired resolved evaluated last_evaluated
 until newest success failure starts ends
 """
-# Types of the API's columns that are not text: for answers without a row, and to tell times from text.
+# Types of the API's columns that are not text: for columns without values, and to tell times from text.
 TYPES: Mapping[str, Any] = {
     **dict.fromkeys(_COUNTS.split(), pl.Float64),
     **dict.fromkeys(_RATES.split(), pl.Float64),
@@ -69,9 +69,9 @@ TYPES: Mapping[str, Any] = {
 
 
 class Problem(Exception):
-    """Why there is no answer, in a sentence for people.
+    """Why there is no answer, as a sentence for people.
 
-    `state` is one of away, token, refused, slow, unanswered (a change that was perhaps made), missing, older.
+    `state` is one of away, token, refused, slow, unanswered (a change that may have been made), missing, older.
     """
 
     def __init__(self, state: str, sentence: str) -> None:
@@ -82,15 +82,15 @@ class Problem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API said: its rows, whatever stood beside them, and when it was fetched."""
+    """An answer of the API: its rows, its other fields, and when it was fetched."""
 
     rows: pl.DataFrame
     rest: Mapping[str, Any]
     fetched: datetime
-    tag: str = ""  # what the API calls this answer while nothing was written
+    tag: str = ""  # its ETag, which stays the same while nothing is written
 
     def pick(self, *columns: str) -> pl.DataFrame:
-        """These columns of the rows, empty ones where the answer has none of that name."""
+        """These columns of the rows; columns that the answer lacks are null."""
         missing = (pl.lit(None, column_type(name)).alias(name) for name in columns if name not in self.rows.columns)
         return self.rows.with_columns(missing).select(columns)
 
@@ -101,7 +101,7 @@ class Answer:
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of one question; whoever holds the lock is asking it."""
+    """The cached answer to one query; whoever holds the lock is asking it."""
 
     asked: float = -math.inf  # on the monotonic clock
     took: float = 0.0
@@ -112,7 +112,7 @@ class _Kept:
 
 @dataclass(slots=True)
 class Collector:
-    """A query API at `url`. Safe to share between threads."""
+    """The query API at `url`. Thread-safe."""
 
     url: str
     token: str = field(default="", repr=False)
@@ -136,13 +136,13 @@ class Collector:
         return httpx.URL(self.url).netloc.decode()
 
     def ask(self, path: str, params: Mapping[str, str] | None = None, *, max_age: float | None = None) -> Answer:
-        """The answer to `GET /api/v1/{path}`; an older one while the collector is away.
+        """The answer to `GET /api/v1/{path}`; an older one while the collector does not answer.
 
         Args:
-            max_age: seconds for which it is good; else that depends on how long it took.
+            max_age: seconds for which a cached answer is good; by default that depends on how long it took.
 
         Raises:
-            Problem: there is no answer, or there was none a moment ago and asking again would take as long.
+            Problem: there is no answer, or the query took too long a moment ago.
         """
         key = str(httpx.URL(path, params=dict(sorted((params or {}).items()))))
         with self._lock:
@@ -150,7 +150,7 @@ class Collector:
             self._kept.move_to_end(key)
             while len(self._kept) > KEPT_ANSWERS:
                 self._kept.popitem(last=False)
-        with kept.lock:  # several parts of a page may ask the same
+        with kept.lock:  # several parts of a page may send the same query
             good = min(max(PATIENCE * kept.took, FRESH_S), STALE_S) if max_age is None else max_age
             if time.monotonic() - kept.asked >= good:
                 with self._turns:
@@ -161,7 +161,7 @@ class Collector:
             return kept.answer
 
     def begin(self, path: str, params: Mapping[str, str]) -> Future[Answer]:
-        """The same without waiting for it."""
+        """As `ask`, without waiting for the answer."""
         return self._asking.submit(self.ask, path, params)
 
     def _renew(self, kept: _Kept, path: str, params: Mapping[str, str]) -> None:
@@ -193,10 +193,10 @@ class Collector:
         raise _problem(response)
 
     def change(self, method: str, path: str, change: Mapping[str, Any] | None = None) -> Answer:
-        """Changes what `path` names, and forgets the answers that may have said otherwise.
+        """Sends a change to `path`, and drops all cached answers, which may now be wrong.
 
         Raises:
-            Problem: it was not changed, or nobody knows.
+            Problem: nothing was changed, or it is not known whether something was.
         """
         late = Problem(
             "unanswered", f"No answer within {CHANGE_S:.0f} s: whether it was done is not known. Look again."
@@ -208,7 +208,7 @@ class Collector:
                 self._kept.clear()
 
     def try_rules(self, path: str, rules: str, params: Mapping[str, str]) -> Answer:
-        """What the API says to a rule file that is not in force.
+        """The API's answer to a rule file that is being tried out.
 
         Raises:
             Problem: there is no answer.
@@ -228,7 +228,7 @@ class Collector:
         return read_answer(response.content or b"{}", datetime.now(UTC))
 
     def since_away(self) -> datetime | None:
-        """Since when the collector does not answer, asked now; None while it does."""
+        """Since when the collector has not answered; None if it answers now."""
         try:
             self.ask("health", max_age=5.0)
         except Problem as problem:
@@ -238,18 +238,18 @@ class Collector:
 
 
 def path(*parts: str) -> str:
-    """A path of the API whose parts may hold any text."""
+    """A path of the API; its parts may be any text."""
     return "/".join(quote(part, safe="") for part in parts)
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Collector:
-    """The collector that MISSTEP_COLLECTOR_URL names, asked with MISSTEP_QUERY_TOKEN."""
+    """The collector at MISSTEP_COLLECTOR_URL, queried with MISSTEP_QUERY_TOKEN."""
     url = environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
     return Collector(url, environ.get("MISSTEP_QUERY_TOKEN", ""))
 
 
 def read_answer(body: bytes, fetched: datetime) -> Answer:
-    """An answer's JSON as a frame: `rows` if it has them, else the object itself as the only row."""
+    """An answer's JSON as a frame: its `rows` if it has any, otherwise the object as a single row."""
     data: dict[str, Any] = msgspec.json.decode(body)
     rows = data.pop("rows", None)
     return Answer(frame([data] if rows is None else rows), data, fetched)
@@ -265,12 +265,12 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def column_type(name: str) -> Any:
-    """The type of an API column; `previous_` columns have that of the column they precede."""
+    """The type of an API column; `previous_…` columns have the type of the column that they belong to."""
     return TYPES.get(name.removeprefix("previous_"), pl.String)
 
 
 def _column(name: str, values: list[Any]) -> pl.Series:
-    """A column of the type that its values have; the table is asked where they are all missing, and for times."""
+    """A column of the type of its values; `TYPES` decides if all are missing, and which texts are times."""
     sample = next((value for value in values if value is not None), None)
     match sample:
         case None:
@@ -299,11 +299,11 @@ def _problem(response: httpx.Response) -> Problem:
         case 401 | 403:
             said = "The collector wants a query token. Set MISSTEP_QUERY_TOKEN where the dashboard runs."
             return Problem("token", said)
-        case 404 if said == http.HTTPStatus.NOT_FOUND.phrase:  # of what is not there, it tells what that is
+        case 404 if said == http.HTTPStatus.NOT_FOUND.phrase:  # an unknown address; a missing thing is named
             return _older(response.url.path.partition("/api/v1/")[2])
         case 404:
             return Problem("missing", said or "The collector does not know this.")
-        case 400 if error.get("parameter") not in {None, "from", "to", "q", *DIMENSIONS}:  # nobody chose it: a page did
+        case 400 if error.get("parameter") not in {None, "from", "to", "q", *DIMENSIONS}:  # chosen by a page
             return _older(f"{error['parameter']}={error.get('value')}")
         case 503 | 504:
             return Problem("slow", said or "The collector is busy. Narrow the range.")
@@ -315,7 +315,7 @@ def _older(what: str) -> Problem:
 
 
 def _error(response: httpx.Response) -> Mapping[str, Any]:
-    """The API's own words: `{"error": {"message": …}}`."""
+    """The error in the API's answer, `{"error": {"message": …}}`."""
     try:
         said = msgspec.json.decode(response.content)
     except msgspec.DecodeError:

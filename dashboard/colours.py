@@ -1,4 +1,4 @@
-"""The colours of both themes, checked for contrast and for colour-blind distance. Colour never stands alone."""
+"""The colours of both themes, checked for contrast and for colour-blind readers. Colour is never the only sign."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,10 +51,10 @@ DARK = Palette(
 
 
 def palette(theme: str | None) -> Palette:
-    """The palette of a theme's name; light where the browser has not told."""
+    """The palette of a theme; light if the browser has not reported one."""
     return DARK if theme == "dark" else LIGHT
 
 
 def slot(category: str | None) -> str:
-    """A category's place in the legend: its own, or everything else."""
+    """The legend entry of a category: its own, or the one for everything else."""
     return category if category in CATEGORIES else OTHER

@@ -1,4 +1,4 @@
-"""What pages are made of: the page's frame, parts that fail alone, states, links, figures and charts."""
+"""The building blocks of pages: the frame, parts that fail by themselves, states, links, figures and charts."""
 
 import json
 import logging
@@ -22,11 +22,11 @@ from dashboard.filters import DIMENSIONS, Filters, rfc3339
 from dashboard.menu import MENU, SUBJECTS
 
 BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)  # seconds
-FIRST_PX = 420  # what the first answers of most pages fill
-WIDTH = "misstep-width"  # the cookie in which a browser tells the width of its window
-NARROW_PX = 1200  # below it, tables leave out what is dispensable
-FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject beside which its facts fit on a line
-BARS = 96  # in a chart over the whole width
+FIRST_PX = 420  # height that the first answers of most pages take
+WIDTH = "misstep-width"  # cookie with the width of the browser's window
+NARROW_PX = 1200  # in narrower windows, tables leave out dispensable columns
+FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fit on the same line
+BARS = 96  # in a chart of full width
 log = logging.getLogger(__name__)
 
 Bar = Literal["filters", "range", "none"]
@@ -34,7 +34,7 @@ Bar = Literal["filters", "range", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page being shown: whom to ask, about what, and for whose eyes."""
+    """One page being shown: its filters, the collector to ask, and the reader's colours and time zone."""
 
     name: str
     filters: Filters
@@ -44,15 +44,15 @@ class Page:
     narrow: bool = False
 
     def ask(self, place: str, max_age: float | None = None, /, **params: str | None) -> Answer:
-        """The API's answer for this page's filters; `params` win over them, None takes a filter away.
+        """The API's answer for this page's filters. `params` override them; None removes a filter.
 
-        `max_age`: seconds for which a kept one will do, where that must not depend on how long it took.
+        `max_age`: seconds for which a cached answer is good, if that must not depend on how long it took.
         """
         merged = self._merged(params)
         return _remembered(place, merged, self.collector.ask(place, merged, max_age=max_age))
 
     def later(self, place: str, **params: str | None) -> Callable[[], Answer]:
-        """Begins to `ask`; what it returns waits for the answer, so that questions are asked beside each other."""
+        """Starts to `ask` and returns a function that waits for the answer, so that queries run in parallel."""
         merged = self._merged(params)
         asking = self.collector.begin(place, merged)
         return lambda: _remembered(place, merged, asking.result())
@@ -62,24 +62,24 @@ class Page:
 
     @property
     def now(self) -> datetime:
-        """The time of asking, not of opening: parts refresh themselves."""
+        """The present time, which moves on while parts refresh themselves."""
         return datetime.now(UTC)
 
     @property
     def length(self) -> timedelta:
-        """How long the range is, and so the period before it."""
+        """The length of the range, and so of the period before it."""
         start, end = self.filters.span(self.now)
         return end - start
 
     @property
     def shift(self) -> timedelta:
-        """What charts add to every time: a browser draws its own zone, whichever one was chosen."""
+        """What charts add to every time, because a browser draws times in its own zone instead of the chosen one."""
         own = _zone(Filters())
         here, there = (self.now.astimezone(zone).utcoffset() or timedelta() for zone in (own, self.zone))
         return there - here
 
     def drawn(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows whose `time` a chart shows."""
+        """The rows with `time` as a chart must have it (see `shift`)."""
         return rows.with_columns(pl.col("time") + self.shift) if self.shift else rows
 
     @property
@@ -90,19 +90,19 @@ class Page:
 
     @property
     def span(self) -> tuple[datetime, datetime]:
-        """First and last moment shown: the range in whole buckets, so that refreshing seldom moves an axis."""
+        """Start and end of what is shown: the range in whole buckets, so that refreshing seldom moves an axis."""
         step = self.bucket(BARS)
         start, end = (moment.timestamp() for moment in self.filters.span(self.now))
         return datetime.fromtimestamp(start // step * step, UTC), datetime.fromtimestamp(-(-end // step) * step, UTC)
 
     def bucket(self, bars: int) -> int:
-        """The shortest round length in seconds that cuts the range into at most so many buckets."""
+        """The shortest round length in seconds that divides the range into at most `bars` buckets."""
         start, end = self.filters.span(self.now)
         return next((nice for nice in BUCKETS if (end - start).total_seconds() <= bars * nice), BUCKETS[-1])
 
     @property
     def every(self) -> float | None:
-        """Seconds between refreshes; None where nothing can change or the reader switched it off."""
+        """Seconds between refreshes; None if nothing can change or the reader switched them off."""
         chosen = self.filters.state("refresh", "10")
         return float(chosen) if self.filters.moving and chosen.isdigit() and int(chosen) else None
 
@@ -123,7 +123,7 @@ def collector() -> Collector:
 
 
 def open_page(name: str, title: str, question: str, *, bar: Bar = "filters") -> Page:
-    """Title, question and filter bar of a page, with what has to be said before anything else."""
+    """Shows the title, question and filter bar of a page, and notices that come before everything else."""
     filters = filterbar.from_link()
     width = dict(st.context.cookies).get(WIDTH, "")
     narrow = width.isdecimal() and int(width[:6]) < NARROW_PX
@@ -140,7 +140,7 @@ def open_page(name: str, title: str, question: str, *, bar: Bar = "filters") -> 
 
 
 def refreshing(body: Callable[[Page], None], page: Page, every: float | None = None, *, paused: bool = False) -> None:
-    """Runs the body of a page, and again by itself while the page's range moves."""
+    """Runs the body of a page, repeatedly while the page's range moves."""
 
     def shown() -> None:
         place = st.empty()
@@ -174,7 +174,7 @@ def _away_bar(page: Page) -> None:
 
 @contextmanager
 def part(title: str = "", help: str | None = None) -> Iterator[None]:
-    """One part of a page under its title. What goes wrong inside is said there and stays there."""
+    """One part of a page under its title. A failure inside is reported there and does not affect the rest."""
     if title:
         st.subheader(title, anchor=False, help=help)
     try:
@@ -188,18 +188,18 @@ def part(title: str = "", help: str | None = None) -> Iterator[None]:
 
 
 def beside(title: str, body: Callable[..., None], *about: object, help: str | None = None) -> None:
-    """A part that is asked for while the others are, and that runs alone when something in it is clicked."""
+    """A part that loads in parallel with the others, and that runs alone when something in it is clicked."""
 
     def shown() -> None:
         with part(title, help):
             body(*about)
 
-    with st.container():  # its own place: fragments are told apart by where they stand
+    with st.container():  # a container of its own, because fragments are identified by their position
         st.fragment(shown, parallel=True)()
 
 
 def say(problem: Problem) -> None:
-    """A problem in its words, with the way out as a link where there is one."""
+    """Shows a problem in its words, with a link to a remedy if there is one."""
     st.caption(words.plain(problem.sentence[:1].upper() + problem.sentence[1:], 400))
     filters = filterbar.from_link()
     ways = {
@@ -219,25 +219,25 @@ def _ways(name: str, ways: Mapping[str, Filters]) -> None:
 
 
 def quiet(sentence: str) -> None:
-    """A grey line of our own words."""
+    """Shows a grey line of our own words."""
     st.caption(sentence)
 
 
 def sampling(page: Page) -> str:
-    """The mark of every rate of this page's events: whether their senders are sampled upstream; empty if not."""
+    """The note on rates of this page that their senders are sampled upstream; empty if they are not."""
     asked = {**page.filters.api(), "limit": "500"}
     senders = page.collector.ask("sources", asked, max_age=30.0).pick("source", "service", "sampled", "kept")
     return sentences.sampled(senders)
 
 
 def sampled(page: Page) -> None:
-    """The mark as a grey line, where a part shows rates."""
+    """Shows that note as a grey line, in a part with rates."""
     if said := sampling(page):
         st.caption(said, help=words.HELP["sampled"])
 
 
 def nothing(page: Page, what: str = "calls") -> None:
-    """The state of a part that has no rows: what was looked for among how many, and how to see more."""
+    """Shows that a part has no rows: what was looked for, among how many calls, and how to see more."""
     filters = page.filters
     bare = Filters(filters.start, filters.end).api()
     answer = page.collector.ask("breakdown", bare, max_age=30.0)
@@ -248,7 +248,7 @@ def nothing(page: Page, what: str = "calls") -> None:
     named += [f"{filters.text} in the message"] if filters.text else []
     said = words.plain(" and ".join(named))
     within = page.ask("breakdown").first().get("calls") if named else of
-    if within:  # calls match, and none of them is what is looked for
+    if within:  # calls match, but none of them is what was looked for
         whose = f"the {words.plural(within, 'call')}" + (f" with {said}" if named else "")
         quiet(f"No {what} among {whose} in {period(filters)}.")
     else:
@@ -271,7 +271,7 @@ def _nothing_at_all(page: Page, newest: str | None) -> None:
 
 
 def earlier(page: Page, said: str, last: datetime, filters: Filters | None = None) -> None:
-    """A sentence about a range in which there is nothing, and the way to the day that ends with what was seen last."""
+    """A sentence about an empty range, and a link to the day that ends with what was seen last."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(said, width="content")
         end = last + timedelta(seconds=1)
@@ -298,13 +298,13 @@ def link(page: Page, to: str, label: str, **about: str | None) -> None:
 def row(
     page: Page, to: str, subject: str, facts: str, *, before: str = "", limit: int = FULL_WIDTH, **about: str | None
 ) -> None:
-    """One row of a short list: a link on its subject (agent text, cut) and what there is to say of it (Markdown)."""
+    """One row of a short list: its subject as a link (agent text, shortened), and facts about it (Markdown)."""
     head = f":gray[{before}] \u2002" if before else ""
     link(page, to, f"{head}**{words.plain(subject, limit)}** \u2002 :gray[{facts}]", **about)
 
 
 def sidebar(current: str) -> None:
-    """The menu, each link with the filters of the page that is open."""
+    """The menu; its links carry the filters of the open page."""
     filters = filterbar.from_link().carried(*SUBJECTS.get(current, ()))
     with st.sidebar:
         st.markdown("**Misstep**")
@@ -326,13 +326,13 @@ def _alerts_label(title: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a page: its words, how it changed, where it leads."""
+    """One number of a page: its label, its change, and the page that it links to."""
 
     label: str
     value: str
     help: str | None = None
     delta: str | None = None
-    clear: bool = False  # whether the change is more than chance
+    clear: bool = False  # whether the change is statistically clear
     note: str = ""
     trend: Sequence[float] = ()
     to: str = ""
@@ -341,7 +341,7 @@ class Figure:
 
 
 def figures(page: Page, items: Sequence[Figure]) -> None:
-    """Figures side by side, folding where the window is narrow."""
+    """Shows figures side by side, on several lines in a narrow window."""
     with st.grid(len(items), min_column_width=150, key=f"figures-{page.name}-{items[0].label}"):
         for item in items:
             with st.container(border=True, height="stretch", gap="xsmall", vertical_alignment="distribute"):
@@ -361,20 +361,20 @@ def figures(page: Page, items: Sequence[Figure]) -> None:
 
 
 def pair(key: str) -> tuple[DeltaGenerator, DeltaGenerator]:
-    """Two parts side by side, stacked where the window is narrow."""
+    """Places for two parts side by side, stacked in a narrow window."""
     with st.grid(2, min_column_width=420, gap="medium", key=key):
         return st.container(), st.container()
 
 
 def clicked(picture: Picture, key: str, alt_text: str) -> dict[str, Any] | None:
-    """A chart whose marks can be clicked; the fields of the one that was."""
+    """Shows a chart whose marks can be clicked; returns the fields of the clicked one."""
     state = st.altair_chart(picture, width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="picked")
     points = state.get("selection", {}).get("picked", ())
     return dict(points[0]) if points else None
 
 
 def chart(picture: Picture, key: str, alt_text: str) -> None:
-    """A chart, with a sentence for those who do not see it."""
+    """Shows a chart, with a sentence for readers who cannot see it."""
     st.altair_chart(picture, width="stretch", key=key, alt=alt_text)
 
 
@@ -384,7 +384,7 @@ def total(rows: pl.DataFrame, column: str) -> float:
 
 
 def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
-    """Errors and calls by category and bucket; and a bucket's length in seconds."""
+    """Errors and calls by category and bucket, and the length of a bucket in seconds."""
     step = page.bucket(BARS)
     answer = page.ask("timeseries", by="category", bucket=f"{step}s", **params)
     rows = answer.pick("time", "category", "errors", "calls").with_columns(pl.col("errors", "calls").fill_null(0))
@@ -392,12 +392,12 @@ def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
 
 
 def key_of(page: Page) -> int:
-    """What tells one view's widgets from those of other filters, also from the same ones some clicks ago."""
+    """A key that tells the widgets of one view from those with other filters, or with the same ones some clicks ago."""
     return hash((replace(page.filters, view=()), filterbar.turn()))
 
 
 def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
-    """A chart over time whose brush sets the page's range, and whose legend filters by category."""
+    """Shows a chart over time: dragging over it sets the page's range, its legend filters by category."""
     # The filters are part of the key: other ones make another chart, without the brush or click that led to them.
     key = f"{key}-{key_of(page)}"
     state = st.altair_chart(
@@ -419,7 +419,7 @@ def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
 
 
 def switch(page: Page, name: str, label: str, options: Sequence[str], labels: Mapping[str, str] | None = None) -> str:
-    """One of a few options of a view, kept in the link; the first is the default."""
+    """Shows a switch between a few options of a view, kept in the link; the first is the default."""
     key = f"switch-{page.name}-{name}"
     if key not in st.session_state:
         asked = page.filters.state(name)
@@ -442,7 +442,7 @@ def switch(page: Page, name: str, label: str, options: Sequence[str], labels: Ma
 
 
 def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None = None) -> None:
-    """One event in full, without what the page it stands on says anyway; `among` are the events of its session."""
+    """Shows one event in full, without what its page says anyway; `among` are the events of its session."""
     within_session = page.name in {"session", "streak"}
     with st.container(border=True, gap="small"):
         name = event.get("error_class") or event.get("outcome") or ""
@@ -496,5 +496,5 @@ def as_json(value: str | None) -> Any:
 
 
 def moment(text: str) -> datetime:
-    """A time of the API that stands beside its rows."""
+    """Parses a time that the API gives outside of its rows."""
     return datetime.fromisoformat(text)

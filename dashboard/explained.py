@@ -1,4 +1,4 @@
-"""Which values of which dimensions explain a rise or fall in errors: rows, and how they are listed."""
+"""Which values of which dimensions explain a rise or fall in errors: the rows, and the list of them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,25 +17,25 @@ NAMES = (
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
 HALF = 0.5
 ORDER = "First what has more of the change than its share of the calls, or of the errors before, explains."
-BAR, THIN = 6, "▏▎▍▌▋▊▉█"  # characters of a bar; one that is shorter than a character
+BAR, THIN = 6, "▏▎▍▌▋▊▉█"  # characters of a full bar; parts of a character
 # The error rate leaves out calls that were cancelled or denied: errors of all calls are another number.
 VOLUME = "volume"
 PARTS = {"sessions": "Sessions", "calls_per_session": "Calls per session", "error_rate": "Errors per call"}
-# What people name first when they say what broke.
+# What people mention first when they say what broke.
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
-# Beside these, what says the same as another value in a word that helps nobody to act is not asked for. The
-# volume, for which every session of both periods is counted, is not among what Overview shows.
+# Dimensions that would only repeat these in words that nobody can act on are left out. Overview leaves out the volume
+# too, for which every session of both periods is counted.
 ALL = (VOLUME, *ACTS, "mcp_server", "category", "attribution", "fingerprint", "provider", "environment")
 
 
 def rows(page: Page, by: Sequence[str]) -> pl.DataFrame:
-    """Values of these dimensions that explain the change in errors; clear ones first."""
+    """The values of these dimensions that explain the change in errors; clear ones first."""
     answer = page.ask("changes", measure="errors", limit="200", by=",".join(by)).pick(*NAMES)
     return answer.filter(pl.col("dimension") != VOLUME, pl.col("value").is_not_null())
 
 
 def most(found: pl.DataFrame) -> str:
-    """What stands out most, with the version that brought it: `Most of it: tool = x on version = 3.2`, or nothing."""
+    """What stands out most, with the version that brought it: `Most of it: tool = x on version = 3.2`; may be empty."""
     if found.is_empty():
         return ""
     first = found.row(0, named=True)
@@ -49,21 +49,21 @@ def most(found: pl.DataFrame) -> str:
 
 
 def volume(page: Page) -> list[str]:
-    """The same change as more sessions, more calls in each, and calls that fail more often."""
+    """The same change in terms of sessions, calls per session, and the error rate."""
     answer = page.ask("changes", measure="errors", limit="200", by=",".join(ALL)).pick("dimension", "value", "sentence")
     parts = answer.filter(pl.col("dimension") == VOLUME).select("value", "sentence").iter_rows()
     return [words.plain(PARTS[value] + said.removeprefix(value.replace("_", " "))) for value, said in parts]
 
 
 def subject(row: dict[str, Any]) -> str:
-    """What a row is about: `tool = apply_diff`, or the group's class."""
+    """The subject of a row: `tool = apply_diff`, or the group's class."""
     if row["dimension"] == "fingerprint":
         return "group " + str(row["sentence"]).removeprefix("new: ").partition(":")[0]
     return f"{DIMENSIONS[row['dimension']]} = {row['value']}"
 
 
 def listed(page: Page, found: pl.DataFrame, *, rise: bool, limit: int = components.FULL_WIDTH) -> None:
-    """One link for each value with its part of the rise (or fall), which shows its errors; the bars begin in line."""
+    """Shows a link to the errors of each value, with its part of the rise (or fall); the bars are aligned."""
     if found.height:
         components.quiet(f"Share of the {'rise' if rise else 'fall'} · errors before → now")
     for row in found.iter_rows(named=True):

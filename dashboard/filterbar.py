@@ -1,4 +1,4 @@
-"""The bar above each page: range, service, tool, more filters, text, refresh. Widgets show the URL and write it."""
+"""The bar above each page: range, service, tool, more filters, text, refresh. Its widgets show and change the URL."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,27 +36,27 @@ def from_link() -> Filters:
 
 
 def go(filters: Filters) -> None:
-    """Writes filters to the page's URL; the next run of the bar, a fragment, runs the whole page."""
+    """Writes filters to the page's URL; the next run of the bar, which is a fragment, reruns the whole page."""
     st.query_params.from_dict(filters.query())
     st.session_state[_MOVED] = True
     st.session_state[_TURN] = turn() + 1
 
 
 def follow() -> None:
-    """Runs the whole page where filters were changed since it was: a fragment that runs alone knows the old ones."""
+    """Reruns the whole page if filters have changed since: a fragment that runs alone still has the old ones."""
     if st.session_state.pop(_MOVED, False):
         st.rerun()
 
 
 def turn() -> int:
-    """How often filters were changed here: what was clicked in a chart before belongs to the filters before."""
+    """How often filters were changed in this session: earlier clicks in a chart belong to earlier filters."""
     return int(st.session_state.get(_TURN, 0))
 
 
 def zoom(shown: Filters, start: datetime, end: datetime) -> None:
-    """Shows a part of what is shown, and remembers what `Zoom out` leads back to."""
+    """Zooms in on a part of the range, and remembers the range that `Zoom out` goes back to."""
     filters = from_link()
-    if (filters.start, filters.end) == (shown.start, shown.end):  # else the same drag went on
+    if (filters.start, filters.end) == (shown.start, shown.end):  # otherwise the same drag continues
         st.session_state.setdefault(_ZOOMED, []).append((filters.start, filters.end))
     go(filters.between(rfc3339(start), rfc3339(end)))
 
@@ -64,7 +64,7 @@ def zoom(shown: Filters, start: datetime, end: datetime) -> None:
 def show(
     page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], *, only_range: bool = False
 ) -> None:
-    """The bar of a page and, under it, one chip for each condition that is not the page's subject."""
+    """Shows the bar of a page and, below it, a chip for each condition that is not the page's subject."""
     st.session_state.pop(_MOVED, None)
     st.fragment(_bar)(page, collector, zone, subjects, only_range)
 
@@ -101,7 +101,7 @@ def _zoom_out() -> None:
 
 
 def bind(key: str, value: object, write: Callable[[], None]) -> dict[str, Any]:
-    """Arguments of a widget that shows `value`, whoever changed the URL, and calls `write` when a person changes it."""
+    """Arguments of a widget that always shows `value`, from the URL, and calls `write` when a person changes it."""
     if key not in st.session_state or st.session_state[key] != value:
         st.session_state[key] = value
     return {"key": key, "on_change": write, "label_visibility": "collapsed"}
@@ -148,7 +148,7 @@ def _utc(local: datetime, zone: ZoneInfo) -> str:
 
 
 def _options(filters: Filters, collector: Collector, dimension: str) -> dict[str, str]:
-    """Values of a dimension in this range, commonest first, each with its count."""
+    """Values of a dimension in this range, most frequent first, each with its count."""
     if choices := CHOICES.get(dimension):
         return {value: value for value in sorted(choices)}
     params = filters.set(dimension).api() | {"limit": "200"}
@@ -232,7 +232,7 @@ def _refresh(filters: Filters) -> None:
 
 @contextmanager
 def _menu(label: str, key: str) -> Iterator[bool]:
-    """A popover whose content is made only when it is open."""
+    """A popover whose content is created only when it is open."""
     popover = st.popover(label, key=key, on_change="rerun")
     with popover:
         yield bool(popover.open)

@@ -1,6 +1,6 @@
-"""The filters of a page: what stands in its URL and what is sent to the query API, in one grammar (the API's).
+"""The filters of a page, as in its URL and in queries to the API; both use the API's grammar.
 
-The URL is the only place where filters live; widgets show and write it. Nothing here knows Streamlit or HTTP.
+Filters are kept only in the URL, which widgets show and change. No Streamlit or HTTP here.
 """
 
 import os
@@ -22,7 +22,7 @@ DIMENSIONS: dict[str, str] = {
     "reported_class": "reported class", "classified_by": "classified by", "status_code": "status", "session": "session",
     "subagent": "sub-agent", "trace_id": "trace", "fingerprint": "group",
 }  # fmt: skip
-# Attributes of the user's own that the collector keeps as columns; the dashboard is started with the same setting.
+# The user's own attributes that the collector stores as columns; the dashboard needs the same setting.
 OWN = tuple(name.strip() for name in os.environ.get("MISSTEP_DIMENSIONS", "").split(",") if name.strip())
 DIMENSIONS = DIMENSIONS | {name: name for name in OWN if name not in DIMENSIONS}
 BOOLEANS = frozenset({"mistake", "recovered", "retryable", "fatal"})
@@ -41,13 +41,13 @@ VIEW_KEYS = (
 _PART = re.compile(r"(\d{1,6})(ms|[smhdw])")
 _RELATIVE = re.compile(rf"-(?:{_PART.pattern})+")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_LONGEST_S = 50 * 365 * 86_400  # before that there is no event
-_LOST_PLUS = re.compile(r"(.*[Tt:].*) (\d{2}:?\d{2})")  # of a zone's offset, which a URL turns into a space
+_LONGEST_S = 50 * 365 * 86_400  # there are no older events
+_LOST_PLUS = re.compile(r"(.*[Tt:].*) (\d{2}:?\d{2})")  # the plus sign of an offset, which a URL turns into a space
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One dimension's filter: the value is one of `allowed` (if any), none of `excluded`; `""` is a missing value."""
+    """The filter on one dimension: one of `allowed` (if any), none of `excluded`; `""` stands for no value."""
 
     dimension: str
     allowed: tuple[str, ...] = ()
@@ -55,16 +55,16 @@ class Condition:
 
     @property
     def text(self) -> str:
-        """The value in the API's grammar: `a,b` or `!a`, with a backslash before a meant comma, `!` or backslash."""
+        """The value in the API's grammar: `a,b` or `!a`, with a backslash before a literal comma, `!` or backslash."""
         return ",".join([*map(escaped, self.allowed), *(f"!{escaped(value)}" for value in self.excluded)])
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a page is about: a time range, conditions, message text, and the state of the view.
+    """What a page shows: a time range, conditions, message text, and the state of the view.
 
-    `start` and `end` are in the API's grammar (RFC 3339 or relative); an empty `end` is now. `ignored` holds what of
-    the link was not understood, as `name=value`.
+    `start` and `end` are in the API's grammar (RFC 3339 or relative); an empty `end` is now. `ignored` has the parts of
+    the link that were not understood, as `name=value`.
     """
 
     start: str = DEFAULT_RANGE
@@ -75,7 +75,7 @@ class Filters:
     ignored: tuple[str, ...] = ()
 
     def api(self) -> dict[str, str]:
-        """The parameters of every query of this page; the range is always named."""
+        """The parameters of every query of this page, always with the range."""
         return {"from": self.start, **({"to": self.end} if self.end else {}), **self._common()}
 
     def query(self) -> dict[str, str]:
@@ -88,7 +88,7 @@ class Filters:
         return {condition.dimension: condition.text for condition in self.conditions} | text
 
     def values(self, dimension: str) -> tuple[str, ...]:
-        """The allowed values of one dimension; empty when it is not filtered."""
+        """The allowed values of one dimension; empty if it is not filtered."""
         return next((c.allowed for c in self.conditions if c.dimension == dimension), ())
 
     def only(self, dimension: str) -> str:
@@ -97,33 +97,33 @@ class Filters:
         return values[0] if len(values) == 1 else ""
 
     def state(self, key: str, default: str = "") -> str:
-        """One key of the view state."""
+        """The value of one key of the view's state."""
         return dict(self.view).get(key, default)
 
     def set(self, dimension: str, allowed: Iterable[str] = (), excluded: Iterable[str] = ()) -> "Filters":
-        """These filters with one dimension replaced; without values it is removed."""
+        """These filters with the condition on one dimension replaced, or removed if there are no values."""
         rest = [c for c in self.conditions if c.dimension != dimension]
         new = Condition(dimension, _unique(allowed), _unique(excluded))
         return replace(self, conditions=_ordered([*rest, new] if new.allowed or new.excluded else rest))
 
     def between(self, start: str, end: str = "") -> "Filters":
-        """These filters over another range."""
+        """These filters with another range."""
         return replace(self, start=start, end=end)
 
     def showing(self, **view: str) -> "Filters":
-        """These filters with view state changed; an empty value removes the key."""
+        """These filters with changes to the view's state; an empty value removes a key."""
         merged = dict(self.view) | view
         return replace(self, view=tuple((key, merged[key]) for key in VIEW_KEYS if merged.get(key)))
 
     def carried(self, *left: str) -> "Filters":
-        """What another page of the menu keeps: range, conditions and text, without `left`, and who is reading."""
+        """What links to other pages keep: range, conditions (without the dimensions `left`), text, reader settings."""
         kept = tuple((key, value) for key, value in self.view if key in {"tz", "refresh"})
         conditions = tuple(c for c in self.conditions if c.dimension not in left)
         return replace(self, conditions=conditions, view=kept, ignored=())
 
     @property
     def seconds(self) -> float | None:
-        """Length of the range, None where it cannot be told."""
+        """Length of the range; None if it cannot be computed."""
         if ago := _ago(self.start):
             return None if self.end else ago
         if not self.end or _ago(self.end):
@@ -135,7 +135,7 @@ class Filters:
         return _moment(self.start, now), _moment(self.end, now) if self.end else now
 
     def still(self, now: datetime) -> "Filters":
-        """These filters over the same range in times that stay."""
+        """These filters with the range in absolute times."""
         ends = zip((self.start, self.end), self.span(now), strict=True)
         return self.between(*(rfc3339(moment) if not text or _ago(text) else text for text, moment in ends))
 
@@ -146,7 +146,7 @@ class Filters:
 
 
 def parse(query: Mapping[str, str]) -> Filters:
-    """The filters that a link holds. Total: what is unknown or malformed is kept in `ignored`, never raised."""
+    """The filters in a link. Never raises: unknown or malformed parts are kept in `ignored`."""
     conditions: list[Condition] = []
     view: dict[str, str] = {}
     times: dict[str, str] = {}
@@ -201,7 +201,7 @@ def _ordered(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
 
 
 def _time(text: str) -> str:
-    """A time of the API's grammar as the pages have it: relative, or with a zone; "" for anything else."""
+    """A time in the API's grammar as pages write it: relative, or with a zone; `""` for anything else."""
     if _ago(text):
         return text
     try:
@@ -213,7 +213,7 @@ def _time(text: str) -> str:
 
 
 def _ago(text: str) -> float:
-    """Seconds before now, of a relative time; 0 for any other."""
+    """How many seconds before now a relative time is; 0 for any other."""
     if not _RELATIVE.fullmatch(text):
         return 0
     return min(sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text)), _LONGEST_S)
@@ -231,5 +231,5 @@ def _reversed(start: str, end: str) -> bool:
 
 
 def rfc3339(moment: datetime) -> str:
-    """A time as links and the API have it: UTC, whole seconds."""
+    """A time as in links and the API: UTC, whole seconds."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}Z"

@@ -1,4 +1,4 @@
-"""Answers of the API turned into what tables and charts show. Pure: frames in, frames out."""
+"""Turns answers of the API into what tables and charts show. Pure: frames in, frames out."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -14,16 +14,16 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 LEVELS = ("domain", "category", "error_class")
 STATES = ("recovered", "open", "ended")
 HEIGHTS = {"o": 1, "c": 2, "d": 2, "e": 4}
-OTHER_MIX = 0.1  # of the calls would have to go to another tool
-LINES = 3  # of labels over a chart
-PLOT_PX, MARGIN_PX = (390, 200), 30  # what dots lie in, at the narrowest, and what is left free beside them
-DOT_PX, CHARACTER_PX, LINE_PX, LABEL_PX = 11, 6.2, 13, 120  # half the largest dot; of labels, which end at the last
+OTHER_MIX = 0.1  # share of the calls that would have to be of another tool
+LINES = 3  # of labels above a chart
+PLOT_PX, MARGIN_PX = (390, 200), 30  # the narrowest plot area of the dots, and the free margin beside it
+DOT_PX, CHARACTER_PX, LINE_PX, LABEL_PX = 11, 6.2, 13, 120  # radius of the largest dot; sizes of labels
 RETRY_WITHIN = timedelta(minutes=30)
 NO_TOOL = {"model": "model request", "agent": "the agent itself"}
 
 
 def tree(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows per class as a tree: domain, category and class each a row, indented, largest first on every level."""
+    """Rows per class as a tree: a row for each domain, category and class, indented, largest first on every level."""
     total = rows["errors"].sum() or 1
     rows = rows.with_columns(pl.col(LEVELS).fill_null("unknown"))
     levels = []
@@ -43,7 +43,7 @@ def tree(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def lengths(rows: pl.DataFrame) -> pl.DataFrame:
-    """Streaks by exact length and state, from how many reached each length; 10 and longer together."""
+    """Streaks by exact length and state, computed from how many reached each length; 10 and more are one row."""
     exact = rows.sort("length").with_columns(
         (pl.col(state) - pl.col(state).shift(-1).fill_null(0)).alias(state) for state in STATES
     )
@@ -64,7 +64,7 @@ def findings(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def told_apart(rules: Sequence[str], labels: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each alert's rule with those of its labels' values in which alerts of that rule differ."""
+    """Each alert's rule, followed by the label values in which alerts of that rule differ."""
     values: dict[tuple[str, str], set[Any]] = {}
     for rule, said in zip(rules, labels, strict=True):
         for name, value in said.items():
@@ -76,12 +76,12 @@ def told_apart(rules: Sequence[str], labels: Sequence[Mapping[str, Any]]) -> lis
 
 
 def ordered(rows: pl.DataFrame) -> pl.DataFrame:
-    """The events with their place, 1 for the first."""
+    """The events with their position as `order`, from 1."""
     return rows.with_row_index("order", 1).with_columns(pl.col("order").cast(pl.Int64))
 
 
 def brackets(rows: pl.DataFrame, streaks: pl.DataFrame) -> pl.DataFrame:
-    """First and last place of each streak in the ordered events."""
+    """First and last position of each streak in the ordered events."""
     spans: list[dict[str, Any]] = []
     for streak in streaks.iter_rows(named=True):
         inside = rows.filter(pl.col("time").is_between(streak["started"], streak["ended"]))
@@ -92,9 +92,9 @@ def brackets(rows: pl.DataFrame, streaks: pl.DataFrame) -> pl.DataFrame:
 
 
 def again(rows: pl.DataFrame) -> pl.Series:
-    """For each of a session's ordered events the place of its retry: what follows an error of the same tool and target.
+    """For each error among a session's ordered events, the position of its retry; null for others.
 
-    That is the API's chain: same sub-agent, operation, tool and target, within half an hour.
+    As in the API's retry chains: the next event of the same sub-agent, operation, tool and target within half an hour.
     """
     chain = ("subagent", "operation", "tool", "target")
     following, at = (pl.col(name).shift(-1).over(chain) for name in ("order", "time"))
@@ -103,7 +103,7 @@ def again(rows: pl.DataFrame) -> pl.Series:
 
 
 def lanes(rows: pl.DataFrame) -> list[int]:
-    """For each of the ordered events a lane for the line to its retry, in which no other of its tool's runs meanwhile.
+    """For each of the ordered events a lane for the line to its retry, so that lines of one tool do not overlap.
 
     `rows`: order, tool, again.
     """
@@ -119,9 +119,9 @@ def lanes(rows: pl.DataFrame) -> list[int]:
 
 
 def lines(marks: pl.DataFrame, span: tuple[datetime, datetime], lengths: list[float]) -> list[int | None]:
-    """For each mark the line in which its label covers no other's; None where all are taken. Later ones first.
+    """For each mark the text line on which its label overlaps no other, or None. Later marks choose first.
 
-    `marks`: time, late (its label stands to the left); `lengths` are those of the labels, as shares of the span.
+    `marks`: time, late (its label is on the left); `lengths` are those of the labels, as shares of the span.
     """
     whole = (span[1] - span[0]).total_seconds()
     taken: list[list[tuple[float, float]]] = [[] for _ in range(LINES)]
@@ -142,7 +142,7 @@ def strip(letters: str | None) -> list[int]:
 
 
 def told(shares: dict[str, float | None], fact: str) -> str:
-    """How much of a fact a sender tells: ✓ (nearly) always, ~ at times, – never, nothing where it does not apply."""
+    """How often a sender reports a fact: ✓ (almost) always, ~ sometimes, – (almost) never; empty if not applicable."""
     share = shares.get(fact)
     if share is None:
         return ""
@@ -150,7 +150,7 @@ def told(shares: dict[str, float | None], fact: str) -> str:
 
 
 def filled(rows: pl.DataFrame, step_s: int, span: tuple[datetime, datetime]) -> pl.DataFrame:
-    """A series with a row for every bucket of the range, 0 where the answer has none."""
+    """A series with a row for every bucket of the range, with 0 for those that the answer lacks."""
     start, end = (int(moment.timestamp()) for moment in span)
     times = pl.Series("time", range(start // step_s * step_s, end, step_s), dtype=pl.Int64) * 1_000_000_000
     whole = pl.DataFrame({"time": times.cast(pl.Datetime("ns", "UTC"))})
@@ -158,13 +158,13 @@ def filled(rows: pl.DataFrame, step_s: int, span: tuple[datetime, datetime]) -> 
 
 
 def summed(rows: pl.DataFrame, dimension: str, count: str) -> pl.DataFrame:
-    """A count by one of the dimensions that the rows have, the most first; what has no value of it is left out."""
+    """A count by one of the rows' dimensions, largest first; rows without a value of it are left out."""
     sums = rows.drop_nulls(dimension).group_by(dimension).agg(pl.col(count).sum())
     return sums.sort(count, dimension, descending=[True, False])
 
 
 def held(samples: pl.DataFrame, end: datetime) -> pl.DataFrame:
-    """The values of a rule, each label set's last one held until `end`."""
+    """The values of a rule; the last one of each label set is repeated at `end`."""
     last = (
         samples.group_by("labels", maintain_order=True)
         .last()
@@ -174,7 +174,7 @@ def held(samples: pl.DataFrame, end: datetime) -> pl.DataFrame:
 
 
 def equal_mix(rows: pl.DataFrame) -> float | None:
-    """The difference b - a of a rate if both sides had used their tools equally often; None where that is no news.
+    """The difference b - a of a rate if both sides had used each tool equally often; None if the mix hardly differs.
 
     `rows`: a, b, a_whole, b_whole, one row per tool.
     """
@@ -188,8 +188,8 @@ def equal_mix(rows: pl.DataFrame) -> float | None:
 
 
 def newest_versions(rows: pl.DataFrame, after: str = "") -> tuple[str, str] | None:
-    """The newest version of the busiest service that has two, after the one before it; of those that end with `after`,
-    if it is named.
+    """The two newest versions of the busiest service that has two, older one first; if `after` is given, the newest of
+    them is that version.
 
     `rows`: service, service_version, calls, first_seen.
     """
@@ -207,7 +207,7 @@ def newest_versions(rows: pl.DataFrame, after: str = "") -> tuple[str, str] | No
 
 
 def twin(rows: pl.DataFrame, event: Mapping[str, Any]) -> int | None:
-    """The place of the latest earlier call of the same tool with the same arguments; None where there is none."""
+    """The position of the last earlier call of the same tool with the same arguments; None if there is none."""
     if not event.get("params_hash") or "params_hash" not in rows.columns:
         return None
     same = rows.filter(
@@ -219,8 +219,10 @@ def twin(rows: pl.DataFrame, event: Mapping[str, Any]) -> int | None:
 
 
 def sides(rows: pl.DataFrame, x: str, y: str, top: str, label: str, most: int) -> list[str | None]:
-    """On which side of its dot each label covers no other dot and no label before it, at best `right`, for at most so
-    many. The chart is logarithmic in x and goes from 0 to the largest of `top` in y.
+    """For each label the side of its dot on which it overlaps no other dot or earlier label, preferably `right`.
+
+    None if there is no such side, or `most` labels have one. The chart is logarithmic in x; y goes from 0 to the
+    largest `top`.
     """
     across = pl.col(x).log() - pl.col(x).log().min()
     places = rows.select(x=across / _largest(across) * PLOT_PX[0], y=pl.col(y) / _largest(pl.col(top)) * PLOT_PX[1])
@@ -248,12 +250,12 @@ def _meet(one: Box, other: Box) -> bool:
 
 
 def _largest(values: pl.Expr) -> pl.Expr:
-    """The largest value, 1 where there is none but 0."""
+    """The largest value, or 1 if all are 0."""
     return pl.when(values.max() > 0).then(values.max()).otherwise(1)
 
 
 def most_different(messages: pl.Series) -> int:
-    """The place of the message that is least like the first."""
+    """The position of the message that is least like the first."""
     first = messages[0] or ""
     likeness = [SequenceMatcher(None, first, message or "").quick_ratio() for message in messages]
     return likeness.index(min(likeness))

@@ -1,4 +1,4 @@
-"""The top of the Overview: the verdict and the figures, each beside the period before it."""
+"""The top of the Overview: the verdict and the figures, each compared with the period before."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ COMPARED = "error_rate,hit_rate,lasting"
 
 
 def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
-    """The totals of the range, at most so many seconds old, and those of the period before as `previous_…`."""
+    """The totals of the range, at most `max_age` seconds old, and those of the period before as `previous_…`."""
     answer = page.ask("breakdown", max_age, previous="true")
     return answer.first() | {"newest": answer.rest.get("newest")}
 
 
 def against(page: Page) -> dict[str, dict[str, Any]]:
-    """What is counted by sessions, of the period before (a) and of this one (b), and the verdict on the error rate."""
+    """Measures by session of the period before (a) and of this one (b), and the verdict on the error rate."""
     asking = page.later("compare", measure=COMPARED)
     page.later("streaks", **OPEN)  # these two for the figures
     page.later("timeseries", **_trend(page))
@@ -27,18 +27,18 @@ def against(page: Page) -> dict[str, dict[str, Any]]:
 
 
 def verdict(page: Page, now: dict[str, Any], most: str = "") -> str:
-    """Better or worse than before, in a sentence."""
+    """One sentence: better or worse than before."""
     return sentences.verdict(now, words.span(page.length), most)
 
 
 def most(page: Page, now: dict[str, Any]) -> str:
-    """What most of a clear change is."""
+    """What explains most of the change, if the change is clear."""
     rows = explained.rows(page, explained.ACTS)
     return explained.most(rows.filter(pl.col("verdict") == now["verdict"]))
 
 
 def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) -> list[Figure]:
-    """The five figures; `now` is what `totals` says and `both` what `against` does."""
+    """The five figures; `now` comes from `totals` and `both` from `against`."""
     hit, lasting = both["hit_rate"], both["lasting"]
     change = round(both["error_rate"]["difference"] or 0, 3)
     share = "" if words.uncertain(hit["b_whole"]) else words.rate_of(hit["b"], hit["b_whole"])
@@ -64,7 +64,7 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
 
 
 def trend(page: Page) -> list[float]:
-    """The error rate of each of the range's longer buckets, 0 where it has none."""
+    """The error rate in each of some longer buckets of the range, 0 if there is none."""
     rows = page.ask("timeseries", **_trend(page)).pick("time", "error_rate")
     return frames.filled(rows, page.bucket(TREND_BARS), page.span)["error_rate"].to_list()
 
@@ -74,7 +74,7 @@ def _trend(page: Page) -> dict[str, str]:
 
 
 def open_streaks(page: Page) -> pl.DataFrame:
-    """The longest streaks that are open."""
+    """The longest open streaks."""
     return page.ask("streaks", **OPEN).rows
 
 

@@ -15,21 +15,21 @@ def command(port: int = 8501, address: str = "127.0.0.1") -> list[str]:
         "server.port": port,
         "server.address": address,
         "server.headless": "true",
-        "logger.hideWelcomeMessage": "true",  # whoever starts it says where it is
+        "logger.hideWelcomeMessage": "true",  # the caller prints the address
     }
     script = str(HERE / "app.py")
     return [sys.executable, "-m", "streamlit", "run", script, *(f"--{name}={value}" for name, value in options.items())]
 
 
 def signs_in(folders: Iterable[str] = (".", "~")) -> bool:
-    """Whether a secrets.toml for Streamlit in one of these folders makes the dashboard ask people to sign in."""
+    """Whether a Streamlit secrets.toml in one of these folders turns sign-in on."""
     return any("auth" in _secrets(Path(os.path.expanduser(folder))) for folder in folders)
 
 
 def _secrets(folder: Path) -> Mapping[str, object]:
     try:
         return tomllib.loads((folder / ".streamlit/secrets.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # Streamlit does not read it either
+    except (OSError, ValueError):  # Streamlit cannot read it either
         return {}
 
 
@@ -41,10 +41,10 @@ def environment(
     dimensions: Iterable[str] = (),
     otlp: str = "",
 ) -> dict[str, str]:
-    """`environ` with the dashboard's settings; what is empty here stays as the environment has it.
+    """`environ` with the dashboard's settings; empty ones leave the environment as it is.
 
-    `collector` is the query API's address, `token` what it is asked with, `trace` a tracing system's link
-    template, `dimensions` columns of the user's own, `otlp` where agents send to, if not to `collector`.
+    `collector` is the address of the query API, `token` the query token, `trace` the link template of a tracing
+    system, `dimensions` the user's own columns, `otlp` the address that agents send to, if not `collector`.
     """
     given = {
         "MISSTEP_COLLECTOR_URL": collector, "MISSTEP_QUERY_TOKEN": token, "MISSTEP_TRACE_URL": trace,

@@ -1,4 +1,4 @@
-"""The frame of the dashboard: its pages, its menu, and nothing of their content."""
+"""The frame of the dashboard: its pages and menu, without their content."""
 
 from pathlib import Path
 

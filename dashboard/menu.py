@@ -1,4 +1,4 @@
-"""The pages by name: their groups in the menu, their titles, what each is about."""
+"""The pages by name: their groups in the menu, their titles, and the subjects of detail pages."""
 
 from collections.abc import Mapping
 
@@ -8,12 +8,12 @@ MENU: Mapping[str, tuple[tuple[str, str], ...]] = {
     "Does it help?": (("retries", "Retries"), ("streaks", "Streaks"), ("compare", "Compare")),
     "System": (("sources", "Sources"), ("health", "Health")),
 }
-# Reached by links alone.
+# Reached only by links.
 DETAILS: Mapping[str, str] = {
     "changes": "What changed", "tool": "Tool", "group": "Group", "session": "Session", "streak": "Streak",
 }  # fmt: skip
 TITLES: Mapping[str, str] = {name: title for group in MENU.values() for name, title in group} | dict(DETAILS)
-# What a detail page is about is not carried to other pages as a filter.
+# Links to other pages do not carry the subject of a detail page as a filter.
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "tool": ("tool",), "group": ("fingerprint",), "session": ("session", "service"), "streak": ("session", "service"),
 }  # fmt: skip

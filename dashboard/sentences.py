@@ -1,4 +1,4 @@
-"""Whole sentences about an answer: verdicts and summaries, in Markdown of our own words. Pure, no Streamlit."""
+"""Verdicts and summaries as whole sentences, in Markdown. Pure functions, no Streamlit."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from dashboard import words
 
 
 def verdict(now: dict[str, Any], before: str, most: str = "") -> str:
-    """One sentence: better, worse, or not to be told apart from the period before, and what most of it is."""
+    """One sentence: better, worse or not clearly different from the period before, and what explains most of it."""
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
     if rate is None:
         return f"{words.plural(now.get('errors'), 'error')}; no rate, because only failures are reported here."
@@ -26,7 +26,7 @@ def verdict(now: dict[str, Any], before: str, most: str = "") -> str:
 
 
 def clear(now: dict[str, Any]) -> bool:
-    """Whether the API's comparison with the period before says that the difference is more than chance."""
+    """Whether the API says that the difference from the period before is statistically clear."""
     return now.get("verdict") in {"worse", "better"}
 
 
@@ -42,7 +42,7 @@ VERDICTS: Mapping[str, str] = {
 
 
 def compared(verdict: str | None, sentence: str | None) -> str:
-    """A verdict of the API as Markdown: its word, then its sentence without that word."""
+    """A verdict of the API as Markdown: its word, then the rest of its sentence."""
     head, _, rest = (sentence or "").partition(": ")
     return f"{VERDICTS.get(verdict or '', '')} \u2002 {words.plain(rest or head, 300)}"
 
@@ -53,7 +53,7 @@ def storm(error_class: str | None, state: str | None, started: str, ended: str) 
 
 
 def limit(n: int, row: dict[str, float | None]) -> str:
-    """What a limit would have done."""
+    """What a limit of n mistakes would have done."""
     sessions = words.plural(row.get("sessions"), "session")
     stopped, recovered = row.get("interrupted") or 0, row.get("recovered") or 0
     share = "" if words.uncertain(stopped) else f" ({words.rate(row.get('recovery_rate'))})"
@@ -65,7 +65,7 @@ def limit(n: int, row: dict[str, float | None]) -> str:
 
 
 def sampled(senders: pl.DataFrame) -> str:
-    """The mark of a rate over these senders (`source`, `service`, `sampled`, `kept`); empty where none is sampled."""
+    """The note on a rate over these senders (`source`, `service`, `sampled`, `kept`); empty if none is sampled."""
     marked = senders.filter(pl.col("sampled").fill_null(False))
     if marked.is_empty():
         return ""
@@ -79,9 +79,9 @@ def sampled(senders: pl.DataFrame) -> str:
 
 
 def agreement(compared: float, equal: float) -> str:
-    """How far agents' own counts agree with ours."""
+    """How often agents' own counts agree with ours."""
     if not compared:
-        return "The agents said that they stopped or found a loop, but told no number to compare."
+        return "The agents said that they stopped or found a loop, but gave no number to compare."
     told = words.plural(compared, "number")
     return f"Agents told {told} of their own: **{words.rate_of(equal / compared, compared)}** agree with ours."
 
@@ -135,7 +135,7 @@ def even(said: Mapping[str, Any]) -> bool:
 
 
 def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
-    """The account in one line, and what it means where it does not come out even."""
+    """The account of records in one line, and what it means if it does not add up."""
     accepted, stored, duplicate = (f"{said.get(name) or 0:,.0f}" for name in ("accepted", "stored", "duplicate"))
     gone = f"{sum(dropped.values()):,.0f}"
     sign = "=" if even(said) else "≠"
@@ -152,7 +152,7 @@ _SECONDS = {"window_s": "window", "for_s": "for", "keep_firing_for_s": "keep_fir
 
 
 def rule_file(rule: Mapping[str, Any]) -> str:
-    """A rule of the API as a file of one rule, without what is as it would be anyway."""
+    """A rule of the API as a rule file, without fields that have their defaults."""
     said: dict[str, Any] = {}
     for name in (
         "name",
@@ -175,7 +175,7 @@ def rule_file(rule: Mapping[str, Any]) -> str:
 
 
 def _duration(seconds: int) -> str:
-    """As people write it in a rule file: 3600 is 1h."""
+    """A duration as people write it in a rule file: 3600 is 1h."""
     size, unit = next(
         (size, unit) for size, unit in ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s")) if not seconds % size
     )
@@ -192,7 +192,7 @@ def backtest(told: Mapping[str, Any]) -> str:
 
 
 def failed_rules(rules: pl.DataFrame) -> list[str]:
-    """One sentence for each rule whose last evaluation failed. `rules`: name, error (null where it did not)."""
+    """One sentence for each rule whose last evaluation failed. `rules`: name, error (null if it did not fail)."""
     return [
         f"The rule **{words.plain(name)}** could not be evaluated, its alerts stay as they were: "
         f"{words.plain(error, 300)}"

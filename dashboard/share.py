@@ -1,4 +1,4 @@
-"""What a reader takes away from a page: links, downloads of its rows, and the questions behind them as curl."""
+"""What readers can take from a page: links, downloads of its rows, and the queries behind it as curl commands."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ except PackageNotFoundError:  # run from a folder of sources
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a page asked of the API."""
+    """A query that a page sent to the API."""
 
     path: str
     params: tuple[tuple[str, str], ...]
 
     @property
     def name(self) -> str:
-        """A name for files."""
+        """A name for downloaded files."""
         by = dict(self.params).get("by", "").replace(",", "-")
         return "-".join(part for part in (self.path.replace("/", "-"), by) if part)
 
@@ -40,25 +40,25 @@ class Question:
 
 
 def forget(page: str, filters: Filters) -> None:
-    """A page begins: what another one asked is no longer shown."""
+    """Forgets the queries of another page, or of other filters, when a page begins."""
     if st.session_state.get(_ASKED, ("", None, {}))[:2] != (page, filters):
         st.session_state[_ASKED] = (page, filters, {})
 
 
 def remember(path: str, params: Mapping[str, str], rows: int) -> None:
-    """The page asked this, and so many rows came."""
+    """Notes a query of the page and the number of rows in its answer."""
     if _ASKED in st.session_state:
         st.session_state[_ASKED][2][Question(path, tuple(params.items()))] = rows
 
 
 def asked() -> list[Question]:
-    """What the page asked, the longest answer first."""
+    """The queries of the page, the longest answer first."""
     questions: dict[Question, int] = st.session_state.get(_ASKED, ("", None, {}))[2]
     return sorted(questions, key=lambda question: -questions[question])
 
 
 def download(collector: Collector, question: Question, form: str) -> Callable[[], bytes]:
-    """The rows of an answer as a file, asked for when it is clicked."""
+    """Makes a file of an answer's rows when the button is clicked."""
 
     def content() -> bytes:
         rows = collector.ask(question.path, dict(question.params)).rows
@@ -68,7 +68,7 @@ def download(collector: Collector, question: Question, form: str) -> Callable[[]
 
 
 def as_file(rows: pl.DataFrame, form: str) -> bytes:
-    """Rows as CSV or Parquet; lists are JSON text in CSV, which has none."""
+    """Rows as CSV or Parquet; CSV has lists as text in brackets."""
     out = BytesIO()
     if form == "parquet":
         rows.write_parquet(out)
@@ -82,12 +82,12 @@ def as_file(rows: pl.DataFrame, form: str) -> bytes:
 
 
 def curl(url: str, question: Question) -> str:
-    """The question for a shell; the token is a placeholder."""
+    """The query as a shell command; the token is a variable."""
     address = f"{url.rstrip('/')}/api/v1/{question.path}?{urlencode(question.params)}"
     return f"curl -H \"Authorization: Bearer $MISSTEP_QUERY_TOKEN\" '{address}'"
 
 
 def address(base: str, filters: Filters) -> str:
-    """The link of a view."""
+    """The link to a view."""
     query = urlencode(filters.query())
     return f"{base}?{query}" if query else base

@@ -1,4 +1,4 @@
-"""Charts of shares and rates beside each other. Frames in, charts out, as in `charts`."""
+"""Charts that compare shares and rates. Frames in, charts out, as in `charts`."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,12 +11,12 @@ from dashboard import frames
 from dashboard.axes import PERCENT, Picture, colour, value_axis, where
 from dashboard.colours import ATTRIBUTIONS, Palette
 
-# Where the label of a dot is, how it is aligned, how far off.
+# The side of a dot on which its label is, its alignment, its distance.
 BESIDE: Sequence[tuple[str, Literal["left", "right"], int]] = (("right", "left", 12), ("left", "right", -12))
 
 
 def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """A bar for each attribution, always in the same order; parts of one bar would be too small for their words.
+    """A bar for each attribution, always in the same order; parts of a single bar would be too small for labels.
 
     `frame`: attribution, errors, label.
     """
@@ -47,11 +47,11 @@ def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 
 def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classes: Sequence[str]) -> Picture:
-    """Errors of a class ÷ calls of the tool; under 20 calls a cell has no colour, only its count.
+    """Errors of a class ÷ calls of the tool; with fewer than 20 calls a cell has no colour, only its count.
 
-    `frame`: tool, error_class, errors, calls, share; no row, no cell.
+    `frame`: tool, error_class, errors, calls, share; a row for each cell.
     """
-    # Through RGB: Vega's own way from grey to orange leads through purple.
+    # Interpolated in RGB: by default Vega goes from grey to orange through purple.
     shade = alt.Scale(domain=[0, 1], range=list(palette.ramp), interpolate="rgb")
     shaded = {"test": "datum.certain", "field": "share", "type": "quantitative", "scale": shade, "legend": None}
     rows = frame.with_columns(certain=pl.col("calls") >= 20)
@@ -79,7 +79,7 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
 
 
 def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str) -> Picture:
-    """A rate per name as a dot with its interval and words at the right; hollow where it rests on fewer than 20 calls.
+    """A rate per name as a dot with its interval, and a label on the right; hollow if it is of fewer than 20 calls.
 
     `frame`: name, value, low, high, rated, label.
     """
@@ -99,12 +99,12 @@ def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str) -> Pictur
     said = base.mark_text(align="left", dx=8, color=palette.quiet).encode(
         x=alt.X("high:Q", scale=scale), text=alt.Text("label:N")
     )
-    # Vega measures words too short, by as much as the last one would be cut at the edge.
+    # Vega underestimates the width of text: without this, the last word would be cut off at the edge.
     return alt.layer(whiskers, point, said).properties(height=alt.Step(28), padding={"right": 14})
 
 
 def paired_bars(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """Errors per dimension value in both periods. `frame`: name, a_errors, b_errors, sentence; in this order."""
+    """Errors per dimension value in both periods, in the order of `frame`: name, a_errors, b_errors, sentence."""
     colours = {"before": palette.quiet, "now": palette.outcome["error"]}
     rows = frame.rename({"a_errors": "before", "b_errors": "now"}).unpivot(
         ["before", "now"], index=["name", "sentence"], variable_name="period", value_name="errors"
@@ -131,7 +131,7 @@ def paired_bars(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 
 def dumbbells(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """A measure on two sides per name, A hollow, B filled. `frame`: name, a, b, low and high of each, sentence."""
+    """A measure of both sides per name, A hollow, B filled. `frame`: name, a, b, low and high of each, sentence."""
     names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
     base = alt.Chart(frame).encode(y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names))
     axis = value_axis(palette, PERCENT)
@@ -170,7 +170,7 @@ def over_share(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 
 def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """Tools: calls against error rate with its interval, as large as the sessions hit, coloured by whose turn it is.
+    """Tools by calls and error rate with its interval; size shows the sessions affected, colour the main attribution.
 
     `frame`: tool, calls, error_rate, low, high, sessions, attribution, label (on which side of the dot, if any).
     """

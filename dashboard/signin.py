@@ -1,10 +1,10 @@
-"""Sign-in with a provider of one's own, through Streamlit: on where its secrets.toml has an [auth] section."""
+"""Sign-in with an OpenID Connect provider through Streamlit, if its secrets.toml has an [auth] section."""
 
 import streamlit as st
 
 
 def passed() -> bool:
-    """Whether the pages may be shown; if not, shows how to sign in."""
+    """Whether pages may be shown; if not, shows the sign-in button."""
     if not wanted() or st.user.get("is_logged_in"):
         return True
     st.title("Misstep", anchor=False)
@@ -13,5 +13,5 @@ def passed() -> bool:
 
 
 def wanted() -> bool:
-    """Whether anybody has to sign in."""
+    """Whether sign-in is on."""
     return bool(st.secrets.load_if_toml_exists()) and "auth" in st.secrets

@@ -1,4 +1,4 @@
-"""The state of a collector that has never received anything: how to point an agent here, one copyable block each."""
+"""Shown while the collector has received nothing yet: how to connect each agent, as text to copy."""
 
 import os
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ AGENTS: Mapping[str, tuple[str, str]] = {
 
 
 def address(environ: Mapping[str, str] = os.environ) -> str:
-    """Where agents reach the collector: not always where the dashboard asks it, such as between containers."""
+    """The collector's address for agents, which may differ from the dashboard's, such as between containers."""
     told = environ.get("MISSTEP_OTLP_URL") or environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
     return told.rstrip("/")
 

@@ -1,4 +1,4 @@
-"""One session told step by step: its timeline, its list, and the event that is looked at."""
+"""One session step by step: its timeline, its list of events, and the selected event."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ MOST_EVENTS = 1000
 
 
 def events(page: Page, session: str) -> tuple[pl.DataFrame, bool]:
-    """The ordered events of a session, over all time, and whether there are more."""
+    """The ordered events of a session, of all time, and whether there are more."""
     about = {"service": page.filters.only("service") or None, "session": None, "from": EVER, "to": None}
     answer = page.ask(path("sessions", session), limit=str(MOST_EVENTS), **about)
     return (frames.ordered(answer.rows) if answer.rows.height else answer.rows), bool(answer.rest.get("next"))
 
 
 def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> None:
-    """Timeline, list and the chosen event of these ordered events."""
+    """Shows these ordered events as a timeline and a list, and the selected one in full."""
     key = f"at-{page.name}-{components.key_of(page)}"
     picture = attempts.session_line(_marks(rows), page.palette, frames.brackets(rows, streaks))
     clicked = components.clicked(picture, f"line-{key}", said)
@@ -30,7 +30,7 @@ def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> No
     left, right = components.pair("session-detail")
     with left:
         picked = _steps(page, rows)
-    # What was clicked last counts: in the line, in the list, or one of the arrows.
+    # The last click counts: in the timeline, in the list, or on an arrow.
     for source, order in (("line", clicked and clicked.get("order")), ("list", picked and picked["order"])):
         if order != st.session_state.get(f"{key}-{source}"):
             st.session_state[f"{key}-{source}"] = order

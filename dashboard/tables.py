@@ -1,4 +1,4 @@
-"""Tables: the kinds of columns, and a table that keeps its selection while the page refreshes itself."""
+"""Tables: the kinds of columns, and a table that keeps its selection while the page refreshes."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -18,9 +18,9 @@ def table(
     page: Page, rows: pl.DataFrame, columns: Mapping[str, Any], *, key: str, alt_text: str, select: bool = False,
     wide: Collection[str] = (), rows_shown: int = ROWS_SHOWN,
 ) -> dict[str, Any] | None:  # fmt: skip
-    """A table of the named columns, those of `wide` only where there is room; returns the selected row whole.
+    """Shows a table of these columns, those in `wide` only in wide windows; returns the whole selected row.
 
-    While a row is selected the table stands still, because Streamlit remembers row numbers, not rows.
+    While a row is selected the table does not change, because Streamlit remembers row numbers, not rows.
     """
     key = f"{key}-{hash(replace(page.filters, view=()))}"
     held = f"{key}-held"
@@ -48,13 +48,13 @@ def table(
 
 
 def held(page: Page, key: str) -> pl.DataFrame | None:
-    """The rows that a table stands still on; None where nothing is selected."""
+    """The rows that a table with a selection shows; None if nothing is selected."""
     key = f"{key}-{hash(replace(page.filters, view=()))}"
     return st.session_state.get(f"{key}-held") if _chosen(key) is not None else None
 
 
 def _with_share_words(rows: pl.DataFrame, columns: Mapping[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Shares as words beside their bars: a bar's own number would read 0 % for a small one."""
+    """Adds shares as text beside their bars: the number in a bar would be 0 % for small ones."""
     configs: dict[str, Any] = {}
     series: list[pl.Series] = []
     for name, column in columns.items():
@@ -74,7 +74,7 @@ def _chosen(key: str) -> int | None:
 
 
 def with_rate_words(rows: pl.DataFrame) -> pl.DataFrame:
-    """Adds `rate` (the error rate with its denominator as words) and `uncertain`, from error_rate and rated."""
+    """Adds `rate` (the error rate with its denominator, as text) and `uncertain`, from error_rate and rated."""
     said = [words.rate_of(*pair) for pair in rows.select("error_rate", "rated").iter_rows()]
     doubtful = [words.uncertain(of) for of in rows["rated"]]
     return rows.with_columns(
@@ -83,7 +83,7 @@ def with_rate_words(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def text(label: str, width: Any = None, help: str | None = None) -> Any:
-    """A column of text, shown as it is."""
+    """A column of plain text."""
     return st.column_config.TextColumn(label, width=width, help=help)
 
 
@@ -93,7 +93,7 @@ def number(label: str, help: str | None = None, *, width: Any = "small") -> Any:
 
 
 def share(label: str, help: str | None = None, *, colour: str | None = None, width: int = 90) -> Any:
-    """A column of shares of 1 as bars; `table` puts them as words before it where it has a label."""
+    """A column of shares of 1 as bars; if it has a label, `table` adds them as text before it."""
     return st.column_config.ProgressColumn(
         label, format=" ", min_value=0, max_value=1, help=help, color=colour, width=width
     )
@@ -115,6 +115,6 @@ def trend(label: str) -> Any:
 
 
 def when(label: str, page: Page, *, day: bool = True) -> Any:
-    """A column of times in the reader's zone, with or without their day."""
+    """A column of times in the reader's zone, with or without the day."""
     form, width = ("D MMM HH:mm:ss", 125) if day else ("HH:mm:ss", 75)
     return st.column_config.DatetimeColumn(label, format=form, timezone=str(page.zone), width=width)

@@ -1,21 +1,21 @@
-"""An error without a class as a row for a taxonomy.toml of one's own; the format is in docs/taxonomy.md."""
+"""Makes a row for the user's own taxonomy.toml from an unclassified error; docs/taxonomy.md has the format."""
 
 import json
 import re
 
 EXAMPLE_CHARS = 400
-# A class of the built-in table to start from, by operation: whoever pastes the row puts a better one there.
+# A built-in class to start from, by operation: people replace it with the right one.
 CLASSES = {"tool": "ToolExecutionError", "model": "ApiError", "agent": "InvalidConfigError"}
 SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 PLACEHOLDER = re.compile(r"<[a-z]{1,8}>")
 
 
 def message_row(operation: str, template: str | None, sample: str | None) -> str | None:
-    """The `[[messages]]` row that matches a group's template, its sample as the example; None where no word is left.
+    """The `[[messages]]` row that matches a group's template, with a sample as example; None if no words are left.
 
     Args:
-        operation: tool, model or agent; the row is for errors of that operation only.
-        template: the group's, in which `<path>` and the like stand for what differs from call to call.
+        operation: tool, model or agent; the row is only for errors of that operation.
+        template: the group's, in which `<path>` and the like stand for the parts that differ between calls.
         sample: a message of the group.
     """
     if not template or not sample or not _says(_pattern(template)):
@@ -40,7 +40,7 @@ def message_row(operation: str, template: str | None, sample: str | None) -> str
 
 
 def alias_row(operation: str, reported: str | None) -> str | None:
-    """The row that makes what the agent called an error, which has no message, another name of a class."""
+    """The row that makes the agent's own name of an error, for errors without a message, an alias of a class."""
     if not reported:
         return None
     name = CLASSES.get(operation, CLASSES["agent"])
@@ -48,23 +48,23 @@ def alias_row(operation: str, reported: str | None) -> str | None:
 
 
 def _as_read(text: str) -> str:
-    """The text as the collector looks at it: quotes and line ends of JSON inside a string are what they stand for."""
+    """The text as the collector matches it: with JSON's escaped quotes and line ends decoded."""
     return text.replace('\\"', '"').replace("\\n", "\n")
 
 
 def _pattern(text: str) -> str:
-    """A pattern without look-around or back-references for a template: any text for its placeholders."""
+    """The pattern of a template, without look-around or back-references; placeholders match any text."""
     parts = (SPECIAL.sub(r"\\\g<0>", part) for part in PLACEHOLDER.split(text.strip()))
     return ".+".join(r"\s+".join(re.split(r"\s+", part)) for part in parts)
 
 
 def _says(pattern: str) -> bool:
-    """Whether there are words in it: what only has placeholders would match everything."""
+    """Whether a pattern has words: one with only placeholders would match everything."""
     return len(re.findall(r"[^\W\d_]", re.sub(r"\\s", "", pattern))) >= 4
 
 
 def _quoted(text: str) -> str:
-    """A TOML string: literal where it can be, so that a pattern stays readable."""
+    """A TOML string, literal if possible, so that patterns stay readable."""
     if "'" not in text and text.isprintable():
         return f"'{text}'" if "\\" in text or '"' in text else f'"{text}"'
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

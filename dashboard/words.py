@@ -1,11 +1,11 @@
-"""What people read: help texts, and numbers, durations, ages and hostile text turned into words. Pure, no Streamlit."""
+"""Texts for people: help texts, and numbers, durations, ages and untrusted text in readable form. No Streamlit here."""
 
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
-NEAR = 0.05  # of a length may be rounded away: an hour and a half is 90 min, not 2 h
-UNCERTAIN_BELOW = 20  # calls; a rate of fewer is marked
+NEAR = 0.05  # largest share of a length that rounding may change: an hour and a half is 90 min, not 2 h
+UNCERTAIN_BELOW = 20  # calls; a rate of fewer is marked as uncertain
 
 HELP: Mapping[str, str] = {
     "error rate": (
@@ -44,8 +44,8 @@ HELP: Mapping[str, str] = {
         "although retrying was said to help, or above 50 % although it was said not to."
     ),
     "to 1,000 calls": (
-        "Errors of the class to every 1,000 calls of its side, whichever they called: "
-        "a side that is called less has fewer errors and need not be better."
+        "Errors of the class per 1,000 calls of its side, to any tool: "
+        "a side with fewer calls has fewer errors without being better."
     ),
     "spread": (
         "Sessions with this error ÷ sessions that used the tool: "
@@ -71,18 +71,18 @@ HELP: Mapping[str, str] = {
     ),
 }
 
-# Why an agent's own count is not ours, as the API calls it.
+# Why an agent's own count differs from ours, by the API's word for it.
 WHY: Mapping[str, str] = {
-    "repeats": "it counts equal calls in a row, also those that ended well",
-    "no_mistakes": "it also counts errors that are no mistakes, such as a timeout",
+    "repeats": "it counts equal calls in a row, also successful ones",
+    "no_mistakes": "it also counts errors that are not mistakes, such as a timeout",
     "model_errors": "it also counts failed model requests",
-    "reset": "it began anew after asking its person, we go on until a success",
-    "failures_only": "it tells no successes, so the one that set its count back is not known here",
+    "reset": "it starts again from zero after asking its user; we count on until a success",
+    "failures_only": "it reports no successes, so the one that reset its count is not known here",
     "own_rule": "it leaves out errors that we count",
-    "not_seen": "some failures that it counts did not arrive here, or are no tool errors",
-    "no_number": "it told no number",
+    "not_seen": "some failures that it counts did not arrive here, or are not tool errors",
+    "no_number": "it gave no number",
 }
-# How what was said of retrying compares with what was seen, as the API calls it.
+# What was said about retrying against what was seen, by the API's verdict.
 RETRIED: Mapping[str, str] = {
     "seldom_works": "says retry, seldom works ✕", "often_works": "says do not retry, often works ✕",
     "agrees": "agrees", "unclear": "unclear",
@@ -111,7 +111,7 @@ def plural(number: float | None, one: str, many: str = "") -> str:
 
 
 def rate(value: float | None) -> str:
-    """A share of 1 as per cent with one decimal; a share that is not 0 or 1 is never shown as such."""
+    """A share of 1 as a percentage with one decimal; only exactly 0 and 1 are shown as 0 % and 100 %."""
     if value is None:
         return NONE
     if value <= 0 or value >= 1:
@@ -122,19 +122,19 @@ def rate(value: float | None) -> str:
 
 
 def uncertain(of: float | None) -> bool:
-    """Whether a rate of so many calls has to be marked."""
+    """Whether a rate of this many calls must be marked as uncertain."""
     return (of or 0) < UNCERTAIN_BELOW
 
 
 def rate_of(value: float | None, of: float | None, one: str = "") -> str:
-    """A rate with its denominator: `9.8 % of 2,310`, below 20 calls `~ 33 % of 6`; of what, if `one` is named."""
+    """A rate with its denominator: `9.8 % of 2,310`, below 20 calls `~ 33 % of 6`; `one` is what is counted."""
     if value is None or not of:
         return "no rate"
     return f"{rough(value, of)} of {plural(of, one) if one else count(of)}"
 
 
 def rough(value: float | None, of: float | None) -> str:
-    """A rate, marked and rounded where it rests on fewer than 20 calls."""
+    """A rate, marked as uncertain and rounded if it is of fewer than 20 calls."""
     return f"~{_NB}{value * 100:.0f}{_NB}%" if value is not None and uncertain(of) else rate(value)
 
 
@@ -144,7 +144,7 @@ def share_kept(kept: float) -> str:
 
 
 def sampled(kept: float | None) -> str:
-    """The mark of a rate of sampled calls: `sampled upstream, about 1 in 10 kept`."""
+    """The note on a rate of sampled calls: `sampled upstream, about 1 in 10 kept`."""
     return f"sampled upstream, {f'about {share_kept(kept)} kept' if kept else 'share not told'}"
 
 
@@ -200,7 +200,7 @@ def age(then: datetime | None, now: datetime, zone: tzinfo = UTC) -> str:
 
 
 def elapsed(then: datetime, now: datetime) -> str:
-    """How long it lasts: `31 s`, `12 min`, `3 h`, `2 d`."""
+    """How long something has lasted: `31 s`, `12 min`, `3 h`, `2 d`."""
     seconds = max((now - then).total_seconds(), 0)
     if seconds < 3600:
         return _joined(f"{seconds // 1:.0f}", "s") if seconds < 60 else _joined(f"{seconds // 60:.0f}", "min")
@@ -227,17 +227,17 @@ def span(length: timedelta | float) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most `limit` characters of text, with a mark where it was cut."""
+    """At most `limit` characters of text, with `…` if it was cut."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 _PUNCTUATION = re.compile(r"""([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~])""")
-# Streamlit replaces emoji and icon short codes and turns bare addresses into links after the Markdown was parsed, where
-# a backslash no longer helps; an invisible word joiner does.
+# Streamlit replaces emoji and icon short codes, and links bare addresses, after it has parsed the Markdown: a backslash
+# does not prevent that, an invisible word joiner does.
 _LATE = re.compile(r"(:)(?=\S)|(www)(?=\.)|(?<=\S)(@)", re.IGNORECASE)
 _JOINER = "\u2060"
-# A number after text that runs from right to left would be drawn on the text's other side: such text stands apart, and
-# what would turn the direction of all that follows is left out.
+# A number after right-to-left text would be drawn on the text's other side: such text is isolated, and characters that
+# would change the direction of what follows are removed.
 _LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")
 _TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 

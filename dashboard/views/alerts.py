@@ -14,15 +14,16 @@ from dashboard.filters import DIMENSIONS, escaped
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
-LINES = 16  # alerts in the picture of the week
-MISTAKES = 10  # of a rule file
-UNITS = {"count": (1, ""), "share": (100, "%"), "s": (1 / 60, "min"), "ms": (1, "ms")}  # times what it is, and called
-REMEMBERED = timedelta(minutes=2)  # for so long the collector knows what it measured in a range
-SILENT_S = 60  # an engine that has not evaluated for so long says nothing by its silence
+LINES = 16  # alerts in the chart of the week
+MISTAKES = 10  # mistakes of a rule file that are listed
+# Factor and name of the unit in which people enter a threshold.
+UNITS = {"count": (1, ""), "share": (100, "%"), "s": (1 / 60, "min"), "ms": (1, "ms")}
+REMEMBERED = timedelta(minutes=2)  # how long the collector caches what it measured in a range
+SILENT_S = 60  # after this long without an evaluation, the absence of alerts means nothing
 
 
 def body(page: Page) -> None:
-    """Alerts by state, what fired before, the rules with their values, one rule over time."""
+    """Alerts by state, past firings, the rules with their values, one rule over time."""
     rules = pl.DataFrame()
     told: dict[str, Any] = {}
     with components.part():
@@ -52,7 +53,7 @@ def body(page: Page) -> None:
 
 
 def _mistakes(told: Mapping[str, Any]) -> None:
-    """What is wrong with the rule file; the rules in force are older than it."""
+    """Shows the mistakes of a rejected rule file; the earlier rules stay in force."""
     mistakes = told.get("mistakes") or ()
     if not mistakes:
         return
@@ -63,7 +64,7 @@ def _mistakes(told: Mapping[str, Any]) -> None:
 
 
 def about(labels: str | None) -> str:
-    """An alert's labels as words."""
+    """An alert's labels (JSON text) as words."""
     said = components.as_json(labels)
     return about_of(said) if isinstance(said, dict) else ""
 
@@ -94,12 +95,12 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
 
 
 def _quiet(row: Mapping[str, Any]) -> bool:
-    """Whether somebody, or the alert of a cause, keeps receivers from hearing of it."""
+    """Whether receivers are not told of the alert, because of a silence or the alert of its cause."""
     return row.get("silenced") in (True, "true") or bool(row.get("inhibited_by"))
 
 
 def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | None = None) -> None:
-    """Changes something when a button was pressed; why it was not is said on the next run."""
+    """Sends a change when a button is pressed; the next run shows why it failed, if it did."""
     try:
         page.collector.change(method, place, change)
     except Problem as problem:
@@ -139,7 +140,7 @@ def _alert(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None
         labels = f" · {words.plain(about(row.get('labels')), 120)}" if about(row.get("labels")) else ""
         value = words.plain(row.get("value_text") or words.count(row.get("value")))
         condition = words.plain(row.get("condition_text"))
-        compared = f"{value} {condition}".replace(" ", "\u00a0")  # not broken over two lines
+        compared = f"{value} {condition}".replace(" ", "\u00a0")  # no line break inside
         title = f"{word} \u2002 **{words.plain(row['rule'])}**{labels} \u2002 {compared}"
         lasts = words.elapsed(row["since"], row.get("resolved") or page.now)
         facts = [f"for {lasts}", words.plain(row.get("severity"))]
@@ -203,7 +204,7 @@ def _receivers(page: Page, rows: pl.DataFrame) -> None:
 
 
 def _test(page: Page, receiver: str) -> None:
-    """Sends a test message and says what became of it at each of the receiver's addresses."""
+    """Sends a test message and shows the result for each of the receiver's addresses."""
     try:
         sent = page.collector.change("POST", client.path("receivers", receiver, "test")).pick("sent", "error")
     except Problem as problem:
@@ -231,7 +232,7 @@ def _silences(page: Page) -> None:
 
 
 def _editor(page: Page, rules: pl.DataFrame) -> None:
-    """A rule tried on what is stored: it writes nothing."""
+    """Tries a rule on stored events; saves nothing."""
     rule = rules.row(0, named=True)
     key = f"editor-{rule['name']}"
     left, right = components.pair("editor")
@@ -266,7 +267,7 @@ def _editor(page: Page, rules: pl.DataFrame) -> None:
 
 
 def _week(page: Page) -> dict[str, str]:
-    """The last 7 days, the same ones for a while: moving the threshold then asks the store nothing."""
+    """The last 7 days, kept the same for a while, so that another threshold needs no new query of the store."""
     until: datetime | None = st.session_state.get("try-until")
     if until is None or page.now - until > REMEMBERED:
         until = st.session_state["try-until"] = page.now

@@ -12,7 +12,7 @@ BARS, LISTED = 16, 40
 
 
 def body(page: Page) -> None:
-    """The change in parts, both periods side by side, every value with its sentence."""
+    """The parts of the change, both periods side by side, each value with its sentence."""
     total: dict[str, Any] = {}
     with components.part():
         before = words.span(page.length)

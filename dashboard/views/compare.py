@@ -25,7 +25,7 @@ TOOLS = 14
 
 
 def body(page: Page) -> None:
-    """What is compared, a verdict per measure, the tools, the classes."""
+    """What is compared, a verdict for each measure, the tools, the classes."""
     filterbar.follow()
     asked: dict[str, str] | None = None
     sides = "A", "B"
@@ -36,7 +36,7 @@ def body(page: Page) -> None:
         if versions.is_empty():
             components.nothing(page)
             return
-        # Of a chosen B, the version before it; the newest two, if there is none.
+        # The chosen B with the version before it, or else the two newest versions.
         newest = frames.newest_versions(versions, page.filters.state("b")) or frames.newest_versions(versions)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             ways = list(WAYS) if newest else ["period", *[way for way in WAYS if way != "period"]]
@@ -56,7 +56,7 @@ def body(page: Page) -> None:
 
 
 def _sides(page: Page, dimension: str, newest: tuple[str, str] | None) -> tuple[dict[str, str] | None, tuple[str, str]]:
-    """A and B as chosen, as the link says, or the two that are asked about most often."""
+    """A and B as chosen or as in the link, or else the newest two versions, or the two values with the most calls."""
     rows = page.ask("breakdown", by=dimension, sort="-calls", limit="200").pick(dimension).drop_nulls()
     values = [str(value) for value in rows[dimension]]
     if len(values) < 2:

@@ -15,7 +15,7 @@ NAMES = (
 
 
 def body(page: Page) -> None:
-    """Chart, tree and group stream."""
+    """Chart, tree of classes, and list of groups."""
     with components.part("Errors over time"):
         rows, step = components.over_time(page, outcome="error")
         if rows.is_empty():

@@ -11,10 +11,10 @@ from dashboard.client import Answer, Problem, path
 from dashboard.components import Page
 from dashboard.filters import Filters, escaped
 
-DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # a group is of one tool
+DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
 TOGETHER = {"by": ",".join(DIMENSIONS), "limit": "2000"}
 MOST, SESSIONS, MESSAGES = 5, 8, 60
-CLASSES_S = 600.0  # they change when the collector is started anew
+CLASSES_S = 600.0  # they change only when the collector is restarted
 EVER = "1970-01-01T00:00:00Z"
 
 
@@ -26,13 +26,13 @@ def body(page: Page) -> None:
         return
     asking = page.later("groups")
     newest = page.later("events", limit=str(MESSAGES))
-    _places(page)  # for what is shown of a group that is there
+    _places(page)  # begun early, for the parts of a group that occurs in the range
     here = False
     group: dict[str, Any] = {}
     with components.part():
         group = asking().first()
         here = bool(group)
-        group = group or page.collector.ask(path("groups", fingerprint)).first()  # what it ever was
+        group = group or page.collector.ask(path("groups", fingerprint)).first()  # of all time
         _header(page, group)
         if not here:
             said = f"Nothing of it matches in {components.period(page.filters)}; the figures are those of all time."
@@ -100,7 +100,7 @@ def _advice(page: Page, group: dict[str, Any], event: dict[str, Any]) -> None:
 
 
 def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str, Any]) -> None:
-    """Resolve, reopen, note, and what can be copied out of here."""
+    """Buttons to resolve, reopen and note, and texts to copy."""
     place = path("groups", fingerprint)
 
     def mark(**change: str) -> None:
@@ -136,13 +136,13 @@ def _marks(page: Page, fingerprint: str, group: dict[str, Any], newest: dict[str
 
 
 def _places(page: Page) -> tuple[Callable[[], Answer], Callable[[], Answer]]:
-    """Asks where all calls were, and where those of the group."""
+    """Starts queries for all calls, and for those of the group, by dimension."""
     of_all = page.later("breakdown", sort="-calls", fingerprint=None, **TOGETHER)
     return of_all, page.later("breakdown", **TOGETHER)
 
 
 def _where(page: Page) -> None:
-    """For each dimension the values with the most errors, beside their share of all calls."""
+    """For each dimension the values with the most errors, compared with their share of all calls."""
     of_all, of_it = _places(page)
     errors, calls = of_it().pick(*DIMENSIONS, "errors"), of_all().pick(*DIMENSIONS, "calls")
     shown = False
@@ -170,7 +170,7 @@ def _where(page: Page) -> None:
 
 
 def _samples(page: Page) -> None:
-    """The newest, the oldest, and the one that is least like the newest."""
+    """The newest event, the oldest, and the one least like the newest."""
     rows = page.ask("events", limit=str(MESSAGES)).rows  # the newest in the range
     oldest = rows.row(-1, named=True)
     if rows.height == MESSAGES:  # there may be older ones
@@ -186,7 +186,7 @@ def _samples(page: Page) -> None:
 
 
 def _sessions(page: Page) -> None:
-    """Sessions with this error, each with the course of its last calls, whatever they were."""
+    """Sessions with this error, each with the outcomes of its last calls of any kind."""
     names = ("session", "service", "errors", "started")
     mine = page.ask("sessions", sort="-errors", limit=str(SESSIONS)).pick(*names).drop_nulls("session")
     if mine.is_empty():

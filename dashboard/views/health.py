@@ -17,7 +17,7 @@ SINCE = "Since the collector was started."
 
 
 def body(page: Page) -> None:
-    """The sum that has to come out even, then how the collector is."""
+    """The account of records, which must add up, then the collector's state."""
     said: dict[str, Any] = {}
     with components.part():
         said = page.collector.ask("health", max_age=2.0).first()

@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def body(page: Page) -> None:
-    """The newest events; while one is selected the table stands still and says how many are waiting."""
+    """The newest events; while one is selected, the table does not change, and a line says how many wait."""
     with components.part():
         rows, waiting = _tail(page)
         if rows.is_empty():
@@ -39,7 +39,7 @@ def body(page: Page) -> None:
             "session": tables.text("session", 105),
             "message": tables.text("message", 240 if page.narrow else 300),
         }
-        del columns["result" if not page.narrow else "error_class"]  # one column for both where there is less room
+        del columns["result" if not page.narrow else "error_class"]  # in narrow windows one column has both
         shown = rows.with_columns(
             shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)),
             result=pl.coalesce("error_class", "outcome"),
@@ -59,7 +59,7 @@ def body(page: Page) -> None:
 
 
 def _tail(page: Page) -> tuple[pl.DataFrame, int]:
-    """What is kept of the newest events with what came since, and how many of these are not shown."""
+    """The newest events, including those that came since, and how many of these are not shown."""
     chosen = {"outcome": "error"} if st.session_state.get("live-errors") else {}
     asked = page.filters.api() | chosen
     tail: dict[str, Any] = st.session_state.setdefault("live-tail", {})
@@ -85,7 +85,7 @@ def _table(page: Page) -> str:
 
 
 def _let_go() -> None:
-    """Shows what waits: another table, in which no row is selected."""
+    """Shows the waiting events, in a new table without a selection."""
     st.session_state["live-turn"] = st.session_state.get("live-turn", 0) + 1
 
 

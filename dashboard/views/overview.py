@@ -25,14 +25,14 @@ from dashboard.components import Page
 ROWS = 6
 SILENT = timedelta(hours=1)
 LONG = 3  # mistakes in a row
-RECENT = timedelta(hours=24)  # a storm that ended before is no news
+RECENT = timedelta(hours=24)  # storms that ended earlier are not shown
 FIRST_EVENT_S = 1.0  # how often an empty page looks for the first event
 TEMPLATE, SHORT = 60, 36  # characters of a message
-VERSIONS = 12  # more marks would hide the bars
+VERSIONS = 12  # marks at most; more would hide the bars
 
 
 def body(page: Page) -> None:
-    """The page under its filter bar."""
+    """The page below its filter bar."""
     now: dict[str, Any] = {}
     with components.part():
         now = headline.totals(page)
@@ -54,7 +54,7 @@ def body(page: Page) -> None:
 
 
 def _headline(page: Page, now: dict[str, Any]) -> None:
-    """Better or worse in a sentence, the figures, and then the sentence again with what most of the change is."""
+    """Better or worse in a sentence, the figures, and then the sentence again with what explains most of the change."""
     both = headline.against(page)
     now = now | {"verdict": both["error_rate"]["verdict"]}
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -91,7 +91,7 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
 
 
 def _deploys(versions: Answer) -> pl.DataFrame:
-    """First calls in the range of versions that another one of the same service preceded."""
+    """The first calls, in the range, of versions that replaced another version of the same service."""
     rows = versions.pick("service", "service_version", "first_seen").drop_nulls()
     later = rows.filter(pl.col("first_seen") > pl.col("first_seen").min().over("service"))
     return later.sort("first_seen").tail(VERSIONS).select(
@@ -193,7 +193,7 @@ def _empty(page: Page, now: dict[str, Any]) -> None:
 
 
 def _first_event(page: Page) -> None:
-    """Shows the page anew as soon as there is an event."""
+    """Reruns the page as soon as there is an event."""
     with components.part():
         now = headline.totals(page, max_age=FIRST_EVENT_S)
         if now.get("calls") or now["newest"]:

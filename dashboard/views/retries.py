@@ -7,9 +7,9 @@ from dashboard.components import Figure, Page
 
 STORM = "At least ten errors of one class within a minute of each other."
 COSTS = "Streaks from their first mistake to the success that ended them, and retries in vain; a retry can be in both."
-CURVES = 5  # classes drawn beside the whole
+CURVES = 5  # classes drawn besides all errors
 CERTAIN = words.UNCERTAIN_BELOW
-STRIP = 240  # bars in the strip of storms
+STRIP = 240  # bars in the chart of rate-limit errors
 NAMES = (
     "error_class", "errors", "retried", "rated", "recovered", "lasting", "recovery_rate", "low", "high",
     "identical_retries", "declared", "said_retryable", "verdict", "disagreement", "median_seconds",
@@ -17,7 +17,7 @@ NAMES = (
 
 
 def body(page: Page) -> None:
-    """Figures, said against seen, curves, the table."""
+    """Figures, said against seen, curves, storms, tables, costs."""
     total: dict[str, float | None] = {}
     with components.part():
         total = page.ask("retries").first()
@@ -74,7 +74,7 @@ def _figures(page: Page, total: dict[str, float | None]) -> None:
 
 
 def _classes(page: Page) -> pl.DataFrame:
-    """What was said and seen of each class, the strongest disagreement first."""
+    """What was said and what was seen of each class, the strongest disagreement first."""
     rows = page.ask("retries", by="error_class", limit="200").pick(*NAMES)
     return frames.findings(rows.drop_nulls("error_class"))
 
@@ -100,7 +100,7 @@ def _said_and_seen(page: Page) -> None:
 
 
 def _curve(page: Page, axis: str) -> pl.DataFrame:
-    """Recovery by attempts or seconds: of all errors, and of the classes that were tried again most often."""
+    """Recovery by attempts or seconds: of all errors, and of the classes that were retried most often."""
     names = ("axis", "at", "retried", "recovery_rate", "low", "high")
     asking = page.later("retries/curve")
     each = page.ask("retries/curve", by="error_class").pick(*names, "error_class").drop_nulls("error_class")
@@ -128,7 +128,7 @@ def _seconds(page: Page) -> None:
 
 
 def _storms(page: Page) -> None:
-    """Bursts with their states, over a strip of the errors that rate limits are."""
+    """Storms with their states, below a chart of rate-limit errors."""
     names = (
         "error_class", "state", "started", "ended", "sessions", "calls", "most_in_a_minute", "told_to_wait", "honoured",
     )  # fmt: skip

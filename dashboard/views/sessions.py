@@ -7,7 +7,7 @@ from dashboard.components import Page
 
 
 def body(page: Page) -> None:
-    """The list, worst streak first."""
+    """The list of sessions, worst streak first."""
     with components.part():
         answer = page.ask("sessions", sort="-worst_streak,-errors", limit="500")
         names = (

@@ -7,9 +7,9 @@ from dashboard import components, frames, tables, taxonomy, words
 from dashboard.components import Page
 
 SILENT_S = 3600
-SENDERS, NAMED = 20, 5  # rows of the table, names in a sentence
+SENDERS, NAMED = 20, 5  # rows in the table, names in a sentence
 NO_TOOL_DATA = "seen, no tool data"
-# What each missing fact costs, in the order in which it is shown.
+# What is lost without each fact, in the order shown.
 FACTS = {
     "session": "no streaks, retries or spread; set `session.id`",
     "parameters": "identical retries cannot be told; turn on the agent's tool details",
@@ -21,7 +21,7 @@ FACTS = {
 
 
 def body(page: Page) -> None:
-    """Senders with what they tell, then what has no class."""
+    """Senders with the facts that they report, then unclassified errors."""
     rows = pl.DataFrame()
     with components.part():
         names = (
@@ -36,7 +36,7 @@ def body(page: Page) -> None:
             _gaps(rows)
             _sampled(rows)
             _only_metrics(rows)
-        if not page.filters.conditions and not page.filters.text:  # else they may have sent what is filtered out
+        if not page.filters.conditions and not page.filters.text:  # otherwise they may have sent what is filtered out
             _silent(page, rows)
     if rows.is_empty():
         return
@@ -45,7 +45,7 @@ def body(page: Page) -> None:
 
 
 def _silent(page: Page, rows: pl.DataFrame) -> None:
-    """Who sent before this range, and not in it."""
+    """Names senders with events before this range, but not in it."""
     ever = page.collector.ask("sources", {"limit": "500"}, max_age=30.0).pick("source", "service", "last_seen")
     gone = ever.join(rows, on=["source", "service"], how="anti", nulls_equal=True)
     for source, service, seen in gone.iter_rows():
@@ -97,7 +97,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
 
 
 def _marks(rows: pl.DataFrame) -> list[pl.Series]:
-    """For each fact a column of marks: how much of it a sender tells."""
+    """For each fact a column of marks: how often a sender reports it."""
     shares = [components.as_json(text) or {} for text in rows["coverage"]]
     return [pl.Series(f"tells {fact}", [frames.told(one, fact) for one in shares], dtype=pl.String) for fact in FACTS]
 
@@ -121,7 +121,7 @@ def _gaps(rows: pl.DataFrame) -> None:
 
 
 def _sampled(rows: pl.DataFrame) -> None:
-    """Whose records were thinned out on their way here, and what tells it."""
+    """Names senders whose records are sampled upstream, with the evidence."""
     marked = rows.filter(pl.col("sampled").fill_null(False)).select("source", "service", "kept", "sampled_by")
     for source, service, kept, by in marked.iter_rows():
         st.caption(
@@ -132,7 +132,7 @@ def _sampled(rows: pl.DataFrame) -> None:
 
 
 def _only_metrics(rows: pl.DataFrame) -> None:
-    """Who says nothing of single calls: that is not the same as no errors."""
+    """Names senders of metrics alone: they report no single calls, which does not mean no errors."""
     for source, service, metrics in rows.filter(~pl.col("tool_data")).select("source", "service", "metrics").rows():
         st.caption(
             f"**{words.plain(service or source)}**: {NO_TOOL_DATA}. "

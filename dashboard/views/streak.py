@@ -11,7 +11,7 @@ from dashboard.components import Page
 
 
 def body(page: Page) -> None:
-    """The session cut to the streak and what ended it."""
+    """The part of the session with the streak and what ended it."""
     session, started = page.filters.only("session"), page.filters.state("started")
     if not session:
         components.link(page, "streaks", "Choose a streak on the Streaks page →")
@@ -41,7 +41,7 @@ def body(page: Page) -> None:
 
 
 def _last(rows: pl.DataFrame, streak: dict[str, Any]) -> datetime:
-    """The time of the success that ended it, else of its last mistake."""
+    """The time of the success that ended the streak, or else of its last mistake."""
     ended: datetime = streak["ended"]
     if streak["state"] != "recovered":
         return ended

@@ -10,7 +10,7 @@ LONGEST = 10
 
 
 def settings(page: Page) -> dict[str, str]:
-    """Scope and kind, from the link; the switches write them back."""
+    """Scope and kind, from the link; the switches change the link."""
     with st.container(horizontal=True):
         scope = components.switch(page, "scope", "Scope", ("session", "tool", "target"))
         kind = components.switch(page, "kind", "Kind", ("mistake", "error", "denied"))
@@ -18,7 +18,7 @@ def settings(page: Page) -> dict[str, str]:
 
 
 def body(page: Page) -> None:
-    """Lengths and hazard, the simulator, open and longest streaks."""
+    """Lengths and hazard, the simulator, agents' own counts, open and longest streaks."""
     with components.part():
         asked = settings(page)
         rows = page.ask("streaks/summary", **asked).pick(
@@ -50,7 +50,7 @@ def body(page: Page) -> None:
 
 
 def _stops(page: Page, kind: str) -> pl.DataFrame:
-    """The limits at which agents said that they stop, as far as they tell a number."""
+    """The limits at which agents said that they stopped, if they gave a number."""
     said = page.ask("streaks/signals", kind=kind, limit="200").pick("source", "signal", "reported_streak")
     told = said.filter(pl.col("signal") == "limit").drop_nulls("reported_streak")
     most = told.group_by("source").agg(length=pl.col("reported_streak").mode().min()).sort("source")
@@ -60,7 +60,7 @@ def _stops(page: Page, kind: str) -> pl.DataFrame:
 
 
 def _limits(page: Page, asked: dict[str, str]) -> None:
-    """Asks once for every limit, so that the slider never waits."""
+    """Queries all limits at once, so that the slider never waits."""
     names = ("mistake_limit", "sessions", "interrupted", "recovered", "recovery_rate", "mistakes_saved")
     by = components.switch(page, "by", "By", ("model", "tool"))
     each = page.ask("streaks/limits", by=by, **asked).pick(by, *names)
@@ -102,7 +102,7 @@ def _simulator(page: Page, rows: pl.DataFrame, each: pl.DataFrame, by: str) -> N
 
 
 def _agents(page: Page, kind: str) -> None:
-    """Agents' own streak signals beside ours, and in a sentence why they differ."""
+    """Agents' own streak signals compared with our counts, and why they differ."""
     names = ("source", "signal", "signals", "compared", "equal", "higher", "lower", "agreement", "whys")
     rows = page.ask("streaks/agreement", kind=kind).pick(*names)
     if rows.is_empty():

@@ -6,12 +6,12 @@ import streamlit as st
 from dashboard import charts, components, shares, tables, words
 from dashboard.components import Figure, Page
 
-RATES = 24  # buckets: enough calls in each for a rate
+RATES = 24  # buckets; with more, each would have too few calls for a rate
 DURATIONS = "p50: half of the calls were faster; p95: all but one in twenty were."
 
 
 def body(page: Page) -> None:
-    """Figures, rate over time, classes, models, durations, groups of one tool."""
+    """Figures, rate over time, classes, models, durations and groups of one tool."""
     tool = page.filters.only("tool")
     if not tool:
         components.link(page, "tools", "Choose a tool on the Tools page →")
@@ -114,7 +114,7 @@ def _classes(page: Page) -> None:
 def _groups(page: Page) -> None:
     rows = page.ask("groups", sort="-events", limit="8").pick("fingerprint", "error_class", "template", "events")
     for fingerprint, name, template, events in rows.iter_rows():
-        room = max(20, 50 - len(name or ""))  # on one line in half the width
+        room = max(20, 50 - len(name or ""))  # fits on one line in half the width
         facts = f"{words.plural(events, 'event')} · {words.plain(template, room)}"
         components.row(page, "group", name or "", facts, fingerprint=fingerprint)
     if rows.is_empty():

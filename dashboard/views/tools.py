@@ -31,7 +31,7 @@ def body(page: Page) -> None:
 
 
 def tools(page: Page) -> pl.DataFrame:
-    """One row per tool, certain rates before uncertain ones, worst first."""
+    """One row per tool, those with certain rates first, worst first."""
     answer = page.ask("breakdown", by="tool", operation="tool", measures="sessions,p50_ms,p95_ms", limit="1000")
     names = (
         "tool", "calls", "ok", "errors", "cancelled", "denied", "rated", "error_rate", "low", "high", "sessions",
