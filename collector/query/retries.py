@@ -1,8 +1,8 @@
-"""Does trying again help? Retry chains: what follows an error in its session, sub-agent, operation, tool and target.
+"""Retry chains: what follows an error in the same session, sub-agent, operation, tool and target.
 
-Every error with a session begins a chain that lasts 30 minutes. It is retried where a second event follows in that
-time, and recovered where one of them is ok. `judged` says so from the events themselves, `chains` from what the store
-keeps up (store/kept.py); the rest counts.
+Every error with a session begins a chain of 30 minutes. The error counts as retried if another event follows in that
+time, and as recovered if one of them is ok. `judged` computes this from the events themselves, `chains` reads what the
+store keeps (store/kept.py); the other functions count.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collector.store.kept import PATIENCE
 from collector.store.kept import WINDOW_NS as WINDOW
 
 DAY = UNITS["d"]
-FEW = 20  # retried errors, below which nothing is said about whether retrying works
-SELDOM, OFTEN = 0.2, 0.5  # retrying seldom works, or often, where the whole interval lies beyond
+FEW = 20  # with fewer retried errors there is no verdict on retrying
+SELDOM, OFTEN = 0.2, 0.5  # retrying works seldom (often) if the whole interval lies below (above) this
 STORM_STATES = ("ongoing", "ended")
 ATTEMPTS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 50)
 SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
@@ -27,7 +27,7 @@ COLUMNS = (
     "low", "high", "identical_retries", "wasted_retries", "median_attempts", "median_seconds", "told_to_wait",
     "honoured", "declared", "declared_retryable", "taxonomy_retryable", "said_retryable", "verdict", "disagreement",
 )  # fmt: skip
-OF_SOME = ("recovery_rate", "low", "high", "median_attempts", "median_seconds", "said_retryable")  # null over none
+OF_SOME = ("recovery_rate", "low", "high", "median_attempts", "median_seconds", "said_retryable")  # null without errors
 EMPTY = {name: "0" for name in COLUMNS if name not in OF_SOME} | {"verdict": "'unclear'"}
 CURVE_COLUMNS = ("retried", "recovered", "recovery_rate", "low", "high")
 TOLD = (
@@ -39,19 +39,19 @@ STORM_COLUMNS = (
 )  # fmt: skip
 
 
-AS_OF_END = "time_ns >= $start_ns and time_ns < $until_ns"  # `known_by` where nothing after the range is known
+AS_OF_END = "time_ns >= $start_ns and time_ns < $until_ns"  # `known_by`: nothing after the range
 
 
 def judged(
     selection: Selection, events: str = "", start: str = "$start_ns", *, kept: str = "", known_by: str = "true"
 ) -> str:
-    """A relation like `events` with what became of each error's chain.
+    """A relation like `events` with the outcome of each error's chain.
 
-    Adds `retried` and `next_id` (the next attempt), `honoured` (it waited as it was told), `recovered`,
+    Adds `retried` and `next_id` (the next attempt), `honoured` (it waited as long as it was told), `recovered`,
     `identical_retry`, `recovered_identical`, `recovered_changed`, `attempts`, `seconds`.
     Reads the events of the range and of the 30 minutes after it, which may still repair its last errors, unless
-    `events` names others. `known_by` are those events, as SQL, that tell whether a window is still open. `kept` are
-    further columns.
+    `events` is given. `known_by` is an SQL condition on the events that decide whether a window is still open. `kept`
+    are further columns.
     """
     events = events or f"select * from events where time_ns >= {start} and time_ns < $until_ns + {WINDOW}"
     return load("judged").format(
@@ -78,13 +78,13 @@ def chains(selection: Selection, *names: str) -> str:
 
 
 def beyond(selection: Selection, names: Sequence[str]) -> list[str]:
-    """The columns that the selection or `names` need and only the events themselves have, quoted."""
+    """The quoted columns that the selection or `names` need and that only the events have."""
     own = [name for name in own_dimensions() if selection.uses(name) or name in names]
     return [f'"{name}"' for name in (["message"] if selection.text else []) + own]
 
 
 def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
-    """`events`, or where the selection or one of the named columns needs it, the same with retry chains judged."""
+    """`events`; if the selection or one of the named columns needs it, with the outcomes of retry chains."""
     if not (selection.uses("recovered") or "recovered" in more):
         return "events"
     return f"""(select events.*, chains.event_id is not null as begins, coalesce(chains.retried, false) as retried,
@@ -98,7 +98,7 @@ def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
 def retries(
     selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 100, *, previous: bool = False
 ) -> Statement:
-    """Errors with what became of them, by the dimensions of the error."""
+    """What became of errors, by the dimensions of the error."""
     keys = [f'"{name}"' for name in by]
     low, high = wilson("rated_recovered", "rated")
     sql = load("retries").format(
@@ -121,7 +121,7 @@ def retries(
 def curve(
     selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 1000, *, previous: bool = False
 ) -> Statement:
-    """Share of the retried errors that recovered within so many attempts, and within so many seconds."""
+    """The share of retried errors that recovered, by number of attempts and by seconds."""
     keys = "".join(f'"{name}", ' for name in by)
     low, high = wilson("recovered", "retried")
     sql = load("curve").format(
@@ -149,10 +149,10 @@ def storms(
     sort: Sequence[str] = (),
     limit: int = 100,
 ) -> Statement:
-    """Bursts of one class (and of one value of each dimension of `by`) that were still on in the range, newest first.
+    """Bursts of errors of one class (and one value of each dimension of `by`) that reach into the range, newest first.
 
-    A storm is a stretch of the selected errors in which each is one of at least `least` within `window_ns`. Up to a day
-    before the range is read to find its beginning.
+    A storm is a stretch of the selected errors in which each is one of at least `least` within `window_ns`. The day
+    before the range is read too, to find its beginning.
     """
     wide = replace(selection, start_ns=max(0, selection.start_ns - DAY))
     keys = [name for name in by if name != "error_class"]

@@ -1,9 +1,9 @@
-"""Is it worse? Two values of one measure, their 95 % intervals and that of their difference, and what follows in words.
+"""Compares two values of a measure: their 95 % intervals, that of their difference, and a verdict in words.
 
-Calls of one session are not independent: an agent that is stuck fails again and again. So every interval rests on the
-sessions: the variance is that between them, and what counts is how many independent calls would have told as much.
-Rates have Wilson's interval, counts the score interval of a (compound) Poisson number, quantiles that of order
-statistics; the difference joins both sides' as Newcombe does.
+Calls of one session are not independent: an agent that is stuck fails again and again. So every interval uses the
+variance between sessions, expressed as the number of independent calls that would tell as much. Rates have Wilson's
+interval, counts the score interval of a (compound) Poisson number, quantiles that of order statistics. The interval of
+the difference combines those of both sides by Newcombe's method.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 from collector.query.statement import Z
 
-FEW_CALLS = 20  # below this a rate is not judged
-FEW_COUNTED = 10  # nor a count, where both sides together have fewer
+FEW_CALLS = 20  # on a side; below this, rates are not judged
+FEW_COUNTED = 10  # on both sides together; below this, counts are not judged
 VERDICTS = ("worse", "better", "more", "fewer", "unclear", "too_few")
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The value of one selection with its interval. `part` of `whole` is what it rests on; None where it has none."""
+    """The value of one selection with its interval, from `part` of `whole`; `part` is None if there is none."""
 
     value: float | None
     low: float | None
@@ -43,7 +43,7 @@ class Gathered:
     wholes2: float = 0
 
     def widening(self) -> float | None:
-        """By how much the sessions' likeness widens a rate's variance; None where the rate is 0, 1, or of one session.
+        """The factor by which sessions increase a rate's variance; None if the rate is 0, 1, or of one session.
 
         The variance is that of a ratio of sums over independent sessions.
         """
@@ -55,18 +55,18 @@ class Gathered:
         return max(1.0, between / (rate * (1 - rate) / self.whole))
 
     def one_each(self) -> float:
-        """The widening where all calls of a session end alike: a session counts about once."""
+        """The factor if all calls of a session ended in the same way: each session counts about once."""
         return max(1.0, self.wholes2 / self.whole) if self.whole else 1.0
 
 
 def wilson(share: float, whole: float) -> tuple[float, float]:
-    """Wilson's interval of a share of `whole`, which may be an effective number."""
+    """Wilson's interval of a share of `whole`, which may be an effective sample size."""
     middle, half = share * whole + Z * Z / 2, Z * sqrt(whole * share * (1 - share) + Z * Z / 4)
     return max(0.0, (middle - half) / (whole + Z * Z)), min(1.0, (middle + half) / (whole + Z * Z))
 
 
 def rate(found: Gathered, other: Gathered) -> Side:
-    """Σ part ÷ Σ whole. Where the side cannot tell how alike its sessions are, the other one's likeness is taken."""
+    """Σ part ÷ Σ whole. If the factor of `widening` is unknown for this side, that of the other one is used."""
     if not found.whole:
         return Side(None, None, None, 0, 0)
     value = found.part / found.whole
@@ -79,13 +79,13 @@ def rate(found: Gathered, other: Gathered) -> Side:
 
 
 def count(found: Gathered) -> Side:
-    """Σ part as a compound Poisson number: sessions come independently, each with its part; variance Σ part²."""
+    """Σ part as a compound Poisson number: sessions are independent, each with its part; the variance is Σ part²."""
     low, high = _counted(found)
     return Side(found.part, low, high, found.part, int(found.whole))
 
 
 def share(found: Gathered, of: int = 1) -> Side:
-    """Σ part to every so many of the whole, with the interval of a count: of what has no whole of its own."""
+    """Σ part per `of` of the whole, with the interval of a count: for parts that have no whole of their own."""
     if not found.whole:
         return Side(None, None, None, 0, 0)
     value, low, high = (one * of / found.whole for one in (found.part, *_counted(found)))
@@ -93,7 +93,7 @@ def share(found: Gathered, of: int = 1) -> Side:
 
 
 def _counted(found: Gathered) -> tuple[float, float]:
-    """The interval of Σ part, whose sessions are not independent calls."""
+    """The interval of Σ part, wider where sessions have several parts each."""
     spread = max(1.0, found.parts2 / found.part) if found.part else 1.0
     low, high = _score(found.part / spread)
     return low * spread, high * spread
@@ -118,7 +118,7 @@ def _score(number: float) -> tuple[float, float]:
 
 
 def newcombe(a: Side, b: Side) -> tuple[float, float, float] | None:
-    """b - a with its interval, from the intervals of both (Newcombe's method 10); None where a side has no value."""
+    """b - a with its interval, from the intervals of both (Newcombe's method 10); None if a side has no value."""
     if a.value is None or a.low is None or a.high is None or b.value is None or b.low is None or b.high is None:
         return None
     difference = b.value - a.value
@@ -129,9 +129,9 @@ def newcombe(a: Side, b: Side) -> tuple[float, float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How values of a measure are written, and which way is worse: 1 up, -1 down, 0 neither.
+    """How a measure is written, and which direction is worse: 1 up, -1 down, 0 neither.
 
-    `of` names what `whole` counts, `kind` is rate, count, per_session, per_1000 or quantile.
+    `of` names what `whole` counts; `kind` is rate, count, per_session, per_1000 or quantile.
     """
 
     kind: str
@@ -140,7 +140,7 @@ class Unit:
 
 
 def judge(unit: Unit, a: Side, b: Side) -> dict[str, Any]:
-    """`difference`, `low`, `high`, `verdict` (one of `VERDICTS`) and a `sentence` that says it with its numbers."""
+    """`difference`, `low`, `high`, `verdict` (one of `VERDICTS`) and a `sentence` with the verdict and its numbers."""
     found = newcombe(a, b)
     if found is None or _few(unit, a, b):
         return _row(found, "too_few", f"too few {unit.of} to compare: {_values(unit, a, b)}")
@@ -167,7 +167,7 @@ def _row(found: tuple[float, float, float] | None, verdict: str, sentence: str) 
 
 
 def _more(unit: Unit, a: Side, b: Side, found: tuple[float, float, float]) -> str:
-    """About how many more calls on each side would make the difference that was seen a clear one."""
+    """About how many more calls on each side would make the observed difference clear, in words; empty if not known."""
     difference, low, high = found
     if unit.kind != "rate" or not difference:
         return ""
@@ -200,7 +200,7 @@ def written(unit: Unit, value: float | None) -> str:
 
 
 def percent(value: float) -> str:
-    """`4.1 %`, `0 %`, `100 %`; a share that is neither none nor all never reads like one of them."""
+    """`4.1 %`, `0 %`, `100 %`; only exactly 0 and 1 are written as `0 %` and `100 %`."""
     if value <= 0 or value >= 1:
         return f"{100 * value:.0f} %"
     if value < 0.001:
@@ -218,7 +218,7 @@ def _signed(unit: Unit, value: float) -> str:
 
 
 def gathered(row: Mapping[str, Any]) -> Gathered:
-    """The sums that `sql/compared.sql` answers with."""
+    """The sums from a row of `sql/compared.sql`."""
     return Gathered(
         int(row["sessions"]), *(float(row[name]) for name in ("part", "whole", "parts2", "cross", "wholes2"))
     )

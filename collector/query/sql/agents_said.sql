@@ -1,6 +1,6 @@
--- Streaks with what the agent itself said of them: its highest count, and whether it stopped (an event of the state category after the
--- first mistake and before the session went on well, at most an idle hour after the last one).
-with page as materialized ({page}),  -- what is asked for, by narrow columns where these say the order
+-- Streaks with what the agent itself reported about them: its highest count, and whether it stopped (an event of the category `state`
+-- after the first mistake and before the next success, at most an hour after the last mistake).
+with page as materialized ({page}),  -- the requested streaks, from narrow columns if these decide the order
 streaks as materialized (select {columns} from ({streaks}) join page using (first_event_id, ended)),
 said as materialized (
   select service, session, subagent, time_ns, reported_streak, coalesce(category = 'state', false) as state

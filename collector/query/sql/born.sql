@@ -1,4 +1,4 @@
--- Groups of the window that were never there before it, by service: since when they and it are known.
+-- Groups in the window that were never seen before it, by service: when each group and each service was first seen.
 with fresh as (
   select fingerprint, coalesce(service, '') as service, min(time_ns) over (partition by fingerprint) as born_ns
   from events

@@ -1,5 +1,5 @@
--- For every value of a dimension and each side, the sums over its sessions. These are grouped by a 64-bit hash of their names: 300,000 of
--- them share one with a chance of 1 in 400 million, and grouping by the names costs half as much again.
+-- For every value of a dimension and each side, the sums over its sessions. Sessions are grouped by a 64-bit hash of their names: the chance
+-- that two of 300,000 share a hash is 1 in 400 million, and grouping by the names takes half as long again.
 select '{name}' as dimension, value, side, {sums}
 from (
   select "{name}"::varchar as value, {side} as side, count(*) filter ({part}) as part, count(*) as whole

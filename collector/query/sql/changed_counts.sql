@@ -1,5 +1,5 @@
--- Errors and calls of every value of some dimensions, of each side. An error without a session is a session of its own (`alone`), which is
--- what it adds to Σ part².
+-- Errors and calls of every value of some dimensions, for each side. An error without a session counts as a session of its own (`alone`), and
+-- adds 1 to Σ part².
 with counts as materialized (
   select {names}{side} as side, {part} as part, {whole} as whole, {alone} as alone
   from {counted} where {where} and {only}

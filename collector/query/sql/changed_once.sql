@@ -1,5 +1,6 @@
--- The same for several dimensions that are mostly one value each in all of a session: what each session has is counted once for all of them.
--- `kind` is one value of each. A session of one kind counts as it is for all its values; of any other each dimension is counted by itself.
+-- As changed.sql, for several dimensions at once of which most sessions have a single value each: a session is then counted once for all of
+-- them. A `kind` is a combination of one value of each. Sessions of a single kind count for all its values; in others, each dimension is
+-- counted separately.
 with kinds as materialized (
   select kind, unnest([{told}]) as told
   from (select distinct {names}, hash({names}) as kind from {counted} where {where})

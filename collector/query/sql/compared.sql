@@ -1,6 +1,6 @@
--- Of each measure, sums over the sessions of each side, from which a value and the variance between sessions follow: first what each
--- session has of its part and of its whole. An event without a session is one of its own. What each condition says of an event is a column
--- before it is counted: a condition inside of an aggregate is looked at once for every aggregate.
+-- For each measure, sums over the sessions of each side, from which the value and the variance between sessions follow. The inner query counts
+-- part and whole of each session. An event without a session is a session of its own. Conditions become columns before they are counted: inside
+-- aggregates, each would be evaluated once for every aggregate.
 select {keys}side, {sums}
 from (
   select {keys}side, {counts}

@@ -1,5 +1,5 @@
--- What it costs that agents go wrong: whatever happened in a session between the first mistake of a streak and the success that
--- ended it (else its last mistake), and the retries of what no later attempt repaired. Both are summed up where they are kept.
+-- What failing costs: everything that happened in a session between the first mistake of a streak and the success that ended it (or else its
+-- last mistake), and retries of errors that no later attempt repaired. Both sums are read from what the store keeps of streaks and chains.
 with halves as (
   select {keys}count(*) as streaks, sum(length) as mistakes, sum(calls) as calls, sum(until_ns - started) / 1e9 as seconds,
     sum(busy_ms) as busy_ms, sum(told) as told, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,

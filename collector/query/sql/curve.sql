@@ -1,4 +1,4 @@
--- Of the errors that were tried again, how many had recovered by the n-th attempt, and within n seconds.
+-- How many of the retried errors had recovered by the n-th attempt, and within n seconds.
 with tried as (
   select {keys}attempts, seconds from ({judged}) where {where} and retried and {rated}
 ),

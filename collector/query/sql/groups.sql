@@ -1,5 +1,5 @@
--- One row per fingerprint. Spread: of the sessions that used the tool at all, the share that met this error. Trend: events in each
--- of {slots} equal parts of the range, oldest first; what lies beyond its end (a clock that is ahead) counts in the last.
+-- One row per fingerprint. Spread: the share of the sessions using the tool that had this error. Trend: events in each of {slots} equal parts of
+-- the range, oldest first; events after its end (from clocks that are ahead) count in the last part.
 with parts as materialized (  -- the slot is null before the trend begins
   select fingerprint, count(*) as many, max(time_ns) as last_ns,
     case when time_ns >= $trend_ns
@@ -7,7 +7,7 @@ with parts as materialized (  -- the slot is null before the trend begins
   from {source} where {where}
   group by fingerprint, slot
 ),
-matching as (           -- texts and ids are read of the newest event alone
+matching as (           -- texts and ids are read only from the newest event
   select found.* exclude (found_fingerprint), fingerprint, event_id as newest_event_id, error_class, tool, operation, template, message as sample
   from (
     select fingerprint as found_fingerprint, sum(many)::bigint as events, max(last_ns) as newest_ns{recovery}
@@ -16,7 +16,7 @@ matching as (           -- texts and ids are read of the newest event alone
   where {where}
   qualify row_number() over (partition by fingerprint order by event_id desc) = 1
 ),
-met as (                -- distinct first, counted then: what `count(distinct …)` holds must fit into memory
+met as (                -- first distinct, then counted: the state of `count(distinct …)` must fit into memory
   select fingerprint as met_fingerprint, count(*) as sessions
   from (select distinct fingerprint, hash(service, session) from {source} where {where} and session is not null)
   group by all
@@ -31,9 +31,9 @@ trends as (
 uses as (
   {uses}
 ),
-days as (               -- a pause of more than {silence} ns lies between two days: sorting those is enough
+days as (               -- to find pauses of more than {silence} ns it is enough to sort days
   select fingerprint as day_fingerprint, time_ns // 86_400_000_000_000 as day, {first} as first_ns, {last} as last_ns
-  from {ever} where {wanted}  -- of every group: a join with `matching` may be planned with the events in memory
+  from {ever} where {wanted}  -- of all groups: a join with `matching` may be planned so that it holds the events in memory
   group by all
 ),
 ever as (               -- `woke`: such a pause ended in the range

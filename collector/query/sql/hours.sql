@@ -1,5 +1,5 @@
--- Events of a range, counted: `events` of them in each row. From {table} in the longest run of whole hours in which nothing changed since they
--- were counted, one by one in what is left of the range, and what {table} leaves out.
+-- Counts of the events of a range: each row stands for `events` of them. Rows come from {table} for the longest run of whole hours in which
+-- nothing has changed since they were counted; the rest of the range, and events that {table} leaves out, are read one by one.
 select {counted}, time_ns, events, first_ns, last_ns{facts}
 from {table} where time_ns >= {low} and time_ns < {high}
 union all

@@ -1,7 +1,7 @@
--- Every event with what became of the retry chain that it began. An error's chain ends with the first ok or after {window} ns.
--- `honoured`: the next attempt began no earlier than `retry_after_ms` asked; null where nothing was asked or nothing followed.
--- Null in `recovered`: not an error, no session, a source that reports no success, or a window that is still open, which is
--- judged by event time against the newest event of the service.
+-- Every event with the outcome of the retry chain that it began. An error's chain ends with the first success or after {window} ns.
+-- `honoured`: the next attempt waited for at least {patience} of `retry_after_ms`; null if there was no such time, or no next attempt.
+-- `recovered` is null without an error or session, if the source reports no successes, or while the window is still open, by the time of the
+-- service's newest event.
 select * exclude (next_ns, next_start_ns, next_hash, ok, step, newest_ns){kept},
   begins and coalesce(next_ns - time_ns <= {window}, false) as retried,
   case

@@ -1,6 +1,6 @@
--- For each limit n: had the agent stopped to ask after n in a row, the sessions that this would have interrupted, those of them
--- in which every such streak recovered by itself, and the calls that were still to fail. Sessions of the same longest streak, and of the same
--- longest that did not recover (`lost`), are the same for every limit: they are counted before limits are.
+-- For each limit n, if the agent had stopped to ask after n in a row: the sessions that this would have interrupted, those of them in which every
+-- such streak recovered by itself, and the failures after the limit. Sessions with equal longest streaks, and equal longest ones that did not
+-- recover (`lost`), behave alike under every limit, so they are counted first.
 with found as (
   select {firsts}hash(service, session) as whose, length, state = 'recovered' as recovered from ({streaks})
 ),

@@ -1,4 +1,4 @@
--- Errors with a session, and what became of each: a rate only over sources that also report successes.
+-- What became of the errors with a session. The rate is only of sources that also report successes.
 select {keys}errors, retried, rated, recovered, lasting, recovered_identical, recovered_changed,
   {rate} as recovery_rate, {low} as low, {high} as high,
   identical_retries, wasted_retries, median_attempts, median_seconds, told_to_wait, honoured,

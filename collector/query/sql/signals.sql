@@ -1,5 +1,5 @@
--- What agents say of their own streaks, each beside our count at that moment: a count that stands on a failed call, or an event of the
--- state category (a loop was found, a limit was reached). Reads no more than the sessions in which agents say something.
+-- What agents report about their own streaks, beside our count at that moment: a count on a failed call, or an event of the category `state`
+-- (a loop was detected, a limit was reached). Reads only the sessions in which agents report something.
 with told as (
   select distinct service, session from events where {said} and session is not null and time_ns >= $start_ns and time_ns < $until_ns
 ),
@@ -13,7 +13,7 @@ timeline as (
 parts as (
   select *, count(*) filter (idle) over (partition by service, session order by place) as part from timeline
 ),
-runs as (               -- as streaks are cut: by a success of the sub-agent, and by an hour without any event
+runs as (               -- cut as streaks are: by a success of the sub-agent, and by an hour without any event
   select *, count(*) filter (operation = 'tool' and outcome = 'ok') over (
     partition by service, session, subagent, part order by place) as run
   from parts

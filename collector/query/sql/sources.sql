@@ -1,6 +1,6 @@
--- Who sends. `coverage` is the share of events that tell each fact; of tool calls for parameters, of errors for class and retryable.
--- Who sends nothing but metrics is seen, and nothing is known of its calls: no count of errors, not even 0. The same filters hold for both.
--- `sampled` where something upstream was noted since the range began to keep only a part of what it sends.
+-- Senders. `coverage` is the share of events that have each fact; of tool calls for parameters, of errors for class and retryable. Senders of
+-- metrics alone are listed, but nothing is known of their calls: they have no count of errors, not even 0. The same filters apply to both.
+-- `sampled`: since the range began, something upstream was noticed to keep only a part of the sender's records.
 with noted as (
   select source, service, kept, signs from sampled where last_ns >= $start_ns
 ),

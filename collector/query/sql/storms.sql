@@ -1,6 +1,6 @@
--- Bursts of errors of one class: stretches in which every error is one of at least {least} within {window} ns. A stretch without one
--- for longer than that ends it. What is sorted are narrow rows of numbers: `kind` is the class (and keys), `whose` the session, as 64-bit hashes. Errors
--- of one time need no order among them: either all or none are hot.
+-- Bursts of errors of one class: stretches in which every error is one of at least {least} within {window} ns; a longer pause ends a burst. Only
+-- narrow rows of numbers are sorted: `kind` is the class (and keys), `whose` the session, as 64-bit hashes. Errors of the same time need no
+-- order: either all or none of them are hot.
 with kinds as (
   select distinct {keys}error_class, hash({keys}error_class) as kind from {source} where {where} and {errors}
 ),
@@ -21,7 +21,7 @@ hot as (
   from dense
   qualify bool_or(dense) over (partition by kind order by time_ns rows between {least} - 1 preceding and current row)
 ),
-numbered as (           -- `rows`: a running sum over equal times, as is the default, takes ten times as long
+numbered as (           -- `rows`: the default, which sums equal times together, takes ten times as long
   select *, sum(begins::int) over (partition by kind order by time_ns rows unbounded preceding) as storm
   from (
     select *, coalesce(time_ns - lag(time_ns) over (partition by kind order by time_ns) > {window}, true) as begins

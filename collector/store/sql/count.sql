@@ -1,5 +1,5 @@
--- Counts the stale hours anew, up to {most} of them beginning with the newest. The hour of the newest event is left out: most events are still
--- to come in it, and it is counted once it is over.
+-- Recounts stale hours, up to {most} of them, newest first. The hour of the newest event is left out until it is over, because most of its events
+-- are still to come.
 create or replace temporary table counted_hours as
 select time_ns from stale_hours
 where time_ns < (select max(time_ns) - max(time_ns) % $hour from events)
@@ -12,7 +12,7 @@ delete from hourly_sessions using counted_hours c where hourly_sessions.time_ns 
 insert into hourly by name
 select e.time_ns - e.time_ns % $hour as time_ns, {hourly}, count(*) as events, min(e.time_ns) as first_ns, max(e.time_ns) as last_ns,
   {facts}
-from events e                   -- the hours as a list: of a join with them the engine keeps the events in memory, not the hours
+from events e                   -- the hours are a list: for a join with them, the engine would hold the events in memory, not the hours
 where e.time_ns >= $low_ns and e.time_ns < $high_ns and list_contains($hours::bigint[], e.time_ns - e.time_ns % $hour)
 group by e.time_ns - e.time_ns % $hour, {hourly};
 

@@ -1,6 +1,6 @@
--- Computes the streaks and retry chains of the taken sessions anew (query/sql/streaks.sql and judged.sql are the same rules, read from all
+-- Recomputes the streaks and retry chains of the taken sessions (by the same rules as query/sql/streaks.sql and judged.sql, which read all
 -- events) and the newest event of their services.
--- Sums of fractions are rounded to a nanosecond and a billionth of a dollar: their last bit depends on the order of adding.
+-- Sums of fractions are rounded to a nanosecond and a billionth of a dollar, because their last bits depend on the order of addition.
 delete from kept_streaks using bounds b
 where kept_streaks.session = b.session and kept_streaks.service is not distinct from b.service
   and (kept_streaks.closed_ns is null or kept_streaks.closed_ns >= b.from_ns) and not $nothing_kept;
@@ -16,14 +16,14 @@ select e.event_id, e.time_ns, e.sequence, e.params_hash, e.reported_streak, e.re
 from events e join bounds b on e.session = b.session and e.service is not distinct from b.service
 where e.time_ns between $low_ns and $high_ns and e.time_ns >= b.begin_ns;
 
--- The events of each session in order, in narrow rows: what is sorted again and again below is numbers. Whose call it was, and of which
--- tool and target, is a hash: 64 bits among the few of one session.
+-- The events of each session in order, as narrow rows of numbers, because they are sorted several times below. Sub-agent, tool and target are
+-- hashes of 64 bits, which are enough within one session.
 create or replace temporary table ordered as
 select *,
   count(*) filter (idle) over so_far as part,
   lead(case when idle then time_ns end ignore nulls) over so_far as resumed_ns,
   count(*) filter (asks) over (partition by number, helper order by place) as asked
-from (                  -- `idle` where more than an hour passed since the session's event before
+from (                  -- `idle`: more than an hour has passed since the session's previous event
   select event_id, number, from_ns, time_ns, operation = 'tool' as tool_call, outcome = 'ok' as ok, outcome = 'error' as error,
     outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
     retry_after_ms, duration_ms, hash(subagent) as helper, case when tool is not null then hash(subagent, tool) end as tool_key,
@@ -38,7 +38,7 @@ from (                  -- `idle` where more than an hour passed since the sessi
 window so_far as (partition by number order by place);
 
 insert into kept_streaks by name
-with scoped as (        -- calls in each scope, with the number of successes before and the time of the next
+with scoped as (        -- calls in each scope, with the number of earlier successes and the time of the next one
   select number, event_id, from_ns, time_ns, last_ns, resumed_ns, ok, error, denied, mistake, reported_streak, asked, part, place, scope, key,
     count(*) filter (ok) over scope_order as successes,
     lead(case when ok then time_ns end ignore nulls) over scope_order as ok_ns
@@ -55,7 +55,7 @@ calls as (              -- those that count, of each kind
   from scoped, unnest(['mistake', 'error', 'denied']) as kinds(kind)
   where case kind when 'mistake' then error and mistake when 'error' then error else denied end
 ),
-steps as (              -- with whether the agent's own count fell: in narrower scopes it also falls for other tools' sake
+steps as (              -- whether the agent's own count fell: in narrower scopes it also falls because of other tools
   select *, coalesce(scope = 'session' and reported_streak < lag(reported_streak) over streak, false) as fell
   from calls
   window streak as (partition by number, part, scope, kind, key, successes order by place)
@@ -64,7 +64,7 @@ counted as (
   select *, count(*) filter (fell) over (partition by number, part, scope, kind, key, successes order by place) as falls
   from steps
 ),
-pieces as (             -- streaks, cut where the agent began to count anew
+pieces as (             -- streaks, cut where the agent reset its own count
   select number, part, scope, kind, key, successes, counted.from_ns, last_ns, ok_ns, resumed_ns,
     count(*) as length, min(place) as place, arg_min(event_id, place) as first_event_id, arg_max(event_id, place) as last_event_id,
     min(counted.time_ns) as started, max(counted.time_ns) as ended, count(tool) as tooled, min(tool) as low_tool, max(tool) as high_tool,
@@ -98,7 +98,7 @@ from runs join (from told where outcome in ('error', 'denied')) as told on told.
     group by first_event_id, kind
   ) as spent on scope = 'session' and spent.first_event_id = runs.first_event_id and spent.kind = runs.kind
 where closed_ns is null or closed_ns >= runs.from_ns
-order by scope, kind;   -- questions are about one of each: of blocks without it no other column is read
+order by scope, kind;   -- queries want one scope and kind: other columns of blocks without them are not read
 
 insert into kept_chains by name
 select told.* exclude (

@@ -1,6 +1,6 @@
--- Takes the sessions that changed, and finds from which time on each must be read. What an event at or after `from_ns` cannot change stays: a
--- streak that was closed before it, and a retry chain that was repaired before it or whose half hour was over. So the earliest that was not
--- bounds what is read. Where nothing is kept of the sessions (`nothing_kept`), nothing is looked for among what is kept of all others.
+-- Takes the sessions that changed, and finds the time from which each must be read. An event at or after `from_ns` cannot change a streak that was
+-- closed before it, or a retry chain that was repaired or whose half hour was over before it. So reading starts at the earliest streak or chain
+-- that it can change. If nothing is kept of these sessions (`nothing_kept`), the kept streaks and chains are not searched.
 create or replace temporary table taken as
 select service, session, min(time_ns) as from_ns from changed where time_ns between $first_ns and $last_ns
 group by all order by from_ns limit $most;
