@@ -20,9 +20,8 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import launch, sentences, start, words
 from dashboard.client import Answer, Collector
-from tests.conftest import APP, RunningCollector, free_port, misstep, wait_until
+from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
-from tests.test_faults import largest_file
 from tests.traffic import two_versions
 
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live"]
