@@ -37,9 +37,8 @@ class Apply:
     def __init__(self, store: Store, pipeline: Pipeline, renamed: Callable[[], None] = lambda: None) -> None:
         """`renamed` is called after names were rewritten, so that cached ones are read again."""
         self._store, self._renamed = store, renamed
-        self._pipeline = replace(
-            pipeline, dimensions=store.dimensions
-        )  # columns of former dimensions may contain secrets too
+        # Columns of former dimensions may contain secrets too.
+        self._pipeline = replace(pipeline, dimensions=store.dimensions)
         self._work = self._all()
         self.state = "running"  # done, failed
         self.done = self.rows = self.changed = 0

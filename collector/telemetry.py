@@ -48,12 +48,7 @@ CALLS = Counter(
     registry=REGISTRY,
 )
 FIRING = Gauge("misstep_alerts_firing", "Firing alerts by rule.", ["rule", "severity"], registry=REGISTRY)
-PENDING = Gauge(
-    "misstep_alerts_pending",
-    "Pending alerts by rule.",
-    ["rule"],
-    registry=REGISTRY,
-)
+PENDING = Gauge("misstep_alerts_pending", "Pending alerts by rule.", ["rule"], registry=REGISTRY)
 EVALUATION_SECONDS = Gauge(
     "misstep_alerts_evaluation_seconds", "Duration of the last evaluation of all rules.", registry=REGISTRY
 )

@@ -246,7 +246,6 @@ def _forms(reported: str) -> Iterator[str]:
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", parts[-1])
     if words and words[-1].lower() in ("error", "exception"):
         words.pop()
-    for start in range(
-        1, len(words) - 1
-    ):  # at least two words stay: OpenAIRateLimit is a RateLimit, but UserToken is not a Token
+    # At least two words stay: OpenAIRateLimit is a RateLimit, but UserToken is not a Token.
+    for start in range(1, len(words) - 1):
         yield "".join(words[start:])

@@ -126,9 +126,8 @@ def _things(asked: Asked, spans: str) -> str:
     """Different things among the events: each counts while at least one event that names it does."""
     after, keys = asked.evaluations.after, asked.keys
     begins, ends, counted = "enter_ns", "leave_ns", "spans"
-    if (
-        asked.measure == "new_groups"
-    ):  # from a day after its service came until its first event of all leaves the window
+    if asked.measure == "new_groups":
+        # from a day after its service came until its first event of all leaves the window
         begins, ends = (
             f"greatest(enter_ns, whose_ns + {asked.window_ns + UNITS['d']})",
             f"least(leave_ns, born_ns + {asked.window_ns})",

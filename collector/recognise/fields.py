@@ -27,7 +27,7 @@ from collector.recognise.readers import (
     as_text,
     present,
 )
-from collector.recognise.sources import Row, Use, remembered
+from collector.recognise.sources import Row, Use, cached
 from collector.times import time_of
 
 Report = dict[str, Any]
@@ -159,11 +159,7 @@ def _shape(row: Row, keys: tuple[str, ...]) -> Shape:
     """The row's shape for these attribute names, from a cache: most records repeat them."""
     found: Shape | None = row.shapes.get(keys)
     if found is None:
-        found = _made(row, keys)
-        if remembered(keys):
-            if len(row.shapes) >= SHAPES:
-                row.shapes.clear()
-            row.shapes[keys] = found
+        found = cached(row.shapes, keys, _made(row, keys), SHAPES)
     return found
 
 

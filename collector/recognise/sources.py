@@ -8,7 +8,7 @@ mistake in a table.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
@@ -27,9 +27,15 @@ OF_A_CALL = ("tool", "params")
 RANKS = {"log": 40, "span": 30, "event": 40}
 
 
-def remembered(names: Collection[str]) -> bool:
-    """Whether results for these names may be cached: only for few and short ones, or senders could fill the memory."""
-    return len(names) <= SHAPE_KEYS and sum(map(len, names)) <= SHAPE_CHARS
+def cached(results: dict[tuple[str, ...], T], names: tuple[str, ...], result: T, most: int) -> T:
+    """Adds the result for these names, if they are few and short: senders must not fill the memory. A full cache is
+    cleared first.
+    """
+    if len(names) <= SHAPE_KEYS and sum(map(len, names)) <= SHAPE_CHARS:
+        if len(results) >= most:
+            results.clear()
+        results[names] = result
+    return result
 
 
 class Use(NamedTuple):
@@ -142,18 +148,14 @@ class Plan:
 
     claimed: bool
     sources: tuple[Source, ...]
-    _names: dict[tuple[str, str], tuple[Candidates, ...]] = field(default_factory=dict)
+    _names: dict[tuple[str, ...], tuple[Candidates, ...]] = field(default_factory=dict)
     _marked: dict[tuple[str, ...], tuple[tuple[Row, str], ...]] = field(default_factory=dict)
 
     def rows(self, signal: str, name: str) -> tuple[Candidates, ...]:
         """Tables whose rows may match; if there are none, no record of that name is a report."""
         found = self._names.get((signal, name))
         if found is None:
-            found = tuple(self._candidates(signal, name))
-            if remembered((name,)):
-                if len(self._names) >= PLANS:
-                    self._names.clear()
-                self._names[signal, name] = found
+            found = cached(self._names, (signal, name), tuple(self._candidates(signal, name)), PLANS)
         return found
 
     def fitting(self, signal: str, name: str, attributes: Mapping[str, Any]) -> tuple[tuple[Row, str], ...]:
@@ -163,11 +165,7 @@ class Plan:
         if found is None:
             tables = self.rows(signal, name)
             known = (one for one in tables if one.markers is None or not one.markers.isdisjoint(attributes))
-            found = tuple(row for one in known for row in one.rows)
-            if remembered(key):
-                if len(self._marked) >= PLANS:
-                    self._marked.clear()
-                self._marked[key] = found
+            found = cached(self._marked, key, tuple(row for one in known for row in one.rows), PLANS)
         return found
 
     def _candidates(self, signal: str, name: str) -> Iterable[Candidates]:
@@ -185,17 +183,13 @@ class Sources:
     """All tables, in order."""
 
     sources: tuple[Source, ...]
-    _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
+    _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
 
     def plan(self, service: str, scope: str) -> Plan:
         """The plan for a scope: the rows of the first table that claims it, otherwise of all that match by content."""
         found = self._plans.get((service, scope))
         if found is None:
-            found = self._made(service, scope)
-            if remembered((service, scope)):
-                if len(self._plans) >= PLANS:
-                    self._plans.clear()
-                self._plans[service, scope] = found
+            found = cached(self._plans, (service, scope), self._made(service, scope), PLANS)
         return found
 
     def _made(self, service: str, scope: str) -> Plan:

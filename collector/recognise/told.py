@@ -26,12 +26,8 @@ TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
 FRESH, REPEATED = 3, 2  # ranks, below those of all reports of the call itself
 Report = dict[str, Any]
 
-TWIN = (
-    "told",
-    "trace_id",
-    "tool",
-    "params_hash",
-)  # role and columns; the twin is a span without a call id (`schemas/sources/gen-ai.toml`)
+# Role and columns; the twin is a span without a call id (`schemas/sources/gen-ai.toml`).
+TWIN = ("told", "trace_id", "tool", "params_hash")
 SESSION = ("session", "session_source")
 SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
 

@@ -86,14 +86,12 @@ class Walk:
             return self._scrub(self._spliced(raw, spans, hits), hits)
         if value in self._finder.allowed or not keyed_secret(raw.strip(), rule.proof, True):
             clean = self._scrub(value, hits)
-            return (
-                value if clean is value else self._announced(clean, rule, hits)
-            )  # the masked text may look like a secret
+            # The masked text may look like a secret.
+            return value if clean is value else self._announced(clean, rule, hits)
         known: list[str] = []
         clean = self._scrub(value, known)
-        if MARK.fullmatch(
-            clean.encode("utf-8", "surrogatepass")
-        ):  # a rule for the value is more specific than the key's
+        # A rule for the value is more specific than the key's.
+        if MARK.fullmatch(clean.encode("utf-8", "surrogatepass")):
             hits += known
             return clean
         return self._cut(rule, value, hits)

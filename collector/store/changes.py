@@ -54,9 +54,8 @@ class Changes:
     keys: dict[int, int] = field(default_factory=dict)
     sessions: dict[str, str] = field(default_factory=dict)
     redirects: dict[int, int] = field(default_factory=dict)
-    waiting: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # (key of a call that was not reported yet, event that refers to it)
+    # Keys of calls that were not reported yet, each with an event that refers to it.
+    waiting: list[tuple[int, int]] = field(default_factory=list)
     twins: list[Report] = field(default_factory=list)  # which units are in which event because they are twins
     position: int = 0  # in the journal, of the last batch
     accepted: int = 0  # records in these requests
