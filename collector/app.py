@@ -18,7 +18,9 @@ from collector.errors import Rejected
 from collector.pipeline import Pipeline
 from collector.query import filters
 from collector.receive.workers import Readers, chosen
+from collector.recognise.examples import check_examples
 from collector.recognise.sources import load_sources
+from collector.sanitise.examples import check_cuts
 from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
 from collector.settings import Address, Settings, SettingsError, load
 from collector.store import batch
@@ -88,14 +90,12 @@ def pipeline_of(settings: Settings) -> Made:
     filters.add_dimensions(settings.dimensions)
     rules = load_rules(*settings.own("redactions.toml"))
     key = hash_key(settings)
-    pipeline = Pipeline(
-        load_sources(*settings.own("sources")),
-        load_taxonomy(*settings.own("taxonomy.toml")),
-        Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None),
-        key,
-        settings.dimensions,
-    )
-    return Made(pipeline, rules)
+    sources = load_sources(*settings.own("sources"))
+    check_examples(sources, settings.own("sources"))
+    sanitiser = Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None)
+    check_cuts(sanitiser, settings.own("redactions.toml"))
+    taxonomy = load_taxonomy(*settings.own("taxonomy.toml"))
+    return Made(Pipeline(sources, taxonomy, sanitiser, key, settings.dimensions), rules)
 
 
 def _another(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> Pipeline:

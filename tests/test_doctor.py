@@ -116,6 +116,28 @@ def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:
     assert "ok    setting personal = keep (from misstep.toml)" in done.stdout
 
 
+def test_a_table_whose_example_comes_out_wrong(tmp_path: Path) -> None:
+    rule = """
+        [[rule]]
+        id = "acme-key"
+        title = "Key of our own gateway"
+        family = "token"
+        pattern = 'acme_[a-z0-9]{12}'
+        examples = ["acme_%s"]
+    """
+    settings = {"TABLES": "own", "COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"}
+    path = tmp_path / "own" / "redactions.toml"
+    path.parent.mkdir()
+    path.write_text(rule % "a1b2c3d4e5f6")
+    assert "ok    tables: those in own are sound" in misstep("doctor", cwd=tmp_path, settings=settings).stdout
+    path.write_text(rule % "short")
+    said = "own/redactions.toml: rule 'acme-key': field 'examples': number 1 must be cut, but is not"
+    assert f"fail  tables: {said}" in misstep("doctor", cwd=tmp_path, settings=settings).stdout
+    assert [one.name for one in tmp_path.iterdir()] == ["own"]
+    started = misstep("collector", cwd=tmp_path, settings=settings)
+    assert (started.returncode, said in started.stderr) == (2, True)
+
+
 def about(collector: RunningCollector, name: str) -> tuple[int, str]:
     """Exit code and words of `misstep doctor --agent`."""
     done = misstep("doctor", "--agent", name, cwd=collector.folder, settings={"COLLECTOR_URL": collector.url})
@@ -135,14 +157,14 @@ def test_what_arrived_from_one_agent_and_what_is_missing(collector: RunningColle
     code, said = about(collector, "roo-code")
     assert (code, said.splitlines()[0].startswith("ok    roo-code from ")) == (0, True)
     assert "tool 1 (1 errors); last 20" in said
-    assert "nothing tells the model, and no switch that is known turns it on" in said
+    assert "it does not report the model, and no known setting turns this on" in said
 
     call = {"event.name": "claude_code.tool_result", "tool_name": "Read", "success": "true", "session.id": "s"}
     collector.post("/v1/logs", logs({"body": "claude_code.tool_result", "attributes": call}, service="a,b"))
     for name in ("claude-code", "a,b"):
         code, said = about(collector, name)
         assert (code, "claude-code from a,b: tool 1 (0 errors)" in said) == (0, True), said
-        assert "nothing tells arguments of calls\n      → OTEL_LOG_TOOL_DETAILS=1" in said
+        assert "it does not report arguments of calls\n      → OTEL_LOG_TOOL_DETAILS=1" in said
 
     points = {"name": "continue.calls", "sum": {"dataPoints": [{"asInt": "1"}]}}
     sender = {"attributes": [{"key": "service.name", "value": {"stringValue": "continue-cli"}}]}

@@ -9,6 +9,7 @@ from pathlib import Path
 import hyperscan
 import pytest
 
+from collector.sanitise.examples import check_cuts
 from collector.sanitise.redactions import Rule, compile_patterns, load_rules, shortest, word_pattern
 from collector.sanitise.sanitise import Sanitiser
 from collector.tables import TableError
@@ -105,6 +106,28 @@ def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
     for value in ({"token": "5f" * 16}, f"token={'5f' * 16}", {"fixture_token": token}, f"fixture_token={token}"):
         assert scrub(value)[0] is value
     assert scrub({"token": token})[1] == ("token",)
+
+
+def test_examples_of_a_users_rules_are_run(tmp_path: Path) -> None:
+    own = tmp_path / "redactions.toml"
+    rule = """
+        [[rule]]
+        id = "acme-key"
+        title = "Key of our own gateway"
+        family = "token"
+        pattern = 'acme_[a-z0-9]{12}'
+        examples = ["acme_a1b2c3d4e5f6"%s]
+        counter_examples = ["acme_tool"%s]
+    """
+    own.write_text(rule % ("", ""))
+    check_cuts(Sanitiser(load_rules(own)), [own])
+    own.write_text(rule % (', "acme-a1b2c3d4e5f6"', ', "acme_z9y8x7w6v5u4"'))
+    with pytest.raises(TableError) as error:
+        check_cuts(Sanitiser(load_rules(own)), [own])
+    assert error.value.mistakes == (
+        "rule 'acme-key': field 'examples': number 2 must be cut, but is not",
+        "rule 'acme-key': field 'counter_examples': 'acme_z9y8x7w6v5u4' must not be cut by this rule, but is",
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,73 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collector.decode.record import Convert, Record, Scope, SpanEvent
-from collector.recognise.readers import Around
-from collector.recognise.recognise import recognise, row_of
-from collector.recognise.sources import Plan, Row, Source, Sources, load_sources
+from collector.decode.record import Convert, Record, Scope
+from collector.recognise.examples import check_examples, wrong_examples
+from collector.recognise.recognise import recognise
+from collector.recognise.sources import Source, load_sources
 from collector.tables import TableError
 
 TABLES = load_sources()
-PLACES = ("resource", "scope", "scope_version", "events", "signal")
 
 
-def record_of(given: dict[str, Any], signal: str) -> Record:
-    """A record from its JSON in an example."""
-    fields = {name: value for name, value in given.items() if name not in (*PLACES, "name", "attributes")}
-    events = [SpanEvent(one["name"], 0, one.get("attributes", {})) for one in given.get("events", ())]
-    return Record(signal, given.get("name", ""), dict(given.get("attributes", {})), events=events, **fields)
-
-
-def rows() -> list[Any]:
-    return [
-        pytest.param(source, row, id=f"{source.id}-{number}")
-        for source in TABLES.sources
-        for number, row in enumerate(source.rows, 1)
-        if row.examples or row.counter_examples
-    ]
-
-
-def reported(source: Source, row: Row, text: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """What the table alone makes of an example, and what the example expects."""
-    record, _, expected = text.partition(" => ")
-    given = json.loads(record)
-    claims = Sources((source,))
-    claims._plans[given.get("resource", {}).get("service.name", ""), given.get("scope", "")] = Plan(
-        True, claims.sources
-    )
-    signal = sorted(row.signals)[0]
-    version = given.get("scope_version", "")
-    scope = Scope(given.get("resource", {}), given.get("scope", ""), version, [record_of(given, signal)])
-    return recognise([scope], claims).reports, json.loads(expected or "{}")
-
-
-@pytest.mark.parametrize(("source", "row"), rows())
-def test_row_recognises_its_examples(source: Source, row: Row) -> None:
-    for text in row.examples:
-        found, expected = reported(source, row, text)
-        assert len(found) == 1, text
-        report = found[0]
-        assert report["operation"] == row.operation, text
-        assert {name: report.get(name) for name in expected} == expected, text
-
-
-@pytest.mark.parametrize(("source", "row"), rows())
-def test_row_leaves_its_counter_examples_alone(source: Source, row: Row) -> None:
-    for text in row.counter_examples:
-        if " => " in text:
-            found, wrong = reported(source, row, text)
-            assert all({name: one.get(name) for name in wrong} != wrong for one in found), text
-            continue
-        given = json.loads(text)
-        record = record_of(given, sorted(row.signals)[0])
-        around = Around(given.get("resource", {}), given.get("scope", ""), version=given.get("scope_version", ""))
-        assert row_of(Plan(True, (source,)), record, around) is not row, text
+@pytest.mark.parametrize("source", TABLES.sources, ids=lambda source: source.id)
+def test_rows_recognise_their_examples_and_leave_their_counter_examples_alone(source: Source) -> None:
+    assert list(wrong_examples(source)) == []
 
 
 def test_every_table_tells_what_it_covers() -> None:
@@ -160,6 +110,30 @@ def test_users_table_comes_first_and_takes_over_what_it_extends(tmp_path: Path) 
         ("ours", "ls", "error"),
         ("ours", "cat", "ok"),
     ]
+
+
+def test_examples_of_a_users_table_are_run(tmp_path: Path) -> None:
+    more = """
+[[records]]
+signal = "log"
+name = "done"
+operation = "agent"
+examples = ['{"name": "done"}', '{"name": "gone"}']
+counter_examples = ['{"name": "done", "body": "x"}', '{"name": "done"} => {"operation": "agent"}']
+"""
+    path = tmp_path / "ours.toml"
+    path.write_text(OWN)
+    check_examples(load_sources(tmp_path), [tmp_path])
+    path.write_text(OWN.replace('"no"', '"yes"') + more)
+    with pytest.raises(TableError) as error:
+        check_examples(load_sources(tmp_path), [tmp_path])
+    assert [mistake.partition("{")[0] for mistake in error.value.mistakes] == [
+        "records 1: examples: ", "records 2: examples: ", "records 2: counter_examples: ",
+        "records 2: counter_examples: ",
+    ]  # fmt: skip
+    assert 'must give {"operation": "tool", "outcome": "error", "tool": "ls"}' in error.value.mistakes[0]
+    assert "must make one report, but makes 0" in error.value.mistakes[1]
+    assert error.value.path == str(path)
 
 
 def unread(raw: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Finds what is wrong with this set-up: settings, store, collector, senders, dashboard; each with a remedy."""
+"""Finds what is wrong with this installation: settings, store, collector, senders, dashboard; each with a remedy."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
@@ -40,13 +40,14 @@ class Finding:
 
 
 def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Iterator[Finding]:
-    """All checks that are possible from this machine, in the order in which things can fail."""
+    """All checks that are possible from this machine, in the order in which one part depends on another."""
     try:
         settings = load({}, environ, file)
     except (SettingsError, TableError) as error:
         yield Finding("fail", f"settings: {error}", "correct them; docs/configuration.md has every setting")
         return
     yield from _settings(settings, environ, file)
+    yield from _tables(settings)
     yield from _store(settings)
     headers = bearer(settings.query_token)
     with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=10) as client:
@@ -71,6 +72,21 @@ def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Ite
         yield Finding(
             "warn", f"rules: {settings.rules} is not there, the default rules are in force", "correct the path"
         )
+
+
+def _tables(settings: Settings) -> Iterator[Finding]:
+    """The user's own tables, read and tried as at a start of the collector."""
+    if settings.tables is None:
+        return
+    from collector.app import pipeline_of  # compiles all patterns
+
+    try:
+        pipeline_of(replace(settings, hash_key="unused"))  # otherwise a key would be made beside the store
+    except TableError as error:
+        for mistake in error.mistakes:
+            yield Finding("fail", f"tables: {error.path}: {mistake}", "correct it: the collector does not start so")
+    else:
+        yield Finding("ok", f"tables: those in {settings.tables} are sound, and their examples come out as they should")
 
 
 def _store(settings: Settings) -> Iterator[Finding]:
