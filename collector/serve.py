@@ -26,7 +26,7 @@ from collector.alerts.backtest import LookedBack
 from collector.alerts.engine import Engine
 from collector.alerts.notify import send
 from collector.alerts.routes import ALERT_ROUTES
-from collector.alerts.rulefile import RuleBook
+from collector.alerts.rulefile import MAX_BYTES, RuleBook
 from collector.alerts.trial_routes import TRIAL_ROUTES
 from collector.apply import APPLY_ROUTES, Applying
 from collector.backup import BACKUP_ROUTES, Backups
@@ -204,6 +204,7 @@ def _application(
                 "/",
                 route_handlers=[health, *ALERT_ROUTES, *TRIAL_ROUTES, *APPLY_ROUTES, *BACKUP_ROUTES],
                 guards=[guard_query],
+                request_max_body_size=MAX_BYTES,
             ),
         ],
         state=State(state),
@@ -244,7 +245,9 @@ def http_server(application: ASGIApp, place: Address) -> Server:
 
 
 def _allowed_hosts(settings: Settings) -> frozenset[str]:
-    """Names in the Host header that are taken without a token; empty: any."""
-    if settings.http.host not in LOOPBACK or settings.query_tokens:
+    """Names in the Host header that are taken without a token; empty: any, because others may know this machine by any
+    name.
+    """
+    if settings.http.host not in LOOPBACK:
         return frozenset()
     return frozenset((*LOOPBACK, *(name.lower() for name in settings.allowed_hosts)))

@@ -279,6 +279,10 @@ def _check(settings: Settings) -> None:
         if not (equals and value.strip() and _HEADER_NAME.fullmatch(name.strip())):
             remedy = "a comma within a value is %2C" if place > 1 else "as in authorization=Bearer%20…"
             raise SettingsError(f"forward_headers, entry {place} = ***: write name=value,name=value; {remedy}")
+    if settings.retention < 3600:
+        raise SettingsError(
+            f"retention = {settings.retention:g} s: write 1h or more, such as 30d (m: minutes); what is older goes"
+        )
     if settings.archive_after < 2 * 86_400:
         raise SettingsError("archive_after: write 2d or more; until a day has passed, events still change")
     if settings.http == settings.grpc and settings.http.port:

@@ -1,4 +1,4 @@
-"""The query API in one process: an application over a store, and events of every kind to ask it about."""
+"""The query API in the test process: an application over a store, and events of every kind to query."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def events() -> list[dict[str, Any]]:
         failed(8, source="roo-code"),
         event(7, outcome="denied", model="m1"),
         event(6, outcome="cancelled"),
-        event(5, session="with/slash and ü", service="web"),
+        event(5, session="/with//slash and ü/", service="web"),
         event(4, operation="model", tool=None),
         failed(30, session="s3", tool="write"),
         event(29, session="s3", tool="write"),

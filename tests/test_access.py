@@ -1,11 +1,11 @@
-"""Bearer tokens and the Host header."""
+"""Bearer tokens, and the headers Host and Origin."""
 
 from __future__ import annotations
 
 import pytest
 
 from collector.errors import Rejected
-from collector.receive.access import check_host, check_token
+from collector.receive.access import check_caller, check_host, check_token
 
 
 def test_no_token_is_asked_where_none_is_set() -> None:
@@ -38,3 +38,33 @@ def test_other_names_are_not(host: str) -> None:
 
 def test_beyond_loopback_any_name_is_taken() -> None:
     check_host("collector:4318", frozenset())
+
+
+OURS = frozenset(("localhost", "127.0.0.1"))
+
+
+@pytest.mark.parametrize(
+    ("headers", "tokens", "status"),
+    [
+        ({"host": "localhost:4318"}, (), 200),
+        ({"host": "evil.example"}, (), 403),
+        ({"host": "localhost:4318", "origin": "http://localhost:3000"}, (), 200),
+        ({"host": "localhost:4318", "origin": "https://evil.example"}, (), 403),
+        ({"host": "localhost:4318", "origin": "null"}, (), 403),
+        ({"host": "localhost:4318"}, ("one",), 401),
+        (
+            {"host": "host.docker.internal", "origin": "https://evil.example", "authorization": "Bearer one"},
+            ("one",),
+            200,
+        ),
+    ],
+)
+def test_without_a_token_host_and_origin_must_be_ours(
+    headers: dict[str, str], tokens: tuple[str, ...], status: int
+) -> None:
+    if status == 200:
+        check_caller(headers, tokens, OURS)
+        return
+    with pytest.raises(Rejected) as refused:
+        check_caller(headers, tokens, OURS)
+    assert refused.value.status == status

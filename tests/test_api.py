@@ -1,4 +1,4 @@
-"""The query API from outside: every address in JSON and Arrow, what is refused and how, who may ask, never a 5xx."""
+"""The query API from outside: every address in JSON and Arrow, refusals, authentication, and never a 5xx."""
 
 from __future__ import annotations
 
@@ -146,8 +146,18 @@ def test_every_class_is_told_with_what_to_do(client: TestClient[Litestar]) -> No
     assert client.get("/api/v1/classes", params={"tool": "x"}).status_code == 400
 
 
+def test_while_streaks_are_recomputed_answers_say_so(client: TestClient[Litestar], store: Store) -> None:
+    recomputing = store.rebuild()
+    next(recomputing)
+    for path, exact in (("streaks/summary", False), ("retries", False), ("breakdown", True)):
+        answer = client.get(f"/api/v1/{path}", params=ALWAYS)
+        assert (answer.json()["exact"], "etag" in answer.headers) == (exact, exact)
+    assert list(recomputing)
+    assert ask(client, "streaks/summary")["exact"]
+
+
 def test_a_session_key_may_hold_anything(client: TestClient[Litestar]) -> None:
-    rows = ask(client, f"sessions/{quote('with/slash and ü', safe='')}")["rows"]
+    rows = ask(client, f"sessions/{quote('/with//slash and ü/', safe='')}")["rows"]
     assert [row["event_id"] for row in rows] == ["5"]
 
 
@@ -360,7 +370,7 @@ def test_tokens_are_asked_for_where_there_are_any(store: Store, headers: dict[st
 
 @pytest.mark.parametrize(("host", "status"), [("localhost:4318", 200), ("127.0.0.1", 200), ("evil.example", 403)])
 def test_on_loopback_only_our_own_names_are_answered(store: Store, host: str, status: int) -> None:
-    """A page that rebinds its name to 127.0.0.1 comes with its own name in Host."""
+    """The browser of a page that rebinds its name to 127.0.0.1 sends this name in `Host`."""
     with TestClient(application(store, allowed_hosts=frozenset({"localhost", "127.0.0.1"}))) as client:
         answer = client.get("/api/v1/breakdown", headers={"Host": host})
     assert answer.status_code == status

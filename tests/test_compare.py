@@ -1,4 +1,4 @@
-"""Two selections side by side: values against plain Python, intervals against published ones, and against chance."""
+"""Comparing selections: values against plain Python, intervals against published ones and against simulations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW_AND_BEFORE = Selection(NOW - 5 * HOUR, NOW, failure_only=SILENT)
 
 
 def alone(part: int, whole: int) -> Gathered:
-    """So many calls, each in a session of its own."""
+    """This many calls, each in a session of its own."""
     return Gathered(whole, part, whole, part, part, whole)
 
 
@@ -44,7 +44,7 @@ def test_a_difference_of_rates_has_newcombes_interval(
 ) -> None:
     found = newcombe(rate(alone(*a), alone(*b)), rate(alone(*b), alone(*a)))
     assert found is not None
-    # k sessions of one call each widen the variance by k ÷ (k - 1), which shows in the second digit of samples of ten
+    # k sessions of one call each increase the variance by k ÷ (k - 1), visible in the second digit of samples of ten
     assert found == pytest.approx((difference, low, high), abs=0.05 if min(a[1], b[1]) < 20 else 0.005)
 
 
@@ -93,7 +93,7 @@ def test_a_share_reads_zero_only_where_it_is(share: float, text: str) -> None:
 
 
 def sessions(dice: random.Random, many: int, alike: float) -> Gathered:
-    """Sessions of one agent whose own error rates lie around 0.1, apart by `alike`."""
+    """Sessions of one agent whose error rates vary around 0.1, as much as `alike` says."""
     sums = [0.0] * 5
     for _ in range(many):
         whole, own = dice.randrange(1, 30), dice.betavariate(0.1 / alike, 0.9 / alike)
@@ -105,7 +105,7 @@ def sessions(dice: random.Random, many: int, alike: float) -> Gathered:
 
 @pytest.mark.parametrize("alike", [0.01, 0.5, 2.0])
 def test_equal_agents_are_seldom_told_apart(alike: float) -> None:
-    """At 95 %, chance alone may tell one of twenty; taken call by call it would be one of two where sessions differ."""
+    """At 95 %, chance may cause a verdict in one of twenty; without regard to sessions it would be every second."""
     dice, shouts, naive = random.Random(7), 0, 0
     for _ in range(600):
         a, b = sessions(dice, 60, alike), sessions(dice, 60, alike)
@@ -149,7 +149,7 @@ def test_a_mean_per_session_spreads_as_its_sessions_do() -> None:
 
 
 def expected(name: str, events: list[Event], side: list[Event] | None = None) -> tuple[float | None, int]:
-    """The value of a measure and what it rests on, counted plainly; of all of its side where that differs."""
+    """The value of a measure and what it is computed from, in plain Python; of the whole side if this differs."""
     rated, all_rated = (
         [one for one in some if one["source"] not in SILENT and one["outcome"] in ("ok", "error")]
         for some in (events, side or events)
@@ -222,7 +222,7 @@ def test_two_values_of_a_dimension_are_compared_within_the_range_and_the_filters
     both = [one for one in events if one["time_ns"] >= NOW - 5 * HOUR]
     assert row["a"] == sum(one.get("tool") in ("a", "b") for one in both)
     assert row["b"] == sum(one.get("tool") not in ("a", "b") for one in both)
-    assert row["verdict"] in ("more", "fewer", "unclear")  # more of one than of the other is nobody's fault
+    assert row["verdict"] in ("more", "fewer", "unclear")  # more of one than of the other is neither better nor worse
 
 
 def test_retries_and_streaks_of_both_periods(store: Store) -> None:
@@ -241,6 +241,12 @@ def test_retries_and_streaks_of_both_periods(store: Store) -> None:
     }
     [streaks] = compare(Selection(0, NOW), ["streak_rate"], dimension="session", a="s0", b="s1").rows(store)
     assert (streaks["a"], streaks["a_whole"], streaks["b"], streaks["b_whole"]) == (1, 1, 1, 1)
+
+
+def test_what_has_a_value_is_compared_with_what_has_none(store: Store) -> None:
+    holding(store, [failed(1, model="m"), failed(2), event(3)])
+    [row] = compare(Selection(0, NOW), ["calls"], dimension="model", a="", b="m").rows(store)
+    assert (row["a"], row["b"]) == (2, 1)
 
 
 def test_measures_say_together_what_each_says_alone(store: Store) -> None:
@@ -319,7 +325,7 @@ def test_the_period_before_lies_over_this_one_in_a_timeseries(store: Store) -> N
 
 
 def test_classes_are_compared_by_calls_of_the_whole_side(store: Store) -> None:
-    """A version that is called half as often has half the errors and is no better."""
+    """A version that is called half as often and has half the errors is not better."""
     calls: list[Event] = []
     for service, share, lots in (("api", 10, 100), ("web", 10, 50)):
         for lot in range(lots):

@@ -1,4 +1,4 @@
-"""What the store's disk can do to it: said at the start with a remedy; later senders wait, and nothing is lost."""
+"""Faults of the store's disk: at the start an error with a remedy; later senders wait, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from collector.store.writing import put
 from tests.conftest import RunningCollector, largest_file, misstep, wait_until
 from tests.doors import span, traces
 
-HEADERS, BLOCK = 12_288, 262_144  # of DuckDB's file
+HEADERS, BLOCK = 12_288, 262_144  # in DuckDB's file
 
 
 def garbage(folder: Path) -> Path:
@@ -132,14 +132,14 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
     assert send(0) == 200
     assert len(collector.events()) == 50
     with largest_file(collector.process.pid, log.stat().st_size + 1000):
-        assert send(1) == 200  # what is in the journal is durable, and the first to be stored
-        assert len(collector.events()) == 50  # questions are answered
+        assert send(1) == 200  # the journal's content is durable, and stored first
+        assert len(collector.events()) == 50  # queries are answered
         assert [send(number) for number in (1, 2, 1)] == [503, 503, 503]
         assert collector.get("/api/v1/health")["waiting"] == 50
     with largest_file(collector.process.pid, 1):  # not even the log can be written
         assert [send(number) for number in (1, 2)] == [503, 503]
         assert ready() == 503
-    assert ready() == 200  # also before anything was sent
+    assert ready() == 200  # also if nothing was sent yet
     assert [send(number) for number in (1, 2, 1)] == [200, 200, 200]
     away = collector.store.with_name("elsewhere")
     collector.store.rename(away)
@@ -156,10 +156,23 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
     assert '"remedy": "make room on its disk"' in said[0]
 
 
+def test_a_copy_that_does_not_fit_is_removed_again(tmp_path: Path) -> None:
+    path, copy = tmp_path / "events.duckdb", tmp_path / "events.duckdb.backup"
+    bulk(f"duckdb:///{path}", 5_000, seed=1)
+    store = Store.open(f"duckdb:///{path}")
+    for _ in range(2):
+        with largest_file(os.getpid(), path.stat().st_size // 2), pytest.raises(Unavailable):
+            store.copy_to(copy)
+        assert not copy.exists()
+    store.copy_to(copy)
+    assert copy.exists()
+    store.close()
+
+
 def test_who_asks_whether_it_can_be_written_disturbs_no_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `/readyz` while the writer tries again."""
+    """Like `/readyz` while the writer tries again."""
     store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
     within, asked = threading.Event(), threading.Event()
 
@@ -228,7 +241,7 @@ def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monk
     with largest_file(0, path.stat().st_size + 100_000):
         with pytest.raises(Unavailable, match="must be opened again"):
             store.execute("checkpoint")
-        write(2)  # what its log has room for
+        write(2)  # what fits into its log
         with pytest.raises(Unavailable, match="must be opened again"):
             store.execute("checkpoint")
         with pytest.raises(Unavailable, match="is being opened again"):
@@ -241,7 +254,7 @@ def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monk
 
 
 def test_a_file_that_was_written_anew_and_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
-    """Another process may lock it in the moment in which it belongs to nobody."""
+    """Another process may lock it at the moment at which nobody has it open."""
     path, fresh = tmp_path / "x.duckdb", tmp_path / "x.duckdb.fresh"
     duckdb.connect(str(fresh)).close()
     failures: list[Exception] = []

@@ -1,4 +1,4 @@
-"""Groups: states, trend, spread and recovery against plain counting, and what people say of them, over restarts."""
+"""Groups: states, trend, spread and recovery against plain counting, and people's notes, over restarts."""
 
 from __future__ import annotations
 
@@ -78,6 +78,9 @@ def test_recovery_comes_where_it_is_named(store: Store) -> None:
     assert row["low"] < 0.5 < row["high"]
     [row] = groups(EVER).rows(store)
     assert not set(told) & set(row)
+    recovered = select({"from": "-7d", "recovered": "true"}, NOW)
+    [row] = groups(recovered, ["recovery_rate"]).rows(store)
+    assert (row["events"], row["recovered"], row["newest_event_id"]) == (1, 1, 200)
     with pytest.raises(BadParameter, match="recovery_rate"):
         groups(EVER, sort=["recovery_rate"])
 
@@ -97,7 +100,7 @@ def test_a_resolved_group_regresses_when_it_comes_back(store: Store) -> None:
     week = Selection(NOW - 2 * DAY, NOW + DAY)
 
     def resolved(*minutes_ago: int) -> None:
-        """The group with errors so long ago, resolved 40 minutes ago."""
+        """The group with errors this long ago, resolved 40 minutes ago."""
         holding(store, [failed(minutes) for minutes in minutes_ago])
         mark(store, ONE, b'{"state": "resolved"}', same, lambda: NOW - 40 * MINUTE)
 
@@ -105,7 +108,7 @@ def test_a_resolved_group_regresses_when_it_comes_back(store: Store) -> None:
     [row] = groups(week).rows(store)
     assert (row["state"], row["resolved"]) == ("resolved", NOW - 40 * MINUTE)
     assert groups(week, state="new").rows(store) == []
-    resolved(60, 50, 55)  # the last one came late, but was before
+    resolved(60, 50, 55)  # the last one arrived late, but happened before
     assert groups(week).rows(store)[0]["state"] == "resolved"
     resolved(60, 30)
     assert groups(week, state="regressed").rows(store)[0]["state"] == "regressed"

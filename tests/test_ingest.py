@@ -1,12 +1,14 @@
-"""The doors as a sender sees them: what is taken, what is refused and how, and that what was acknowledged is there."""
+"""Ingestion as a sender sees it: what is accepted, what is refused and how; and what was acknowledged is stored."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import signal
+import socket
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import httpx
@@ -50,7 +52,7 @@ def test_chunked_bodies_and_http2_without_tls_are_taken(collector: RunningCollec
 
 
 def deep() -> bytes:
-    """A span with an attribute of 500 arrays in each other; written by hand, as json.dumps gives up before."""
+    """A span with an attribute of 500 nested arrays, written by hand, because json.dumps cannot nest so deep."""
     value = '{"arrayValue":{"values":[' * 500 + "{}" + "]}}" * 500
     body = traces({**span(0), "attributes": [*span(0)["attributes"], {"key": "deep", "value": "HERE"}]})
     return body.replace(b'"HERE"', value.encode())
@@ -124,6 +126,30 @@ def test_other_hosts_are_refused_on_loopback(shared: RunningCollector) -> None:
         send = httpx.post if path == "/v1/traces" else httpx.get
         headers = {"host": "evil.example", "content-type": "application/json"}
         assert send(shared.url + path, headers=headers).status_code == 403
+
+
+def test_a_web_page_can_neither_write_nor_read_where_only_one_door_has_tokens(
+    start_collector: Callable[..., RunningCollector],
+) -> None:
+    asks, sends = start_collector(QUERY_TOKENS="ask"), start_collector(INGEST_TOKENS="send")
+    page, anywhere = {"origin": "https://evil.example"}, {"host": "evil.example"}
+    assert asks.post("/v1/traces", traces(span(0)), anywhere).status_code == 403
+    assert httpx.get(f"{asks.url}/metrics", headers=anywhere).status_code == 403
+    assert httpx.get(f"{asks.url}/api/v1/events", headers=anywhere | {"authorization": "Bearer ask"}).is_success
+    assert sends.post("/v1/traces", traces(span(0)), anywhere | {"authorization": "Bearer send"}).is_success
+    for path in ("/api/v1/rules/check", "/api/v1/rules/backtest"):
+        assert httpx.post(sends.url + path, content="rules: []", headers=page).status_code == 403
+        assert httpx.post(sends.url + path, content="rules: []").is_success
+
+
+@pytest.mark.parametrize("path", ["rules/check", "rules/backtest", "rules/suggest", "silences"])
+def test_a_large_body_is_not_read(shared: RunningCollector, path: str) -> None:
+    headers = {"content-type": "application/json", "content-length": str(1 << 30)}
+    with socket.create_connection(("127.0.0.1", urlsplit(shared.url).port)) as connection:
+        head = "".join(f"{name}: {value}\r\n" for name, value in (headers | {"host": "localhost"}).items())
+        connection.settimeout(20)
+        connection.sendall(f"POST /api/v1/{path} HTTP/1.1\r\n{head}\r\n".encode() + bytes(2 << 20))
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
 def test_tokens(start_collector: Callable[..., RunningCollector]) -> None:

@@ -1,4 +1,4 @@
-"""What is kept beside the events, against the same computed from nothing and from the events, however these came."""
+"""The kept tables equal what is computed from scratch and from the events, in whatever order these arrived."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.conftest import RunningCollector, misstep
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed
 from tests.reference import CHECKED, recorded_sessions
 
-EVER = Selection(0, 2**62, failure_only=("roo-code",))  # also for events that were made up as of today
+EVER = Selection(0, 2**62, failure_only=("roo-code",))  # also for generated events with today's times
 ALL_SETS = [(scope, kind) for scope in SCOPES for kind in KINDS]
 SHOWN = ", ".join((*COLUMNS, "limit_times", "first_tool", "first_model"))
 LAST = "case when closed_ns is null then last_ns end as last_ns"
@@ -42,7 +42,7 @@ def emptied(store: Store) -> Store:
 
 
 def contents(store: Store) -> dict[str, list[Any]]:
-    """Every row of what is kept, without the last event's time where it no longer matters."""
+    """Every row of the kept tables, without the last event's time if it no longer matters."""
     return {
         "streaks": sorted(
             map(
@@ -62,7 +62,7 @@ def asked(store: Store, sql: str, selection: Selection = EVER) -> list[str]:
 
 
 def compared(store: Store, sets: Sequence[tuple[str, str]]) -> None:
-    """What was kept up equals what is computed from nothing, and both what the events say."""
+    """The updated tables equal those computed from scratch, and both agree with the events."""
     kept_up = contents(store)
     for scope, kind in sets:
         questions = (sql(EVER, Scope(scope, kind, 2), ["tool", "model"]) for sql in (streak_sql, streaks_from_events))
@@ -78,8 +78,8 @@ def compared(store: Store, sets: Sequence[tuple[str, str]]) -> None:
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> list[tuple[list[Event], list[int], bool]]:
-    """Sessions in the order of their arrival: each step brings events, takes some of the earlier away (merged with
-    others, or removed by retention) or brings them changed, and is or is not followed by a turn of the keeper.
+    """Sessions in the order of their arrival: each step adds events, removes some earlier ones (merged with others, or
+    by retention) or changes them, and may be followed by a turn of the keeper.
     """
     waiting = draw(recorded_sessions())
     steps: list[tuple[list[Event], list[int], bool]] = []
@@ -198,7 +198,7 @@ def test_nobody_waits_where_the_last_turn_took_longer(store: Store, monkeypatch:
     keeper = Keeper(store)
     keeper.start()
     assert begun.wait(20)
-    assert not keeper.settle(1.0)  # it waits, and in vain
+    assert not keeper.settle(1.0)  # it waits without success
     ended.set()
     assert keeper.settle(20)
     ended.clear()
@@ -226,7 +226,7 @@ def test_no_answer_waits_for_hours_that_are_counted(store: Store, monkeypatch: p
 
 
 def test_what_was_noted_is_done_after_a_crash(collector: RunningCollector) -> None:
-    """The notes are part of the commit: a collector that was killed before its turn does it at the next start."""
+    """The table `changed` is part of the commit: if a collector is killed before its turn, the next one catches up."""
     first = [{"outcome": "error", "tool": "read", "session": "s1", "error_class": "FileNotFoundError"}] * 3
     for number, one in enumerate(first):
         assert collector.post("/v1/events", json.dumps(one | {"call_id": str(number)})).is_success
@@ -234,7 +234,7 @@ def test_what_was_noted_is_done_after_a_crash(collector: RunningCollector) -> No
     collector.restart()
     deadline = time.monotonic() + 20
     while [row["length"] for row in collector.get("/api/v1/streaks", **{"from": "-1h"})["rows"]] != [3]:
-        assert time.monotonic() < deadline  # what was in the journal is stored first, and on a busy machine asked about
+        assert time.monotonic() < deadline  # the journal is stored first; a busy machine is slow
     collector.kept_up()
     said = httpx.get(f"{collector.url}/metrics").text
     assert "\nmisstep_keeper_sessions 0.0\n" in said
@@ -244,13 +244,19 @@ def test_what_was_noted_is_done_after_a_crash(collector: RunningCollector) -> No
 def test_rebuild_as_a_command(collector: RunningCollector) -> None:
     assert collector.post("/v1/events", json.dumps({"outcome": "error", "tool": "read", "session": "s1"})).is_success
     url = f"duckdb:///{collector.store}"
+    left = [collector.store.with_name(f"{collector.store.name}{end}") for end in (".backup", ".tmp/rows")]
+    for path in left:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
     refused = misstep("rebuild", "--store", url, cwd=collector.folder)
     assert refused.returncode == 2
     assert "is in use" in refused.stderr
+    assert all(path.exists() for path in left)
     collector.stop()
     nowhere = collector.folder / "elsewhere.duckdb"
     missing = misstep("rebuild", "--store", f"duckdb:///{nowhere}", cwd=collector.folder)
     assert (missing.returncode, nowhere.exists()) == (2, False)
     assert f"there is no store at {nowhere}" in missing.stderr
     done = misstep("rebuild", "--store", url, cwd=collector.folder)
-    assert (done.returncode, done.stdout) == (0, f"1 sessions computed anew in {url}\n")
+    assert (done.returncode, done.stdout) == (0, f"1 sessions recomputed in {url}\n")
+    assert not any(path.exists() for path in left)

@@ -1,4 +1,4 @@
-"""Counts, lists and measures over a real store, against the same counted in plain Python or told as a story."""
+"""Counts, lists and measures over a real store, against plain Python or constructed examples."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ KEYS = st.lists(
 def test_breakdowns_and_series_count_what_is_there(
     store: Store, events: list[Event], by: list[str], hours: int, recovery: bool
 ) -> None:
-    """Of sessions drawn to be awkward, whichever dimensions are asked for, null values and gaps between buckets too."""
+    """Over random sessions with null values, for any dimensions, with gaps between buckets too."""
     holding(store, events)
     selection = Selection(0, NOW + DAY, failure_only=SILENT)
     chains = expected_chains(events)
@@ -90,7 +90,7 @@ def test_named_measures_count_sessions_quantiles_and_recovery(store: Store) -> N
 
 
 def quantile(durations: Sequence[float], fraction: float) -> Any:
-    """Between the two nearest in order, as far as its place lies between theirs; None where there are none."""
+    """Interpolated linearly between the two nearest values; None if there are none."""
     ordered = sorted(durations)
     if not ordered:
         return None
@@ -254,6 +254,9 @@ def test_a_session_is_told_in_its_own_order(store: Store) -> None:
     assert [row["event_id"] for row in rows] == [9, 7, 3, 5]
     cursor = queries.token(NOW - MINUTE, 2, 3)
     assert [row["event_id"] for row in queries.session_events(EVER, "s1", 10, cursor).rows(store)] == [5]
+    holding(store, [event(3, sequence=-(2**63), **same), event(7, sequence=-1, **same)])
+    cursor = queries.token(NOW - MINUTE, -(2**63), 3)
+    assert [row["event_id"] for row in queries.session_events(EVER, "s1", 10, cursor).rows(store)] == [7]
 
 
 def test_sessions_are_counted_of_more_values_than_a_word_has_bits(store: Store) -> None:
@@ -286,7 +289,7 @@ def test_sessions_are_counted_of_more_values_than_a_word_has_bits(store: Store) 
 
 @pytest.mark.parametrize("limit", [1, 40])
 def test_a_page_of_events_is_limited_once(store: Store, limit: int) -> None:
-    """A second limit, over whole events, needs more memory for 10,000 of them than there is."""
+    """A second limit over complete events would need more memory for 10,000 of them than there is."""
     holding(store, [event(number) for number in range(1, 100)])
     page = queries.events(EVER, limit)
     asked: list[str] = []
@@ -360,9 +363,9 @@ def test_sources_say_what_they_leave_out(store: Store) -> None:
     [
         (("continue", "cn"), {}, True),
         (("", "some-app"), {}, True),
-        (("", "api"), {}, False),  # its calls are told under the source that reads them
+        (("", "api"), {}, False),  # its calls are listed under the source that reads them
         (("codex", "api"), {}, False),
-        (("", "both"), {}, False),  # a claimed scope of the same service says who it is
+        (("", "both"), {}, False),  # a scope of the same service that a table claims gives its source
         (("continue", "cn"), {"source": "continue,codex"}, True),
         (("continue", "cn"), {"source": "codex"}, False),
         (("continue", "cn"), {"tool": "read_file"}, False),
@@ -446,7 +449,7 @@ BACK = {
 
 @pytest.mark.parametrize(("errors", "resolved", "expected"), BACK.values(), ids=BACK)
 def test_groups_that_came_back_are_counted(store: Store, errors: list[float], resolved: float, expected: int) -> None:
-    """Errors and resolution in days ago; the window is the last day."""
+    """Times of errors and of the resolution in days ago; the window is the last day."""
     events = [failed(number, time_ns=NOW - int(days * DAY), fingerprint=7) for number, days in enumerate(errors)]
     days = (40, 30, 0.2) if errors[0] == 60 else (40, 4, 0.2)
     holding(store, events + [event(100 + number, time_ns=NOW - int(ago * DAY)) for number, ago in enumerate(days)])

@@ -1,4 +1,4 @@
-"""Does trying again help, and was it told so: storms against a plain reading, declared against observed, waits."""
+"""Whether retrying helps: storms against plain Python, declared against observed retryability, and waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def limited(number: int, at_ns: int, **fields: Any) -> Event:
 
 
 def expected_storms(events: Sequence[Event], window: int, least: int) -> list[tuple[Any, ...]]:
-    """(class, started, ended, calls, sessions), read off the definition error by error."""
+    """(class, started, ended, calls, sessions), by the definition, error by error."""
     found = []
     for name in {one["error_class"] for one in events if one["outcome"] == "error"}:
         mine = sorted(
@@ -55,6 +55,7 @@ def test_storms_are_what_the_definition_says(store: Store, seed: int) -> None:
     events = []
     for number in range(dice.choice([30, 150, 300])):
         at = NOW - dice.choice([10, 12, 40]) * MINUTE - round(dice.expovariate(1 / 90) * SECOND)
+        at -= at % ([1, SECOND, 10 * SECOND][seed % 3])  # many agents tell whole seconds only
         fields = {"error_class": dice.choice(["RateLimitError", "OverloadedError"]), "session": dice.choice("abc")}
         events.append(limited(number, at, **fields) if dice.random() < 0.8 else event(number, time_ns=at))
     holding(store, events)
@@ -64,6 +65,16 @@ def test_storms_are_what_the_definition_says(store: Store, seed: int) -> None:
         for row in storms(EVER, window, least, limit=1000).rows(store)
     ]
     assert sorted(found) == expected_storms(events, window, least)
+
+
+def test_errors_of_one_second_are_one_storm_each(store: Store) -> None:
+    limits = [
+        limited(11 * service + number, NOW - HOUR if number else NOW, provider=f"p{service}")
+        for number in range(11)
+        for service in range(40)
+    ]
+    holding(store, random.Random(1).sample(limits, len(limits)))
+    assert [row["calls"] for row in storms(EVER, MINUTE, 10, ["provider"]).rows(store)] == [10] * 40
 
 
 def burst(start: int, many: int, first: int, **fields: Any) -> list[Event]:
@@ -105,11 +116,11 @@ def test_storms_are_told_apart_by_dimensions_and_chosen_by_filters(store: Store)
     [
         (5000, 5, 0, 1, 1),
         (5000, 4, 0, 1, 0),
-        (5000, 8, 4000, 1, 0),  # it ended after 8 s, but had begun after 4
+        (5000, 8, 4000, 1, 0),  # it ended after 8 s, but began after 4
         (5000, 9, 4000, 1, 1),
         (5000, 4.8, 0, 1, 1),  # rounded
         (None, 1, 0, 0, 0),
-        (5000, 1900, 0, 0, 0),  # half an hour later it is no retry
+        (5000, 1900, 0, 0, 0),  # after half an hour it is not a retry
     ],
 )
 def test_waiting_as_told_is_judged_by_the_start_of_the_next_attempt(
@@ -125,7 +136,7 @@ def test_waiting_as_told_is_judged_by_the_start_of_the_next_attempt(
 
 
 def test_a_retry_is_wasted_where_no_later_one_helps(store: Store) -> None:
-    vain = [failed(200 - step, session="vain") for step in range(4)]  # three retries, none helps
+    vain = [failed(200 - step, session="vain") for step in range(4)]  # three retries, without success
     healed = [failed(200 - step, session="well") for step in range(3)] + [event(190, event_id=99, session="well")]
     holding(store, [*vain, *[one | {"event_id": one["event_id"] + 1000} for one in healed], event(1)])
     [row] = retries(EVER, []).rows(store)
@@ -133,7 +144,7 @@ def test_a_retry_is_wasted_where_no_later_one_helps(store: Store) -> None:
 
 
 def tried(name: str, said: bool | None, worked: int, of: int, first: int) -> list[Event]:
-    """So many errors that were tried again once each, of which so many worked; one session each."""
+    """This many errors, each retried once, this many with success; one session each."""
     events = []
     for number in range(of):
         fields: dict[str, Any] = {"session": f"{name}{number}", "service": "api"}

@@ -1,4 +1,4 @@
-"""Settings: flags over environment over file over defaults, and every mistake named at once."""
+"""Settings: flags over environment over file over defaults, and all mistakes reported at once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_dashboard_beyond_loopback_needs_sign_in_or_a_word() -> None:
     beyond = {"dashboard": "0.0.0.0:8501"}
     tokens = {"MISSTEP_INGEST_TOKENS": "a", "MISSTEP_QUERY_TOKENS": "b", "MISSTEP_QUERY_TOKEN": "b"}
     remedy = r"dashboard = 0\.0\.0\.0:8501: .*127\.0\.0\.1:8501.*sign-in.*MISSTEP_OPEN=true"
-    for environ in ({}, tokens):  # the dashboard sends its token itself, whoever looks
+    for environ in ({}, tokens):  # the dashboard sends its own token, whoever looks at it
         settings = load(beyond, environ)
         with pytest.raises(SettingsError, match=remedy):
             check_dashboard(settings, signs_in=False)
@@ -82,6 +82,12 @@ def test_what_would_only_fail_later_is_refused_at_once(name: str, value: str, re
         load({}, {f"MISSTEP_{name}": value}, tmp_path / "misstep.toml")
     assert f"{name.lower()} = {value!r}: " in str(error.value)
     assert remedy in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["0d", "500ms", "30m"])
+def test_a_retention_that_would_delete_nearly_everything_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"retention = .*: write 1h or more, such as 30d \(m: minutes\)"):
+        load({}, {"MISSTEP_RETENTION": text}, tmp_path / "misstep.toml")
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("15 s", 15), ("2h", 7_200), ("1w", 604_800)])

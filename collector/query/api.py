@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 import msgspec
 import structlog
@@ -36,7 +37,7 @@ from collector.query.parameters import LIMIT, Asked, Parameter, read
 from collector.query.queries import LAST, arrived, newest_ns, redirected, token
 from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
-from collector.receive.access import check_host, check_json, check_token
+from collector.receive.access import check_caller, check_json
 from collector.recognise.sources import Source
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 from collector.times import rfc3339
@@ -55,6 +56,8 @@ HttpRequest = Request[Any, Any, Any]
 
 class Holds(Reads, Protocol):
     """The part of the store that answers need."""
+
+    rebuilding: bool
 
     @property
     def missing_events(self) -> int: ...
@@ -76,8 +79,8 @@ def api_routes() -> list[ControllerRouterHandler]:
 
 def guard_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """Requires a query token if any are set, else one of our names in `Host`."""
-    check_token(connection.headers.get("authorization", ""), connection.app.state.settings.query_tokens)
-    check_host(connection.headers.get("host", ""), connection.app.state.allowed_hosts)
+    state = connection.app.state
+    check_caller(connection.headers, state.settings.query_tokens, state.allowed_hosts)
 
 
 def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
@@ -132,7 +135,8 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
     arrow = wants_arrow(request.headers.get("accept", ""))
     statement = endpoint.ask(asked.selection, asked.options)
-    exact = (not statement.of_kept or state.keeper.settle(SETTLE_SECONDS)) and not store.missing_events
+    kept = not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
+    exact = kept and not store.missing_events
     tag = _tag(store, endpoint, asked, arrow)
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     if tag in request.headers.get("if-none-match", ""):
@@ -195,12 +199,19 @@ def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = 
     return read(
         request.scope["query_string"],
         takes,
-        {name: str(word).removeprefix("/") for name, word in request.path_params.items()},
+        dict.fromkeys(request.path_params, _rest(request)),
         request.app.state.get("clock", time.time_ns)(),
         filters=filters,
         since=since,
         failure_only=request.app.state.failure_only,
     )
+
+
+def _rest(request: HttpRequest) -> str:
+    """What stands in the address for its one parameter, as it was sent: routing loses where a key had `%2F`."""
+    before = str(request.scope["path_template"]).partition("{")[0]
+    sent = request.scope["raw_path"].decode("latin-1").partition("?")[0]
+    return unquote(sent[len(before) :].strip("/"))
 
 
 @patch(

@@ -1,8 +1,8 @@
-"""What changed: which values of which dimensions explain a rise or fall in errors since the period before.
+"""Explains a rise or fall in errors since the period before by the values of dimensions.
 
-Each value's contribution is exact: those of one dimension add up to the whole change, and each is the sum of two parts,
-that there are more (or other) calls and that these fail more often, with both periods' averages as weights so that
-neither period is the yardstick.
+The contributions of all values of a dimension add up to the whole change. Each is the sum of two parts, one due to more
+(or other) calls and one due to calls that fail more often. Both are weighted with the averages of the two periods, so
+that neither period is preferred.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ DIMENSIONS = (
 )  # fmt: skip
 MEASURES = ("errors", "mistakes", "error_rate", "mistake_rate")
 VOLUME = "volume"
-TOTAL, GROUPS = "*total", "*groups"  # asked beside the dimensions
-# Mostly the same in all calls of a session.
+TOTAL, GROUPS = "*total", "*groups"  # queried beside the dimensions
+# Usually the same in all calls of a session.
 OF_A_SESSION = ("model", "provider", "agent", "service", "service_version", "environment", "source")
 SIDE = "case when time_ns >= $start_ns then 'b' else 'a' end"
 WHOSE = "hash(service, session)"
@@ -53,15 +53,16 @@ class Both:
     b: Gathered = NOTHING
 
     def rates(self) -> tuple[float, float]:
-        """Errors ÷ calls of both; a side without calls has the other's, so that its absence is all traffic."""
+        """Errors ÷ calls of both sides; without calls, a side gets the rate of the other: the change is all traffic."""
         return _either(self.a.part, self.a.whole, self.b.part, self.b.whole)
 
 
 def changes(
     selection: Selection, measure: str, by: Sequence[str] = (), *, sort: Sequence[str] = (), limit: int = 100
 ) -> Derived:
-    """The values that explain most of a change beyond their usual share, clear ones first; before all `volume`, where
-    `by` names it or nothing.
+    """The values that explain more of a change than their usual share, clear ones first.
+
+    For counts, rows of `volume` come before them, if `by` names it or is empty.
     """
     names = tuple(name for name in by if name != VOLUME) if by else DIMENSIONS
     part, whole = COMPARED[measure].part, "true"
@@ -85,15 +86,15 @@ def changes(
     params = selection.params() | {"previous_ns": selection.previous_ns, "middle_ns": selection.start_ns}
 
     def work(*answers: Sequence[Row]) -> list[Row]:
-        told = dict(zip(beside, answers[len(asked) :], strict=True))
-        return _explained(measure, names, added(answers[: len(asked)]), told)
+        found = dict(zip(beside, answers[len(asked) :], strict=True))
+        return _explained(measure, names, added(answers[: len(asked)]), found)
 
     statements = tuple(Statement(sql, params, "1", MOST_VALUES) for sql in (*asked, *beside.values()))
     return Derived(statements, work, TYPES, sort, limit)
 
 
 def _counts(selection: Selection, names: Sequence[str], part: str, whole: str) -> Iterator[str]:
-    """Errors and calls of all, and of each value."""
+    """The SQL of errors and calls, in total and of each value."""
     hourly = [name for name in names if name in COUNTED[OF_ALL]]
     for group in (hourly, *([name] for name in names if name not in hourly)):
         rows = counted(selection, group, previous=True, facts=True)
@@ -117,8 +118,10 @@ def _counts(selection: Selection, names: Sequence[str], part: str, whole: str) -
 def _sessions(
     selection: Selection, names: Sequence[str], part: str, whole: str = "", *, chains: bool = False
 ) -> Iterator[str]:
-    """What sessions have of each value: of a rate all sums, from the events; of errors, which are counted elsewhere,
-    how they lie in sessions, from the chains that they began.
+    """The SQL of the sums over the sessions of each value.
+
+    All sums are read from the events; with `chains`, only Σ part², from the retry chains that errors began, because
+    `_counts` has the others.
     """
     common = {
         "side": SIDE,
@@ -151,7 +154,7 @@ def _sessions(
 
 
 def _volumes(selection: Selection) -> str:
-    """Sessions of each side, where a call without a session counts as one."""
+    """The SQL of the number of sessions of each side; a call without a session counts as one."""
     session = f"case when session is null then event_id else {WHOSE} end"
     rows = counted(selection, ["session"], previous=True)
     return f"""select {SIDE} as side, count(distinct {session}) as sessions
@@ -159,7 +162,7 @@ def _volumes(selection: Selection) -> str:
 
 
 def _groups(selection: Selection) -> str:
-    """Class, tool and template of each group of this side, and whether it was seen before."""
+    """The SQL of class, tool and template of each group in this period, and whether it was never seen before."""
     all_events, shown = ever(), counted(selection, ["fingerprint"])
     return load("told").format(
         ever=all_events.source,
@@ -171,7 +174,7 @@ def _groups(selection: Selection) -> str:
 
 
 def added(answers: Iterable[Sequence[Row]]) -> dict[str, dict[str | None, Both]]:
-    """The sums of each value of each dimension: each statement tells some of them."""
+    """The sums of each value of each dimension; each statement has some of them."""
     found: dict[str, dict[str | None, Both]] = {}
     for row in (row for rows in answers for row in rows):
         values = found.setdefault(row["dimension"], {})
@@ -211,7 +214,7 @@ def _importance(row: Row) -> tuple[bool, float, float, str, str]:
 
 def _row(measure: str, name: str, value: str | None, both: Both, total: Both, groups: Mapping[str, Row]) -> Row:
     about_call = BY_NAME[name].about == "call"
-    if not about_call:  # a class or group has no calls of its own: it is a share of all
+    if not about_call:  # a class or group has no calls of its own: it is taken as a share of all calls
         both = Both(_of_all(both.a, total.a), _of_all(both.b, total.b))
     traffic, worse = _parts(measure, both, total)
     change = traffic + worse
@@ -233,7 +236,7 @@ def _of_all(one: Gathered, total: Gathered) -> Gathered:
 
 
 def _parts(measure: str, both: Both, total: Both) -> tuple[float, float]:
-    """The contribution as (more or other calls, failing more often); they add up to it exactly."""
+    """The two parts of the contribution: due to more (or other) calls, and due to calls that fail more often."""
     before, after = both.rates()
     if measure.endswith("_rate"):
         old, new = (one.whole / all.whole if all.whole else 0.0 for one, all in ((both.a, total.a), (both.b, total.b)))
@@ -253,7 +256,7 @@ def _change(measure: str, total: Both) -> float:
 
 
 def _expected(about_call: bool, both: Both, total: Both) -> float:
-    """The share of the change that would surprise nobody: of the calls, or of the errors before."""
+    """The share of the change that would be no surprise: the value's share of the calls, or of the errors before."""
     if about_call:
         calls = total.a.whole + total.b.whole
         return (both.a.whole + both.b.whole) / calls if calls else 0.0
@@ -269,7 +272,7 @@ def _verdict(measure: str, both: Both, about_call: bool) -> str:
 
 
 def _state(name: str, both: Both, group: Row | None, about_call: bool) -> str | None:
-    """`new` where the period before has none of it, for a group where nothing has; `gone` where this one has none."""
+    """`new` if the period before has none of it (a group: if nothing before has); `gone` if this period has none."""
     seen_before, seen_now = (side.whole if about_call else side.part for side in (both.a, both.b))
     if not seen_now:
         return "gone"
@@ -279,7 +282,7 @@ def _state(name: str, both: Both, group: Row | None, about_call: bool) -> str | 
 
 
 def _volume(total: Both) -> list[Row]:
-    """The change as more sessions, more calls in each, and more errors among these: three parts that add up.
+    """The change in three parts that add up to it: more sessions, more calls per session, a higher error rate.
 
     Each part is averaged over the orders in which the three could have changed.
     """

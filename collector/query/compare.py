@@ -94,18 +94,18 @@ class Sides:
     dimension: str = ""
 
 
-def sides_of(selection: Selection, dimension: str | None, a: str, b: str) -> Sides:
+def sides_of(selection: Selection, dimension: str | None, a: str | None, b: str | None) -> Sides:
     """The period before against this one, or two values of a dimension. Raises BadParameter where a or b is missing."""
     if dimension is None:
-        if a or b:
+        if a is not None or b is not None:
             raise BadParameter("dimension", "", "a and b are values of a dimension: name it, as in dimension=model")
         whole = replace(selection, start_ns=selection.previous_ns)
         return Sides(whole, "case when time_ns >= $middle_ns then 'b' else 'a' end", {"middle_ns": selection.start_ns})
     asked: list[str] = []
     bound: dict[str, object] = {}
     for side, word in (("a", a), ("b", b)):
-        if not word:
-            raise BadParameter(side, word, f"{side} is missing: two values of {dimension} are compared, a with b")
+        if word is None:
+            raise BadParameter(side, "", f"{side} is missing: two values of {dimension} are compared, a with b")
         try:
             terms = terms_of(dimension, word, f"{side}_")
         except BadParameter as error:
@@ -122,8 +122,8 @@ def compare(
     by: Sequence[str] = (),
     *,
     dimension: str | None = None,
-    a: str = "",
-    b: str = "",
+    a: str | None = None,
+    b: str | None = None,
     sort: Sequence[str] = (),
     limit: int = 100,
 ) -> Derived:

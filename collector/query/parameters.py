@@ -1,4 +1,4 @@
-"""The parameters of the query API beside the filters, as a table that the parser, its errors and OpenAPI share."""
+"""The parameters of the query API other than filters, as a table for the parser, its error messages and OpenAPI."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ MOST_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`kind` is words, choice, flag, number, id, duration or text; `path` ones are part of the address.
+    """`kind` is words, choice, flag, number, id, duration or text; with `path`, it is a part of the address.
 
-    Words and choices of `dimensions` may be any that there is, the user's own included, without those in `allowed`, and
-    those of `besides`.
+    With `dimensions`, all dimensions are allowed, including the user's own, except those in `allowed`; the words in
+    `besides` are allowed too.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Parameter:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that can be used; none: any."""
+        """The allowed words; empty if any word is."""
         if not self.dimensions:
             return self.allowed
         return (*(name for name in BY_NAME if name not in self.allowed), *self.besides)
 
     def read(self, word: str) -> Any:
-        """The value as Python has it. Raises BadParameter."""
+        """The value as its Python type. Raises BadParameter."""
         match self.kind:
             case "words":
                 return list(dict.fromkeys(self._one_of(part) for part in word.split(",") if part))
@@ -65,7 +65,7 @@ class Parameter:
                 return whole_number(self.name, word, 0, 2**64 - 1)
             case "duration":
                 if not (length := duration_ns(self.name, word)):
-                    raise BadParameter(self.name, word, f"{self.name} is longer than nothing, such as {self.example}")
+                    raise BadParameter(self.name, word, f"{self.name} must be longer than 0, such as {self.example}")
                 return length
         return word
 
@@ -78,29 +78,29 @@ class Parameter:
 
 FROM = Parameter("from", "text", "start of the range, inclusive: RFC 3339 or relative", "-24h", "-24h")
 TO = Parameter("to", "text", "end of the range, exclusive: RFC 3339 or relative", "now", "now")
-Q = Parameter("q", "text", "text in the message, upper and lower case alike", "does not exist")
+Q = Parameter("q", "text", "text in the message, case-insensitive", "does not exist")
 RANGE = (FROM, TO, Q)
 
 BY = Parameter("by", "words", "dimensions to break down by", "tool,error_class", (), dimensions=True)
 BY_ERROR = replace(BY, allowed=("recovered",), example="error_class")
 ALWAYS = (*COUNTS, "error_rate")
 MEASURES_NAMED = Parameter(
-    "measures", "words", "further measures, which cost more; the counts and error_rate always come", "sessions,p95_ms",
-    (), (*MEASURES, *ALWAYS),
+    "measures", "words", "additional measures, which cost more; counts and error_rate are always included",
+    "sessions,p95_ms", (), (*MEASURES, *ALWAYS),
 )  # fmt: skip
 GROUP_MEASURES = Parameter(
-    "measures", "words", "further measures, which cost more", "recovery_rate", (), groups.MEASURES
+    "measures", "words", "additional measures, which cost more", "recovery_rate", (), groups.MEASURES
 )
 PREVIOUS = Parameter(
     "previous",
     "flag",
-    "add previous_… columns: the same for the equally long period before",
+    "add previous_… columns: the same for the period of equal length before",
     "true",
     False,
     ("true", "false"),
 )
 SORT = Parameter("sort", "words", "columns of the answer to sort by; - for descending", "-errors", ())
-LIMIT = Parameter("limit", "number", f"rows at most, 1 to {MOST_ROWS}", "100", 100)
+LIMIT = Parameter("limit", "number", f"most rows to return, 1 to {MOST_ROWS}", "100", 100)
 MANY = Parameter("limit", "number", LIMIT.text, "1000", 1000)
 ALL = Parameter("limit", "number", LIMIT.text, "10000", MOST_ROWS)
 MEASURE = Parameter("measure", "words", "what is compared", "error_rate,p95_ms", ("error_rate",), tuple(COMPARED))
@@ -108,31 +108,37 @@ COMPARED_DIMENSION = Parameter(
     "dimension", "choice", "compare two of its values; without it, this period with the one before", "service_version",
     dimensions=True,
 )  # fmt: skip
-A = Parameter("a", "text", "value of the dimension to compare from, as in a filter", "3.1", "")
-B = Parameter("b", "text", "value of the dimension to compare with; what a has already is left out", "3.2", "")
-CHANGED = Parameter("measure", "choice", "whose change is explained", "error_rate", "errors", changes.MEASURES)
+A = Parameter("a", "text", "value of the dimension to compare from, as in a filter; empty: events without one", "3.1")
+B = Parameter("b", "text", "value of the dimension to compare with, without the events of a", "3.2")
+CHANGED = Parameter("measure", "choice", "measure whose change is explained", "error_rate", "errors", changes.MEASURES)
 BY_CHANGED = replace(
     BY,
-    text="dimensions to look at, and volume; by default all that have few values",
+    text="dimensions to examine, and volume; by default all that have few values",
     example="tool,model",
     besides=(changes.VOLUME,),
 )
-BUCKET = Parameter("bucket", "duration", "length of a bucket; by default the range makes at most 120", "5m")
-CONTAINS = Parameter("contains", "text", "text in the value, upper and lower case alike", "diff", "")
-CURSOR = Parameter("cursor", "text", "`next` of the answer before: the rows that follow", "1763761311123456789.42", "")
+BUCKET = Parameter(
+    "bucket", "duration", "length of a bucket; by default the shortest round one that gives at most 120", "5m"
+)
+CONTAINS = Parameter("contains", "text", "text in the value, case-insensitive", "diff", "")
+CURSOR = Parameter(
+    "cursor", "text", "`next` of the previous answer: the rows that follow it", "1763761311123456789.42", ""
+)
 AFTER = Parameter(
-    "after", "text", "`after` of the answer before: only what arrived since", "1763761311123456789.42", ""
+    "after", "text", "`after` of the previous answer: the events that arrived since", "1763761311123456789.42", ""
 )
 ORDER = Parameter("sort", "choice", "newest or oldest first", "-time", "-time", ("-time", "time"))
-SCOPE = Parameter("scope", "choice", "where a streak is counted", "session", "session", tuple(SCOPES))
-KIND = Parameter("kind", "choice", "what counts", "mistake", "mistake", tuple(KINDS))
+SCOPE = Parameter("scope", "choice", "what the events of a streak have in common", "session", "session", tuple(SCOPES))
+KIND = Parameter("kind", "choice", "which events form streaks", "mistake", "mistake", tuple(KINDS))
 MIN_LENGTH = Parameter("min_length", "number", "shortest streak to list", "2", 1)
-MISTAKE_LIMIT = Parameter("mistake_limit", "number", "length that is marked; by default 3, in the target scope 2", "3")
+MISTAKE_LIMIT = Parameter(
+    "mistake_limit", "number", "length from which limit_reached is true; by default 3, in the target scope 2", "3"
+)
 STORM_WINDOW = Parameter(
-    "window", "duration", "a storm has `least` errors within any such time, and ends after one without", "1m",
+    "window", "duration", "in a storm, each error is one of `least` within this time; a longer pause ends it", "1m",
     60 * SECOND,
 )  # fmt: skip
-LEAST = Parameter("least", "number", "errors within `window` that make a storm", "10", 10)
+LEAST = Parameter("least", "number", "number of errors within `window` that make a storm", "10", 10)
 STORM_STATE = Parameter("state", "choice", "only storms in this state", "ongoing", None, STORM_STATES)
 STREAK_STATE = Parameter("state", "choice", "only streaks in this state", "open", None, STATES)
 GROUP_STATE = Parameter("state", "choice", "only groups in this state", "new", None, groups.STATES)
@@ -140,13 +146,13 @@ DIMENSION = Parameter("dimension", "choice", "dimension whose values are listed"
 EVENT_ID = Parameter("event_id", "id", "id of the event", "42", path=True)
 FINGERPRINT = Parameter("fingerprint", "id", "fingerprint of the group", "42", path=True)
 SESSION = Parameter(
-    "session", "text", "session key; add service=… where two services use the same", "task-7", path=True
+    "session", "text", "session key; add service=… if two services use the same key", "task-7", path=True
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request's question, read: which events, and the other parameters by name, each with its default."""
+    """The parameters of a request: the selected events, and the other parameters by name, with their defaults."""
 
     selection: Selection
     options: Mapping[str, Any]
@@ -167,7 +173,7 @@ def read(
     taken = {one.name: one for one in declared if not one.path}
     places = {one.name for one in declared if one.path}
     known = [*taken]
-    if filters:  # a filter on what the address names already would be a second word for it
+    if filters:  # not on what the path names already
         known = [*taken, *(one.name for one in RANGE), *(name for name in BY_NAME if name not in places)]
     for name, word in words.items():
         if name not in known:

@@ -84,9 +84,9 @@ def _whole(page: str, selection: Selection) -> str:
 def read_token(name: str, text: str, parts: int, prefix: str = "seek") -> dict[str, int]:
     """The position that `token` wrote, as parameters `seek_0`, `seek_1`, …. Raises BadParameter."""
     numbers = text.split(".")
-    if len(numbers) != parts or not all(re.fullmatch(r"[0-9]{1,20}", number) for number in numbers):
+    if len(numbers) != parts or not all(re.fullmatch(r"-?[0-9]{1,20}", number) for number in numbers):
         raise BadParameter(name, text, f"{name} is taken unchanged from an earlier answer to the same question")
-    return {f"{prefix}_{place}": min(int(number), 2**64 - 1) for place, number in enumerate(numbers)}
+    return {f"{prefix}_{place}": max(-(2**63), min(int(number), 2**64 - 1)) for place, number in enumerate(numbers)}
 
 
 def token(*numbers: int) -> str:

@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector import telemetry
 from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS
 from collector.errors import GRPC_CODE, Rejected, Unavailable, where
-from collector.receive.access import check_host, check_token
+from collector.receive.access import check_caller
 from collector.receive.encoding import decompress
 from collector.receive.workers import Body
 from collector.settings import Address, Settings
@@ -119,8 +119,7 @@ INGEST_ROUTES: list[ControllerRouterHandler] = [otlp, anything, events]
 async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[bytes]:
     media = _media(request)
     try:
-        check_token(request.headers.get("authorization", ""), _settings(request).ingest_tokens)
-        check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
+        check_caller(request.headers, _settings(request).ingest_tokens, request.app.state.allowed_hosts)
         if media not in (taken := LINES if signal == "events" else (JSON, PROTOBUF)):
             raise Rejected(f"this Content-Type is not supported; send {taken[0]} or {taken[1]}", 415)
         body = await _body(request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,16 +42,18 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
     from collector.store.connection import Connection
 
     path = path_of(url)
+    left: list[Path] = []
     if path is not None:
         make_folder(path)
-        # After a crash DuckDB leaves temporary files behind, which hold rows.
-        shutil.rmtree(f"{path}.tmp", ignore_errors=True)
-        for left in (f"{path}.fresh", f"{path}.fresh.wal", f"{path}.backup", f"{path}.backup.wal"):
-            Path(left).unlink(missing_ok=True)
+        left += Path(f"{path}.tmp").glob("*")  # of a process that crashed, with rows in them
+        left += (Path(f"{path}{end}") for end in (".fresh", ".fresh.wal", ".backup", ".backup.wal"))
     try:
-        return Connection(lambda: duckdb.connect(str(path) if path else ":memory:", config=dict(settings)), path), path
+        connection = Connection(lambda: duckdb.connect(str(path) if path else ":memory:", config=dict(settings)), path)
     except duckdb.Error as error:
         raise unopened(path, error) from None
+    for one in left:  # not before the file is ours: a running collector may be using these
+        one.unlink(missing_ok=True)
+    return connection, path
 
 
 def path_of(url: str) -> Path | None:

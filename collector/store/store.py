@@ -48,6 +48,7 @@ class Store(Reader):
         self._executing = threading.Lock()
         self._versions = count()
         self._keeping = threading.Lock()
+        self.rebuilding = False  # derived tables are being recomputed, and incomplete
         self.version = f"{uuid.uuid4()}.{next(self._versions)}"
 
     def _changed(self) -> None:
@@ -206,14 +207,18 @@ class Store(Reader):
     def copy_to(self, place: Path) -> None:
         """Copies everything committed so far into a new file, while reading and writing go on.
 
-        From any thread. Raises Unavailable if the disk is full.
+        From any thread. Raises Unavailable if the disk is full; then nothing is left of the copy.
         """
         place.unlink(missing_ok=True)
         with self._connection.use() as connection, closing(connection.cursor()) as cursor:
             try:
                 _copy(cursor, place)
-            except duckdb.IOException as error:
-                raise Unavailable(first_line(error), 5) from None
+            except BaseException as error:
+                for left in (place, Path(f"{place}.wal")):
+                    left.unlink(missing_ok=True)
+                if isinstance(error, duckdb.Error):
+                    raise Unavailable(first_line(error), 5) from None
+                raise
 
     def keep_up(self, most: int = MOST_SESSIONS, part: Slice | None = None) -> int:
         """Updates streaks, retry chains and the like for up to `most` changed sessions, or for `part` while nobody
@@ -232,15 +237,20 @@ class Store(Reader):
 
     def rebuild(self) -> Iterator[int]:
         """Recomputes all derived tables from scratch; yields how many sessions are left to do."""
-        self._forget()
-        with self._cursor(KEEP_UP_S) as cursor:
-            parts = slices(cursor, REBUILD_SESSIONS)
-        yield (left := sum(part.sessions for part in parts))
-        for part in parts:
-            left -= self.keep_up(part=part)
-            yield left
-        while self.count_hours():
-            yield 0
+        self.rebuilding = True
+        try:
+            self._forget()
+            with self._cursor(KEEP_UP_S) as cursor:
+                parts = slices(cursor, REBUILD_SESSIONS)
+            yield (left := sum(part.sessions for part in parts))
+            for part in parts:
+                left -= self.keep_up(part=part)
+                yield left
+            while self.count_hours():
+                yield 0
+        finally:
+            self.rebuilding = False
+            self._changed()
 
     def _forget(self) -> None:
         with self._keeping, self._cursor(KEEP_UP_S) as cursor, all_or_nothing(cursor):

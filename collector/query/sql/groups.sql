@@ -8,13 +8,13 @@ with parts as materialized (  -- the slot is null before the trend begins
   group by fingerprint, slot
 ),
 matching as (           -- texts and ids are read only from the newest event
-  select found.* exclude (found_fingerprint), fingerprint, event_id as newest_event_id, error_class, tool, operation, template, message as sample
+  select found.* exclude (found_fingerprint), newest.fingerprint, newest.event_id as newest_event_id, newest.error_class, newest.tool,
+    newest.operation, newest.template, newest.message as sample
   from (
     select fingerprint as found_fingerprint, sum(many)::bigint as events, max(last_ns) as newest_ns{recovery}
     from parts group by fingerprint
-  ) as found join {source} as newest on newest_ns = time_ns and found_fingerprint = fingerprint
-  where {where}
-  qualify row_number() over (partition by fingerprint order by event_id desc) = 1
+  ) as found join (from {source} where {where}) as newest on newest_ns = newest.time_ns and found_fingerprint = newest.fingerprint
+  qualify row_number() over (partition by newest.fingerprint order by newest.event_id desc) = 1
 ),
 met as (                -- first distinct, then counted: the state of `count(distinct …)` must fit into memory
   select fingerprint as met_fingerprint, count(*) as sessions

@@ -1,11 +1,11 @@
 -- Bursts of errors of one class: stretches in which every error is one of at least {least} within {window} ns; a longer pause ends a burst. Only
--- narrow rows of numbers are sorted: `kind` is the class (and keys), `whose` the session, as 64-bit hashes. Errors of the same time need no
--- order: either all or none of them are hot.
+-- narrow rows of numbers are sorted: `kind` is the class (and keys), `whose` the session, as 64-bit hashes. Errors of the same time are ordered by
+-- event: all windows must have the same order.
 with kinds as (
   select distinct {keys}error_class, hash({keys}error_class) as kind from {source} where {where} and {errors}
 ),
 errors as (
-  select hash({keys}error_class) as kind, time_ns, case when session is not null then hash(service, session) end as whose,
+  select hash({keys}error_class) as kind, time_ns, event_id, case when session is not null then hash(service, session) end as whose,
     waited as honoured
   from {source} left join (
     select event_id as waited_id, honoured as waited from kept_chains where honoured is not null and time_ns >= $start_ns
@@ -14,17 +14,17 @@ errors as (
 ),
 dense as (
   select *, coalesce(lead(time_ns, {least} - 1) over storm - time_ns <= {window}, false) as dense
-  from errors window storm as (partition by kind order by time_ns)
+  from errors window storm as (partition by kind order by time_ns, event_id)
 ),
 hot as (
-  select kind, time_ns, whose, honoured
+  select kind, time_ns, event_id, whose, honoured
   from dense
-  qualify bool_or(dense) over (partition by kind order by time_ns rows between {least} - 1 preceding and current row)
+  qualify bool_or(dense) over (partition by kind order by time_ns, event_id rows between {least} - 1 preceding and current row)
 ),
 numbered as (           -- `rows`: the default, which sums equal times together, takes ten times as long
-  select *, sum(begins::int) over (partition by kind order by time_ns rows unbounded preceding) as storm
+  select *, sum(begins::int) over (partition by kind order by time_ns, event_id rows unbounded preceding) as storm
   from (
-    select *, coalesce(time_ns - lag(time_ns) over (partition by kind order by time_ns) > {window}, true) as begins
+    select *, coalesce(time_ns - lag(time_ns) over (partition by kind order by time_ns, event_id) > {window}, true) as begins
     from hot
   )
 ),
