@@ -38,6 +38,12 @@ def _theme() -> alt.theme.ThemeConfig:
     return {"config": {"locale": {"number": _NUMBERS}}}
 
 
+def tight(picture: Picture) -> Picture:
+    """The chart without the empty line that Streamlit otherwise leaves below it."""
+    picture.padding = {"bottom": 0} | (picture.padding if isinstance(picture.padding, dict) else {})
+    return picture
+
+
 def time_axis(span: Span) -> alt.X:
     """A time axis over the whole range, also where there are no data."""
     axis = alt.Axis(title=None, labelExpr=CLOCK, grid=False, tickCount=8)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -16,7 +16,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import client, colours, filterbar, frames, sentences, share, words
-from dashboard.axes import Picture
+from dashboard.axes import Picture, tight
 from dashboard.client import Answer, Collector, Problem
 from dashboard.filters import DIMENSIONS, Filters, rfc3339
 from dashboard.menu import MENU, SUBJECTS
@@ -28,8 +28,6 @@ NARROW_PX = 1200  # in narrower windows, tables leave out dispensable columns
 FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fit on the same line
 BARS = 96  # in a chart of full width
 log = logging.getLogger(__name__)
-
-Bar = Literal["filters", "range", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,10 @@ class Page:
         merged = self._merged(params)
         asking = self.collector.begin(place, merged)
         return lambda: _remembered(place, merged, asking.result())
+
+    def ask_all(self, place: str, params: Mapping[str, str] | None = None, max_age: float | None = None) -> Answer:
+        """The API's answer, whatever this page's filters are."""
+        return _remembered(place, params or {}, self.collector.ask(place, params, max_age=max_age))
 
     def _merged(self, params: Mapping[str, str | None]) -> dict[str, str]:
         return {name: value for name, value in {**self.filters.api(), **params}.items() if value is not None}
@@ -122,7 +124,7 @@ def collector() -> Collector:
     return _collector(os.environ.get("MISSTEP_COLLECTOR_URL", ""), os.environ.get("MISSTEP_QUERY_TOKEN", ""))
 
 
-def open_page(name: str, title: str, question: str, *, bar: Bar = "filters") -> Page:
+def open_page(name: str, title: str, question: str, *, bar: filterbar.Bar = "filters") -> Page:
     """Shows the title, question and filter bar of a page, and notices that come before everything else."""
     filters = filterbar.from_link()
     width = dict(st.context.cookies).get(WIDTH, "")
@@ -132,8 +134,7 @@ def open_page(name: str, title: str, question: str, *, bar: Bar = "filters") -> 
     st.session_state["page"] = name
     st.title(title, anchor=False)
     st.caption(question)
-    if bar != "none":
-        filterbar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), only_range=bar == "range")
+    filterbar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), bar)
     if filters.ignored:
         st.caption(f"Ignored from the link: {words.plain(', '.join(filters.ignored))}")
     return page
@@ -244,8 +245,8 @@ def nothing(page: Page, what: str = "calls") -> None:
     if not (of := answer.first().get("calls")):
         _nothing_at_all(page, answer.rest.get("newest"))
         return
-    named = [f"{DIMENSIONS[c.dimension]} = {c.text}" for c in filters.conditions]
-    named += [f"{filters.text} in the message"] if filters.text else []
+    named = [words.clip(str(condition), 80) for condition in filters.conditions]
+    named += [f"{words.clip(filters.text, 60)} in the message"] if filters.text else []
     said = words.plain(" and ".join(named))
     within = page.ask("breakdown").first().get("calls") if named else of
     if within:  # calls match, but none of them is what was looked for
@@ -368,14 +369,16 @@ def pair(key: str) -> tuple[DeltaGenerator, DeltaGenerator]:
 
 def clicked(picture: Picture, key: str, alt_text: str) -> dict[str, Any] | None:
     """Shows a chart whose marks can be clicked; returns the fields of the clicked one."""
-    state = st.altair_chart(picture, width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="picked")
+    state = st.altair_chart(
+        tight(picture), width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode="picked"
+    )
     points = state.get("selection", {}).get("picked", ())
     return dict(points[0]) if points else None
 
 
 def chart(picture: Picture, key: str, alt_text: str) -> None:
     """Shows a chart, with a sentence for readers who cannot see it."""
-    st.altair_chart(picture, width="stretch", key=key, alt=alt_text)
+    st.altair_chart(tight(picture), width="stretch", key=key, alt=alt_text)
 
 
 def total(rows: pl.DataFrame, column: str) -> float:
@@ -401,12 +404,7 @@ def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
     # The filters are part of the key: other ones make another chart, without the brush or click that led to them.
     key = f"{key}-{key_of(page)}"
     state = st.altair_chart(
-        picture,
-        width="stretch",
-        key=key,
-        alt=alt_text,
-        on_select="rerun",
-        selection_mode=["brush", "legend"],
+        tight(picture), width="stretch", key=key, alt=alt_text, on_select="rerun", selection_mode=["brush", "legend"]
     )
     picked = state.get("selection", {})
     if span := picked.get("brush", {}).get("time"):
@@ -457,7 +455,10 @@ def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None 
             st.caption(f"What helps: {words.plain(event['suggestion'], 300)}")
         if (params := as_json(event.get("params"))) is not None:
             st.caption("Parameters")
-            st.json(params, expanded=within_session)
+            if isinstance(params, dict | list):
+                st.json(params, expanded=within_session)
+            else:  # one text instead of named values, such as a patch
+                st.code(str(params), language=None, wrap_lines=True)
         elif event.get("operation") == "tool":
             st.caption("This agent does not send parameters. Sources says how to turn them on.")
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -477,7 +478,7 @@ def _facts(page: Page, event: Mapping[str, Any]) -> list[str]:
     if event.get("attribution"):
         facts.append(f"turn of the {words.plain(event['attribution'])}")
     if event.get("classified_by"):
-        facts.append(f"classified by {words.plain(event['classified_by'])}")
+        facts.append(f"class {words.classified(event['classified_by'])}")
     if (event.get("attempt") or 1) > 1:
         facts.append(f"attempt {words.count(event['attempt'])}")
     if event.get("redactions"):

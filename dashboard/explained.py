@@ -40,7 +40,7 @@ def most(found: pl.DataFrame) -> str:
         return ""
     first = found.row(0, named=True)
     share = first["share"] or 0.0
-    part = "Most of it" if share >= HALF else f"What stands out, {words.rate(share)} of it"
+    part = "Most of it" if share >= HALF else f"What stands out, {words.part(share)} of it"
     named = f"{part}: {words.plain(subject(first), 80)}"
     brought = found.filter(pl.col("dimension") == "service_version", pl.col("share") >= HALF)
     if brought.is_empty() or first["dimension"] == "service_version":
@@ -70,7 +70,7 @@ def listed(page: Page, found: pl.DataFrame, *, rise: bool, limit: int = componen
         share = row["share"] or 0.0
         length = min(abs(share), 1.0) * BAR
         bar = ("█" * round(length) if length >= 1 else THIN[int(length * len(THIN))]).ljust(BAR, "▁")
-        part = words.rate(share) if share > 0 else "against it"
+        part = words.part(share) if share > 0 else "against it"
         errors = words.count(row["b_errors"])
         how = f"new, {errors}" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {errors}"
         failed = f" of {words.plural(row['b_calls'], 'call')}" if row["dimension"] in WITH_CALLS else ""

@@ -4,15 +4,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 import streamlit as st
 
 from dashboard import share, signin, words
 from dashboard.client import Collector, Problem, path
-from dashboard.filters import CHOICES, DIMENSIONS, OWN, PRESETS, Condition, Filters, parse, rfc3339
+from dashboard.filters import CHOICES, DIMENSIONS, NO_VALUE, OWN, PRESETS, Condition, Filters, parse, rfc3339
 
+# What a page can be narrowed by: everything, only its range, or nothing, because it is told whole.
+Bar = Literal["filters", "range", "none"]
 CUSTOM = "Custom"
 _MOVED = "filters-moved"
 _ZOOMED = "filters-zoomed"
@@ -61,32 +63,31 @@ def zoom(shown: Filters, start: datetime, end: datetime) -> None:
     go(filters.between(rfc3339(start), rfc3339(end)))
 
 
-def show(
-    page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], *, only_range: bool = False
-) -> None:
+def show(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], bar: Bar = "filters") -> None:
     """Shows the bar of a page and, below it, a chip for each condition that is not the page's subject."""
     st.session_state.pop(_MOVED, None)
-    st.fragment(_bar)(page, collector, zone, subjects, only_range)
+    st.fragment(_bar)(page, collector, zone, subjects, bar)
 
 
-def _bar(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], only_range: bool) -> None:
+def _bar(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, ...], bar: Bar) -> None:
     """A fragment, so that opening a menu does not run the page."""
     follow()
     filters = from_link()
     with st.container(horizontal=True, key="filters", vertical_alignment="center", gap="small"):
-        _range(filters, zone)
-        if not filters.moving:
-            st.button("Zoom out", key="zoom-out", type="tertiary", on_click=_zoom_out)
-        if not only_range:
+        if bar != "none":
+            _range(filters, zone)
+            if not filters.moving:
+                st.button("Zoom out", key="zoom-out", type="tertiary", on_click=_zoom_out)
+        if bar == "filters":
             for dimension in ("service", "tool"):
                 if dimension not in subjects:
                     _dimension(filters, collector, dimension)
             _more(filters, collector)
             _text(filters)
         _refresh(filters)
-        _share(filters, collector)
+        _share(filters, collector, ranged=bar != "none")
         _about(filters, collector, zone)
-    if not only_range:
+    if bar == "filters":
         _chips(filters, subjects, quick=page in QUICK_PAGES)
 
 
@@ -161,7 +162,8 @@ def _options(filters: Filters, collector: Collector, dimension: str) -> dict[str
 
 def _dimension(filters: Filters, collector: Collector, dimension: str) -> None:
     chosen = filters.values(dimension)
-    label = f"{DIMENSIONS[dimension]}: {words.plain(', '.join(chosen), 16)}" if chosen else DIMENSIONS[dimension]
+    named = words.plain(", ".join(value or NO_VALUE for value in chosen), 16)
+    label = f"{DIMENSIONS[dimension]}: {named}" if chosen else DIMENSIONS[dimension]
     popover = st.popover(label, key=f"open-{dimension}", on_change="rerun")
     if not popover.open:
         return
@@ -176,7 +178,7 @@ def _dimension(filters: Filters, collector: Collector, dimension: str) -> None:
             DIMENSIONS[dimension],
             list(dict.fromkeys([*chosen, *options])),
             selection_mode="multi",
-            format_func=lambda value: options.get(value, words.plain(value, 60)),
+            format_func=lambda value: options.get(value, words.plain(value or NO_VALUE, 60)),
             **bind(key, list(chosen), write),
         )
         if not options:
@@ -238,13 +240,13 @@ def _menu(label: str, key: str) -> Iterator[bool]:
         yield bool(popover.open)
 
 
-def _share(filters: Filters, collector: Collector) -> None:
+def _share(filters: Filters, collector: Collector, *, ranged: bool) -> None:
     with _menu("⇧ Share", "share") as is_open:
         if not is_open:
             return
         base = (st.context.url or "").split("?")[0]
-        st.caption("This view, with times that stay:")
-        still = filters.still(datetime.now(UTC))
+        st.caption("This view, with times that stay:" if ranged else "This view:")
+        still = filters.still(datetime.now(UTC)) if ranged else filters
         st.code(share.address(base, still), language=None, wrap_lines=True)
         if still != filters:
             st.caption("The same with a range that moves:")
@@ -309,11 +311,8 @@ def _chips(filters: Filters, subjects: tuple[str, ...], *, quick: bool) -> None:
         if quick:
             _quick(filters)
         for condition in shown:
-            name = DIMENSIONS[condition.dimension]
-            said = [f"{name} = {', '.join(condition.allowed)}"] if condition.allowed else []
-            said += [f"{name} ≠ {', '.join(condition.excluded)}"] if condition.excluded else []
             st.button(
-                f"{words.plain(' and '.join(said), 80)} ×",
+                f"{words.plain(str(condition), 80)} ×",
                 key=f"chip-{condition.dimension}",
                 help="Remove this filter",
                 on_click=go,

@@ -38,6 +38,8 @@ VIEW_KEYS = (
     "by", "sort", "view", "limit", "bucket", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
 )  # fmt: skip
 
+NO_VALUE = "(none)"  # how people read the empty value
+
 _PART = re.compile(r"(\d{1,6})(ms|[smhdw])")
 _RELATIVE = re.compile(rf"-(?:{_PART.pattern})+")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -57,6 +59,14 @@ class Condition:
     def text(self) -> str:
         """The value in the API's grammar: `a,b` or `!a`, with a backslash before a literal comma, `!` or backslash."""
         return ",".join([*map(escaped, self.allowed), *(f"!{escaped(value)}" for value in self.excluded)])
+
+    def __str__(self) -> str:
+        """The condition as people read it: `tool = a, b and tool ≠ c`."""
+        name = DIMENSIONS[self.dimension]
+        sides = ((sign, values) for sign, values in (("=", self.allowed), ("≠", self.excluded)) if values)
+        return " and ".join(
+            f"{name} {sign} {', '.join(value or NO_VALUE for value in values)}" for sign, values in sides
+        )
 
 
 @dataclass(frozen=True, slots=True)

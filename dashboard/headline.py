@@ -97,5 +97,5 @@ def _alerts(page: Page) -> Figure:
     pending = rows["state"].eq("pending").sum()
     note = ", ".join(words.plain(rule, 30) for rule in firing.head(3))
     number = rows["state"].eq("firing").sum()
-    more = f"{pending} more pending" if pending else "all alerts"
+    more = f"{pending}{' more' if number else ''} pending" if pending else "all alerts"
     return Figure("Alerts", f"{number} firing", "Alerts that fire now.", note=note, to="alerts", more=more)

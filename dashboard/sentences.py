@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 import polars as pl
@@ -10,10 +11,14 @@ import yaml
 
 from dashboard import words
 
+SILENT = timedelta(minutes=2)  # twice the pause that ends a storm
+
 
 def verdict(now: dict[str, Any], before: str, most: str = "") -> str:
     """One sentence: better, worse or not clearly different from the period before, and what explains most of it."""
     rate, was = now.get("error_rate"), now.get("previous_error_rate")
+    if rate is None and not now.get("errors"):
+        return f"No rate: none of {words.plural(now.get('calls'), 'call')} ended as ok or as an error."
     if rate is None:
         return f"{words.plural(now.get('errors'), 'error')}; no rate, because only failures are reported here."
     said = f"**{words.rate_of(rate, now.get('rated'))}** {'call' if now.get('rated') == 1 else 'calls'} failed"
@@ -47,9 +52,16 @@ def compared(verdict: str | None, sentence: str | None) -> str:
     return f"{VERDICTS.get(verdict or '', '')} \u2002 {words.plain(rest or head, 300)}"
 
 
-def storm(error_class: str | None, state: str | None, started: str, ended: str) -> str:
-    """Whether a burst is over: `RateLimitError · ended 12:41`."""
-    return f"{words.plain(error_class)} · {f'ongoing since {started}' if state == 'ongoing' else f'ended {ended}'}"
+def storm(state: str | None, started: datetime, ended: datetime, now: datetime, zone: tzinfo) -> str:
+    """Whether a burst is over: `ended 12:41:03, 19 min ago`.
+
+    The API calls it ongoing until a later event arrives: as long as none does, nobody knows.
+    """
+    ago = words.elapsed(ended, now)
+    if state != "ongoing":
+        return f"ended {words.clock(ended, zone, now=now)}, {ago} ago"
+    since = f"since {words.clock(started, zone, now=now)}"
+    return f"{since}, silent for {ago}" if now - ended > SILENT else f"ongoing {since}"
 
 
 def limit(n: int, row: dict[str, float | None]) -> str:

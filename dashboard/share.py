@@ -83,11 +83,14 @@ def as_file(rows: pl.DataFrame, form: str) -> bytes:
 
 def curl(url: str, question: Question) -> str:
     """The query as a shell command; the token is a variable."""
-    address = f"{url.rstrip('/')}/api/v1/{question.path}?{urlencode(question.params)}"
-    return f"curl -H \"Authorization: Bearer $MISSTEP_QUERY_TOKEN\" '{address}'"
+    asked = _asked_of(f"{url.rstrip('/')}/api/v1/{question.path}", question.params)
+    return f"curl -H \"Authorization: Bearer $MISSTEP_QUERY_TOKEN\" '{asked}'"
 
 
 def address(base: str, filters: Filters) -> str:
     """The link to a view."""
-    query = urlencode(filters.query())
-    return f"{base}?{query}" if query else base
+    return _asked_of(base, tuple(filters.query().items()))
+
+
+def _asked_of(base: str, params: tuple[tuple[str, str], ...]) -> str:
+    return f"{base}?{urlencode(params)}" if params else base

@@ -155,11 +155,11 @@ def dumbbells(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 
 def over_share(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """Shares as bars, each with a tick at the share of all calls. `frame`: name, share, expected, errors."""
+    """Shares as bars, each with a tick at the share of all calls. `frame`: name, share, expected, events."""
     names = alt.Axis(title=None, labelLimit=130, labelFlush=False, domain=False, ticks=False, minExtent=110)
     base = alt.Chart(frame).encode(
         y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names),
-        tooltip=[Tooltip("name:N"), Tooltip("errors:Q", format=",d"),
+        tooltip=[Tooltip("name:N"), Tooltip("events:Q", format=",d"),
                  Tooltip("share:Q", format=".1%", title="of this group"),
                  Tooltip("expected:Q", format=".1%", title="of all calls")],
     )  # fmt: skip
@@ -178,7 +178,7 @@ def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
     colours = {name: palette.attribution[name] for name in turns}
     base = alt.Chart(frame, height=300).encode(
         x=alt.X("calls:Q", scale=alt.Scale(type="log", nice=False, padding=frames.MARGIN_PX),
-                axis=alt.Axis(title="calls", grid=False, format="~s", tickCount=4)),
+                axis=alt.Axis(title="calls", grid=False, format=".3~s", values=_marks(frame["calls"].to_list()))),
     )  # fmt: skip
     y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
     whiskers = base.mark_rule(color=palette.quiet, opacity=0.35).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
@@ -195,3 +195,10 @@ def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
         for side, align, dx in BESIDE
     ]
     return alt.layer(whiskers, points, *names)
+
+
+def _marks(values: Sequence[float]) -> Sequence[float]:
+    """Round numbers for a logarithmic axis; its ends if there are not two between them."""
+    low, high = min(values), max(values)
+    marks = [digit * 10**power for power in range(10) for digit in (1, 2, 5) if low <= digit * 10**power <= high]
+    return marks if len(marks) > 1 else sorted({low, high})

@@ -8,15 +8,21 @@ import streamlit as st
 from dashboard import attempts, components, frames, tables, words
 from dashboard.client import path
 from dashboard.components import Page
+from dashboard.menu import SUBJECTS
 
 EVER = "1970-01-01T00:00:00Z"
 MOST_EVENTS = 1000
 
 
+def whole(page: Page) -> dict[str, str | None]:
+    """What queries about a session override: it is told whole, whatever filters the link brought from another page."""
+    others = (condition.dimension for condition in page.filters.conditions)
+    return {"from": EVER, "to": None, "q": None} | {name: None for name in others if name not in SUBJECTS["session"]}
+
+
 def events(page: Page, session: str) -> tuple[pl.DataFrame, bool]:
     """The ordered events of a session, of all time, and whether there are more."""
-    about = {"service": page.filters.only("service") or None, "session": None, "from": EVER, "to": None}
-    answer = page.ask(path("sessions", session), limit=str(MOST_EVENTS), **about)
+    answer = page.ask(path("sessions", session), limit=str(MOST_EVENTS), **whole(page) | {"session": None})
     return (frames.ordered(answer.rows) if answer.rows.height else answer.rows), bool(answer.rest.get("next"))
 
 

@@ -47,6 +47,10 @@ HELP: Mapping[str, str] = {
         "Errors of the class per 1,000 calls of its side, to any tool: "
         "a side with fewer calls has fewer errors without being better."
     ),
+    "class": (
+        "How the class was found: the agent named it, or gave it another name that the taxonomy knows, "
+        "or the status, the words of the message or other fields of the record tell it."
+    ),
     "spread": (
         "Sessions with this error ÷ sessions that used the tool: "
         "high means that the tool is broken, low that it was used badly."
@@ -82,10 +86,25 @@ WHY: Mapping[str, str] = {
     "not_seen": "some failures that it counts did not arrive here, or are not tool errors",
     "no_number": "it gave no number",
 }
+# Why an accepted record is no event, by the API's word for it.
+DROPPED: Mapping[str, str] = {
+    "no_event": "tells of no call", "metric": "numbers without single calls",
+    "duplicate_twin": "says again what another record says", "malformed": "not readable",
+    "unstorable": "could not be stored, set aside",
+}  # fmt: skip
+# How the class of an error was found, by the API's word for it.
+CLASSIFIED: Mapping[str, str] = {
+    "reported": "named by the agent", "alias": "from the agent's name for it", "status": "from its status",
+    "message": "from its message", "shape": "from its record", "none": "unknown: nothing tells it",
+}  # fmt: skip
 # What was said about retrying against what was seen, by the API's verdict.
 RETRIED: Mapping[str, str] = {
     "seldom_works": "says retry, seldom works ✕", "often_works": "says do not retry, often works ✕",
     "agrees": "agrees", "unclear": "unclear",
+}  # fmt: skip
+# What a rule's value is measured on, where that is not calls.
+MEASURED_ON: Mapping[str, str] = {
+    "failing_sessions": "session", "unclassified_rate": "error", "recovery_rate": "retried error",
 }  # fmt: skip
 SIGNALS: Mapping[str, str] = {"count": "its count", "limit": "its limit was reached", "loop": "it found a loop"}
 
@@ -119,6 +138,16 @@ def rate(value: float | None) -> str:
     if value < 0.001:
         return f"<{_NB}0.1{_NB}%"
     return f">{_NB}99.9{_NB}%" if value > 0.999 else f"{value * 100:.1f}{_NB}%"
+
+
+def classified(by: str) -> str:
+    """How the class of an error was found; a word of a newer API as it is."""
+    return CLASSIFIED.get(by) or plain(by)
+
+
+def part(share: float) -> str:
+    """A part of a net change: more than all of it where other parts went the other way."""
+    return f">{_NB}100{_NB}%" if share > 1 else rate(share)
 
 
 def uncertain(of: float | None) -> bool:

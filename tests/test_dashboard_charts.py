@@ -1,4 +1,4 @@
-"""Frames in, valid Vega-Lite out, also for frames without rows; what carries meaning is in the specification."""
+"""Charts from frames are valid Vega-Lite, also without rows, and the specification has what carries meaning."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -78,7 +78,7 @@ CASES = {
     ),
     "dumbbells": lambda p: shares.dumbbells(SIDES, p),
     "over-represented": lambda p: shares.over_share(
-        pl.DataFrame({"name": ["m"], "share": [0.8], "expected": [0.3], "errors": [4.0]}), p
+        pl.DataFrame({"name": ["m"], "share": [0.8], "expected": [0.3], "events": [4.0]}), p
     ),
     "scatter": lambda p: shares.scatter(
         RATES.with_columns(calls=pl.lit(40.0), sessions=pl.lit(3.0), attribution=pl.lit("model")), p
@@ -141,6 +141,27 @@ def test_each_chart_is_valid_vega_lite(name: str, palette: colours.Palette) -> N
     assert spec(CASES[name](palette))["$schema"].endswith(".json")
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_no_empty_line_is_left_below_a_chart(name: str) -> None:
+    made = CASES[name](colours.LIGHT)
+    own = made.to_dict().get("padding", {})
+    assert axes.tight(made).to_dict()["padding"] == {"bottom": 0} | own  # without one, Streamlit adds 20 pixels
+
+
+@pytest.mark.parametrize(
+    ("calls", "marks"),
+    [((24, 182), [50, 100]), ((81, 82), [81, 82]), ((40, 40), [40]), ((9_477, 61_282), [10_000, 20_000, 50_000])],
+)
+def test_an_axis_of_calls_has_marks_however_near_they_are(calls: tuple[int, int], marks: list[int]) -> None:
+    count = len(calls)
+    rows = pl.DataFrame({"tool": ["a", "b"], "calls": calls, "error_rate": [0.1] * count, "low": [0.0] * count,
+                         "high": [0.2] * count, "sessions": [1] * count, "attribution": ["model"] * count,
+                         "label": ["right"] * count})  # fmt: skip
+    layers = spec(shares.scatter(rows, colours.LIGHT))["layer"]
+    [axis] = [layer["encoding"]["x"]["axis"] for layer in layers if layer["mark"]["type"] == "circle"]
+    assert axis["values"] == marks
+
+
 def test_a_category_keeps_its_colour_and_the_rest_share_one() -> None:
     made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300))
     scale = made["layer"][0]["encoding"]["color"]["scale"]
@@ -201,7 +222,7 @@ def test_a_cell_of_few_calls_has_no_colour_but_its_count() -> None:
     assert cells["encoding"]["fill"]["condition"]["test"] == "datum.certain"
     assert cells["encoding"]["fill"]["value"] == colours.LIGHT.paper
     assert counts["encoding"]["text"]["field"] == "errors"
-    assert "transform" not in counts  # no cell is without its count
+    assert "transform" not in counts  # every cell has its count
 
 
 def test_categories_are_stacked_in_the_order_of_the_legend() -> None:

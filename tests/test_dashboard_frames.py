@@ -1,4 +1,4 @@
-"""Answers of the API turned into tables, charts and sentences, on small frames whose result can be counted by hand."""
+"""Answers of the API turned into tables, charts and sentences, on small frames that can be checked by hand."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -230,7 +230,7 @@ def test_labels_of_deploys_near_each_other_stand_in_lines_of_their_own() -> None
         ([], 9, []),
         ([(100, 0.5), (110, 0.5), (1000, 0.5), (10, 0.0)], 9, ["left", "right", "right", "right"]),
         ([(100, 0.5), (110, 0.5), (1000, 0.5), (10, 0.0)], 2, ["left", "right", None, None]),
-        ([(100, 0.5), (100, 0.5)], 9, ["right", None]),  # to the left is the axis
+        ([(100, 0.5), (100, 0.5)], 9, ["right", None]),  # the axis is on the left
         ([(10, 0.5), (20, 0.5), (1000, 0.5)], 9, [None, "right", "right"]),
         ([(100, 0.5), (10, 0.5), (1000, 0.5), (100, 0.4)], 9, ["right", "right", "right", "right"]),
         ([(100, 0.5), (150, 0.5), (10, 0.0), (60, 0.51), (1000, 0.0)], 9, [None, "right", "right", "left", "right"]),
@@ -249,6 +249,33 @@ def test_a_label_stands_where_it_covers_neither_a_dot_nor_another(
 def test_a_strip_is_low_where_it_went_well() -> None:
     assert frames.strip("oecd?") == [1, 4, 2, 2, 1]
     assert frames.strip(None) == []
+
+
+def test_the_strip_of_a_short_session_has_room_after_its_calls() -> None:
+    rows = pl.DataFrame({"strip": ["oe", "e" * 60, None]})
+    short, long, none = frames.strips(rows).to_list()
+    assert short == [1, 4] + [0] * 22
+    assert long == [4] * 60
+    assert none == [0] * 24
+
+
+@pytest.mark.parametrize(
+    ("state", "minutes", "said"),
+    [
+        ("ongoing", 1, "ongoing since 12:00:00"),
+        ("ongoing", 35, "since 12:00:00, silent for 35 min"),
+        ("ended", 19, "ended 12:05:00, 19 min ago"),
+        ("ended", 36 * 60, "ended 21 Nov 12:05:00, 36 h ago"),
+    ],
+)
+def test_a_storm_is_not_called_ongoing_where_nothing_is_heard_any_more(state: str, minutes: int, said: str) -> None:
+    ended = START + timedelta(minutes=5)
+    assert spaced(sentences.storm(state, START, ended, ended + timedelta(minutes=minutes), UTC)) == said
+
+
+def test_calls_without_a_rate_are_not_said_to_be_failures() -> None:
+    denied = {"calls": 5.0, "errors": 0.0, "error_rate": None, "rated": 0.0}
+    assert sentences.verdict(denied, "24 h") == "No rate: none of 5 calls ended as ok or as an error."
 
 
 def test_rows_of_the_api_become_typed_columns() -> None:
@@ -301,7 +328,7 @@ def test_at_equal_mix_only_rates_count() -> None:
 
 
 def test_equal_mix_sees_through_simpsons_paradox() -> None:
-    """b fails less with each tool, and more in all, because it uses the difficult one more often."""
+    """b fails less with each tool but more in total, because it uses the difficult one more often."""
     rows = pl.DataFrame({"a": [0.1, 0.6], "b": [0.05, 0.5], "a_whole": [900, 100], "b_whole": [200, 800]})
     in_all = [sum(rows[side] * rows[f"{side}_whole"]) / rows[f"{side}_whole"].sum() for side in "ab"]
     assert in_all == pytest.approx([0.15, 0.41])
@@ -350,6 +377,7 @@ def test_a_question_is_asked_again_by_curl_without_the_token() -> None:
     line = share.curl("http://c:1/", asked)
     assert line.endswith("'http://c:1/api/v1/breakdown?from=-24h&by=tool%2Cmodel'")
     assert "$MISSTEP_QUERY_TOKEN" in line
+    assert share.curl("http://c:1", share.Question("health", ())).endswith("'http://c:1/api/v1/health'")
 
 
 def test_a_rule_of_the_api_becomes_a_file_of_its_own() -> None:

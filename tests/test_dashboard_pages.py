@@ -1,4 +1,4 @@
-"""Every page over a real collector with demo traffic: it renders, no part fails, and its numbers are the API's."""
+"""Every page on a real collector with demo traffic: it renders, no part fails, and its numbers are the API's."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import launch, sentences, start, words
 from dashboard.client import Answer, Collector
+from dashboard.filters import escaped
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.traffic import two_versions
@@ -30,7 +31,7 @@ RANGE = {"from": "-7d"}
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
-    """A collector that holds a day of the demo's agents."""
+    """A collector with a day of the demo's agents."""
     folder = tmp_path_factory.mktemp("busy")
     running = RunningCollector(folder).start()
     sent = misstep("demo", "--to", running.url, "--sessions", "12", "--seed", "7", cwd=folder)
@@ -41,7 +42,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]
 
 @pytest.fixture(scope="module")
 def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
-    """A collector that holds two days of a coder whose version 3.2 breaks its diff tool."""
+    """A collector with two days of a coder whose version 3.2 breaks its diff tool."""
     running = RunningCollector(tmp_path_factory.mktemp("coder")).start()
     assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
     yield running.kept_up()
@@ -57,7 +58,7 @@ def metric(app: AppTest, label: str) -> str:
 
 
 def check(app: AppTest, title: str) -> None:
-    """The page is there, whole, without an exception and without a part that failed."""
+    """The page is complete, without an exception and without a part that failed."""
     assert [each.value for each in app.title] == [title]
     assert not app.exception
     assert not [said for said in captions(app) if "failed (id" in said]
@@ -107,6 +108,94 @@ def test_a_session_is_told_step_by_step(busy: RunningCollector, open_app: Callab
     check(app, "Session")
     events = busy.get(f"/api/v1/sessions/{session['session']}", service=session["service"])["rows"]
     assert any(each.value.startswith(f"{words.plural(len(events), 'event')} in ") for each in app.markdown)
+
+
+def test_a_session_is_told_whole_whatever_filters_its_link_brought(
+    busy: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    streak = busy.get("/api/v1/streaks", **RANGE, sort="-length", state="recovered", limit=1)["rows"][0]
+    link = {"session": streak["session"], "service": streak["service"]}
+    brought = {"tool": "nope", "outcome": "ok", "q": "nope", "from_": "-1s"}
+    for page, title in (("session", "Session"), ("streak", "Streak")):
+        alone, filtered = (open_app(busy.url, page, **link, **more) for more in ({}, brought))
+        check(filtered, title)
+        assert filtered.dataframe[0].value.equals(alone.dataframe[0].value)
+        assert [each.value for each in filtered.markdown] == [each.value for each in alone.markdown]
+
+
+def test_a_session_of_a_service_with_signs_of_the_filters_grammar_is_found(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m"}
+    calls = [failed | {"service": "!a,b\\c", "session": "s", "model": "m-1"} for _ in range(2)]
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    link = {"session": "s", "service": escaped("!a,b\\c")}
+    app = open_app(collector.url, "session", **link)
+    check(app, "Session")
+    assert app.dataframe[0].value.shape[0] == 2
+    assert words.plain("!a,b\\c") + r" · m\-1" in captions(app)
+    check(open_app(collector.url, "streak", **link), "Streak")
+
+
+def test_the_page_of_a_streak_whose_events_are_gone_says_so(
+    collector: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "s"}
+    assert collector.post("/v1/events", json.dumps([failed, failed])).is_success
+    collector.kept_up()
+    monkeypatch.setattr("dashboard.story.events", lambda page, session: (pl.DataFrame(), False))
+    app = open_app(collector.url, "streak", session="s")
+    check(app, "Streak")
+    assert "Its events are no longer kept." in captions(app)
+
+
+def test_parameters_that_are_one_text_are_shown_as_text(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    call = {"tool": "apply_patch", "outcome": "error", "message": "no", "session": "s", "params": "*** Begin Patch"}
+    assert collector.post("/v1/events", json.dumps(call)).is_success
+    app = open_app(collector.url, "session", session="s")
+    check(app, "Session")
+    assert "*** Begin Patch" in [each.value for each in app.code]
+    assert not app.json
+
+
+@pytest.mark.parametrize(
+    ("page", "asked"),
+    [("session", "sessions-"), ("streak", "streaks"), ("health", "health"), ("alerts", "rules")],
+)
+def test_every_page_is_shared_with_its_queries(
+    busy: RunningCollector, open_app: Callable[..., AppTest], page: str, asked: str
+) -> None:
+    session = busy.get("/api/v1/streaks", **RANGE, sort="-length", limit=1)["rows"][0]
+    app = open_app(busy.url, page, session=session["session"], service=session["service"])
+    check(app, page.capitalize())
+    assert any("Share" in each.proto.popover.label for each in app.get("popover"))
+    assert any(question.name.startswith(asked) for question in app.session_state["share-asked"][2])
+
+
+def test_a_filter_for_no_value_is_told_as_one(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    app = open_app(busy.url, "tools", from_="-7d", tool="", model="!")
+    check(app, "Tools")
+    assert {"tool \\= \\(none\\) ×", "model ≠ \\(none\\) ×"} <= {button.label for button in app.button}
+
+
+def test_the_chart_of_a_group_shows_its_denied_calls_too(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    call = {"tool": "t", "outcome": "denied", "error_class": "ToolPermissionError", "message": "the user said no"}
+    assert collector.post("/v1/events", json.dumps([call | {"session": "s", "agent": "a"}] * 2)).is_success
+    [group] = collector.get("/api/v1/groups")["rows"]
+    app = open_app(collector.url, "group", fingerprint=group["fingerprint"])
+    check(app, "Group")
+    frames_of = {
+        each.proto.alt: [pl.read_ipc_stream(part.data.data) for part in each.proto.datasets]
+        for each in app.get("vega_lite_chart")
+    }
+    [when] = [part for part in frames_of["Errors of this group over time."] if "errors" in part.columns]
+    assert when["errors"].sum() == group["events"] == 2
+    assert any(said.startswith("a: 100") for said in frames_of)
 
 
 @pytest.mark.parametrize("page", ["tool", "group", "session", "streak"])
@@ -160,6 +249,8 @@ def test_a_streak_that_did_not_begin_when_the_link_says_is_not_shown_as_that_one
     said = "No streak of this session began when the link says: this is its longest."
     assert said in captions(open_app(busy.url, "streak", started="2020-01-01T00:00:00+00:00", **link))
     assert said not in captions(open_app(busy.url, "streak", **link))
+    assert said not in captions(open_app(busy.url, "streak", started=streak["started"], **link))  # as the API writes it
+    assert said in captions(open_app(busy.url, "streak", started="yesterday", **link))
 
 
 def test_a_filter_that_matches_nothing_says_what_was_looked_for(
@@ -231,7 +322,7 @@ def test_at_1440_pixels_the_table_of_groups_and_the_filter_bar_are_not_cut(
     columns = json.loads(open_app(busy.url, "errors", from_="-7d").dataframe[0].proto.columns)
     widths = {name: each["width"] for name, each in columns.items() if each.get("width")}
     assert widths["tool"] >= 8 * len("run_command") + 16  # pixels of a character, and around a cell
-    assert sum(widths.values()) + 36 <= 1440 - 360  # what selects a row; menu and margins
+    assert sum(widths.values()) + 36 <= 1440 - 360  # the column that selects a row; menu and margins
 
 
 def test_the_figures_of_retries_and_streaks_are_the_apis(
@@ -541,7 +632,7 @@ def test_moving_the_threshold_of_a_tried_rule_asks_about_the_same_week(
 
 @pytest.fixture(scope="module")
 def busy_api() -> Iterator[str]:
-    """An API that has no time for any question."""
+    """An API that is too busy for every query."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -569,3 +660,19 @@ def test_a_page_that_gets_no_answer_says_why_and_nothing_of_it_fails(
     assert not app.exception
     assert not [said for said in captions(app) if "failed (id" in said]
     assert any("narrow the range" in said.replace("\\", "") for said in captions(app))
+
+
+def test_the_limit_of_the_simulator_is_part_of_the_link(
+    busy: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    rows = busy.get("/api/v1/streaks/limits", **RANGE, scope="session", kind="mistake")["rows"]
+    said = {row["mistake_limit"]: sentences.limit(row["mistake_limit"], row) for row in rows}
+    app = open_app(busy.url, "streaks", from_="-7d", limit="4")
+    check(app, "Streaks")
+    assert said[4] in [each.value for each in app.markdown]
+    app.slider[0].set_value(2).run()
+    assert said[2] in [each.value for each in app.markdown]
+    assert app.query_params["limit"] == "2"
+    app.slider[0].set_value(3).run()
+    assert "limit" not in app.query_params
+    assert open_app(busy.url, "streaks", limit="99").slider[0].value == 3

@@ -1,4 +1,4 @@
-"""What people read: exact help, numbers, durations, ages, and hostile text made harmless."""
+"""Words for people: exact help texts, numbers, durations, ages, and hostile text made harmless."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 21, 21, 41, 51, tzinfo=UTC)
 
 
 def spaced(text: str) -> str:
-    """With ordinary spaces where the page has ones that do not break."""
+    """The text with ordinary spaces in place of non-breaking ones."""
     return text.replace("\u00a0", " ")
 
 
@@ -152,6 +152,16 @@ def test_small_words() -> None:
     assert spaced(words.points(-0.05)) == "-5.0 pts"
     assert (words.plural(1, "error"), words.plural(2, "error")) == ("1 error", "2 errors")
     assert words.clip("abcdef", 4) == "abc…"
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.5, "50.0 %"), (1.0, "100 %"), (5.35, "> 100 %")])
+def test_a_part_of_a_change_is_at_most_more_than_all_of_it(share: float, said: str) -> None:
+    assert spaced(words.part(share)) == said
+
+
+def test_how_a_class_was_found_is_told_in_words() -> None:
+    assert words.classified("alias") == "from the agent's name for it"
+    assert words.classified("*new*") == r"\*new\*"
 
 
 @pytest.mark.parametrize("name", list(words.HELP))

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import charts, client, colours, components, frames, sentences, tables, words
 from dashboard.client import Problem
 from dashboard.components import Page
-from dashboard.filters import DIMENSIONS, escaped
+from dashboard.filters import DIMENSIONS, NO_VALUE, escaped
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
@@ -27,8 +27,8 @@ def body(page: Page) -> None:
     rules = pl.DataFrame()
     told: dict[str, Any] = {}
     with components.part():
-        rules = page.collector.ask("rules", max_age=2.0).rows
-        answer = page.collector.ask("alerts", {"history": "true"})
+        rules = page.ask_all("rules", max_age=2.0).rows
+        answer = page.ask_all("alerts", {"history": "true"})
         told = dict(answer.rest)
         if said := told.get("error"):
             st.error(f"The rules could not be evaluated: {words.plain(str(said), 300)}")
@@ -126,8 +126,8 @@ def _silence(page: Page, row: Mapping[str, Any]) -> None:
         length = st.segmented_control(
             "For", list(SILENCES), default="1 h", key=f"silence-for-{mark}", label_visibility="collapsed"
         )
-        author = st.text_input("Your name", key=f"silence-by-{mark}")
-        reason = st.text_input("Reason", key=f"silence-why-{mark}")
+        author = st.text_input("Your name", key=f"silence-by-{mark}", placeholder="not needed")
+        reason = st.text_input("Reason", key=f"silence-why-{mark}", placeholder="needed")
         wanted = {"rule": row["rule"], "labels": labels, "duration": SILENCES.get(length or "1 h"),
                   "author": author or "dashboard", "reason": reason}  # fmt: skip
         st.button("Silence it", key=f"silence-go-{mark}", disabled=not reason, on_click=_change,
@@ -144,7 +144,8 @@ def _alert(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None
         title = f"{word} \u2002 **{words.plain(row['rule'])}**{labels} \u2002 {compared}"
         lasts = words.elapsed(row["since"], row.get("resolved") or page.now)
         facts = [f"for {lasts}", words.plain(row.get("severity"))]
-        facts += [words.plural(row["calls"], "call")] if row.get("calls") else []
+        of = words.MEASURED_ON.get(row.get("measure") or "", "call")
+        facts += [words.plural(row["calls"], of)] if row.get("calls") else []
         facts += ["silenced"] if row.get("silenced") in (True, "true") else []
         facts += [f"held back by {words.plain(row['inhibited_by'])}"] if row.get("inhibited_by") else []
         with st.container(gap=None):
@@ -215,7 +216,7 @@ def _test(page: Page, receiver: str) -> None:
 
 
 def _silences(page: Page) -> None:
-    rows = page.collector.ask("silences").rows
+    rows = page.ask_all("silences").rows
     if rows.is_empty():
         components.quiet("None.")
         return
@@ -291,7 +292,7 @@ def _tried(page: Page, told: Mapping[str, Any]) -> None:
 
 def about_of(labels: Mapping[str, Any]) -> str:
     """Labels as words."""
-    return ", ".join(f"{name} {value or '(none)'}" for name, value in labels.items())
+    return ", ".join(f"{name} {value or NO_VALUE}" for name, value in labels.items())
 
 
 def _rules(page: Page, rules: pl.DataFrame) -> None:
@@ -307,16 +308,15 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         "condition_text": tables.text("fires at", 130),
         "window": tables.text("window", "small"),
         "severity": tables.text("severity", "small"),
-        "evaluated": tables.when("evaluated", page),
     }
     for said in sentences.failed_rules(rules):
         st.error(said)
     picked = tables.table(page, rows, columns, key="rules", alt_text=f"{rows.height} rules.", select=True,
-                          wide=("measure", "severity", "evaluated"))  # fmt: skip
+                          wide=("measure", "severity"))  # fmt: skip
     rule = picked or rows.row(0, named=True)
     st.markdown(f"**{words.plain(rule['name'])}** over time")
     span = {"from": page.filters.start, **({"to": page.filters.end} if page.filters.end else {})}
-    answer = page.collector.ask(client.path("rules", rule["name"], "samples"), span, max_age=10.0)
+    answer = page.ask_all(client.path("rules", rule["name"], "samples"), span, max_age=10.0)
     samples = answer.pick("time", "value", "labels").with_columns(pl.col("labels").fill_null(""))
     if samples.is_empty():
         components.quiet("No value in this range.")

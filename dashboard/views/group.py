@@ -59,6 +59,7 @@ def body(page: Page) -> None:
 
 def _when(page: Page) -> None:
     rows, step = components.over_time(page)
+    rows = rows.with_columns(errors="calls")  # those that a person or a policy denied are in groups too
     picture = charts.errors_over_time(rows, page.palette, page.axis, step, brush=True, narrow=page.narrow)
     components.brushed(page, picture, "when", "Errors of this group over time.")
 
@@ -93,7 +94,7 @@ def _advice(page: Page, group: dict[str, Any], event: dict[str, Any]) -> None:
     st.markdown(f"Retryable, declared: **{declared}**", help=words.HELP["retryable, declared"])
     st.markdown(f"Retryable, observed: **{observed}**", help=words.HELP["retryable, observed"])
     if by := event.get("classified_by"):
-        st.markdown(f"Classified by: {words.plain(by)}")
+        st.markdown(f"Class: **{words.classified(by)}**", help=words.HELP["class"])
     if event.get("suggestion"):
         components.quiet("What helps the model:")
         st.code(event["suggestion"], language=None, wrap_lines=True)
@@ -142,19 +143,20 @@ def _places(page: Page) -> tuple[Callable[[], Answer], Callable[[], Answer]]:
 
 
 def _where(page: Page) -> None:
-    """For each dimension the values with the most errors, compared with their share of all calls."""
+    """For each dimension the values with the most events of the group, compared with their share of all calls."""
     of_all, of_it = _places(page)
-    errors, calls = of_it().pick(*DIMENSIONS, "errors"), of_all().pick(*DIMENSIONS, "calls")
+    events, calls = (asking().pick(*DIMENSIONS, "calls") for asking in (of_it, of_all))
     shown = False
     for dimension, many in DIMENSIONS.items():
-        mine, everything = frames.summed(errors, dimension, "errors"), frames.summed(calls, dimension, "calls")
+        mine, everything = frames.summed(events, dimension, "calls"), frames.summed(calls, dimension, "calls")
         if mine.is_empty():
             continue
         rows = (
-            mine.join(everything, on=dimension, how="left", maintain_order="left")
+            mine.rename({"calls": "events"})
+            .join(everything, on=dimension, how="left", maintain_order="left")
             .with_columns(
                 name=pl.col(dimension).cast(pl.String).str.slice(0, 30),
-                share=pl.col("errors") / mine["errors"].sum(),
+                share=pl.col("events") / mine["calls"].sum(),
                 expected=pl.col("calls") / (everything["calls"].sum() or 1),
             )
             .head(MOST)
@@ -195,8 +197,7 @@ def _sessions(page: Page) -> None:
     named = ",".join(map(escaped, mine["session"]))
     whole = page.ask("sessions", session=named, fingerprint=None).pick("session", "service", "strip")
     shown = mine.join(whole, on=["session", "service"], how="left", nulls_equal=True, maintain_order="left")
-    strips = [frames.strip(text) for text in shown["strip"]]
-    shown = shown.with_columns(pl.Series("strip", strips, dtype=pl.List(pl.Int64)))
+    shown = shown.with_columns(frames.strips(shown))
     columns = {
         "session": tables.text("session", 220),
         "service": tables.text("service", 150),

@@ -20,7 +20,7 @@ def body(page: Page) -> None:
     """The account of records, which must add up, then the collector's state."""
     said: dict[str, Any] = {}
     with components.part():
-        said = page.collector.ask("health", max_age=2.0).first()
+        said = page.ask_all("health", max_age=2.0).first()
         dropped = components.as_json(said.get("dropped")) or {}
         (st.markdown if sentences.even(said) else st.error)(sentences.account(said, dropped))
         components.figures(page, _figures(said))
@@ -30,11 +30,10 @@ def body(page: Page) -> None:
     left, right = components.pair("health")
     with left:
         with components.part("Records that were no event, by reason"):
-            _counts(page, dropped, "reason", "records")
-        with components.part("Events an hour, by source", SINCE):
-            hours = max(said.get("uptime_seconds") or 0, 60) / 3600
-            events = components.as_json(said.get("sources")) or {}
-            _counts(page, {source: round(count / hours) for source, count in events.items()}, "source", "an hour")
+            told = {f"{why}: {words.DROPPED[why]}" if why in words.DROPPED else why: dropped[why] for why in dropped}
+            _counts(page, told, "reason", "records")
+        with components.part("Events by source", SINCE):
+            _counts(page, components.as_json(said.get("sources")) or {}, "source", "events")
     with right:
         with components.part("Secrets cut, by rule", SINCE):
             _counts(page, components.as_json(said.get("redactions")) or {}, "rule", "cuts")
@@ -52,7 +51,7 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
     queue = components.as_json(said.get("queue"))
     waiting = queue.get("requests") if isinstance(queue, dict) else queue
     return [
-        Figure("Events", words.count(said.get("events") or store.get("events")), EVENTS),
+        Figure("Events", words.count(said.get("events")), EVENTS),
         Figure(
             "Answer p99",
             words.duration(said.get("answer_p99_ms")),

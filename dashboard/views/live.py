@@ -26,7 +26,7 @@ def body(page: Page) -> None:
             return
         age = words.age(rows["time"].max(), page.now, page.zone)  # type: ignore[arg-type]
         with st.container(horizontal=True, vertical_alignment="center"):
-            components.quiet(f"{words.plural(rows.height, 'event')}, the newest {age}.")
+            components.quiet(f"{words.plural(rows.height, 'event')}, the newest {age}. Select one to see it in full.")
             if waiting:
                 st.button(f"{waiting} new, show", key="live-show", on_click=_let_go)
         columns = {

@@ -27,7 +27,8 @@ SILENT = timedelta(hours=1)
 LONG = 3  # mistakes in a row
 RECENT = timedelta(hours=24)  # storms that ended earlier are not shown
 FIRST_EVENT_S = 1.0  # how often an empty page looks for the first event
-TEMPLATE, SHORT = 60, 36  # characters of a message
+TEMPLATE, LEAST = 60, 16  # characters of a message, at most and at least
+LINE, SHORT_LINE = 150, 88  # characters of a row, in a wide and in a narrow window
 VERSIONS = 12  # marks at most; more would hide the bars
 
 
@@ -131,9 +132,11 @@ def _groups(page: Page) -> None:
     fresh = rows.filter(pl.col("state").is_in(["new", "regressed"])).sort("events", descending=True)
     for fingerprint, state, name, tool, events, spread, seen, template in fresh.head(ROWS).iter_rows():
         where = [words.plain(tool, 24)] if tool else []
-        wide = [f"spread {words.rate(spread)}"] if spread is not None and tool and not page.narrow else []
-        wide += [words.plain(template, TEMPLATE if not page.narrow else SHORT)] if template else []
-        facts = [state, *where, words.plural(events, "event"), words.age(seen, page.now, page.zone), *wide]
+        facts = [state, *where, words.plural(events, "event"), words.age(seen, page.now, page.zone)]
+        facts += [f"spread {words.rate(spread)}"] if spread is not None and tool and not page.narrow else []
+        taken = len(name or "") + sum(len(fact.replace("\\", "")) + 3 for fact in facts)
+        room = (SHORT_LINE if page.narrow else LINE) - taken
+        facts += [words.plain(template, min(max(room, LEAST), TEMPLATE))] if template else []
         components.row(page, "group", name or "", " · ".join(facts), fingerprint=fingerprint)
     if fresh.is_empty():
         components.quiet(f"Nothing new: {words.plural(rows.height, 'group')} went on.")
@@ -170,9 +173,8 @@ def _now(page: Page) -> None:
     storms = bursts()
     names = ("error_class", "state", "started", "ended", "sessions", "calls")
     for name, state, started, ended, sessions, calls in storms.pick(*names).iter_rows():
-        times = [words.clock(moment, page.zone, now=page.now) for moment in (started, ended)]
         facts = f"{words.plural(calls, 'call')} in {words.plural(sessions, 'session')}"
-        said = sentences.storm(None, state, *times).partition(" · ")[2]
+        said = sentences.storm(state, started, ended, page.now, page.zone)
         components.row(page, "retries", f"Storm of {name}", f"{said} · {facts}")
     senders = heard().pick("source", "service", "last_seen")
     names_of = pl.coalesce("service", "source").alias("who")

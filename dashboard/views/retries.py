@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from dashboard import attempts, charts, components, frames, shares, tables, words
+from dashboard import attempts, charts, components, frames, sentences, shares, tables, words
 from dashboard.components import Figure, Page
 
 STORM = "At least ten errors of one class within a minute of each other."
@@ -144,10 +144,8 @@ def _storms(page: Page) -> None:
         components.quiet("No storm in this range.")
         return
     said = [
-        "ongoing"
-        if state == "ongoing"
-        else f"ended {words.clock(ended, page.zone, now=page.now)}, {words.age(ended, page.now, page.zone)}"
-        for state, ended in rows.select("state", "ended").iter_rows()
+        sentences.storm(state, started, ended, page.now, page.zone)
+        for state, started, ended in rows.select("state", "started", "ended").iter_rows()
     ]
     waits = [
         f"{words.count(kept)} of {words.count(told)}" if told else words.NONE
@@ -156,7 +154,7 @@ def _storms(page: Page) -> None:
     shown = rows.with_columns(pl.Series("now", said), pl.Series("waits", waits))
     columns = {
         "started": tables.when("started", page),
-        "now": tables.text("state", 230),
+        "now": tables.text("state", 240),
         "error_class": tables.text("class", 180),
         "sessions": tables.number("sessions"),
         "calls": tables.number("calls"),
@@ -223,7 +221,10 @@ def _tools(page: Page) -> None:
     rows = page.ask("retries", by="tool", operation="tool", sort="-lasting", limit="8").pick(
         "tool", "lasting", "errors", "recovery_rate", "rated"
     )
-    for tool, lasting, errors, rate, rated in rows.drop_nulls("tool").iter_rows():
+    rows = rows.drop_nulls("tool")
+    if rows.is_empty():
+        components.quiet("No tool failed.")
+    for tool, lasting, errors, rate, rated in rows.iter_rows():
         recovered = f"recovered {words.rate_of(rate, rated)}"
         facts = f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting · {recovered}"
         components.row(page, "tool", tool, facts, tool=tool)

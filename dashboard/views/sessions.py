@@ -27,7 +27,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     ]
     shown = rows.with_columns(
         pl.Series("length", lengths),
-        pl.Series("strip", [frames.strip(text) for text in rows["strip"]], dtype=pl.List(pl.Int64)),
+        frames.strips(rows),
     )
     columns = {
         "session": tables.text("session", 175),

@@ -91,9 +91,13 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         )
         for fact in FACTS
     }
-    tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.", rows_shown=SENDERS,
-                 wide=("source", "errors", "unclassified", "reports", "sampling", "tells order"))  # fmt: skip
+    picked = tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.", select=True,
+                          rows_shown=SENDERS,
+                          wide=("source", "errors", "unclassified", "reports", "sampling", "tells order"))  # fmt: skip
     components.quiet("What a sender tells: ✓ nearly always, ~ at times, – never.")
+    if picked:
+        label = f"Errors of {words.plain(picked['service'] or picked['source'], 60)} →"
+        components.link(page, "errors", label, source=picked["source"], service=picked["service"])
 
 
 def _marks(rows: pl.DataFrame) -> list[pl.Series]:

@@ -18,26 +18,35 @@ def body(page: Page) -> None:
         return
     with components.part():
         scope, kind = page.filters.state("scope", "session"), page.filters.state("kind", "mistake")
-        asked = {"from": story.EVER, "to": None, "scope": scope, "kind": kind, "sort": "-length", "limit": "1000"}
-        streaks = page.ask("streaks", **asked).rows
+        asked = {"scope": scope, "kind": kind, "sort": "-length", "limit": "1000"}
+        streaks = page.ask("streaks", **story.whole(page) | asked).rows
         if streaks.is_empty():
             components.quiet(f"Session {words.plain(session, 60)} has no such streak.")
             components.link(page, "streaks", "Choose a streak on the Streaks page →")
             return
-        same = streaks.filter(pl.Series([moment.isoformat() == started for moment in streaks["started"]]))
+        same = streaks.filter(pl.Series([begun == _moment(started) for begun in streaks["started"]]))
         streak = (same if same.height else streaks).row(0, named=True)
         st.subheader(f"{words.count(streak['length'])} in a row in {words.plain(session, 60)}", anchor=False)
         st.markdown(sentences.streak(streak))
         if started and same.is_empty():
             components.quiet("No streak of this session began when the link says: this is its longest.")
         rows, _ = story.events(page, session)
-        around = rows.filter(pl.col("time").is_between(streak["started"], _last(rows, streak)))
+        last = _last(rows, streak) if rows.height else streak["ended"]
+        around = rows.filter(pl.col("time").is_between(streak["started"], last)) if rows.height else rows
         if around.is_empty():
             components.quiet("Its events are no longer kept.")
             return
         story.show(page, around, same if same.height else streaks.head(1), sentences.streak(streak))
         about = {"session": session, "service": page.filters.only("service") or None}
         components.link(page, "session", "The whole session →", **about)
+
+
+def _moment(text: str) -> datetime | None:
+    """A time of the link, as the page or the API writes it; None if it is none."""
+    try:
+        return components.moment(text)
+    except ValueError:
+        return None
 
 
 def _last(rows: pl.DataFrame, streak: dict[str, Any]) -> datetime:

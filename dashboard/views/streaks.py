@@ -3,10 +3,11 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import attempts, components, frames, sentences, tables, words
+from dashboard import attempts, components, filterbar, frames, sentences, tables, words
 from dashboard.components import Page
 
 LONGEST = 10
+LIMITS, USUAL = range(2, 11), 3  # as in Roo Code
 
 
 def settings(page: Page) -> dict[str, str]:
@@ -60,19 +61,14 @@ def _stops(page: Page, kind: str) -> pl.DataFrame:
 
 
 def _limits(page: Page, asked: dict[str, str]) -> None:
-    """Queries all limits at once, so that the slider never waits."""
+    """What each limit would have done. One answer has all limits, so that the slider seldom waits."""
     names = ("mistake_limit", "sessions", "interrupted", "recovered", "recovery_rate", "mistakes_saved")
-    by = components.switch(page, "by", "By", ("model", "tool"))
-    each = page.ask("streaks/limits", by=by, **asked).pick(by, *names)
-    st.fragment(_simulator)(page, page.ask("streaks/limits", **asked).pick(*names), each, by)
-
-
-def _simulator(page: Page, rows: pl.DataFrame, each: pl.DataFrame, by: str) -> None:
-    limit = st.slider("Stop after n in a row", 2, 10, 3, key="limit", width=420)
+    rows = page.ask("streaks/limits", **asked).pick(*names)
+    limit = _limit(page)
     chosen = rows.filter(pl.col("mistake_limit") == limit)
     sessions = rows["sessions"].max() if rows.height else 0
     st.markdown(sentences.limit(limit, chosen.row(0, named=True) if chosen.height else {"sessions": sessions}))  # type: ignore[dict-item]
-    fates = rows.filter(pl.col("mistake_limit").is_between(2, 10)).select(
+    fates = rows.filter(pl.col("mistake_limit").is_between(LIMITS[0], LIMITS[-1])).select(
         "mistake_limit",
         pl.col("recovered").alias("recovered anyway"),
         (pl.col("interrupted") - pl.col("recovered")).alias("did not recover"),
@@ -85,9 +81,31 @@ def _simulator(page: Page, rows: pl.DataFrame, each: pl.DataFrame, by: str) -> N
     components.chart(
         attempts.limits(long, page.palette, limit), "limits", "Sessions that each limit would have stopped."
     )
-    mine = each.filter(pl.col("mistake_limit") == limit, pl.col("interrupted") > 0).sort("interrupted", descending=True)
-    if mine.is_empty():
+    by = components.switch(page, "by", f"A limit of {limit} by", ("model", "tool"))
+    each = page.ask("streaks/limits", by=by, **asked).pick(by, *names)
+    _stopped(page, each.filter(pl.col("mistake_limit") == limit, pl.col("interrupted") > 0), by, limit)
+
+
+def _limit(page: Page) -> int:
+    """The slider; its value is kept in the link."""
+    if "limit" not in st.session_state:
+        asked = page.filters.state("limit")
+        st.session_state["limit"] = int(asked) if asked in map(str, LIMITS) else USUAL
+
+    def write() -> None:
+        chosen = st.session_state["limit"]
+        filterbar.go(filterbar.from_link().showing(limit="" if chosen == USUAL else str(chosen)))
+
+    label = "Stop after n in a row"
+    return int(st.slider(label, LIMITS[0], LIMITS[-1], key="limit", width=420, on_change=write))
+
+
+def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
+    """The sessions that one limit would have stopped, by model or tool."""
+    if rows.is_empty():
+        components.quiet("No session would have been stopped.")
         return
+    mine = rows.sort("interrupted", descending=True)
     again = [words.rate_of(*pair) for pair in mine.select("recovery_rate", "interrupted").iter_rows()]
     columns = {
         by: tables.text(by, 160),

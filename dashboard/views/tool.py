@@ -55,7 +55,8 @@ def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
                note=f"of {words.plural(retries.get('errors'), 'error')}"),
         Figure("Recovery", words.rough(retries.get("recovery_rate"), retries.get("rated")), words.HELP["recovery"],
                note=f"of {words.count(retries.get('rated'))} tried again"),
-        Figure("Cancelled · denied", f"{words.count(totals.get('cancelled'))} · {words.count(totals.get('denied'))}"),
+        Figure("Cancelled · denied", f"{words.count(totals.get('cancelled'))} · {words.count(totals.get('denied'))}",
+               note=f"of {words.plural(totals.get('calls'), 'call')}"),
         Figure("Duration, p50", words.duration(totals.get("p50_ms")), "Half of the calls were faster than this.",
                note=f"p95 {words.duration(totals.get('p95_ms'))}"),
     ]  # fmt: skip
@@ -108,7 +109,11 @@ def _classes(page: Page) -> None:
         "errors": tables.number("errors"),
         "share": tables.share("share of errors"),
     }
-    tables.table(page, rows, columns, key="tool-classes", alt_text=f"Most errors are {rows['error_class'][0]}.")
+    text = f"Most errors are {rows['error_class'][0]}."
+    if picked := tables.table(page, rows, columns, key="tool-classes", alt_text=text, select=True):
+        name = picked["error_class"]
+        components.link(page, "errors", f"{words.plain(name)} in Errors →", error_class=name,
+                        tool=page.filters.only("tool"))  # fmt: skip
 
 
 def _groups(page: Page) -> None:

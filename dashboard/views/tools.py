@@ -136,7 +136,8 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
             page, "errors", f"{words.plain(name)} of {words.plain(tool, 60)} →", tool=tool, error_class=name
         )
     else:
-        components.quiet("Colour: errors of the class ÷ calls of the tool. Click a cell for its errors.")
+        few = " No colour: a tool with fewer than 20 calls." if (shown["calls"] < words.UNCERTAIN_BELOW).any() else ""
+        components.quiet(f"Colour: errors of the class ÷ calls of the tool.{few} Click a cell for its errors.")
 
 
 def _servers(page: Page) -> None:

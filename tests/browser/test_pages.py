@@ -95,7 +95,9 @@ def test_the_menu_keeps_the_filters_and_back_restores_them(busy: Dashboard, tab:
     tab.open(f"{busy.url}/", "Overview")
     tab.page.get_by_role("radio", name="7d").click()
     expect(tab.page).to_have_url(re.compile(r"from=-7d"))
-    tab.page.get_by_test_id("stSidebar").get_by_role("link", name="Tools").click()
+    tools = tab.page.get_by_test_id("stSidebar").get_by_role("link", name="Tools")
+    expect(tools).to_have_attribute("href", re.compile(r"from=-7d"))
+    tools.click()
     tab.wait("Tools")
     assert parse_qs(urlsplit(tab.page.url).query) == {"from": ["-7d"]}
     expect(tab.page.get_by_role("radio", name="7d")).to_be_checked()
