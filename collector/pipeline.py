@@ -262,7 +262,8 @@ class Pipeline:
                 if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
                     report[name] = _integer(value)
             # From clean text only: a part of a secret, as between two slashes, would no longer be recognised.
-            message = report.get("message")
+            # A model request acts on nothing, and its retries must share a chain with it.
+            message = report.get("message") if report.get("operation") != "model" else None
             if target := report.get("target") or (message and extract_target(message)):
                 report["target"] = target[:TARGET_CHARS]
             if report.get("error_class"):

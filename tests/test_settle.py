@@ -1,4 +1,4 @@
-"""Outcomes from all evidence, and what an error says of itself."""
+"""Outcomes from all the evidence, and details from error texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHELL = Rules(
 )
 
 EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
-    # nothing said is a success, and so is everything that says so
+    # without evidence it is a success, as with evidence of success
     ({}, Said(), "ok"),
     ({}, Said(status=1), "ok"),
     ({"flags": [True]}, Said(), "ok"),
@@ -33,13 +33,13 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     ({"exits": [0]}, Said(), "ok"),
     ({"says": ["running"]}, Said(), "ok"),
     ({"decisions": ["accept"]}, Said(), "ok"),
-    # flags of any type
+    # flags of every type
     ({"flags": [False]}, Said(), "error"),
     ({"flags": ["false"]}, Said(), "error"),
     ({"flags": [0]}, Said(), "error"),
     ({"flags": ["maybe"]}, Said(), "ok"),
     ({"failed": ["True"]}, Said(), "error"),
-    # one piece of evidence of failure is enough
+    # a single piece of evidence of failure is enough
     ({"flags": ["true"], "exits": ["127"]}, Said(status=1), "error"),
     ({"flags": [True], "outputs": ['{"exit_code": 2}']}, Said(), "error"),
     ({"errors": ["tool_error"]}, Said(), "error"),
@@ -65,7 +65,7 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     ({}, Said(status=2, raised=[Raised("PermissionError", "[Errno 13] Permission denied: '/etc/shadow'")]), "error"),
     # a command that ran may print anything
     ({"outputs": ['{"exit_code": 1, "stderr": "merge aborted by user"}']}, Said(), "error"),
-    # what the row itself says is not refined
+    # what the row itself sets is not refined
     ({}, Said(fixed="error", message="cancelled"), "error"),
     ({}, Said(fixed="cancelled"), "cancelled"),
 ]
@@ -117,6 +117,9 @@ OUTPUTS = [
     ('"{\\"exit_code\\": 2}"', "", 2),
     ('[{"text": "{\\"exit_code\\": 2}"}]', "", 2),
     ([{"type": "text", "text": "x"}, {"isError": True}], "error", None),
+    ('[{"json": {"error": "no such order"}}]', "error", None),
+    ([{"json": {"exit_code": 2}}], "", 2),
+    ([{"json": {"found": 1}}, {"text": "x"}], "", None),
     ({"content": [{"type": "text", "text": "no"}], "isError": True}, "error", None),
     ("{'exit_code': 3}", "", 3),
     (
@@ -255,6 +258,10 @@ def test_redacted_error_with_broken_arguments_is_a_validation_error() -> None:
         ("The user has declined to run this tool", "denied"),
         ("User chose not to run this tool", "denied"),
         ("The user did not approve the call", "denied"),
+        ("Tool execution was not approved.", "denied"),
+        ("Tool call rejected by human", "denied"),
+        ("Human said no", "denied"),
+        ("rejected by the server", ""),
         ("The user chose the wrong file", ""),
         ("Command blocked by PreToolUse hook", "denied"),
         ("Command was cancelled by user before it could complete", "cancelled"),

@@ -78,7 +78,7 @@ def test_any_message_has_a_short_target_or_none(message: str) -> None:
 
 
 def called(arguments: dict[str, str], message: str = "") -> str | None:
-    """The target of a failed call as it is stored."""
+    """The target of a failed call, as stored."""
     attributes = {
         "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "run", "error.type": "ValueError",
         "gen_ai.tool.call.arguments": json.dumps(arguments), "error.message": message,
@@ -87,7 +87,7 @@ def called(arguments: dict[str, str], message: str = "") -> str | None:
 
 
 def test_no_part_of_a_secret_is_a_target() -> None:
-    """Neither what lies between two slashes of a hash, nor the half that is left where a long command is cut."""
+    """Neither a part of a hash between two slashes, nor the rest of a long command that was cut."""
     hashed = "$2b$" + "12$" + "4gjri0ECBfr1ZSlPy/1jdG89HTVfgk.WBPEWeOgCB97QNsZ4i2J.s"
     assert not called({}, f"{hashed} is in use")
     assert called({}, "/srv/app/x.py is in use") == "/srv/app/x.py"
@@ -97,3 +97,10 @@ def test_no_part_of_a_secret_is_a_target() -> None:
         assert told
         assert len(told) <= TARGET_CHARS
         assert "aB3d" not in told
+
+
+@pytest.mark.parametrize(("operation", "target"), [("tool", "src/a.ts"), ("model", None)])
+def test_a_model_request_has_no_target_so_that_its_retries_share_a_chain(operation: str, target: str | None) -> None:
+    failure = {"operation": operation, "outcome": "error", "tool": "read", "message": "cannot read src/a.ts"}
+    [report] = taken(json.dumps({"service": "x", "session": "s", **failure}).encode(), "events").reports
+    assert report.get("target") == target

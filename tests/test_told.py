@@ -23,13 +23,13 @@ ARGS = {"path": "/a"}
 
 
 def ai_sdk(output: dict[str, Any]) -> list[dict[str, Any]]:
-    """Messages of the AI SDK about the call c1 that gave back `output`."""
+    """Messages of the AI SDK about the call c1, which returned `output`."""
     call = {"type": "tool-call", "toolCallId": "c1", "toolName": "read", "input": ARGS}
     result = {"type": "tool-result", "toolCallId": "c1", "toolName": "read", "output": output}
     return [{"role": "assistant", "content": [call]}, {"role": "tool", "content": [result]}]
 
 
-# Each dialect tells of one call c1 of `read` with ARGS that ended in "boom".
+# Each dialect reports one call c1 of `read` with ARGS that failed with "boom".
 DIALECTS: dict[str, Any] = {
     "OTel parts": [
         {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "read", "arguments": ARGS}]},
@@ -347,7 +347,7 @@ def test_no_message_raises(messages: Any) -> None:
 
 
 def numbered(*results: str) -> list[dict[str, Any]]:
-    """A conversation in which calls and results have ids that count anew in each message."""
+    """A conversation in which the ids of calls and results start again in each message."""
     messages: list[dict[str, Any]] = []
     for said in results:
         call = {"type": "tool_call", "id": "read_0", "name": "read", "arguments": {"said": said}}
@@ -370,7 +370,30 @@ def test_of_results_without_the_model_s_own_messages_the_last_is_news() -> None:
     question = {"role": "user", "content": "go on"}
     assert [one.fresh for one in told_in([question, *results], PLAIN)] == [False, False, True]
     assert [one.fresh for one in told_in([question, *results[:1]], PLAIN)] == [True]
-    assert [one.fresh for one in told_in(results, PLAIN)] == [True, True, True]  # answers to three calls at once
+    assert [one.fresh for one in told_in(results, PLAIN)] == [True, True, True]  # results of three calls at once
+
+
+def test_all_results_of_the_first_exchange_are_news() -> None:
+    calls = [{"type": "tool_call", "id": f"c{place}", "name": "read", "arguments": ARGS} for place in range(3)]
+    results = [
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": f"c{place}", "response": "x"}]}
+        for place in range(3)
+    ]
+    said = [{"role": "user", "content": "go on"}, {"role": "assistant", "parts": calls}, *results]
+    assert [(one.call_id, one.fresh) for one in told_in(said, PLAIN)] == [(f"c{place}", True) for place in range(3)]
+
+
+def strangers(calls: int, results: int) -> list[dict[str, Any]]:
+    """Messages in which results have other ids than calls."""
+    asked = [{"type": "tool_call", "id": f"fc_{one}", "name": "read", "arguments": {"n": one}} for one in range(calls)]
+    told = [{"type": "tool_call_response", "id": f"call_{one}", "response": "x"} for one in range(results)]
+    return [{"role": "assistant", "parts": asked}, {"role": "tool", "parts": told}]
+
+
+def test_results_with_other_ids_than_their_calls_follow_their_order() -> None:
+    found = [(one.call_id, one.tool, one.params) for one in told_in(strangers(2, 2), PLAIN)]
+    assert found == [("call_0", "read", {"n": 0}), ("call_1", "read", {"n": 1})]
+    assert [one.tool for one in told_in(strangers(2, 1), PLAIN)] == [""]  # which of the two is unknown
 
 
 @pytest.mark.parametrize("kind", [[], {}, ["json"], {"error-text": 1}, 7], ids=str)

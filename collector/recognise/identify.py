@@ -39,6 +39,8 @@ def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
             report["_refs"] = [("call of", trace, parent, name)]
         if "only call" in rules and own:
             keys.append(only_call(trace, report["span_id"]))
+        if "hand-off" in rules and parent:
+            keys.append(hand_off(trace, parent))
     if keys:
         report["_keys"] = keys
 
@@ -46,6 +48,11 @@ def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
 def only_call(trace: str, span: str) -> Key:
     """The key of the only call that a model asked for in this span."""
     return ("only call", trace, span)
+
+
+def hand_off(trace: str, parent: str) -> Key:
+    """The key of the one hand-off to another agent that can happen below this span."""
+    return ("hand-off", trace, parent)
 
 
 def site(trace: str, parent: str, name: str) -> str:

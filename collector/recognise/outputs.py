@@ -79,7 +79,7 @@ def verdict_of(word: Any) -> str:
 
 def read_output(value: Any, rules: Rules) -> Output:
     """Reads an output: a text, a map, content blocks, or JSON text of these, encoded once or twice."""
-    value = parsed(parsed(value))
+    value = _of_block(parsed(parsed(value)))
     if isinstance(value, dict):
         return _map(_opened(value), rules)
     if isinstance(value, list):
@@ -90,6 +90,13 @@ def read_output(value: Any, rules: Rules) -> Output:
             else _inner(text, rules)
         )
     return _text(as_text(value) or "", rules)
+
+
+def _of_block(value: Any) -> Any:
+    """The map in the only content block of a result: Bedrock's `[{"json": {"error": "…"}}]`."""
+    only = value[0] if isinstance(value, list) and len(value) == 1 else None
+    held = only.get("json") if isinstance(only, dict) else None
+    return held if isinstance(held, dict) else value
 
 
 def _opened(value: dict[str, Any]) -> dict[str, Any]:

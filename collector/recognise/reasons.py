@@ -8,13 +8,14 @@ HEAD = 1000  # characters in which a refusal counts; further down the words may 
 FEW_LINES, FEW_CHARS = 6, 600
 
 DENIED_TEXT = re.compile(
-    r"rejected by (the )?user|\buser (has )?(rejected|declined|denied|refused)\b|declined to run this tool"
+    r"(rejected|declined|denied|not approved) by (the |a )?(user|human|person|operator|reviewer)\b"
+    r"|\b(user|human|reviewer) (has )?(rejected|declined|denied|refused|said no)\b|declined to run this tool"
     r"|doesn't want to (proceed|take this action)|was (denied|blocked) by (the )?(user|policy|administrator|permission)"
     r"|denied by (policy|the user|user|permission)|blocked by \w* ?hook"
     r"|permission (to use|for) .{1,80}(denied|rejected|has been denied)"
     r"|specified a rule which prevents you from using this specific tool|requires approval.{0,80}(denied|rejected)"
-    r"|tool execution (was )?denied|not approved by (the )?user|denied execution"
-    r"|tool call (is|was|has been) (rejected|denied|declined)"
+    r"|tool execution (was )?denied|denied execution"
+    r"|tool (call|execution|use) (is|was|has been) (not approved|rejected|denied|declined)"
     r"|\buser (has )?(skipped (this|the)|(chose|chosen|decided|opted) (not to|to skip))"
     r"|\buser (did not|didn't) (approve|allow|accept|permit)\b",
     re.IGNORECASE,
@@ -26,7 +27,7 @@ CANCELLED_TEXT = re.compile(
     re.IGNORECASE,
 )
 # The patterns above need one of these words. Most texts have none, and searching for words is far cheaper.
-DENIED_WORDS = ("denied", "reject", "declin", "refus", "block", "want to", "prevents", "approved", "user ")
+DENIED_WORDS = ("denied", "reject", "declin", "refus", "block", "want to", "prevents", "approved", "said no", "user ")
 CANCELLED_WORDS = ("abort", "interrupt", "cancel")
 GENERIC_TEXT = re.compile(
     r"\W*(error|failed|failure|exception|unknown( error)?|tool execution (failed|error)|tool error|an error occurred"

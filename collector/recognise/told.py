@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.decode.record import Record
-from collector.recognise.identify import bare_id, bare_tool, key64, only_call, params_mark, site, site_key
+from collector.recognise.identify import bare_id, bare_tool, hand_off, key64, only_call, params_mark, site, site_key
 from collector.recognise.messages import MARKS, Call, Result, asked_and_told, messages_at
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import PLACE, parsed
@@ -25,6 +25,8 @@ from collector.recognise.sources import Row, Rules
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
 FRESH, REPEATED = 3, 2  # ranks, below those of all reports of the call itself
 Report = dict[str, Any]
+
+TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
 
 # Role and columns; the twin is a span without a call id (`schemas/sources/gen-ai.toml`).
 TWIN = ("told", "trace_id", "tool", "params_hash")
@@ -89,7 +91,7 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
     results: list[tuple[Result, Call | None, int]] = []
     waiting: dict[str, deque[Call]] = {}  # by tool, since the last message of the model
     seen: Counter[str] = Counter()
-    exchange = 0
+    exchange = -1  # how many results there were when the model last said something
     for found in asked_and_told(messages, answers=False):
         if isinstance(found, Result):
             results.append((found, _numbered(found, waiting, seen), exchange))
@@ -100,11 +102,23 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
             waiting.setdefault(found.tool, deque()).append(found)
         else:
             waiting.clear()
-    if len(results) > 1 and not exchange and _unanswered(messages):
+    if len(results) > 1 and exchange < 0 and _unanswered(messages):
         exchange = len(results)
         results[-1] = (*results[-1][:2], exchange)
-    found_calls = ((one, call or calls.get(bare_id(one.call_id, one.tool)), at) for one, call, at in results)
-    return [_told(result, call, rules, at == exchange) for result, call, at in found_calls if result.tells]
+    found_calls = [(one, call or calls.get(bare_id(one.call_id, one.tool)), at) for one, call, at in results]
+    strange = _strange(calls, found_calls)
+    told = [(one, call or strange.get(id(one)), at) for one, call, at in found_calls if one.tells]
+    return [_told(result, call, rules, at == exchange) for result, call, at in told]
+
+
+def _strange(calls: dict[str, Call], results: list[tuple[Result, Call | None, int]]) -> dict[int, Call]:
+    """The calls of results whose ids no call has, in order, if no result has its call by id: OpenLLMetry writes one id
+    of OpenAI's responses on the call (`fc_…`) and the other on its result (`call_…`).
+    """
+    alone = [one for one, call, _ in results if call is None]
+    if not alone or len(alone) != len(results) or len(alone) != len(calls) or any(one.tool for one in alone):
+        return {}
+    return {id(one): call for one, call in zip(alone, calls.values(), strict=True)}
 
 
 def _unanswered(messages: Any) -> bool:
@@ -224,6 +238,7 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
     """Reports that give the ids of the calls that the model asked for to their sibling spans, which have none."""
     for messages in messages_at(row.asked, record):
         calls = calls_in(messages)
+        transfers = sum(tool.startswith(TRANSFER) for _, tool, _ in calls)
         for call_id, tool, params in calls:
             report: Report = {column: model[column] for column in ("source", "service", *SESSION) if column in model}
             report.update(
@@ -243,6 +258,8 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
                     report["_keys"] = [site_key(place, params_mark(report["params"]))]
                     if len(calls) == 1 and row.sole:  # in other tables one span may contain all steps of a run
                         report["_keys"].append(only_call(record.trace_id, record.parent_span_id))
+                    if transfers == 1 and tool.startswith(TRANSFER):
+                        report["_keys"].append(hand_off(record.trace_id, record.parent_span_id))
             yield report
 
 
