@@ -1,4 +1,4 @@
-"""Copies to another OTLP endpoint: all of them, once, whatever it answers; without secrets where that is asked for."""
+"""Copies to another OTLP endpoint: all of them, once, whatever it answers; without secrets if configured so."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ import pytest
 import yaml
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from collector import telemetry
@@ -37,7 +41,7 @@ TOKEN = "gh" + "p_" + "a1B2c3D4e5" * 3 + "f6G7h8"
 
 
 class Endpoint(Webhook):
-    """An OTLP endpoint that keeps what it is sent as (path, headers, decompressed body)."""
+    """An OTLP endpoint that keeps what it receives as (path, headers, decompressed body)."""
 
     def keep(self, path: str, headers: dict[str, str], body: bytes) -> None:
         self.taken.append((path, headers, gzip.decompress(body)))
@@ -55,13 +59,13 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def fates() -> dict[str, float]:
-    """What became of copies in this process."""
+    """The fates of copies in this process."""
     [family] = telemetry.FORWARDED.collect()
     return {sample.labels["fate"]: sample.value for sample in family.samples if sample.name.endswith("_total")}
 
 
 def delivered(forwarder: Forwarder, bodies: list[bytes], seconds: float = 10) -> dict[str, float]:
-    """Offers all and closes; how often each fate befell them."""
+    """Offers all copies and closes; returns the number of each fate."""
     before = fates()
 
     async def run() -> None:
@@ -104,7 +108,7 @@ def test_what_a_kill_left_in_the_journal_is_stored_and_counted_as_not_forwarded(
     wait_until(lambda: len(endpoint.taken) == 1, 10)
     large = traces(*(span(number) for number in range(1, 50)))
     with largest_file(running.process.pid, running.store.with_name("misstep.duckdb.wal").stat().st_size + 1000):
-        assert running.post("/v1/traces", large).status_code == 200  # by the journal; the store has no room
+        assert running.post("/v1/traces", large).status_code == 200  # by the journal; the store is full
         running.kill()
     running.restart()
     assert len(running.events()) == 50
@@ -124,7 +128,7 @@ def test_an_endpoint_that_hangs_delays_no_answer_and_the_end_waits_a_stated_time
     for number in range(20):
         secret = {**span(number), "status": {"code": 2, "message": f"no access with {TOKEN}"}}
         assert running.post("/v1/traces", traces(secret)).status_code == 200
-        assert running.post("/v1/logs", b"{}").status_code == 200  # no signal of that address
+        assert running.post("/v1/logs", b"{}").status_code == 200  # this address gets another signal
     assert time.monotonic() - started < 15
     assert not endpoint.taken
     endpoint.hold.set()
@@ -162,6 +166,28 @@ def test_what_is_refused_or_never_taken_is_counted(status: int, fate: str, endpo
     assert delivered(Forwarder(endpoint.base, give_up_s=0.3), [b"{}", b"[]"]) == {fate: 2}
 
 
+@pytest.mark.parametrize(
+    ("media", "answer", "fate"),
+    [
+        (JSON, b'{"partialSuccess": {"rejectedSpans": "2", "errorMessage": "too old"}}', "rejected"),
+        (JSON, b'{"partialSuccess": {"errorMessage": "a warning"}}', "sent"),
+        (
+            PROTOBUF,
+            ExportTraceServiceResponse(partial_success=ExportTracePartialSuccess(rejected_spans=1)).SerializeToString(),
+            "rejected",
+        ),
+        (f"{JSON}; charset=utf-8", b'{"partialSuccess": {"rejectedSpans": 1}}', "rejected"),
+        (PROTOBUF, b"", "sent"),
+        ("text/html", b"<p>thanks</p>", "sent"),
+    ],
+)
+def test_records_that_the_endpoint_did_not_take_are_told(
+    media: str, answer: bytes, fate: str, endpoint: Endpoint
+) -> None:
+    endpoint.headers, endpoint.body = {"Content-Type": media}, answer
+    assert delivered(Forwarder(endpoint.base), [b"{}"]) == {fate: 1}
+
+
 def test_a_full_queue_drops_and_counts(endpoint: Endpoint) -> None:
     endpoint.hold.clear()
     forwarder = Forwarder(endpoint.base, queue_bytes=1000)
@@ -176,7 +202,7 @@ SANITISER = Sanitiser(load_rules())
 
 
 def placed(value: Any) -> dict[str, Any]:
-    """A request with the value wherever OTLP has room for one."""
+    """A request with the value wherever OTLP allows one."""
     told = pairs({"x": value, "list": [value], "map": {"x": value}})
     record = {"traceId": "0" * 31 + "1", "spanId": "0" * 15 + "2", "timeUnixNano": "1795297311000000000",
               "body": any_value({"x": value}), "attributes": told}  # fmt: skip
@@ -202,7 +228,7 @@ def check_cut(fake: Fake) -> None:
 
 
 def everywhere(text: str) -> ExportTraceServiceRequest:
-    """A protobuf request with the text in every field that can hold one."""
+    """A protobuf request with the text in every field that can contain one."""
     message = ExportTraceServiceRequest()
     group = message.resource_spans.add(schema_url=text)
     group.resource.attributes.add(key="a").value.string_value = text

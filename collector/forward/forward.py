@@ -18,6 +18,7 @@ import stamina
 import structlog
 
 from collector import telemetry
+from collector.decode.answers import rejected
 from collector.errors import Rejected, Unavailable
 from collector.times import retry_after_s
 
@@ -25,6 +26,7 @@ PARALLEL = 4
 TIMEOUT_S = 30
 GIVE_UP_S = 300  # a copy that is not delivered by then is dropped
 LONGEST_PAUSE_S = 60
+MOST_READ = 64 << 10  # bytes of an answer
 RETRIED = frozenset((429, 502, 503, 504))  # OTLP specification, "Retryable Response Codes"
 SIGNALS = ("logs", "traces", "metrics")
 
@@ -122,7 +124,7 @@ class Forwarder:
                 on=_pause, attempts=None, timeout=self._give_up_s, wait_max=LONGEST_PAUSE_S
             ):
                 with attempt:
-                    await self._post(client, self._addresses[copy.signal], body, headers)
+                    answer = await self._post(client, self._addresses[copy.signal], body, headers)
         except Rejected as error:
             self._failed(str(error))
             return "refused"
@@ -133,12 +135,18 @@ class Forwarder:
             telemetry.FAILED.labels("forward").inc()
             self._failed(type(error).__name__)
             return "refused"
+        media = answer.headers.get("Content-Type", "").partition(";")[0].strip()
+        if refused := rejected(answer.content[:MOST_READ], media, copy.signal):
+            self._failed(f"{refused} records of a request were rejected")
+            return "rejected"
         if self._failing:
             self._failing = False
             log.info("copies are accepted again", to=self.place)
         return "sent"
 
-    async def _post(self, client: httpx.AsyncClient, address: str, body: bytes, headers: dict[str, str]) -> None:
+    async def _post(
+        self, client: httpx.AsyncClient, address: str, body: bytes, headers: dict[str, str]
+    ) -> httpx.Response:
         try:
             answer = await client.post(address, content=body, headers=headers)
         except httpx.TransportError as error:
@@ -150,6 +158,7 @@ class Forwarder:
             raise Unavailable(f"answered {answer.status_code}", after or 0.0)
         if not answer.is_success:
             raise Rejected(f"answered {answer.status_code}")
+        return answer
 
     def _failed(self, reason: str) -> None:
         """Logs one line when delivery begins to fail; the counters have the rest."""

@@ -17,11 +17,9 @@ from google.rpc.status_pb2 import Status
 from litestar import Request, Response, post
 from litestar.exceptions import HTTPException, InternalServerException
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from collector import telemetry
+from collector.decode.answers import REJECTED, RESPONSES
 from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS
 from collector.errors import GRPC_CODE, Rejected, Unavailable, where
 from collector.receive.access import check_caller
@@ -29,15 +27,6 @@ from collector.receive.encoding import decompress
 from collector.receive.workers import Body
 from collector.settings import Address, Settings
 from collector.store.changes import Receipt
-
-RESPONSES = {
-    "logs": ExportLogsServiceResponse,
-    "traces": ExportTraceServiceResponse,
-    "metrics": ExportMetricsServiceResponse,
-}
-
-# The field of `partialSuccess` that counts what was not taken; in JSON it is written in lowerCamelCase.
-REJECTED = {"logs": "rejected_log_records", "traces": "rejected_spans", "metrics": "rejected_data_points"}
 
 PATHS = "post to /v1/logs, /v1/traces, /v1/metrics or /v1/events"
 INLINE_BYTES = 64 << 10  # a compressed body up to this size is not worth a thread
