@@ -1,11 +1,11 @@
-# Everything here starts from a bare Python with pip: setup fetches uv where there is none and the locked environment; the tests
-# fetch a Node where there is none, the JavaScript SDK and a Chromium. `make` alone lists the targets.
+# Everything here starts from a bare Python with pip: setup fetches the locked environment, and uv if there is none; the tests
+# fetch the JavaScript SDK, and Node and Chromium if there are none. `make` alone lists the targets.
 
 BIN := .venv/bin
 LOCKED := .venv/.locked
 CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 
-# A registry behind a company's own certificate authority is trusted as far as the system trusts it.
+# uv trusts the certificate authorities that the system trusts, such as a company's own.
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
@@ -16,7 +16,7 @@ help:      ## this list
 
 setup: $(LOCKED) ## the locked environment in .venv, with .venv/bin/misstep
 
-run: $(LOCKED) ## collector and dashboard; prints where they are and the line to paste into an agent
+run: $(LOCKED) ## collector and dashboard; prints their addresses and the line to paste for an agent
 	@exec $(BIN)/misstep up
 
 test: $(LOCKED) .venv/.node .venv/.chromium ## every test, the browser's too
@@ -27,27 +27,27 @@ check: $(LOCKED) .venv/.node ## style, types and the tests that need no browser
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadscope -m "not browser"
 
-bench: $(LOCKED) ## CPU time per event, events/s, latency, memory and disk, beside reference lines of the same run
+bench: $(LOCKED) ## CPU time per event, events/s, latency, memory and disk, compared with references in the same run
 	$(BIN)/python -m benchmarks.ingest
 	$(BIN)/python -m benchmarks.load --encoding json
 	$(BIN)/python -m benchmarks.load --encoding protobuf
 
-soak: $(LOCKED) ## kills, full disks, duplicates and malformed bodies under load, all counted at the end
+soak: $(LOCKED) ## kills, full disks, duplicates and malformed bodies under load; counts every record at the end
 	$(BIN)/python -m benchmarks.soak
 
-benchqueries: $(LOCKED) ## the dashboard's questions over a million made-up events
+benchqueries: $(LOCKED) ## the dashboard's queries over a million made-up events
 	$(BIN)/python -m benchmarks.queries
 
 benchpages: $(LOCKED) .venv/.chromium ## the dashboard's pages in a browser, over a million made-up events
 	$(BIN)/python -m benchmarks.pages
 
-pictures: $(LOCKED) .venv/.chromium ## the dashboard's pages as they look, into docs/images/pages
+pictures: $(LOCKED) .venv/.chromium ## screenshots of the dashboard's pages, into docs/images/pages
 	$(BIN)/python -m benchmarks.pictures
 
-demo: $(LOCKED) ## lifelike traffic into the collector that `make run` started
+demo: $(LOCKED) ## sends realistic traffic to the collector that `make run` started
 	$(BIN)/misstep demo
 
-lock: $(LOCKED) ## new versions into the lock files, with hashes
+lock: $(LOCKED) ## updates the lock files to new versions, with hashes
 	uv=$$(./.ci/uv) && for lock in 'pyproject.toml --output-file requirements.lock' \
 	    'pyproject.toml --group dev --constraints requirements.lock --output-file requirements-dev.lock' \
 	    '--group bootstrap --output-file requirements-bootstrap.lock' '--group node --output-file requirements-node.lock'; do \
@@ -59,18 +59,18 @@ $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/
 	  $$uv venv --quiet --allow-existing --python "$$python" .venv && \
 	  $$uv pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.lock && \
 	  $$uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
-	@# Bytecode of what runs, also where starts are told not to write it: each would compile half a second longer.
+	@# Writes bytecode even if Python is set not to: without it, every start compiles for half a second.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import collector.serve, streamlit.web.bootstrap, altair, polars'
 	@touch $@
 
-# The system's Node if there, else PyPI's; with it the JavaScript SDK, without running any package's own scripts.
+# The system's Node, or else PyPI's; with it the JavaScript SDK, without running any package's own scripts.
 .venv/.node: $(LOCKED) requirements-node.lock tests/js/package.json tests/js/package-lock.json
 	@command -v node > /dev/null && command -v npm > /dev/null || \
 	  { uv=$$(./.ci/uv) && $$uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-node.lock; }
 	@cd tests/js && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --ignore-scripts --silent
 	@touch $@
 
-# The system's Chromium if there; else Debian's package, which brings its libraries; else Playwright's own.
+# The system's Chromium; or else Debian's package, which brings its libraries; or else Playwright's own.
 .venv/.chromium: $(LOCKED)
 	@command -v $(CHROMIUM_NAMES) > /dev/null || \
 	  { [ "$$(id -u)" = 0 ] && grep -qs '^ID=debian' /etc/os-release && \

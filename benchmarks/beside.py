@@ -1,9 +1,9 @@
-"""What the dashboard asks of a store of many events while a sender sends: milliseconds of each answer over HTTP.
+"""Times the dashboard's queries over a large store, without and with a sender: milliseconds of each answer over HTTP.
 
     python -m benchmarks.beside --store /tmp/10m.duckdb [--rate 2000] [--rounds 20]
 
-The collector writes to the store that it is given: give it a copy. Asked are all questions in turn, `--rounds` times
-without and with a sender; refused requests come again.
+The collector writes to the store, so give it a copy. All queries run in turn, `--rounds` times without and as often
+with a sender, which repeats refused requests.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ QUESTIONS = (
     ("p50 and p95 per tool, 30 days", 1500, "breakdown?by=tool&measures=p50_ms,p95_ms&from=-30d"),
     ("newest events", 200, "events"),
 )
-EVENTS = 200  # of a request
-PIECE_S = 5  # of what is made before it is sent
+EVENTS = 200  # in a request
+PIECE_S = 5  # of traffic that is generated before it is sent
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
         beside, inexact = _asked(client, given.rounds)
         seconds, used = time.perf_counter() - began, cpu(process) - used
         done.set()
-        print(f"{given.rate:,.0f} events/s asked for, {sending.result():,.0f} taken")
+        print(f"{given.rate:,.0f} events/s wanted, {sending.result():,.0f} accepted")
         print(f"{used / seconds:.2f} s of CPU a second, {memory(process):.0f} MiB PSS\n")
         print("| question | alone, p50 | beside, p50 | beside, p95 | behind | budget |")
         print("| --- | --- | --- | --- | --- | --- |")
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def _sent(port: int, rate: float, done: Event) -> float:
-    """Sends until `done`; events/s that were taken."""
+    """Sends until `done`; returns the accepted events/s."""
     sent, began = 0, time.perf_counter()
     while not done.is_set():
         sent += send(port, "protobuf", max(1, int(rate * PIECE_S / EVENTS)), 8, EVENTS, rate).events
@@ -73,7 +73,7 @@ def _sent(port: int, rate: float, done: Event) -> float:
 
 
 def _asked(client: httpx.Client, rounds: int) -> tuple[dict[str, list[float]], dict[str, int]]:
-    """Milliseconds of each answer, and how many of them said that streaks were still behind."""
+    """Milliseconds of each answer, and how many of them were not exact, because streaks were still being computed."""
     took: dict[str, list[float]] = {name: [] for name, _, _ in QUESTIONS}
     inexact = dict.fromkeys(took, 0)
     for _ in range(rounds):

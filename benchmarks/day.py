@@ -1,10 +1,10 @@
-"""A long day at one rate: whether memory stays flat, and the file as small as its limit.
+"""Sends at a constant rate for a long time: does memory stay flat, and the file within its limit?
 
     python -m benchmarks.day [--minutes 60] [--rate 5000] [--size 2GB] [--every 60]
 
-Starts a collector of its own on loopback with an empty store and sends distinct tool calls, whose sessions come and go,
-until the time is over. Every line is a moment: events so far, answers, the collector's memory and CPU time, its files,
-how far streaks are behind. Ends with 1 where an event was lost or counted twice.
+Starts a collector on loopback with an empty store and sends distinct tool calls in ever new sessions until the time is
+over. Each line is one interval: events so far, answers, the collector's memory and CPU time, its files, how far streaks
+are behind. Exits with 1 if an event was lost or counted twice.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from benchmarks.load import MEDIA, Sent, cpu, memory, posted, running_collector,
 EVENTS = 500  # in a request
 MOULDS = 20  # requests that differ in more than ids and times
 HEAD = "minutes     events  events/s  p50 ms  p99 ms    most  MiB PSS  µs/event  file MB  log MB  behind s"
-CALLS = 25  # of a session, about, before it is not heard of again
+CALLS = 25  # in a session, about
 
 
 class Mould:
-    """A request in protobuf, and the places in it where ids, sessions and times stand."""
+    """A request in protobuf, and the places of ids, sessions and times in it."""
 
     def __init__(self, random: Random) -> None:
         message = request(random, EVENTS, time.time_ns())
@@ -58,7 +58,7 @@ class Mould:
             place += len(whole)
 
     def cast(self, number: int) -> bytes:
-        """The request as the `number`th of the day: other ids, and the present as its time."""
+        """The request as the `number`th of the run: with new ids, and the present as its time."""
         body = self._body
         for place, length in self._ids:
             body[place : place + length] = os.urandom(length) if length < 24 else os.urandom(12).hex().encode()
@@ -72,16 +72,16 @@ class Mould:
 
 
 def main() -> None:
-    """Prints a line of figures every so often, and at the end what became of every event."""
+    """Prints a line of figures per interval, and at the end what became of the events."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--minutes", type=float, default=60)
     arguments.add_argument("--rate", type=float, default=5000, help="events/s")
-    arguments.add_argument("--size", default="2GB", help="what the store may take (MISSTEP_RETENTION_SIZE)")
+    arguments.add_argument("--size", default="2GB", help="largest size of the store (MISSTEP_RETENTION_SIZE)")
     arguments.add_argument("--connections", type=int, default=4)
-    arguments.add_argument("--every", type=float, default=60, help="seconds to a line")
+    arguments.add_argument("--every", type=float, default=60, help="seconds per line")
     given = arguments.parse_args()
     os.environ["MISSTEP_RETENTION_SIZE"] = given.size
-    requests = round(given.every * given.rate / EVENTS)  # in the time of a line
+    requests = round(given.every * given.rate / EVENTS)  # per line
     with running_collector() as (port, process, store), ProcessPoolExecutor(1, get_context("fork")) as sender:
         print(HEAD, flush=True)
         started, before, events, number = time.monotonic(), cpu(process), 0, 0
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def _part(port: int, first: int, requests: int, connections: int, rate: float) -> Sent:
-    """Sends so many requests; in a process of its own, so that its work is not taken for the collector's."""
+    """Sends `requests` requests; runs in a process of its own."""
     random = Random(first)
     moulds = [Mould(random) for _ in range(MOULDS)]
     bodies = (moulds[number % MOULDS].cast(number) for number in range(first, first + requests))
@@ -116,12 +116,12 @@ def _part(port: int, first: int, requests: int, connections: int, rate: float) -
 
 
 def megabytes(path: Path) -> float:
-    """The size of a file, 0 where there is none."""
+    """The size of a file; 0 if there is none."""
     return path.stat().st_size / 1e6 if path.exists() else 0
 
 
 def health_of(port: int) -> dict[str, Any]:
-    """What the collector says of itself."""
+    """The collector's answer at /api/v1/health."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/health", timeout=60) as answer:
         health: dict[str, Any] = json.load(answer)
     return health

@@ -1,4 +1,4 @@
-"""A server that reads each request whole and answers 200: what HTTP alone costs, in the collector's own server.
+"""A server that only reads each request and answers 200: what HTTP alone costs with the collector's HTTP server.
 
 python -m benchmarks.floor PORT
 """
@@ -14,7 +14,7 @@ from granian.server.embed import Server
 
 
 async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """An ASGI application that does nothing with what it reads."""
+    """An ASGI application that ignores the bodies of requests."""
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})

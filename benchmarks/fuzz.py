@@ -1,4 +1,4 @@
-"""Malformed bodies made of valid ones, for both doors: the answer to each is a success or the sender's fault."""
+"""Malformed bodies, made from valid ones, over HTTP and gRPC: every answer must be a success or a sender's error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = (
 
 @dataclass
 class Fuzzed:
-    """What was answered, and what should not have been."""
+    """The answers, and descriptions of those that are wrong."""
 
     answers: Counter[str] = field(default_factory=Counter)
     mistakes: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ def valid(random: Random) -> list[tuple[str, str, bytes]]:
 
 def _protobuf(tree: Any, kind: Any) -> bytes:
     def based(node: Any) -> Any:
-        """Ids as the JSON form of protobuf has them."""
+        """Ids in base64, as in protobuf's own JSON form."""
         if isinstance(node, list):
             return [based(item) for item in node]
         if isinstance(node, dict):
@@ -127,7 +127,7 @@ ENCODED: dict[str, Callable[[bytes], bytes]] = {
 
 
 def fuzz(collector: RunningCollector, bodies: int, seed: int, say: Callable[[str], None]) -> Fuzzed:
-    """Sends so many malformed bodies over HTTP and gRPC, and names everything that should not have happened."""
+    """Sends malformed bodies over HTTP and gRPC, and collects everything that must not happen."""
     random, found = Random(seed), Fuzzed()
     failures = collector.get("/api/v1/health")["failures"]
     with httpx.Client(timeout=60) as client, grpc.insecure_channel(collector.grpc) as channel:
@@ -149,7 +149,7 @@ def fuzz(collector: RunningCollector, bodies: int, seed: int, say: Callable[[str
                 say(f"{number}/{bodies} bodies")
         last = client.post(f"{collector.url}/v1/logs", content=b"{}", headers={"content-type": JSON})
     if last.status_code != 200:
-        found.mistakes.append(f"after all that, a good request is answered {last.status_code}")
+        found.mistakes.append(f"afterwards, a valid request is answered {last.status_code}")
     after = collector.get("/api/v1/health")
     ours = {part: count for part, count in after["failures"].items() if count != failures.get(part)}
     if ours:

@@ -1,8 +1,8 @@
-"""CPU time per event from request bytes to committed rows, beside what reading the same bytes costs in the same run.
+"""CPU time per event from request bytes to committed rows, compared with parsing the same bytes in the same run.
 
     python -m benchmarks.ingest [--requests 40] [--events 500] [--recordings FOLDER…]
 
-In one process, without HTTP: what a sender or a socket costs is not in it. Microseconds of CPU time of all threads.
+In one process, without HTTP: senders and sockets are not included. Microseconds of CPU time of all threads.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def main() -> None:
     synthetic(ready, given.requests, given.events)
     if given.recordings:
         recorded(ready, given.recordings)
-    gc.unfreeze()  # or the engine's binding takes what stays for leaks, and says so
+    gc.unfreeze()  # otherwise the engine's Python binding reports frozen objects as leaks
 
 
 def synthetic(ready: Pipeline, requests: int, events: int) -> None:
-    """Tool calls of 14 attributes: both encodings, each beside what parsing the bytes alone costs."""
+    """Tool calls with 14 attributes, in both encodings, each compared with parsing the bytes alone."""
     random, now_ns = Random(1), time.time_ns()
     messages = [request(random, events, now_ns) for _ in range(requests)]
     binary = [message.SerializeToString() for message in messages]
@@ -87,7 +87,7 @@ def synthetic(ready: Pipeline, requests: int, events: int) -> None:
 
 
 def recorded(ready: Pipeline, places: Sequence[Path]) -> None:
-    """Requests as agents sent them, most of whose records are no events; µs per record."""
+    """Requests as agents sent them; most of their records are not events. µs per record."""
     found = [one for path in find(places) for one in recordings(path) if one.signal in ("logs", "traces")]
     bodies = [one for one in found if one.media_type == JSON]
     total = sum(decode(one.body, JSON, one.signal).records for one in bodies)
@@ -107,7 +107,7 @@ class Table:
     reference_s: float = 0
 
     def line(self, title: str, run: Callable[[], object], *, reference: bool = False) -> None:
-        """Runs it and prints µs of CPU time per event."""
+        """Calls `run` and prints its CPU time per event in µs."""
         started = time.process_time()
         run()
         used = time.process_time() - started
@@ -118,7 +118,7 @@ class Table:
 
 
 def walk(body: bytes) -> None:
-    """Reads every attribute of every span, the least that any receiver does which looks at them."""
+    """Reads every attribute of every span: the least that a receiver does that uses attributes."""
     for group in ExportTraceServiceRequest.FromString(body).resource_spans:
         for scope in group.scope_spans:
             for span in scope.spans:
@@ -126,7 +126,7 @@ def walk(body: bytes) -> None:
 
 
 def each(do: Callable[[bytes], object], bodies: Sequence[bytes]) -> None:
-    """Every body, one after the other; results are let go, or collecting them as garbage would be measured too."""
+    """Calls `do` with each body. Results are not kept: their garbage collection would be measured too."""
     for body in bodies:
         do(body)
 
@@ -143,14 +143,14 @@ def pipeline() -> Pipeline:
 
 @contextmanager
 def fresh_store(events: int) -> Iterator[Store]:
-    """A store in a file of its own. Ends the run if it does not hold `events` events afterwards."""
+    """A store in a temporary file. Ends the run if it does not contain `events` events afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(f"duckdb:///{Path(folder, 'bench.duckdb')}")
         yield store
         stored = store.rows("select count(*) as n from events")[0]["n"]
         store.close()
     if stored != events:
-        raise SystemExit(f"{stored} events were stored, not {events}: these figures are worth nothing")
+        raise SystemExit(f"{stored} events were stored, not {events}: the figures are wrong")
 
 
 def read(ready: Pipeline, media_type: str, body: bytes) -> Batch:
@@ -159,7 +159,7 @@ def read(ready: Pipeline, media_type: str, body: bytes) -> Batch:
 
 
 def commit(ready: Pipeline, store: Store, bodies: Sequence[bytes], media_type: str) -> None:
-    """Requests to rows, as the writer does it."""
+    """Stores requests as rows, as the writer does."""
     correlator = Correlator(StoreLookup(store), fresh=True)
     for start in range(0, len(bodies), GROUP):
         changes = correlator.plan([read(ready, media_type, body) for body in bodies[start : start + GROUP]])
@@ -179,8 +179,8 @@ def events_of(ready: Pipeline, store: Store, bodies: Sequence[bytes]) -> list[tu
 
 
 def insert(store: Store, arrays: Sequence[tuple[ArrowColumns, str]]) -> None:
-    """Arrow that is ready to rows of one table: less than any collector on this engine can take."""
-    for incoming, names in arrays:  # noqa: B007 -- the engine finds it by its name
+    """Inserts finished Arrow data into one table: a collector on this engine cannot take less."""
+    for incoming, names in arrays:  # noqa: B007 -- the engine finds `incoming` by its name
         with store.transaction() as cursor:
             cursor.execute(f"insert into events ({names}) select {names} from incoming")
 
@@ -206,7 +206,7 @@ def request(random: Random, events: int, now_ns: int) -> ExportTraceServiceReque
 
 
 def attributes(random: Random, failed: bool) -> dict[str, str]:
-    """What an instrumented agent says of a call."""
+    """The attributes of a call from an instrumented agent."""
     path = f"/srv/shop/src/module_{random.randrange(10_000)}.py"
     return {
         "gen_ai.operation.name": "execute_tool",
@@ -227,14 +227,14 @@ def attributes(random: Random, failed: bool) -> dict[str, str]:
 
 
 def put(into: MutableSequence[KeyValue], values: dict[str, str]) -> None:
-    """Text attributes into a repeated KeyValue field, empty ones left out."""
+    """Adds text attributes to a repeated KeyValue field, except empty ones."""
     for key, value in values.items():
         if value:
             into.append(KeyValue(key=key, value=AnyValue(string_value=value)))
 
 
 def otlp_json(message: ExportTraceServiceRequest) -> bytes:
-    """The request as OTLP/JSON: ids in hex, which protobuf's own JSON does not do."""
+    """The request as OTLP/JSON, with ids in hex; protobuf's own JSON form has them in base64."""
     value = MessageToDict(message)
     spans = zip(
         value["resourceSpans"][0]["scopeSpans"][0]["spans"], message.resource_spans[0].scope_spans[0].spans, strict=True

@@ -2,8 +2,8 @@
 
     python -m benchmarks.load [--requests 200] [--connections 8] [--encoding protobuf] [--events 500] [--rate 0]
 
-Starts a collector of its own on loopback with an empty store and sends distinct requests from another process, as fast
-as they are answered or at `--rate` events/s. CPU time and memory are those of the collector's processes alone.
+Starts a collector on loopback with an empty store and sends distinct requests from another process, as fast as they are
+answered or at `--rate` events/s. CPU time and memory are those of the collector's processes alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Sent:
-    """What a sender saw."""
+    """What a sender has measured."""
 
     events: int = 0
     refused: int = 0
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def reading_and_answering(encoding: str, requests: int, connections: int, events: int) -> float:
-    """µs of CPU time an event of the same HTTP server with an application that does nothing with what it reads."""
+    """µs of CPU time per event of the same HTTP server with an application that ignores the bodies."""
     port = free_port()
     process = subprocess.Popen((sys.executable, "-m", "benchmarks.floor", str(port)))
     try:
@@ -95,7 +95,7 @@ def reading_and_answering(encoding: str, requests: int, connections: int, events
 def running_collector(
     workers: str = "", held: Path | None = None
 ) -> Iterator[tuple[int, subprocess.Popen[bytes], Path]]:
-    """A collector with an empty store, or the one that is `held`: its HTTP port, its process, its file."""
+    """A collector with an empty store, or with the store `held`: its HTTP port, its process, its file."""
     with tempfile.TemporaryDirectory() as folder:
         store = held or Path(folder, "bench.duckdb")
         port, grpc = free_port(), free_port()
@@ -114,14 +114,14 @@ def running_collector(
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_ready(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Returns when the collector answers; ends the run where it does not."""
+    """Returns when the collector answers; ends the run if it does not."""
     for _ in range(600):
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1)
@@ -134,7 +134,7 @@ def wait_ready(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def send(port: int, encoding: str, requests: int, connections: int, events: int, rate: float) -> Sent:
-    """Sends from a process of its own, so that its work is not taken for the collector's."""
+    """Generates and sends the requests in a process of its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
         return pool.submit(_send, port, encoding, requests, connections, events, rate).result()
 
@@ -183,7 +183,7 @@ async def sending(port: int, requests: Iterable[bytes], connections: int, events
 
 
 async def _answer(reader: asyncio.StreamReader) -> int:
-    """The status of one answer, whose body is read and let go."""
+    """The status of one answer; its body is discarded."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     length = next(int(line.partition(":")[2]) for line in head.splitlines() if line.startswith("content-length"))
     await reader.readexactly(length)
@@ -203,7 +203,7 @@ def cpu(process: subprocess.Popen[bytes]) -> float:
 
 
 def memory(process: subprocess.Popen[bytes]) -> float:
-    """MiB of the collector's processes; what they share counts once."""
+    """MiB of the collector's processes; shared memory counts once."""
     rollups = (Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() for pid in family(process))
     return sum(int(line.split()[1]) for lines in rollups for line in lines if line.startswith("Pss:")) / 1024
 

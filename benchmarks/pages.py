@@ -2,11 +2,11 @@
 
     python -m benchmarks.pages [--events 1000000] [--store duckdb:////tmp/bench.duckdb] [--range 24h] [--only Tools]
 
-Makes the store where there is none (`misstep demo --bulk`) and starts a collector and a dashboard over it. First: from
-the request of the page to the first figure, sentence, chart or table of its answer; whole: until nothing on it changes
-any longer. Then from a click on `7d` in the filter bar, and from one inside the page, until it stands still. Medians of
-three in milliseconds; no answer is known beforehand. CPU time is that of collector and dashboard together, for opening
-the page and for `7d`; `others` is how many cores other processes kept busy meanwhile.
+Creates the store if there is none (`misstep demo --bulk`) and starts a collector and a dashboard over it. `first`: from
+the request of the page to the first figure, sentence, chart or table; `whole`: until nothing on it changes any more.
+`7d`: from a click on `7d` in the filter bar, `inside`: from a click inside the page, until nothing changes any more.
+Medians of three in milliseconds; no answer comes from a cache. CPU time is that of collector and dashboard together,
+for opening the page and for `7d`; `others` is the number of cores that other processes kept busy meanwhile.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TIMES = 3
 STILL_MS = 700
 FORMS = (",.0f", ",.0f", ".1f", ",.0f", ".1f", ",.0f", ".1f")  # as `_measured` gives them
 UNITS = {"h": 3600, "d": 86_400}
-# When the page's answer began to stand in it, when anything in it changed last, how often its script was run.
+# Records when the first part of the answer appeared, when anything changed last, and how often the page's script ran.
 WATCH = """
 const answers = ['stMetric', 'stVegaLiteChart', 'stDataFrame', 'stAlert', 'stText', 'stCode', 'stJson']
   .map(name => `[data-testid=${name}]`).concat('[data-testid=stMain] [data-testid=stPageLink]',
@@ -62,7 +62,7 @@ STANDS = f"""() => document.querySelector('[data-test-script-state=notRunning]')
   && !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')
   && performance.now() - seen.last > {STILL_MS}"""
 
-# What a reader does inside a page; None where there is nothing to do but read.
+# What a reader clicks inside a page; pages without anything to click are not listed.
 INSIDE: dict[str, Callable[[Page], Locator]] = {
     "overview": lambda page: page.get_by_role("button", name="Mistakes only"),
     "live": lambda page: page.get_by_text("Errors only"),
@@ -100,9 +100,9 @@ def main() -> None:
             page = chromium.new_context(viewport={"width": 1440, "height": 900}).new_page()
             page.add_init_script(WATCH)
             subjects = about(asked)
-            opened(page, shown)  # fills the browser's cache, as for anybody who has been here before
+            opened(page, shown)  # fills the browser's cache, as for a returning visitor
             runs: dict[str, list[list[float]]] = {}
-            for turn in range(TIMES):  # a minute lies between two of a page: `7d` is not answered by what is kept
+            for turn in range(TIMES):  # STALE_S lie between two of a page, so that `7d` is not answered from a cache
                 began = time.monotonic()
                 for place, (name, title) in enumerate(menu.TITLES.items()):
                     if given.only not in title:
@@ -145,7 +145,7 @@ def running(store: str, folder: str) -> Iterator[tuple[str, str, list[subprocess
 
 
 def about(asked: str) -> dict[str, dict[str, str]]:
-    """What the pages of one tool, group, session and streak are opened with."""
+    """The query parameters of the pages of one tool, group, session and streak."""
     with httpx.Client(base_url=f"{asked}/api/v1/", timeout=30) as api:
         tool, group, streak = (
             api.get(place, params={"limit": "1", **params}).raise_for_status().json()["rows"][0]
@@ -165,13 +165,13 @@ def about(asked: str) -> dict[str, dict[str, str]]:
 
 
 def address(shown: str, name: str, since: str, subjects: Mapping[str, Mapping[str, str]]) -> str:
-    """Where a page is, over a range until now and without refreshes; `subjects` as from `about`."""
+    """The address of a page, over a range until now and without refreshes; `subjects` as from `about`."""
     query = {"from": since, "refresh": "0", **subjects.get(name, {})}
     return f"{shown}/{name if name != 'overview' else ''}?{urlencode(query)}"
 
 
 def _measured(page: Page, url: str, name: str, processes: Sequence[subprocess.Popen[bytes]]) -> list[float]:
-    """First and whole in ms, CPU in s, the same for the range, inside in ms, others; NaN without anything to click."""
+    """`first`, `whole` in ms, CPU in s, `7d` in ms, CPU in s, `inside` in ms (NaN: nothing to click), `others`."""
     used, busy, ours, began = sum(map(cpu, processes)), _busy(), _ours(), time.monotonic()
     first, whole = opened(page, url)
     taken = sum(map(cpu, processes)) - used
@@ -184,26 +184,26 @@ def _measured(page: Page, url: str, name: str, processes: Sequence[subprocess.Po
 
 
 def opened(page: Page, url: str) -> tuple[float, float]:
-    """First and whole in ms, when the page stands still; `WATCH` has to be among its scripts."""
+    """`first` and `whole` in ms, once nothing on the page changes any more; needs `WATCH` among its scripts."""
     page.goto(url, wait_until="commit")
     still(page)
     return page.evaluate("seen.first"), page.evaluate("seen.last")
 
 
 def _clicked(page: Page, target: Locator) -> float:
-    """Milliseconds from a click until the page stands still; NaN where the target is not there."""
+    """Milliseconds from a click until nothing on the page changes any more; NaN if there is no target."""
     if not target.count():
         return float("nan")
     page.evaluate("[seen.clicked, seen.before] = [performance.now(), seen.runs]")
     target.click()
-    with suppress(TimeoutError):  # what the browser does alone runs nothing
+    with suppress(TimeoutError):  # a click that only the browser handles runs no script
         page.wait_for_function("seen.runs > seen.before", timeout=5_000, polling=20)
     still(page)
     return float(page.evaluate("seen.last - seen.clicked"))
 
 
 def still(page: Page) -> None:
-    """Returns when nothing on the page changes any longer."""
+    """Returns when nothing on the page changes any more."""
     page.wait_for_function(STANDS, timeout=60_000, polling=50)
 
 
@@ -214,8 +214,8 @@ def _busy() -> float:
 
 
 def _ours(pid: int | str = "self") -> float:
-    """Seconds of CPU of this process and all that it started: Chromium, collector, dashboard."""
-    with suppress(OSError):  # one that has just ended
+    """Seconds of CPU of this process and its descendants: Chromium, collector, dashboard."""
+    with suppress(OSError):  # it has just ended
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         tasks = Path(f"/proc/{pid}/task").iterdir()
         children = [child for task in tasks for child in (task / "children").read_text().split()]

@@ -1,10 +1,10 @@
-"""Misstep beside others that take OTLP spans, in one run: the same payloads, one after the other, from one sender.
+"""Compares Misstep with others that accept OTLP spans: the same load on each, one after the other, from one sender.
 
     python -m benchmarks.peers [--phoenix VENV] [--mlflow VENV] [--rotel VENV] [--requests 40] [--connections 4]
 
-Each VENV is a virtual environment with that peer (`pip install arize-phoenix`, `mlflow`, `rotel`); who is not named is
-left out. Phoenix and MLflow store in SQLite, as they come; Rotel stores nothing, so it forwards to a sink that counts.
-CPU time and memory are those of the peer's processes, up to the last row that appears.
+Each VENV is a virtual environment with that peer (`pip install arize-phoenix`, `mlflow`, `rotel`); others are
+left out. Phoenix and MLflow store in SQLite, their default; Rotel stores nothing, so it forwards to a sink that counts.
+CPU time and memory are those of the peer's processes, until the last row appears.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from benchmarks.load import TICK, Sent, events_stored, free_port, sending
 
 SPANS = 100  # in a request
 KILLED = 30  # requests that are acknowledged before the kill
-START_S, STORE_S, QUIET_S = 600, 240, 20  # until it answers; until all is stored; without a new row, it is over
+START_S, STORE_S, QUIET_S = 600, 240, 20  # longest waits: for the first answer, for all rows, for a further row
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 
 
 @dataclass(frozen=True)
 class Peer:
-    """How to start one, and how many spans it holds."""
+    """How to start a peer, and how to count the spans that it has stored."""
 
     name: str
     command: list[str]
     environment: dict[str, str]
     count: Callable[[], int]
     port: int
-    ready: str = ""  # a path that answers; else it is enough that the port does
+    ready: str = ""  # a path that answers once it is ready; without one, it is ready when its port accepts connections
     headers: dict[str, str] = field(default_factory=dict)
-    times: int = 1  # as many requests, for who is so fast that a clock of 10 ms would not measure it
+    times: int = 1  # as many requests, for peers that are too fast for a clock of 10 ms
 
 
 class Sink(ThreadingHTTPServer):
@@ -81,7 +81,7 @@ class _Counting(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 def misstep(folder: Path) -> Peer:
@@ -115,7 +115,7 @@ def mlflow(folder: Path, venv: Path) -> Peer:
 
 
 def rotel(folder: Path, venv: Path) -> Peer:
-    """Rotel, which forwards."""
+    """Rotel, which forwards to a `Sink`."""
     port, sink = free_port(), Sink()
     [agent] = venv.glob("lib/*/site-packages/rotel/rotel-agent")
     command = [str(agent), "start", "--otlp-http-endpoint", f"127.0.0.1:{port}", "--exporter", "otlp"]
@@ -137,7 +137,7 @@ def _rows_of(file: Path) -> Callable[[], int]:
 
 @contextmanager
 def running(peer: Peer, folder: Path) -> Iterator[int]:
-    """The id of its first process, from its first answer until it is killed."""
+    """Starts a peer, yields the id of its first process once it answers, and kills it afterwards."""
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             peer.command, env={**os.environ, **peer.environment}, cwd=folder, stdout=log, stderr=log
@@ -153,7 +153,7 @@ def running(peer: Peer, folder: Path) -> Iterator[int]:
 
 
 def answers(peer: Peer) -> bool:
-    """Whether it can be sent to."""
+    """Whether the peer is ready."""
     try:
         if peer.ready:
             return httpx.get(f"http://127.0.0.1:{peer.port}{peer.ready}", timeout=5).is_success
@@ -164,14 +164,14 @@ def answers(peer: Peer) -> bool:
 
 
 def wait(happened: Callable[[], bool], seconds: float) -> None:
-    """Returns when it happened, or after so many seconds."""
+    """Returns once `happened()` is true, or after `seconds`."""
     deadline = time.monotonic() + seconds
     while not happened() and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all that it has started."""
+    """The ids of a process and of its descendants."""
     found = [pid]
     with suppress(OSError):
         for children in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -180,14 +180,14 @@ def tree(pid: int) -> list[int]:
 
 
 def kill(pid: int) -> None:
-    """Ends a process and all that it has started, as a power cut would."""
+    """Kills a process and its descendants, without a chance to clean up."""
     for one in tree(pid):
         with suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
 
 
 def cpu(pid: int) -> float:
-    """Seconds of CPU of a tree of processes, with those that it has buried."""
+    """Seconds of CPU of a tree of processes, including ended ones that were waited for."""
     used = 0
     for one in tree(pid):
         with suppress(OSError):
@@ -196,7 +196,7 @@ def cpu(pid: int) -> float:
 
 
 def memory(pid: int) -> float:
-    """MiB of a tree of processes; what they share counts once."""
+    """MiB of a tree of processes; shared memory counts once."""
     found = 0
     for one in tree(pid):
         with suppress(OSError):
@@ -206,7 +206,7 @@ def memory(pid: int) -> float:
 
 
 def bodies(requests: int) -> list[bytes]:
-    """Requests of SPANS tool calls each, with ids that no others have."""
+    """Requests of SPANS tool calls each, with unique ids."""
     random, now = Random(time.time_ns()), time.time_ns()
     return [request(random, SPANS, now).SerializeToString() for _ in range(requests)]
 
@@ -225,7 +225,7 @@ def _send(port: int, headers: dict[str, str], requests: int, connections: int) -
 
 
 def settled(peer: Peer, wanted: int) -> tuple[int, float]:
-    """How many spans it holds when no more come, and when it held the last of them."""
+    """How many spans a peer has stored once no more appear, and when the last of them appeared."""
     count, last = -1, time.perf_counter()
     began = last
     while count < wanted and time.perf_counter() - last < QUIET_S and time.perf_counter() - began < STORE_S:
@@ -239,7 +239,7 @@ def load(peer: Peer, folder: Path, requests: int, connections: int) -> dict[str,
     """Figures of one load, from the first request to the last row."""
     with running(peer, folder) as pid:
         time.sleep(3)
-        send(peer, connections, connections)  # what is made at the first request is no cost of a span
+        send(peer, connections, connections)  # what is set up at the first request is not a cost of spans
         known = settled(peer, connections * SPANS)[0]
         idle, before, began = memory(pid), cpu(pid), time.perf_counter()
         sent = send(peer, requests * peer.times, connections)
@@ -257,7 +257,7 @@ def load(peer: Peer, folder: Path, requests: int, connections: int) -> dict[str,
 
 
 def killed(peer: Peer, folder: Path) -> dict[str, str]:
-    """What is there of acknowledged spans after a kill, and what the same request twice comes to."""
+    """How many acknowledged spans are lost by a kill, and how often a repeated request is stored."""
     with running(peer, folder) as pid:
         send(peer, KILLED, 1)
         kill(pid)
@@ -274,7 +274,7 @@ def killed(peer: Peer, folder: Path) -> dict[str, str]:
 
 
 def probes() -> Iterator[tuple[str, bytes, dict[str, str]]]:
-    """What exporters and networks have been seen to send, and what an attacker would."""
+    """Requests as exporters and networks have been seen to send them, and as an attacker would."""
     message = request(Random(1), 3, time.time_ns())
     good, text = message.SerializeToString(), otlp_json(message)
     tree = json.loads(text)
@@ -313,7 +313,7 @@ def post(peer: Peer, body: bytes, headers: dict[str, str]) -> str:
 
 
 def probed(peer: Peer, folder: Path) -> dict[str, str]:
-    """The status of each malformed request, with what memory grew by where it is 100 MiB or more."""
+    """The status of the answer to each of `probes`, and by how much memory grew if it is 100 MiB or more."""
     found = {}
     with running(peer, folder) as pid:
         for name, body, headers in probes():
@@ -326,7 +326,7 @@ def probed(peer: Peer, folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Prints a table with a column for each."""
+    """Prints a table with a column for each peer."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     others: dict[str, Callable[[Path, Path], Peer]] = {"phoenix": phoenix, "mlflow": mlflow, "rotel": rotel}
     for name in others:

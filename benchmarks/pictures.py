@@ -1,8 +1,8 @@
-"""Pictures of every page for docs/: 1440 and 900 px wide, in light and dark, beside each other.
+"""Screenshots of every page for docs/: 1440 and 900 px wide, light and dark, side by side.
 
     python -m benchmarks.pictures [--into docs/images/pages] [--only Tools]
 
-Over made-up events (`misstep demo --bulk`) in a real Chromium. Who changes a page makes them anew and looks at them.
+Over made-up events (`misstep demo --bulk`) in a real Chromium. After changing a page, run this and look at the result.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The questions that the dashboard asks, over a store of many events: wall and CPU time, cold and warm, and memory.
+"""Times the dashboard's queries over a large store: wall and CPU time, cold and warm, and memory.
 
     python -m benchmarks.queries [--events 1000000] [--store duckdb:////tmp/bench.duckdb] [--only streaks]
 
-Makes the store where there is none (`misstep demo --bulk`). Cold: the file's pages are dropped from the system's cache
-and the store is opened anew; warm: the median of three more. Times are milliseconds; the budget is that of wall time.
+Creates the store if there is none (`misstep demo --bulk`). Cold: after the file was dropped from the system's cache and
+the store reopened; warm: the median of three more runs. Times are in milliseconds; the budget is for warm wall time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SILENT = ("roo-code",)
 
 Ask = Callable[[Selection], Answer]
 
-# Name, budget in milliseconds, range, question.
+# Name, budget in milliseconds, range, query.
 QUESTIONS: tuple[tuple[str, int, str, Ask], ...] = (
     ("breakdown, all measures", 200, "1d", lambda s: breakdown(s, ["tool", "error_class"], ALL)),
     ("breakdown, all measures, previous", 200, "1d", lambda s: breakdown(s, ["tool"], ALL, previous=True)),
@@ -76,7 +76,7 @@ QUESTIONS: tuple[tuple[str, int, str, Ask], ...] = (
 
 
 def main() -> None:
-    """Prints one line per question."""
+    """Prints one line per query."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--events", type=int, default=1_000_000)
     arguments.add_argument("--store", default="")
@@ -120,7 +120,7 @@ def _measure(url: str, path: Path, name: str, budget: int, statement: Answer) ->
         walls, cpus = zip(*(_timed(store, statement) for _ in range(3)), strict=True)
         over = " ✗" if median(walls) > budget else ""
         print(f"{name}| {cold:.0f} | {median(walls):.0f} | {median(cpus):.0f} | {budget}{over} |", flush=True)
-    except Exception as error:  # the next question may still be answered
+    except Exception as error:  # the next query may still be answered
         print(f"{name}| {type(error).__name__}: {str(error).splitlines()[0][:80]} | | | {budget} ✗ |", flush=True)
     finally:
         store.close()

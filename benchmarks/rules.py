@@ -1,9 +1,9 @@
-"""One evaluation of many alert rules over a store of many events: CPU time and the clock, by measure.
+"""Times an evaluation of many alert rules over a large store: CPU time and wall time, by measure.
 
     python -m benchmarks.rules --store duckdb:////tmp/10m.duckdb [--rules 500]
 
 The rules take all measures in turn, with and without filters, by up to two dimensions, over 15 minutes and an hour.
-Of three evaluations the first reads the file; the later ones are what a collector does every 15 seconds.
+The first of three evaluations also reads the file; the others are like those of a collector every 15 seconds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""An hour's worth of trouble in minutes: kills, restarts, full disks, duplicates, damaged records, malformed bodies.
+"""Kills, restarts, full disks, duplicates, damaged records and malformed bodies, many of them within minutes.
 
     python -m benchmarks.soak [--troubles 40] [--only kill] [--seconds 120] [--bodies 10000] [--seed 1]
 
-A real collector in a process of its own. Ends by itself, with 1 where a figure is not what it must be. What must hold:
-every record that was sent is stored once or was rejected with a reason, whatever happened to the collector meanwhile.
+Runs a real collector in a process of its own. Exits with 1 if a figure is wrong: every record that was sent must be
+stored once or rejected with a reason, whatever happens to the collector meanwhile.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from benchmarks.fuzz import Fuzzed, fuzz
 from tests.conftest import RunningCollector
 
-TROUBLES = {"kill": 8, "restart": 1, "full disk": 2}  # and how often each of them comes
+TROUBLES = {"kill": 8, "restart": 1, "full disk": 2}  # with the weight of each in a random choice
 SENDERS = 4
 SPANS = 50  # in a request
-MOST_MIB = 600  # grows until the first checkpoint: DuckDB keeps rows up to its limit of 200 MB, we keep recent keys
+MOST_MIB = 600  # grows until the first checkpoint: DuckDB holds rows up to its limit of 200 MB, we hold recent keys
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 SOON = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 500)]  # fmt: skip
@@ -47,7 +47,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Ledger:
-    """What senders know to be true, against what the collector says."""
+    """What senders have sent, and what the collector says it has done with it."""
 
     sent: Counter[str] = field(default_factory=Counter)  # records by what they are: good, malformed
     answers: Counter[str] = field(default_factory=Counter)
@@ -60,14 +60,14 @@ class Ledger:
     peak_mib: int = 0
 
     def add(self, other: Ledger) -> None:
-        """Adds what a sender of its own knows: counting in one place from many threads would lose some."""
+        """Adds the ledger of a sender: each has its own, because counting in one from many threads would lose some."""
         self.sent.update(other.sent)
         self.answers.update(other.answers)
         self.repeated += other.repeated
         self.strange += other.strange
 
     def mistakes(self) -> list[str]:
-        """Everything that is not as it must be."""
+        """Everything that is wrong."""
         found = [f"{name}: {n}" for name in ("lost", "doubled", "strange") if (n := getattr(self, name))]
         for name, wanted in (("stored", self.sent["good"]), ("malformed", self.sent["malformed"])):
             if self.accounted.get(name, 0) != wanted:
@@ -78,7 +78,7 @@ class Ledger:
 
 
 class Pattern:
-    """A request of SPANS tool calls whose ids can be changed in its bytes: making each anew would be the bottleneck."""
+    """A request of SPANS tool calls whose ids are changed in its bytes: generating each would be the bottleneck."""
 
     def __init__(self, sender: int, binary: bool, malformed: bool) -> None:
         self._binary, self._sender = binary, sender
@@ -96,12 +96,12 @@ class Pattern:
         self._places = [[self._body.index(text) for text in self._texts(place)] for place in range(SPANS)]
 
     def _texts(self, number: int) -> list[bytes]:
-        """What tells a call from others: its name, its trace's id, its span's."""
+        """The ids of a call: its name, its trace's id, its span's id."""
         ids = [_trace(self._sender, number), _id(self._sender, number)]
         return [_name(self._sender, number).encode(), *(bytes.fromhex(x) if self._binary else x.encode() for x in ids)]
 
     def request(self, first: int) -> bytes:
-        """The request with the calls `first` and following."""
+        """The request with the calls from number `first` on."""
         body = bytearray(self._body)
         for place, offsets in enumerate(self._places):
             for offset, text in zip(offsets, self._texts(first + place), strict=True):
@@ -121,7 +121,7 @@ def _trace(sender: int, number: int) -> str:
 
 
 def _id(sender: int, number: int) -> str:
-    return f"f{sender:03x}{number + 1:012x}"  # nowhere a part of a trace's id
+    return f"f{sender:03x}{number + 1:012x}"  # never a part of a trace's id
 
 
 def _span(sender: int, number: int, binary: bool) -> dict[str, object]:
@@ -137,7 +137,7 @@ def _span(sender: int, number: int, binary: bool) -> dict[str, object]:
 
 
 class Sender:
-    """Sends until it is told to stop; whatever was not answered is sent again, the same bytes, as exporters do."""
+    """Sends until `stop` is set; what was not accepted is sent again, in the same bytes, as exporters do."""
 
     def __init__(self, number: int, collector: RunningCollector, stop: threading.Event) -> None:
         self._collector, self._stop = collector, stop
@@ -192,7 +192,7 @@ class Sender:
 
 @contextmanager
 def full_disk(collector: RunningCollector) -> Iterator[None]:
-    """No file of the collector can grow."""
+    """Meanwhile, no file of the collector can grow beyond the size of the largest."""
     assert collector.process is not None
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     sizes = [path.stat().st_size for path in collector.folder.iterdir() if path.is_file()]
@@ -204,7 +204,7 @@ def full_disk(collector: RunningCollector) -> Iterator[None]:
 
 
 def trouble(collector: RunningCollector, kind: str) -> None:
-    """Does one thing to the collector that it must survive."""
+    """Does something to the collector that it must survive."""
     if kind == "full disk":
         with full_disk(collector):
             time.sleep(1.5)
@@ -215,9 +215,9 @@ def trouble(collector: RunningCollector, kind: str) -> None:
 
 
 def storm(collector: RunningCollector, troubles: int, seed: int, say: Say, only: str = "") -> Ledger:
-    """Traffic of several senders at speed, and trouble upon trouble; ends with the collector stopped, all counted.
+    """Traffic of several senders and one trouble after another; then stops the collector and counts everything.
 
-    `only` is one of TROUBLES, where all are to be of that kind.
+    `only`: the one of TROUBLES to use, instead of random ones.
     """
     ledger, stop, random = Ledger(), threading.Event(), Random(seed)
     senders = [Sender(number, collector, stop) for number in range(SENDERS)]
@@ -244,7 +244,7 @@ def storm(collector: RunningCollector, troubles: int, seed: int, say: Say, only:
 
 
 def count(store: Path, names: set[str], ledger: Ledger) -> None:
-    """Which calls the file holds, against those that were sent."""
+    """Compares the calls in the file with those that were sent."""
     with duckdb.connect(str(store), read_only=True) as connection:
         stored = [row[0] for row in connection.execute("select call_id from events").fetchall()]
     ledger.lost = len(names.difference(stored))

@@ -31,12 +31,27 @@ app = App(
     version=_version,
     help_format="plaintext",
 )
-rules_app = App(name="rules", help="Alert rules.")
-sanitise_app = App(name="sanitise", help="How secrets are found and removed.")
+rules_app = App(name="rules", help="Check, test and try alert rules.")
+sanitise_app = App(name="sanitise", help="Check and apply the rules that remove secrets.")
 app.command(rules_app)
 app.command(sanitise_app)
 
-To = Annotated[str | None, Parameter(help="Address of the collector to send to; default MISSTEP_COLLECTOR_URL.")]
+To = Annotated[
+    str | None,
+    Parameter(help="URL of the collector to send to; default MISSTEP_COLLECTOR_URL, else http://127.0.0.1:4318."),
+]
+STORE = "The store, which no collector may have open; default MISSTEP_STORE, else duckdb:///data/misstep.duckdb."
+RuleFile = Annotated[Path, Parameter(help="A file of alert rules.")]
+Filters = Annotated[str, Parameter(help="Filters of the query API, such as tool=apply_diff or outcome=error.")]
+Start = Annotated[
+    str,
+    Parameter(
+        name="--from", allow_leading_hyphen=True, help="Start of the range: RFC 3339, or relative to now, such as -7d."
+    ),
+]
+End = Annotated[
+    str, Parameter(name="--to", allow_leading_hyphen=True, help="End of the range, exclusive: written like its start.")
+]
 
 
 def main() -> None:
@@ -78,12 +93,22 @@ def up() -> int:
 @app.command
 def collector(
     *,
-    http: Annotated[str | None, Parameter(help="HOST:PORT for OTLP/HTTP, plain JSON and the query API.")] = None,
-    grpc: Annotated[str | None, Parameter(help="HOST:PORT for OTLP/gRPC.")] = None,
-    store: Annotated[
-        str | None, Parameter(help="Where events are stored, such as duckdb:///data/misstep.duckdb.")
+    http: Annotated[
+        str | None,
+        Parameter(
+            help="HOST:PORT for OTLP/HTTP, plain JSON and the query API; default MISSTEP_HTTP, else 127.0.0.1:4318."
+        ),
     ] = None,
-    rules: Annotated[str | None, Parameter(help="File of alert rules.")] = None,
+    grpc: Annotated[
+        str | None, Parameter(help="HOST:PORT for OTLP/gRPC; default MISSTEP_GRPC, else 127.0.0.1:4317.")
+    ] = None,
+    store: Annotated[
+        str | None,
+        Parameter(help="Where events are stored; default MISSTEP_STORE, else duckdb:///data/misstep.duckdb."),
+    ] = None,
+    rules: Annotated[
+        str | None, Parameter(help="A file of alert rules; default MISSTEP_RULES, else alerts.yaml.")
+    ] = None,
 ) -> None:
     """Start the collector: it receives and stores events, answers queries and sends alerts."""
     given = {"http": http, "grpc": grpc, "store": store, "rules": rules}
@@ -96,7 +121,10 @@ def collector(
 @app.command
 def dashboard(
     *,
-    collector: Annotated[str | None, Parameter(help="Address of the collector, such as http://127.0.0.1:4318.")] = None,
+    collector: Annotated[
+        str | None,
+        Parameter(help="URL of the collector; default MISSTEP_COLLECTOR_URL, else http://127.0.0.1:4318."),
+    ] = None,
 ) -> None:
     """Start the dashboard for a collector."""
     settings = _settings(collector_url=collector)
@@ -122,15 +150,18 @@ def dashboard(
 
 @app.command
 def replay(
-    *paths: Annotated[Path, Parameter(help="Folders of recorded bodies, or files with a body or JSON lines.")],
+    *paths: Annotated[
+        Path, Parameter(help="Files, or folders of files: recorded bodies (001-traces.json) or JSON lines.")
+    ],
     to: To = None,
-    now: Annotated[bool, Parameter(negative="", help="Shift all times so that the newest is now.")] = False,
+    now: Annotated[bool, Parameter(negative="", help="Shift all recorded times so that the newest is now.")] = False,
     refused: Annotated[
-        bool, Parameter(negative="", help="Instead, store what the collector accepted but could not store.")
+        bool,
+        Parameter(negative="", help="Instead, store the requests that the collector accepted but could not store."),
     ] = False,
-    store: Annotated[str | None, Parameter(help="The store for --refused, which no collector may have open.")] = None,
+    store: Annotated[str | None, Parameter(help=f"Only for --refused. {STORE}")] = None,
 ) -> int:
-    """Send recorded requests again."""
+    """Send recorded requests to a collector."""
     settings = _settings(collector_url=to, store=store)
     if refused:
         from collector.commands.refused import store_refused
@@ -152,12 +183,18 @@ def demo(
     sessions: Annotated[
         int, Parameter(help="Number of agent sessions, spread over the last 24 hours.", validator=Number(gte=1))
     ] = 60,
-    seed: Annotated[int | None, Parameter(help="The same seed generates the same sessions.")] = None,
+    seed: Annotated[
+        int | None,
+        Parameter(help="The same number generates the same traffic; default: from the clock, or 0 with --bulk."),
+    ] = None,
     bulk: Annotated[
         int,
-        Parameter(help="Instead, write this many events of a month directly into the store.", validator=Number(gte=0)),
+        Parameter(
+            help="Instead, write this many events of the last 30 days directly into the store.",
+            validator=Number(gte=0),
+        ),
     ] = 0,
-    store: Annotated[str | None, Parameter(help="The store for --bulk, which no collector may have open.")] = None,
+    store: Annotated[str | None, Parameter(help=f"Only for --bulk. {STORE}")] = None,
 ) -> int:
     """Send a day of realistic traffic from a few agents, through the OpenTelemetry SDK."""
     settings = _settings(collector_url=to, store=store)
@@ -173,23 +210,23 @@ def demo(
 
 
 @app.command
-def rebuild(
-    *,
-    store: Annotated[str | None, Parameter(help="The store, which no collector may have open.")] = None,
-) -> int:
+def rebuild(*, store: Annotated[str | None, Parameter(help=STORE)] = None) -> int:
     """Recompute streaks, retries and counts, which are stored beside the events."""
     settings = _settings(store=store)
     from collector.commands.rebuild import rebuild
 
-    print(f"{rebuild(settings.store)} sessions computed anew in {settings.store}")
+    print(f"{rebuild(settings.store)} sessions recomputed in {settings.store}")
     return 0
 
 
 @app.command
 def backup(
-    place: Annotated[Path, Parameter(help="A new file, or an existing folder.")],
+    place: Annotated[Path, Parameter(help="Where to write the copy: a new file, or an existing folder.")],
     *,
-    store: Annotated[str | None, Parameter(help="The store to copy.")] = None,
+    store: Annotated[
+        str | None,
+        Parameter(help="The store to copy; default MISSTEP_STORE, else duckdb:///data/misstep.duckdb."),
+    ] = None,
 ) -> int:
     """Copy the whole store, also while a collector is writing to it. The copy is a store file too."""
     from collector.commands.backup import backup, left_out
@@ -205,7 +242,7 @@ def backup(
 def doctor(
     *,
     agent: Annotated[
-        str | None, Parameter(help="Only check what arrived from this agent: its source or service.")
+        str | None, Parameter(help="Only check what has arrived from this agent: a source, or a service name.")
     ] = None,
 ) -> int:
     """Report what is wrong with this installation, and what to do about it."""
@@ -219,15 +256,13 @@ def doctor(
 
 @app.command
 def export(
-    *where: Annotated[str, Parameter(help="Filters of the query API, such as tool=apply_diff or outcome=error.")],
+    *where: Filters,
     format: Annotated[Literal["parquet", "csv", "jsonl"], Parameter(help="Format of the file.")],
     output: Annotated[Path | None, Parameter(help="The file; default events.parquet, .csv or .jsonl.")] = None,
-    since: Annotated[
-        str, Parameter(name="--from", allow_leading_hyphen=True, help="Start of the range: RFC 3339 or relative.")
-    ] = "-30d",
-    until: Annotated[str, Parameter(name="--to", allow_leading_hyphen=True, help="End of the range.")] = "now",
+    since: Start = "-30d",
+    until: End = "now",
 ) -> int:
-    """Write events to a file."""
+    """Write the events of a range to a file."""
     settings = _settings()
     from collector.commands.export import export
 
@@ -240,12 +275,10 @@ def export(
 @app.command
 def sql(
     statement: Annotated[str, Parameter(help="One SELECT over the table events.")],
-    *where: Annotated[str, Parameter(help="Filters of the query API, such as tool=apply_diff or outcome=error.")],
-    since: Annotated[
-        str, Parameter(name="--from", allow_leading_hyphen=True, help="Start of the range: RFC 3339 or relative.")
-    ] = "-24h",
-    until: Annotated[str, Parameter(name="--to", allow_leading_hyphen=True, help="End of the range.")] = "now",
-    limit: Annotated[int, Parameter(help="Most rows to return, up to 10,000.")] = 100,
+    *where: Filters,
+    since: Start = "-24h",
+    until: End = "now",
+    limit: Annotated[int, Parameter(help="Most rows to return, 1 to 10,000.")] = 100,
     format: Annotated[Literal["table", "csv", "jsonl"], Parameter(help="Format of the rows.")] = "table",
 ) -> int:
     """Run a read-only SQL statement over the events of a range."""
@@ -258,7 +291,7 @@ def sql(
 
 
 @rules_app.command(name="check")
-def rules_check(file: Path) -> int:
+def rules_check(file: RuleFile) -> int:
     """Report every mistake in a file of alert rules."""
     from collector.alerts.rulefile import RuleError, load_rules
 
@@ -272,12 +305,12 @@ def rules_check(file: Path) -> int:
     return 0
 
 
-Since = Annotated[str, Parameter(help="How far back, such as 7d.")]
-Step = Annotated[str, Parameter(help="Time between two evaluations.")]
+Since = Annotated[str, Parameter(help="How far to go back in the stored events, such as 12h or 7d.")]
+Step = Annotated[str, Parameter(help="Time between two evaluations, such as 15s or 1m.")]
 
 
 @rules_app.command(name="backtest")
-def rules_backtest(file: Path, *, since: Since = "7d", step: Step = "1m") -> int:
+def rules_backtest(file: RuleFile, *, since: Since = "7d", step: Step = "1m") -> int:
     """Show when rules would have fired on stored events, and how often they would have paged."""
     from collector.commands.rules import backtested
 
@@ -286,20 +319,20 @@ def rules_backtest(file: Path, *, since: Since = "7d", step: Step = "1m") -> int
 
 @rules_app.command(name="suggest")
 def rules_suggest(
-    file: Path,
+    file: RuleFile,
     *,
-    pages: Annotated[str, Parameter(help="Pages per week and rule, at most.")] = "1",
+    pages: Annotated[str, Parameter(help="Most pages that each rule may have sent per week.")] = "1",
     since: Since = "7d",
     step: Step = "1m",
 ) -> int:
-    """Suggest thresholds that would have paged as often as wanted."""
+    """Suggest the most sensitive threshold of each rule that would not have paged too often."""
     from collector.commands.rules import suggested
 
     return _try_rules(file, "suggest", suggested, since, step, pages=pages)
 
 
 def _try_rules(
-    file: Path, what: str, said: Callable[[dict[str, Any]], str], since: str, step: str, **params: str
+    file: Path, what: str, describe: Callable[[dict[str, Any]], str], since: str, step: str, **params: str
 ) -> int:
     from collector.alerts.rulefile import RuleError
     from collector.commands.rules import try_rules
@@ -311,12 +344,12 @@ def _try_rules(
     except RuleError as error:
         print(error)
         return 1
-    print("\n".join(map(said, rows)))
+    print("\n".join(map(describe, rows)))
     return 0
 
 
 @rules_app.command(name="test")
-def rules_test(file: Path) -> int:
+def rules_test(file: RuleFile) -> int:
     """Run the tests in a file of alert rules."""
     from collector.alerts.rulefile import RuleError, load_rules
     from collector.alerts.ruletest import failures
@@ -334,9 +367,11 @@ def rules_test(file: Path) -> int:
 
 @rules_app.command(name="notify-test")
 def rules_notify_test(
-    receiver: str,
+    receiver: Annotated[str, Parameter(help="Name of the receiver in the rule file.")],
     *,
-    rules: Annotated[str | None, Parameter(help="File of alert rules; default MISSTEP_RULES.")] = None,
+    rules: Annotated[
+        str | None, Parameter(help="A file of alert rules; default MISSTEP_RULES, else alerts.yaml.")
+    ] = None,
 ) -> int:
     """Send a test message to a receiver that the rule file defines."""
     from collector.alerts.rulefile import RuleError
@@ -361,7 +396,7 @@ def sanitise_filter() -> int:
 
 
 @sanitise_app.command(name="check")
-def sanitise_check(file: Path) -> int:
+def sanitise_check(file: Annotated[Path, Parameter(help="A text file.")]) -> int:
     """Report what would be removed from a file and by which rule, without printing it."""
     from collector.sanitise.sanitise import check_lines
 
@@ -375,7 +410,7 @@ def sanitise_check(file: Path) -> int:
 
 @sanitise_app.command(name="fingerprint")
 def sanitise_fingerprint() -> int:
-    """Read a leaked secret from standard input; print the hash that its redaction marks have, to search for."""
+    """Read a secret from standard input; print the hash in its redaction marks, by which stored events are found."""
     from collector.app import hash_key
     from collector.sanitise.sanitise import fingerprint
 
@@ -386,16 +421,16 @@ def sanitise_fingerprint() -> int:
 
 @sanitise_app.command(name="apply")
 def sanitise_apply() -> int:
-    """Apply the rules in force to everything stored, and rewrite the store without what they remove."""
+    """Apply the present rules to everything that is stored, and rewrite the store without what they remove."""
     from collector.commands.apply import apply
 
-    told = apply(_settings())
-    for rule, count in told.get("redactions", {}).items():
+    done = apply(_settings())
+    for rule, count in done.get("redactions", {}).items():
         print(f"{rule}: {count}")
-    print(f"{told['changed']} rows were changed")
-    if told["state"] == "failed":
-        print("misstep: it failed; the collector's log says why, what was done stays done", file=sys.stderr)
-    return 1 if told["state"] == "failed" else 0
+    print(f"{done['changed']} rows were changed")
+    if done["state"] == "failed":
+        print("misstep: it failed; the collector's log says why. The changes so far are kept.", file=sys.stderr)
+    return 1 if done["state"] == "failed" else 0
 
 
 def _sanitiser(settings: Settings) -> Sanitiser:

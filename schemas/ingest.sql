@@ -1,4 +1,4 @@
--- Tables with which the writer stores each request and each call exactly once. `requests`, `keys`, `reports`, `waiting`, `twins`
+-- Tables by which the writer stores each request and each call exactly once. `requests`, `keys`, `reports`, `waiting`, `twins`
 -- and `trace_session` are kept for 24 hours, `redirects` as long as the events.
 
 -- The identity of every stored request: the same bytes sent again add nothing.
@@ -61,8 +61,8 @@ create table if not exists accounting (
   received_ns bigint not null
 );
 
--- Senders of metrics, which identify no calls: such an agent is seen, but nothing is known of its calls. At most 1,000 rows; `source`
--- and `service` are '' if unknown; `metrics` are the names in the last request noted, at most one a minute.
+-- Senders of metrics, which identify no calls: such an agent is listed, but nothing is known of its calls. At most 1,000 rows; `source`
+-- and `service` are '' if unknown; `metrics` are the names in the last noted request, at most one per minute.
 create table if not exists seen (
   source      varchar not null,
   service     varchar not null,
@@ -73,7 +73,7 @@ create table if not exists seen (
 );
 
 -- Senders whose records were sampled on their way here, by signs in the records (schemas/sampling.toml). At most 1,000 rows, each updated
--- at most once a minute; `kept` is the share in the request noted, null if unknown.
+-- at most once a minute; `kept` is the share in the noted request, null if unknown.
 create table if not exists sampled (
   source      varchar not null,
   service     varchar not null,

@@ -1,5 +1,5 @@
--- Data derived from the events, so that a query about a month does not read them all: updated about once a second for the sessions that
--- changed (collector/store/sql/keep.sql), and recomputed from nothing by `misstep rebuild`.
+-- Data derived from the events, so that a query over a month does not read them all: updated about once a second for the sessions that
+-- changed (collector/store/sql/keep.sql), and recomputed from all events by `misstep rebuild`.
 
 -- Sessions with events added, changed or removed since they were last computed, and the earliest such time in each hour. Written in the
 -- transaction that changes the events, so that a crash loses nothing. A null session: events without a session.
@@ -25,18 +25,18 @@ create table if not exists kept_streaks (
   only_tool             varchar,           -- of all its events, if they have only one
   only_target           varchar,
   length                integer not null,
-  started               bigint not null,   -- time of its first event, and of its last
+  started               bigint not null,   -- time of its first event; next, of its last
   ended                 bigint not null,
   closed_ns             bigint,            -- time of the event that ended it: a success, or the session's first after an hour without any
   succeeded             boolean not null,  -- closed by a success
-  last_ns               bigint not null,   -- of its session, when it was computed; where closed_ns is null it holds still
-  since                 integer[] not null, -- its length, in parts: between them the agent's own count restarted
+  last_ns               bigint not null,   -- time of the session's last event when this was computed; valid while closed_ns is null
+  since                 integer[] not null, -- its length in parts, between which the agent's own count restarted
   classes               varchar[],
   tools                 varchar[],
   first_event_id        ubigint not null,
   last_event_id         ubigint not null,
-  calls                 bigint,            -- this and the next five, in scope session alone: what its session (and sub-agent) did from its
-  busy_ms               double,            -- first event to the success that ended it, else to its last
+  calls                 bigint,            -- this and the next five: only in scope session; what its session (and sub-agent) did from its
+  busy_ms               double,            -- first event to the success that ended it, or else to its last event
   told                  bigint,            -- calls with tokens
   input_tokens          bigint,
   output_tokens         bigint,
@@ -109,11 +109,11 @@ create table if not exists kept_chains (
   next_input_tokens     bigint,
   next_output_tokens    bigint,
   next_cost_usd         double,
-  honoured              boolean,           -- that waited as it was told; null: not told, or no attempt
-  repaired              boolean not null,  -- an ok among them
+  honoured              boolean,           -- it waited as long as required; null: no time was given, or no attempt
+  repaired              boolean not null,  -- an attempt within 30 minutes succeeded
   identical_retry       boolean not null,  -- the next attempt had the same parameters
-  same                  boolean,           -- the attempt that repaired it had; null: not repaired, or not known
-  attempts              integer,           -- until it was repaired
+  same                  boolean,           -- the attempt that repaired it had the same parameters; null: not repaired, or not known
+  attempts              integer,           -- to the one that repaired it
   seconds               double
 );
 
@@ -147,9 +147,9 @@ create table if not exists hourly (
   fingerprint           ubigint,
   status_code           integer,
   events                bigint not null,
-  first_ns              bigint not null,   -- time of the first of them, and of the last
+  first_ns              bigint not null,   -- time of the first of them; next, of the last
   last_ns               bigint not null,
-  with_session          bigint not null,   -- how many of them have each of these
+  with_session          bigint not null,   -- this and the next two: how many of them have it
   with_params           bigint not null,
   with_sequence         bigint not null,
   with_declared         bigint not null    -- errors only: with `retryable_declared`

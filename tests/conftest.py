@@ -29,9 +29,9 @@ EVER = "2000-01-01T00:00:00Z"
 
 
 def _ports() -> Iterator[int]:
-    """Each once, and none that another process of this test run gives, in an order that another run does not have.
+    """Free ports, each once, never one that another process of this test run uses, in a different order in each run.
 
-    None of those that the system gives to connections either: they would take it while the collector starts.
+    Ports that the system gives to connections are left out: a connection could take one while the collector starts.
     """
     mine, processes = (os.environ.get(f"PYTEST_XDIST_WORKER{end}", "") for end in ("", "_COUNT"))
     ports = range(20_000 + int(mine.removeprefix("gw") or 0), 32_000, int(processes or 1))
@@ -42,7 +42,7 @@ PORTS = _ports()
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on, and that was not given before."""
+    """A free port on loopback that was not returned before."""
     for port in PORTS:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -61,7 +61,7 @@ class RunningCollector:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> RunningCollector:
-        """Starts it on ports of its own and returns when it is ready."""
+        """Starts it on free ports and returns when it is ready."""
         self.grpc = self.grpc or f"127.0.0.1:{free_port()}"
         self.url = self.url or f"http://127.0.0.1:{free_port()}"
         with self.log.open("ab") as log:
@@ -83,22 +83,22 @@ class RunningCollector:
         return self.process.wait(20)
 
     def kill(self) -> None:
-        """Ends it as a power cut would."""
+        """Kills it, without a chance to clean up."""
         self.stop(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Ends it if it still runs, and starts it again on the same store and ports."""
+        """Stops it if it still runs, and starts it again on the same store and ports."""
         if self.process and self.process.poll() is None:
             self.stop()
         self.start()
 
     def post(self, path: str, body: bytes | str, headers: dict[str, str] | None = None) -> httpx.Response:
-        """The answer to a body that is posted, as JSON unless `headers` say otherwise."""
+        """Posts a body, as JSON unless `headers` say otherwise, and returns the answer."""
         headers = {"content-type": "application/json", **(headers or {})}
         return httpx.post(self.url + path, content=body, headers=headers, timeout=30)
 
     def get(self, path: str, **params: Any) -> Any:
-        """The JSON of an answer that must be a success."""
+        """The JSON of an answer, which must be a success."""
         answer = httpx.get(self.url + path, params=params, timeout=30)
         assert answer.is_success, f"{path}: {answer.status_code} {answer.text}"
         return answer.json()
@@ -113,7 +113,7 @@ class RunningCollector:
         return rows
 
     def kept_up(self) -> RunningCollector:
-        """Returns when what was sent is stored, and its streaks and retries are known."""
+        """Returns once everything that was sent is stored, and its streaks and retries are computed."""
 
         def idle() -> bool:
             health = self.get("/api/v1/health")
@@ -123,7 +123,7 @@ class RunningCollector:
         return self
 
     def logged(self) -> str:
-        """What it wrote to standard output and error."""
+        """Its standard output and standard error."""
         return self.log.read_text(errors="replace")
 
     @property
@@ -136,7 +136,7 @@ class RunningCollector:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Its variables: those of this process without its MISSTEP_ ones, the store, and `settings`."""
+        """Its environment: that of this process without MISSTEP_ variables, plus the store and `settings`."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MISSTEP_", "OTEL_"))}
         ours = {"STORE": f"duckdb:///{self.store}", **self.settings}
         return inherited | {f"MISSTEP_{name}": value for name, value in ours.items()}
@@ -162,7 +162,7 @@ def wait_until(
 
 @pytest.fixture
 def start_collector(tmp_path: Path) -> Iterator[Callable[..., RunningCollector]]:
-    """Starts collectors with settings of the test's own: `start_collector(QUERY_TOKENS="one")`."""
+    """Starts collectors with settings of the test: `start_collector(QUERY_TOKENS="one")`."""
     running: list[RunningCollector] = []
 
     def start(**settings: str) -> RunningCollector:
@@ -201,7 +201,7 @@ def misstep(
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
-    """A store in memory; what a test puts into it the next one finds, unless it begins with `recorded.holding`."""
+    """A store in memory that tests share: what one puts into it, the next finds, unless it calls `recorded.holding`."""
     opened = Store.open("duckdb://:memory:")
     yield opened
     opened.close()
@@ -209,9 +209,9 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture
 def open_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Opens a page of the dashboard on a collector; further names are the link's parameters."""
+    """Opens a page of the dashboard on a collector; keyword arguments are the parameters of its link."""
 
-    from streamlit.testing.v1 import AppTest  # half a second that most tests need not wait
+    from streamlit.testing.v1 import AppTest  # saves half a second in most tests
 
     def opened(url: str, page: str = "overview", *, token: str = "", **link: str) -> Any:
         monkeypatch.setenv("MISSTEP_COLLECTOR_URL", url)
@@ -231,7 +231,7 @@ def open_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def largest_file(pid: int, size: int) -> Iterator[None]:
-    """No file of the process can grow beyond `size`: what a full disk does, without one."""
+    """Meanwhile, no file of the process can grow beyond `size`, as on a full disk."""
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, most))
     try:

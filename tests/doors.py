@@ -1,4 +1,4 @@
-"""Both doors in one process: objects as OTLP log records and as plain JSON, through the real tables to events."""
+"""The ways in, in the test process: objects as OTLP log records or plain JSON, through the real tables to events."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from collector.store.lookup import StoreLookup
 from collector.store.store import Store
 
 NOW = 1_795_297_311_000_000_000  # 2026-11-21T21:41:51Z
-MS = NOW // 10**6 - 1000  # as the seeds' systems write times
+MS = NOW // 10**6 - 1000  # the format of the documented log entries
 DOORS = ("flat", "nested", "body map", "body text", "events")
 
-# One error as KODE tells it twice: on the monitor channel and on the progress channel.
+# One error as KODE reports it twice: on the monitor channel and on the progress channel.
 KODE_MONITOR = {
     "channel": "monitor",
     "type": "error",
@@ -48,13 +48,13 @@ KODE_PROGRESS = {
 
 @cache
 def pipeline() -> Pipeline:
-    """The pipeline with the tables that come with the program."""
+    """The pipeline with the built-in tables."""
     tables = load_sources(), load_taxonomy()
     return Pipeline(*tables, Sanitiser(load_rules()), b"a key of the tests")
 
 
 def any_value(value: Any) -> dict[str, Any]:
-    """A Python value as OTLP/JSON writes it."""
+    """A Python value in OTLP/JSON."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
@@ -95,7 +95,7 @@ def logs(*records: dict[str, Any], service: str = "", scope: str = "") -> bytes:
 
 
 def spans(*records: dict[str, Any], service: str = "", scope: str = "") -> bytes:
-    """A request of spans; `status` is 0, 1 or 2, ids are short hex that is filled up."""
+    """A request of spans; `status` is 0, 1 or 2, ids are short hex, which is padded."""
     raw = []
     for number, record in enumerate(records):
         one = {"startTimeUnixNano": str(NOW - 10**9), "endTimeUnixNano": str(NOW + number)} | record
@@ -114,14 +114,14 @@ def spans(*records: dict[str, Any], service: str = "", scope: str = "") -> bytes
 
 
 def taken(body: bytes, signal: str = "logs") -> Batch:
-    """What a request comes to; `signal` is logs, traces or events."""
+    """The batch of a request; `signal` is logs, traces or events."""
     if signal == "events":
         return plain.batch(pipeline(), body, NOW)
     return pipeline().process(body, "application/json", signal, NOW)
 
 
 def through(door: str, item: dict[str, Any], service: str = "my-agent") -> Batch:
-    """The object through one of the DOORS."""
+    """The batch of an object that is sent through one of the DOORS."""
     if door == "events":
         return taken(json.dumps(item | ({"service": service} if service else {})).encode(), "events")
     records: dict[str, dict[str, Any]] = {
@@ -153,12 +153,12 @@ def stored(*groups: Iterable[Batch]) -> list[Report]:
 
 
 def missing(report: Report, wanted: Report) -> Report:
-    """What a report lacks of what is wanted, with what it has instead."""
+    """The wanted values that a report does not have, with its own values instead."""
     return {name: report.get(name) for name, value in wanted.items() if report.get(name) != value}
 
 
 def cline(name: str, **attributes: Any) -> dict[str, Any]:
-    """A log record as Cline sends it: the event's name is the body."""
+    """A log record as Cline sends it, with the event's name as its body."""
     return {"body": name, "attributes": {"ulid": "u1", **attributes}}
 
 

@@ -1,4 +1,4 @@
-"""A real SMTP server on loopback that keeps the messages it took."""
+"""A real SMTP server on loopback that keeps the messages that it accepted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from email.message import EmailMessage
 
 
 class Mailbox:
-    """Takes every message; where `refusing`, none."""
+    """Accepts every message, or none while `refusing`."""
 
     def __init__(self) -> None:
         self.taken: list[EmailMessage] = []

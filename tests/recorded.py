@@ -22,7 +22,7 @@ Event = dict[str, Any]
 
 
 def event(number: int, **fields: Any) -> Event:
-    """A tool call that ended well, `number` minutes before NOW and with that id; None takes a field away."""
+    """A successful tool call, `number` minutes before NOW and with this id; a field that is None is left out."""
     base: Event = {
         "event_id": number, "time_ns": NOW - number * MINUTE, "source": "codex", "source_signal": "log",
         "service": "api", "session": "s1", "operation": "tool", "outcome": "ok", "tool": "read_file",
@@ -33,7 +33,7 @@ def event(number: int, **fields: Any) -> Event:
 
 
 def failed(number: int, **fields: Any) -> Event:
-    """The same call as a mistake: a file that does not exist."""
+    """The same call as a mistake: the file does not exist."""
     base: Event = {
         "outcome": "error", "domain": "tool", "category": "file_operation", "error_class": "FileNotFoundError",
         "classified_by": "message", "severity": "error", "attribution": "model", "recovery": "fix_and_retry",
@@ -44,7 +44,7 @@ def failed(number: int, **fields: Any) -> Event:
 
 
 def holding(store: Store, events: Iterable[Event]) -> Store:
-    """The store with these events and no others, and nothing said of their groups."""
+    """The store with exactly these events, and without notes on groups."""
     store.execute("delete from events")
     store.execute("delete from group_marks")
     store.write(Changes(NOW, events=list(events)))
@@ -76,7 +76,7 @@ def mixed(count: int = 600, seed: int = 3) -> list[Event]:
 
 
 def counted(events: Sequence[Event]) -> dict[str, Any]:
-    """The counts that `breakdown` gives of these events, in plain Python."""
+    """The counts of `breakdown` for these events, in plain Python."""
     outcomes = Counter(one["outcome"] for one in events)
     rated = [one["outcome"] for one in events if one["source"] not in SILENT and one["outcome"] in ("ok", "error")]
     return {

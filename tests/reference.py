@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event
 
-# The rules, read as plainly as they are written
+# The rules, implemented literally
 # ---------------------------------------------------------------------------
 
 
@@ -47,7 +47,7 @@ def newest_by_service(events: Iterable[Event]) -> dict[Any, int]:
 
 
 def expected_streaks(events: Sequence[Event], scope: str, kind: str, limit: int) -> list[dict[str, Any]]:
-    """Walks every session event by event with one open run per scope key."""
+    """Goes through every session event by event, with one open run per scope key."""
     newest, found = newest_by_service(events), []
     by_session: dict[Any, list[Event]] = defaultdict(list)
     for one in in_order(events):
@@ -79,7 +79,7 @@ def expected_streaks(events: Sequence[Event], scope: str, kind: str, limit: int)
 
 
 def described(run: list[Event], state: str, limit: int, scope: str) -> dict[str, Any]:
-    """One streak; the limit is reached anew where the agent has asked, or its own count has fallen, since."""
+    """One streak; the limit can be reached again after the agent asked its user, or its own count fell."""
     since, times, before = 0, 0, None
     for one in run:
         fell = (
@@ -166,9 +166,9 @@ USUAL = {"mistake": True, "tool": "read", "target": "/a", "params_hash": 7, "err
 
 @st.composite
 def recorded_sessions(draw: st.DrawFn) -> list[Event]:
-    """Up to 25 events whose times step by nothing, minutes or hours, in an order of arrival of their own.
+    """Up to 25 events, zero time, minutes or hours apart, in a random order of arrival.
 
-    Only some fields vary in one example: where all do, hardly any two events share a scope.
+    Only some fields vary in one example: if all did, hardly any two events would share a scope.
     """
     at, events = NOW - 10 * DAY, []
     varied = draw(st.sets(st.sampled_from(sorted(FIELDS)), max_size=5)) | {"outcome"}
@@ -181,7 +181,7 @@ def recorded_sessions(draw: st.DrawFn) -> list[Event]:
     return list(draw(st.permutations(events)))
 
 
-EXAMPLES = int(os.environ.get("MISSTEP_EXAMPLES", "25"))  # more where somebody changes the SQL
+EXAMPLES = int(os.environ.get("MISSTEP_EXAMPLES", "25"))  # more when the SQL is changed
 CHECKED = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -1,4 +1,4 @@
-"""Fake secrets, the places they turn up in, and harmless things that look like them. All assembled when the tests run.
+"""Fake secrets, the texts in which they occur, and harmless look-alikes. All are assembled when the tests run.
 
 A fake is `kind × carrier`: `fakes(seed)` yields them. `harmless(seed)` yields values that must come back unchanged.
 """
@@ -53,7 +53,7 @@ _STEMS = (
 
 
 class Fake(NamedTuple):
-    """A value with a secret in it: what must go (in each spelling), and the words around it that must stay."""
+    """A value with a secret: what must be removed (in each spelling), and the words around it that must stay."""
 
     kind: str
     carrier: str
@@ -63,7 +63,7 @@ class Fake(NamedTuple):
 
 
 def assemble(spec: str, rng: random.Random) -> str:
-    """`spec` with pieces made up: `{alnum:36}`, `{uuid}`, `{basic}`, `{jwt}`, `{human}`, `{memorable}`."""
+    """`spec` with its random pieces filled in: `{alnum:36}`, `{uuid}`, `{basic}`, `{jwt}`, `{human}`, `{memorable}`."""
     return _PIECE.sub(lambda m: _piece(m[1], int(m[2] or 0), rng), spec)
 
 
@@ -99,7 +99,7 @@ def _piece(kind: str, length: int, rng: random.Random) -> str:
 
 
 def human(rng: random.Random) -> str:
-    """A password as people make them up, without blanks and quotes."""
+    """A password as people invent them, without spaces and quotes."""
     stem = rng.choice(_STEMS)
     return rng.choice(
         (
@@ -115,7 +115,7 @@ def human(rng: random.Random) -> str:
 
 
 def rich(rng: random.Random) -> str:
-    """A password with blanks, brackets, separators and the like: only in places that quote."""
+    """A password with spaces, brackets, separators and the like, for places that quote it."""
     base = human(rng)
     return rng.choice(
         (
@@ -132,7 +132,7 @@ def rich(rng: random.Random) -> str:
 
 
 def _filled(carrier: str, key: str, secret: str) -> str:
-    """`carrier` with its K and V filled in; ENV and OVER keep their letters."""
+    """`carrier` with key and value in place of K and V; the letters in ENV and OVER stay."""
     return re.sub(r"(?<![A-Z])V(?![A-Za-z])", "\1", carrier).replace("K", key).replace("\1", secret)
 
 
@@ -180,7 +180,7 @@ def _token_fakes(rules: tuple[Rule, ...], rng: random.Random, per_kind: int) -> 
 
 
 def _disguised(rule: Rule, secret: str, rng: random.Random) -> Fake:
-    """URL-encoded, escaped, in base64, broken over lines, with invisible characters."""
+    """Secrets URL-encoded, escaped, in base64, split over lines, with invisible characters."""
     middle = rng.randrange(len(secret) // 3, 2 * len(secret) // 3)
     ways: list[tuple[str, str, str]] = [
         ("percent", f"next=%3Fkey%3D{quote(secret, safe='')}%26page%3D2", quote(secret, safe="")),
@@ -258,14 +258,14 @@ def _map_fakes(rng: random.Random, per_kind: int) -> Iterator[Fake]:
 
 
 def canary(rule: Rule, rng: random.Random) -> tuple[str, str]:
-    """The first example of the rule, and the secret in it."""
+    """The rule's first example, and the secret in it."""
     parts = _pieces(rule.examples[0], rng)
     text = "".join(parts)
     return text, text if rule.family == "token" else max(parts[1::2], key=len)
 
 
 def _whole_fakes(rules: tuple[Rule, ...], rng: random.Random) -> Iterator[Fake]:
-    """The examples of rules that bring their own surroundings, in every wrapper."""
+    """The examples of rules that contain their own surroundings, in every wrapper."""
     for rule in rules:
         if rule.family not in ("structure", "command", "keyed"):
             continue
@@ -279,7 +279,7 @@ def _whole_fakes(rules: tuple[Rule, ...], rng: random.Random) -> Iterator[Fake]:
 
 
 def _pieces(spec: str, rng: random.Random) -> list[str]:
-    """`spec` assembled, piece by piece: literal, made up, literal, made up …"""
+    """The pieces of `spec`, assembled: literal, random, literal, random …"""
     parts: list[str] = []
     at = 0
     for m in _PIECE.finditer(spec):
@@ -295,7 +295,7 @@ def _words(carrier: str) -> tuple[str, ...]:
 
 
 def survives(fake: Fake, value: Any) -> bool:
-    """Is the secret, or at least half of it (8 characters or more), still in `value`?"""
+    """Whether the secret, or at least half of it (8 characters or more), is still in `value`."""
     text = "\0".join(_strings(value))
     length = min(len(fake.secret), max(8, -(-len(fake.secret) // 2)))
     said = {fake.secret[i : i + length] for i in range(len(fake.secret) - length + 1)}
@@ -307,7 +307,7 @@ def survives(fake: Fake, value: Any) -> bool:
 
 
 def kept(fake: Fake, value: Any) -> bool:
-    """Are the words around the secret still there?"""
+    """Whether the words around the secret are still there."""
     text = "\0".join(_strings(value))
     return all(word in text for word in fake.kept)
 
@@ -327,7 +327,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def harmless(seed: int) -> Iterator[Any]:
-    """Values without a secret, hundreds of them: each must come back unchanged, and as the same object."""
+    """Hundreds of values without a secret: each must come back unchanged, as the same object."""
     rng = random.Random(seed)
     for text in _PLACES["harmless"]:
         yield text
@@ -338,7 +338,7 @@ def harmless(seed: int) -> Iterator[Any]:
 
 
 def _made_up(rng: random.Random) -> Iterator[Any]:
-    """Ids, hashes and the like, fresh each time."""
+    """Ids, hashes and the like, new each time."""
 
     def make(spec: str) -> str:
         return assemble(spec, rng)

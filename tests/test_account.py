@@ -1,4 +1,4 @@
-"""The account of records comes out even, and says where a defect loses one, doubles one, or answers too early."""
+"""The account of records adds up, and shows a defect that loses one, stores one twice, or answers too early."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def taken(*bodies: bytes, impatient: bool = False) -> dict[str, Any]:
 
     try:
         asyncio.run(send())
-        wait_until(lambda: writer.settle(30), 30)  # who asks once may meet upkeep, for which nobody waits long
+        wait_until(lambda: writer.settle(30), 30)  # one call may coincide with upkeep, for which it does not wait
         return account(intake.accepted, store, settled=True)
     finally:
         intake.close()
@@ -84,7 +84,7 @@ def nothing_is_written(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_record_too_few_or_too_many_is_seen(fault: Fault, unaccounted: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
-    found = taken(REQUEST, REQUEST)  # the second is a duplicate where the first was written
+    found = taken(REQUEST, REQUEST)  # the second is a duplicate if the first was written
     assert (found["accepted"], found["unaccounted"]) == (6, unaccounted)
     if not unaccounted:
         assert (found["stored"], found["duplicate"], found["dropped"]) == (2, 3, {"no_event": 1})

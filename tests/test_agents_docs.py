@@ -1,4 +1,4 @@
-"""Every source has a page that says what to paste, and pages tell what the tables tell."""
+"""Every source has a page that says what to paste, and the pages agree with the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every receiver is told, evaluation by evaluation: lines of values, faults and changes on a clock of the test."""
+"""What every receiver is sent, evaluation by evaluation: lines of values, faults and changes on a simulated clock."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ receivers:
   b: {{webhook: "http://127.0.0.1:1/b", group_interval: 0s, {receiver}}}
 """
 
-# Each line is `steps | states | messages`. Steps: `x=4` is what tool x has from then on (`x=` nothing, `outage/x=4` for
-# the other rule), `+5m` or `-5m` moves the clock (15 s where none is given), `*60` evaluates so often, `down:b` and
+# Each line is `steps | states | messages`. Steps: `x=4` is tool x's value from then on (`x=` none, `outage/x=4` for
+# the other rule), `+5m` or `-5m` moves the clock (15 s if none is given), `*60` evaluates 60 times, `down:b` and
 # `up:b` a receiver, `silence:10m`, `restart`, `reload` (the same rules again), `remove`, `rename:NAME`, `restore` the
-# rule. Then states after the last evaluation: P pending, F firing, R resolved and somebody has yet to hear of it. Last
-# all messages that were taken: the receiver (`ab`: each of both), + for firing, - for resolved; `,` between messages.
+# rule. Then states after the last evaluation: P pending, F firing, R resolved but not yet sent to everybody. Last
+# all accepted messages: the receiver (`ab`: each of both), + for firing, - for resolved; `,` between messages.
 CASES: list[tuple[str, dict[str, str], str]] = [
     (
         "`for` goes on over a restart",
@@ -364,8 +364,8 @@ class Case:
         self.start()
 
     def write(self, name: str) -> None:
-        """The file grows with each writing, so that a coarse clock of the file system cannot hide the change."""
-        # A receiver's own `group_interval` takes the place of the usual one.
+        """Writes a file of a different size each time, so that coarse file times cannot hide the change."""
+        # A receiver's own `group_interval` replaces the default.
         text = FILE if "group_interval" not in self.fields["receiver"] else FILE.replace("group_interval: 0s, ", "")
         if name != "broken":
             text = text.replace(", inhibits: [broken]", "")
@@ -418,7 +418,7 @@ class Case:
         self.values.set(measure, **self.measured[measure])
 
     def states(self) -> str:
-        """After the messages: a resolution that everybody knows is over."""
+        """States after the messages were sent: a resolution that everybody knows of is gone."""
         engine = self.engine
         return " ".join(
             sorted(
@@ -441,7 +441,7 @@ def duration(text: str) -> int:
 
 @pytest.fixture(autouse=True)
 def quick() -> Iterator[None]:
-    """Second attempts come at once."""
+    """Removes the pauses before second attempts."""
     with stamina.set_testing(True, attempts=2):
         yield
 

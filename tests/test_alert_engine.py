@@ -1,4 +1,4 @@
-"""Stories of rules over time on a real store: what fires, who is told, and that restarts change nothing."""
+"""Rules over time on a real store: what fires, who is notified, and that restarts change nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ receivers:
 
 
 class Values:
-    """What rules measure: set by a test, read by the engine as if it were collector.query.shared.measure_all."""
+    """Values of rules, set by a test; the engine reads them in place of collector.query.shared.measure_all."""
 
     def __init__(self) -> None:
         self.by_measure: dict[str, list[Sample] | Exception] = {}
@@ -86,11 +86,11 @@ class World:
         self.start()
 
     def rules(self, text: str) -> None:
-        """Another rule file; its size differs, so that a coarse clock of the file system cannot hide the change."""
+        """Another rule file, of a different size, so that coarse file times cannot hide the change."""
         self.path.write_text(text + "\n" + "#" * (self.path.stat().st_size % 97 + 1))
 
     def tick(self, after_ns: int = STEP, **by_tool: Any) -> None:
-        """One evaluation at which tools have these values, and the delivery of all that is due."""
+        """One evaluation with these values of tools, and the delivery of all messages that are due."""
         if by_tool:
             self.values.set(**by_tool)
         self.now_ns += after_ns
@@ -103,7 +103,7 @@ class World:
 
 @pytest.fixture(autouse=True)
 def quick() -> Iterator[None]:
-    """Second attempts come at once."""
+    """Removes the pauses before second attempts."""
     with stamina.set_testing(True, attempts=2):
         yield
 
@@ -583,7 +583,7 @@ def test_a_store_that_fails_is_said_and_the_loop_goes_on(world: World, hook: Web
 
 
 def default_world(world: World, hook: Webhook, events: list[dict[str, Any]]) -> World:
-    """The default rules, told to the webhook, over these events as they are measured."""
+    """An engine with the default rules that sends to the webhook and measures these events."""
     world.rules(f"receivers:\n  team: {{webhook: '{hook.url}', group_interval: 0s}}\n")
     world.measure = measure_all
     world.restart()
@@ -608,7 +608,7 @@ HEALTHY = [event(i, session=f"s{i % 7}") for i in range(300)] + [event(1600)]
 
 
 def spread(number: int, within: int, **fields: Any) -> list[dict[str, Any]]:
-    """That many failures in different sessions, evenly over the last minutes."""
+    """This many failures in different sessions, evenly spread over the last minutes."""
     return [
         failed(1000 + i, time_ns=NOW - (i + 1) * within * MINUTE // number, session=f"f{i}", **fields)
         for i in range(number)

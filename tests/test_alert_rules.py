@@ -1,4 +1,4 @@
-"""Rule files: what they mean, and that every mistake in them is named."""
+"""Rule files: what they mean, and that every mistake in them is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collector.alerts.rulefile import RuleBook, RuleError, default_rules, parse_
 from collector.alerts.rules import MEASURES, Condition, Rule, contradicts, parse_condition
 from collector.query.filters import DIMENSIONS, HOUR, SECOND
 
-# A service of Apprise imports it, with Python before 3.13.
+# Before Python 3.13, a service of Apprise imports it.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
 
 ROOT = Path(__file__).parent.parent

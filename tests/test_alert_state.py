@@ -1,4 +1,4 @@
-"""Alerts over time: lines of values, and the state after each; then who is told what."""
+"""Alerts over time: lines of values, and the state after each; then who is sent what."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MINUTE = 60 * SECOND
 START = 1_760_000_000 * SECOND
 
 # Values come once a minute: "5" is a value of 100 calls, "5/3" one of 3 calls, "5x4" four in a row, "5~2" one with a
-# baseline, "-" no sample, "?" a sample that says nothing, "(10m)" ten minutes without an evaluation. States: P pending,
-# F firing, R resolved and not yet told, "." none.
+# baseline, "-" no sample, "?" a sample without a value, "(10m)" ten minutes without an evaluation. States: P pending,
+# F firing, R resolved and not yet sent, "." none.
 TIMELINES: list[tuple[str, dict[str, Any], str, str]] = [
     ("fires at once without for", {}, "1 3 4 4 3", "..FFR"),
     ("counts from the first evaluation at which it holds", {"for_ns": 2 * MINUTE}, "4 4 4 4", "PPFF"),
@@ -69,7 +69,7 @@ def rule_of(condition: str = "> 3", recover: str | None = None, **fields: Any) -
 
 
 def samples(line: str) -> list[tuple[int, Sample | None]]:
-    """(minutes since the one before, sample) for each value of a line."""
+    """(minutes since the previous one, sample) for each value of a line."""
     found: list[tuple[int, Sample | None]] = []
     gap = 0
     for word in line.split():

@@ -1,4 +1,4 @@
-"""After a rule was added, `misstep sanitise apply` takes what it cuts out of the store, byte for byte."""
+"""After a rule was added, `misstep sanitise apply` removes what it matches from every byte of the store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def secret(number: int) -> str:
 
 
 def body(first: int, last: int) -> bytes:
-    """Calls with the word in every column, two reports each, so that `reports` has rows too."""
+    """Calls with the word in every column, with two reports each, so that `reports` has rows too."""
     items = []
     for number in range(first, last):
         word = secret(number)
@@ -200,7 +200,7 @@ def test_a_column_that_is_no_longer_in_the_settings_is_gone_over_too(
 def test_a_text_is_replaced_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: int
 ) -> None:
-    """Also where both names have rows, and wherever a kill breaks it off."""
+    """Also if both names have rows, and if it is killed at any point."""
     url = f"duckdb:///{tmp_path / 'misstep.duckdb'}"
     store = Store.open(url)
     for service in ("old", "new", "other"):

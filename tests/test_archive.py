@@ -1,4 +1,4 @@
-"""Events that were moved to Parquet files answer every question as before, and are there once whatever happens."""
+"""Events in Parquet files: queries answer as before, and every event exists once, whatever happens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.recorded import event as made
 from tests.test_apply import WORD, _with_rule, secret
 from tests.test_kept import ALL_SETS, compared
 
-NOW = time.time_ns()  # a collector has no other clock
+NOW = time.time_ns()  # collectors use the real clock
 WEEK_AGO = NOW - 7 * DAY_NS
 EVER = Selection(0, NOW + DAY_NS)
 
@@ -62,7 +62,7 @@ def moved(store: Store, tmp_path: Path) -> list[Path]:
 
 
 def answers(store: Store) -> list[Any]:
-    """What questions of all kinds are answered."""
+    """The answers to queries of all kinds."""
     page = events(EVER, 50, sort="time").rows(store)
     range_of_a_day = Selection(WEEK_AGO - DAY_NS // 2, WEEK_AGO + DAY_NS // 2)
     return [
@@ -151,7 +151,7 @@ def test_what_comes_later_to_a_session_that_was_moved(store: Store, tmp_path: Pa
         pass
     compared(store, ALL_SETS[:2])
     old = store.rows("select min(event_id) as one from events where received_ns < $edge", {"edge": WEEK_AGO})[0]["one"]
-    assert StoreLookup(store).reports_of([old]) == {}  # as for any call whose identities are forgotten
+    assert StoreLookup(store).reports_of([old]) == {}  # as for any call of which the keys were forgotten
     store.close()
 
 
@@ -180,7 +180,7 @@ def test_retention_removes_whole_files(store: Store, tmp_path: Path, monkeypatch
 
 
 def test_a_lost_file_costs_its_events_alone_until_it_is_back(store: Store, tmp_path: Path) -> None:
-    """Also where it is lost while questions are asked; who is answered is told how many events are missing."""
+    """Also if it is lost while queries run; their answers say how many events are missing."""
     before, whole = answers(store), stored(store)
     files = moved(store, tmp_path)
     held = store.rows("select file, events from archived order by file")

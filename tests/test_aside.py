@@ -1,4 +1,4 @@
-"""What could not be stored lies beside the store, is told of, and is stored by a version that can: once."""
+"""What could not be stored is kept beside the store, is reported, and is stored once by a version that can."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.doors import span, taken, traces
 
 
 def put_aside(path: Path, *batches: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store of a collector which could not store the events of these batches."""
+    """The store of a collector that could not store the events of these batches."""
     monkeypatch.setattr(writer_module, "AGAIN_S", 0.02)
     store, journal = Store.open(f"duckdb:///{path}"), Journal(path)
     journal.left(store.position())
@@ -98,7 +98,7 @@ def test_who_is_interrupted_stores_nothing_twice_and_what_still_fails_stays(
     aside.path.write_bytes(whole + whole[:100])  # type: ignore[union-attr]
     assert aside.counted() == Counted(4, 9)
     with monkeypatch.context() as short:
-        short.setattr(Aside, "leave", lambda *_: None)  # as where it is killed before that
+        short.setattr(Aside, "leave", lambda *_: None)  # as if it is killed before that
         assert str(store_refused(settings)).startswith(
             "3 requests, 9 records stored, 1 still refused\n  refused: Valid"
         )

@@ -1,4 +1,4 @@
-"""A backtest is what the engine would have done: the same firings at the same evaluations, the same messages."""
+"""A backtest gives what the engine would have done: the same firings at the same evaluations, the same messages."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def backtest(store: Store, file: RuleFile, name: str, steps: Evaluations = STEPS
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """What the engine did, minute by minute, with a store that holds only what had happened; messages by rule."""
+    """What the engine does, minute by minute, with a store that holds only the events so far; messages by rule."""
     path = tmp_path_factory.mktemp("rules") / "alerts.yaml"
     path.write_text(RULES)
     store = Store.open("duckdb://:memory:")

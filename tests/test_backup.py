@@ -1,4 +1,4 @@
-"""A copy of a store that is written to meanwhile, and a collector that begins with the copy."""
+"""A copy of a store while it is being written to, and a collector that starts with the copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds of an event's texts: what is longer is cut with a mark, and costs no more than its beginning."""
+"""Bounds of an event's texts: longer ones are cut with a mark, and cost no more than the part that is kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "write", "e
 
 
 def column(name: str, **attributes: Any) -> str:
-    """A column of the event that a span with these attributes comes to."""
+    """A column of the event of a span with these attributes."""
     return str(only(taken(spans({"attributes": {**CALL, **attributes}, "status": 2}), "traces"))[name])
 
 
@@ -66,7 +66,7 @@ def test_a_bottomless_value_is_left_to_the_sanitiser() -> None:
     assert beginning(NESTED, READ_BYTES) is NESTED
 
 
-LONG = 100_000  # characters; forty of each of nine names would be 36 MB if they were remembered
+LONG = 100_000  # characters; if they were cached, forty of each of nine names would take 36 MB
 
 
 def strange(number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What a collector may cost before it does any work, from outside; in CPU time, against a reference of the same run."""
+"""What a collector may cost before it does any work, from outside, compared with a reference in the same run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RARELY_USED = ("apprise", "httpx", "hyperscan", "jinja2", "jsonschema", "opentel
 
 
 def cpu_of(*command: str) -> float:
-    """Seconds of CPU of a command; the lesser of two runs, for the first may have to compile its modules."""
+    """Seconds of CPU of a command: the lower of two runs, because the first may have to compile its modules."""
 
     def once() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -36,7 +36,7 @@ def cpu_so_far(pid: int) -> float:
 
 @pytest.fixture(scope="module")
 def reference() -> float:
-    """What importing the libraries alone costs that a collector stands on."""
+    """The cost of importing only the libraries that a collector uses."""
     return cpu_of(sys.executable, "-c", f"import {', '.join(FOUNDATIONS)}")
 
 
@@ -65,7 +65,7 @@ def test_a_second_start_costs_a_few_times_its_libraries(
 
 
 def held(pid: int) -> dict[str, float]:
-    """MiB of a process and its children, by kind; what they share is counted once."""
+    """MiB of a process and its children, by kind; shared memory is counted once."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     lines = [
         line.partition(":")
@@ -80,7 +80,7 @@ def test_an_idle_collector_has_no_library_for_frames_in_memory(
     start_collector: Callable[..., RunningCollector], workers: int, most: int
 ) -> None:
     collector = start_collector(WORKERS=str(workers))
-    collector.restart()  # compiling patterns leaves some memory behind
+    collector.restart()  # compiling patterns leaves some memory allocated
     assert collector.process
     memory = held(collector.process.pid)
     assert memory["Pss_Anon"] < most, f"{memory['Pss_Anon']:.0f} MiB of its own"

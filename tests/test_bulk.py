@@ -1,4 +1,4 @@
-"""A store filled by `misstep demo --bulk`: lifelike, the same for the same seed, and only where nobody has it open."""
+"""A store filled by `misstep demo --bulk`: realistic, the same for the same seed, and only if nobody has it open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No fake secret, sent through any door in any field, is found afterwards: in no file, log, export or answer."""
+"""Fake secrets are sent in every field in every way, and none is found afterwards in a file, log, export or answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REQUESTS: dict[str, type[Message]] = {
     "traces": ExportTraceServiceRequest,
     "metrics": ExportMetricsServiceRequest,
 }
-# Keys by which agents tell of calls, in several dialects; each of them gets the text as its value.
+# Keys with which agents report calls, in several dialects; each gets the text as its value.
 KEYS = (
     *("gen_ai.tool.name", "gen_ai.tool.call.id", "gen_ai.conversation.id", "gen_ai.agent.name", "gen_ai.request.model"),
     *("gen_ai.provider.name", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "error.type", "error.message"),
@@ -69,7 +69,7 @@ KEYS = (
 HOOK = ("session_id", "transcript_path", "cwd", "tool_name", "tool_use_id", "error", "prompt", "agent_id", "message")
 
 
-@pytest.mark.timeout(600)  # half a minute of CPU, on machines that do other things as well
+@pytest.mark.timeout(600)  # half a minute of CPU, on machines that are busy otherwise
 def test_no_canary_is_found_anywhere(collector: RunningCollector, tmp_path: Path) -> None:
     made = random.Random(20261122)
     rules = [rule for rule in load_rules() if rule.family in ("token", "structure", "command", "keyed")]
@@ -104,9 +104,9 @@ def test_no_canary_is_found_anywhere(collector: RunningCollector, tmp_path: Path
 
 
 def found(text: bytes, secrets: dict[str, str]) -> dict[str, str]:
-    """Which of the secrets are in the text, as they are, in base64, as a URL has them or as a JSON string has them.
+    """The secrets in the text: plain, in base64, URL-encoded or as JSON strings.
 
-    For each its rule and what is around it. A half of one, from 12 characters on, counts as well.
+    For each, its rule and the text around it. Half of one counts too if it has 12 characters or more.
     """
     forms: list[tuple[bytes, str]] = []
     for secret, rule in secrets.items():
@@ -125,7 +125,7 @@ def found(text: bytes, secrets: dict[str, str]) -> dict[str, str]:
 
 
 def filled(message: Message, text: str, number: int) -> Message:
-    """Every field of the message and of those in it, as the schema knows them; texts are `text`."""
+    """Fills every field of the schema in the message and in those inside it; texts are `text`."""
     for field in message.DESCRIPTOR.fields:
         if field.containing_oneof and field is not field.containing_oneof.fields[0]:
             continue
@@ -159,7 +159,7 @@ def _fill_repeated(message: Message, field: Any, text: str, number: int) -> None
 
 
 def attributes(text: str) -> Iterator[KeyValue]:
-    """The text as a value of every kind, and as a key; what makes a tool call of it."""
+    """Attributes with the text as a value of every kind and as a key, and those that make it a tool call."""
     yield KeyValue(key="gen_ai.operation.name", value=AnyValue(string_value="execute_tool"))
     yield KeyValue(key="event.name", value=AnyValue(string_value="tool_result"))
     for key in KEYS:
@@ -174,7 +174,7 @@ def attributes(text: str) -> Iterator[KeyValue]:
 
 
 def plain_events(text: str) -> Iterator[dict[str, Any]]:
-    """Hook payloads, log entries of the seeds and our own columns with the text in each of their fields."""
+    """Hook payloads, log entries and our own columns with the text in each of their fields."""
     hook = dict.fromkeys(HOOK, text)
     yield {**hook, "hook_event_name": "PostToolUseFailure", "tool_input": {"command": text, text: 1, "list": [text]}}
     yield {
@@ -203,7 +203,7 @@ def _send(collector: RunningCollector, signal: str, message: Message, door: str)
 
 
 def _hex_ids(value: Any) -> Any:
-    """OTLP/JSON has ids in hex, protobuf's own JSON in base64."""
+    """Ids in hex, as OTLP/JSON has them, from protobuf's own JSON, which has them in base64."""
     if isinstance(value, list):
         return [_hex_ids(item) for item in value]
     if not isinstance(value, dict):
@@ -213,7 +213,7 @@ def _hex_ids(value: Any) -> Any:
 
 
 def _asked(collector: RunningCollector, texts: list[str]) -> Iterator[bytes]:
-    """What the collector answers to requests that are wrong, or hold a secret themselves."""
+    """The answers to requests that are wrong, or contain a secret themselves."""
     with httpx.Client(base_url=collector.url, timeout=30) as client:
         for text in texts:
             said = quote(text, safe="")
@@ -244,7 +244,7 @@ def _asked(collector: RunningCollector, texts: list[str]) -> Iterator[bytes]:
 
 
 def _answers(collector: RunningCollector) -> Iterator[bytes]:
-    """What every address of the API and of the collector itself answers when all is well."""
+    """The answers of every address of the API and of the collector itself to valid requests."""
     events = collector.events()
     some = {"event_id": events[0]["event_id"], "fingerprint": "0", "dimension": "tool", "session": "x"}
     some["fingerprint"] = next(event["fingerprint"] for event in events if event["fingerprint"])

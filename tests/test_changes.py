@@ -1,4 +1,4 @@
-"""What changed: contributions against plain Python, that they add up, and that a story's culprit comes first."""
+"""What explains a change: contributions against plain Python, that they add up, and that a known cause comes first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def random_events(seed: int, many: int = 900) -> list[Event]:
     events = mixed(many, seed)
     for one in events:
         one["model"] = dice.choice(["old"] if one["time_ns"] < NOW - 5 * HOUR else ["old", "new"])
-        if one.get("session") in ("p", "q"):  # sessions in which all that is mostly the same is the same
+        if one.get("session") in ("p", "q"):  # sessions in which everything that is usually the same is the same
             one["session"] += f" of {one['service']}, {one['source']}, {one['model']}"
         if one["outcome"] == "error":
             one |= {"error_class": dice.choice("AB"), "fingerprint": dice.randrange(4), "mistake": dice.random() < 0.7}
@@ -29,7 +29,7 @@ def random_events(seed: int, many: int = 900) -> list[Event]:
 
 
 def counted(events: list[Event], measure: str) -> tuple[int, int]:
-    """Errors and calls, as the measure means them."""
+    """Errors and calls, as the measure defines them."""
     if measure.endswith("_rate"):
         events = [one for one in events if one["source"] not in SILENT and one["outcome"] in ("ok", "error")]
     errors = [one for one in events if one["outcome"] == "error"]
@@ -37,7 +37,7 @@ def counted(events: list[Event], measure: str) -> tuple[int, int]:
 
 
 def expected(events: list[Event], measure: str, name: str) -> dict[Any, tuple[float, float]]:
-    """Value → (traffic, rate), from the words of the documentation."""
+    """Value → (traffic, rate), by the definitions in the documentation."""
     halves = [
         [one for one in events if one["time_ns"] < NOW - 5 * HOUR],
         [one for one in events if one["time_ns"] >= NOW - 5 * HOUR],
@@ -86,7 +86,7 @@ def test_contributions_are_what_plain_counting_gives_and_add_up(store: Store, me
         }
         for value, (traffic, rate) in told.items():
             if value is None and BY_NAME[name].about == "end":
-                continue  # calls that ended well are of no class
+                continue  # successful calls have no class
             row = by_name[name][value]
             assert (row["traffic"], row["rate"]) == (pytest.approx(traffic), pytest.approx(rate))
             assert row["contribution"] == pytest.approx(traffic + rate)
@@ -95,7 +95,7 @@ def test_contributions_are_what_plain_counting_gives_and_add_up(store: Store, me
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_intervals_rest_on_what_each_session_has(store: Store, measure: str) -> None:
-    """Σ part² over the sessions of a value, from which all verdicts follow; who has no session is one of its own."""
+    """Σ part² over the sessions of a value, from which verdicts follow; an event without one is its own session."""
     events = random_events(4)
     holding(store, events)
     told = (statement.rows(store) for statement in changes(HALF, measure).asked)
@@ -115,7 +115,7 @@ def test_intervals_rest_on_what_each_session_has(store: Store, measure: str) -> 
 
 
 def story() -> list[Event]:
-    """Twenty sessions of two versions; the new one's diff tool breaks in the second half, with a message of its own."""
+    """Twenty sessions of two versions; in the second half, the diff tool of the new one fails with a new message."""
     dice = random.Random(5)
     events: list[Event] = []
     for session in range(40):
@@ -180,7 +180,7 @@ def test_volume_tells_sessions_calls_and_rate_apart(store: Store) -> None:
     assert rows["error_rate"]["contribution"] == pytest.approx(30)
     holding(store, period(1000, 10, 10, 5, 4))
     rows = {row["value"]: row for row in changes(HALF, "errors").rows(store) if row["dimension"] == VOLUME}
-    assert rows["sessions"]["contribution"] == pytest.approx(50)  # where there was nothing, all is new traffic
+    assert rows["sessions"]["contribution"] == pytest.approx(50)  # without events before, everything is new traffic
 
 
 def test_volume_is_told_where_it_is_asked_for(store: Store) -> None:

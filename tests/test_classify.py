@@ -1,4 +1,4 @@
-"""Classification: in which order evidence is believed, the traps, the seeds' examples, and what agents really sent."""
+"""Classification: the order of evidence, ambiguous cases, documented examples, and what agents really sent."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ TAXONOMY = load_taxonomy()
 # Texts as agents and providers send them: recorded, or from their documentation and issue threads.
 DATA = Path(__file__).parent / "data"
 TEXTS = [json.loads(line) for line in (DATA / "error-texts.jsonl").read_text().splitlines()]
-# Failures as programs print them, written without a look at the table, with the class that an engineer gives them and
-# others that would do as well (`also`).
+# Failures as programs print them, written without looking at the table, with the class that an engineer gives them and
+# others that are acceptable too (`also`).
 FAILURES = [json.loads(line) for line in (DATA / "failures.jsonl").read_text().splitlines()]
 
 
@@ -35,7 +35,7 @@ def classify(
 
 
 REPORTED_NAMES = [
-    # as it stands, by alias, with paths and suffixes of every language
+    # unchanged, by alias, with paths and suffixes of every language
     ("FileNotFoundError", "FileNotFoundError", "reported"),
     ("builtins.FileNotFoundError", "FileNotFoundError", "alias"),
     ("FileNotFoundToolError", "FileNotFoundError", "alias"),
@@ -130,7 +130,7 @@ def test_reported_name_of_a_model_request(reported: str, name: str) -> None:
 
 
 PLACES = [
-    # one name, another trouble elsewhere
+    # the same name for different problems in different places
     ("TimeoutError", "tool", "command", "CommandTimeoutError"),
     ("TimeoutError", "tool", None, "ToolTimeoutError"),
     ("TimeoutError", "model", None, "TimeoutError"),
@@ -167,7 +167,7 @@ def test_status_of_a_model_request(status: int, name: str) -> None:
 
 
 GIVING_WAY = [
-    # a coarse name, flag or status, and what the text says more precisely
+    # a coarse name, flag or status, and a text that is more precise
     (
         "openai.BadRequestError",
         (),
@@ -213,7 +213,7 @@ GIVING_WAY = [
     (None, ("exit:1",), None, "Traceback\nConnectionError: refused", "tool", "CommandFailedError"),
     (None, ("exit:127",), None, "", "tool", "CommandNotFoundError"),
     (None, ("exit:124",), None, None, "tool", "CommandTimeoutError"),
-    # what is no finer meaning of the name does not replace it
+    # a text that does not refine the meaning of the name does not replace it
     ("edit_no_occurrence_found", (), None, "Permission denied", "tool", "ContentNotFoundError"),
     ("tool_not_registered", (), None, "file not found", "tool", "InvalidToolError"),
     ("CommandFailedError", (), None, "command not found", "tool", "CommandFailedError"),
@@ -280,7 +280,7 @@ SEEDS = [
         "MissingParameterError",
     ),
     ("roo-code", "tool", None, (), "Unable to apply diff to file: /srv/x.ts", "DiffApplyFailedError"),
-    # KODE: the error type is a kind, the text says what
+    # KODE: the error type is a category, the text is more precise
     ("kode-sdk", "tool", "logical", (), "File not found: /src/utils/helper.ts", "FileNotFoundError"),
     (
         "kode-sdk",

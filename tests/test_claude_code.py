@@ -1,4 +1,4 @@
-"""Claude Code from its documented signals: log events, spans of the beta, and one event for all reports of a call."""
+"""Claude Code by its documented signals: log events, spans of the beta, and one event for all reports of a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SESSION = {"session.id": "s1", "prompt.id": "p1"}
 
 
 def log(name: str, sequence: Any = 1, **attributes: Any) -> dict[str, Any]:
-    """One log record as Claude Code sends it: the bare name in an attribute, the prefixed one as body."""
+    """One log record as Claude Code sends it: the event's name in an attribute, and with a prefix as the body."""
     own = {"event.name": name, "event.sequence": sequence, "event.timestamp": "2026-11-21T21:41:51.000Z", **SESSION}
     return {"body": f"claude_code.{name}", "attributes": own | attributes}
 

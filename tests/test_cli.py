@@ -1,4 +1,4 @@
-"""The command line as a person or a script meets it."""
+"""The command line, as people and scripts use it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
         (["replay", "."], {}, "no recorded bodies such as 001-traces.json"),
         (["replay"], {}, "misstep: name what to send: folders or files of recorded bodies"),
         (["demo", "--sessions", "0"], {}, 'Invalid value "0" for --sessions. Must be >= 1.'),
-        (["export", "--format", "csv", "nonsense"], {}, "misstep: 'nonsense' is no filter; write name=value"),
+        (["export", "--format", "csv", "nonsense"], {}, "misstep: 'nonsense' is not a filter; write name=value"),
         (["sanitise", "check", "nowhere"], {}, "No such file or directory: 'nowhere'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Cline: log events whose body is their name."""
+"""Cline: log events whose body is the event's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One event for one call: whatever the order, batching and repetition of its reports, the store holds the same."""
+"""One event for one call: the store holds the same whatever the order, batching and repetition of its reports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def store() -> Iterator[Store]:
 
 
 def report(**fields: Any) -> Report:
-    """A log report of a failed tool call; every field can be replaced, None takes one away."""
+    """A log report of a failed tool call; fields can be replaced, and None removes one."""
     base: Report = {
         "time_ns": NOW, "received_ns": NOW, "source": "x", "source_signal": "log", "service": "s", "operation": "tool",
         "tool": "read", "session": "S", "session_source": "record", "call_id": "c1", "outcome": "error",
@@ -44,7 +44,7 @@ def report(**fields: Any) -> Report:
 
 
 def span(**fields: Any) -> Report:
-    """A span's report of the same call: no session, ids of its trace, ended well as far as it knows."""
+    """A span's report of the same call: without a session, with the ids of its trace, and successful."""
     return report(
         **{"source_signal": "span", "session": None, "session_source": None, "trace_id": "t1", "span_id": "a1",
            "outcome": "ok", "error_class": None, "_rank": 30, "_strength": 10} | fields
@@ -52,7 +52,7 @@ def span(**fields: Any) -> Report:
 
 
 def told(number: int, **fields: Any) -> Report:
-    """What a request to a model tells of a call that ended well."""
+    """The report of a successful call in a request to a model."""
     ids = {"session": None, "session_source": None, "span_id": None, "call_id": f"c{number}"}
     return span(
         **(ids | {"trace_id": None, "_rank": 3, "_strength": 2, "_twin": ["told", "trace_id", "tool"]} | fields)
@@ -128,7 +128,7 @@ def test_a_report_that_tells_no_outcome_waits_for_one(store: Store) -> None:
     ],
 )
 def test_an_event_is_received_when_there_is_one(store: Store, first: Report) -> None:
-    """Not with its first report, which may have come before events that a live view has shown."""
+    """Not when its first report arrived, which may be before events that a live view has shown."""
     correlator = Correlator(StoreLookup(store), fresh=True)
     assert store_all(store, [[batch(report(received_ns=NOW + 1, **first))]], correlator) == []
     store_all(store, [[batch(report(received_ns=NOW + 9, message="no"))]], correlator)
@@ -225,7 +225,7 @@ LINES = st.tuples(
 def test_a_fold_takes_nothing_from_what_is_left_out(
     lines: list[tuple[bool, dict[str, Any], str | None, bool, tuple[int, int], int]],
 ) -> None:
-    """Whatever else comes, before or after."""
+    """Whatever else arrives, before or after."""
     made = []
     for is_told, session, outcome, named, (rank, strength), at in lines:
         fields: Report = {"trace_id": "t1", "received_ns": NOW + at, "model": f"m{at}" if named else None, **session}
@@ -243,7 +243,7 @@ def test_a_fold_takes_nothing_from_what_is_left_out(
 
 
 def present(row: Report) -> Report:
-    """What a store would hold of the row."""
+    """The row as a store would return it."""
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -271,7 +271,7 @@ CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 
 
 
 def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
-    """Reports of a few calls in a few traces of a few sessions, each told from another angle."""
+    """Reports of a few calls in a few traces of a few sessions, each with other details."""
     reports = []
     for trace, session, call, kind in calls:
         ids = {"trace_id": f"t{trace}", "span_id": f"{trace}{call}"}
@@ -309,7 +309,7 @@ def test_order_batching_and_repetition_change_nothing(
     pieces: list[Batch] = [batch(one) for one in reports + chance.sample(reports, len(reports) // 2)]
     pieces += [batch(sessions=link) for link in links]
     chance.shuffle(pieces)
-    for position, piece in enumerate(pieces):  # re-sent in another cut, so with another identity
+    for position, piece in enumerate(pieces):  # sent again in different batches, so with different identities
         piece.identity = position.to_bytes(16, "big")
     cut = Store.open("duckdb://:memory:")
     correlator = Correlator(StoreLookup(cut), fresh=not forgetful)

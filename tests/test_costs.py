@@ -1,4 +1,4 @@
-"""What failures cost, against a plain walk over random sessions, and nothing where nobody tells."""
+"""What failures cost, against plain Python over random sessions, and null if no agent reports it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVER = Selection(0, NOW + DAY)
 
 
 def sessions(seed: int) -> list[Event]:
-    """Model requests and tool calls of a few sessions, no two at the same time; half the requests tell tokens."""
+    """Model requests and tool calls of a few sessions, no two at the same time; half the requests report tokens."""
     dice, events = random.Random(seed), []
     for number, minute in enumerate(dice.sample(range(4000), 250)):
         fields: dict[str, Any] = {
@@ -37,7 +37,7 @@ def sessions(seed: int) -> list[Event]:
 
 
 def expected(events: list[Event]) -> dict[str, dict[str, float]]:
-    """By tool of the first mistake: walks every streak from there to the next success."""
+    """By tool of the first mistake: follows every streak from there to the next success."""
     by_id, found = {one["event_id"]: one for one in events}, defaultdict[str, Any](lambda: defaultdict(float))
     for streak in expected_streaks(events, "session", "mistake", 3):
         first = by_id[streak["first_event_id"]]

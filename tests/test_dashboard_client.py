@@ -1,4 +1,4 @@
-"""How the dashboard asks: once for many readers, dear questions seldom, an older answer while nobody answers."""
+"""The dashboard's queries: one for many readers, expensive ones seldom, and older answers while nobody answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dashboard.client import Collector, Problem
 
 @dataclass
 class Api:
-    """An API that counts what it is asked, and may be busy; `now` is its clock, on which an answer `takes` time."""
+    """An API that counts its queries, and may be busy; `now` is its clock, on which an answer `takes` time."""
 
     now: float = 100.0
     takes: float = 0.0
@@ -27,8 +27,8 @@ class Api:
     error: dict[str, str] = field(default_factory=lambda: {"message": "too much"})
     asked: list[str] = field(default_factory=list)
     url: str = ""
-    before: Callable[[], object] = lambda: None  # what an answer waits for
-    open: int = 0  # questions that are being answered
+    before: Callable[[], object] = lambda: None  # answers wait for this
+    open: int = 0  # queries that are being answered
     most: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -89,7 +89,7 @@ def test_no_more_is_asked_at_once_than_is_answered_at_once(api: Api) -> None:
     collector, several = Collector(api.url), threading.Barrier(client.AT_ONCE, timeout=10)
 
     def wait() -> None:
-        several.wait()  # for as many questions as may be asked at once
+        several.wait()  # for as many queries as may run at once
         time.sleep(0.05)  # and for any more
 
     api.before = wait
@@ -177,4 +177,4 @@ def test_a_change_without_an_answer_may_have_been_made(api: Api, monkeypatch: py
         collector.change("POST", "silences")
     assert caught.value.state == "unanswered"
     api.before = lambda: None
-    assert calls(collector) == 3  # what was known before it is forgotten
+    assert calls(collector) == 3  # earlier answers are forgotten

@@ -1,4 +1,4 @@
-"""The page's link and the API's parameters are one grammar, and every link can be read."""
+"""The page's link and the API's parameters have the same grammar, and every link can be read."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Every figure, table and chart of numbers on every page is what the API says."""
+"""Every figure, table and chart of numbers on every page agrees with the API."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.traffic import storm, two_versions
 
 Row = Mapping[str, Any]
 RANGE = {"from": "-7d"}
-# What another moment or machine tells otherwise.
+# What differs between moments or machines.
 MOVING = {"First seen", "Last seen", "Answer p99", "Waiting", "Lag", "Store", "Disk free"}
 
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
-    """The demo's agents, a coder whose version 3.2 breaks its diff tool, a storm, and two classes tried again."""
+    """The demo's agents, a coder whose version 3.2 breaks its diff tool, a storm, and two classes with retries."""
     folder = tmp_path_factory.mktemp("full")
     running = RunningCollector(folder).start()
     assert misstep("demo", "--to", running.url, "--sessions", "20", "--seed", "3", cwd=folder).returncode == 0
@@ -36,7 +36,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]
 
 
 def tried_again(now: datetime, error_class: str, worked: int) -> list[dict[str, str]]:
-    """Forty errors of one class, each tried again once, of which so many worked; one session each."""
+    """Forty errors of one class, each retried once, this many with success; one session each."""
     calls: list[dict[str, str]] = []
     for number in range(40):
         about = {"service": "retrying", "session": f"{error_class}{number}", "tool": "fetch", "target": "a"}
@@ -49,7 +49,7 @@ def tried_again(now: datetime, error_class: str, worked: int) -> list[dict[str, 
 
 @pytest.fixture
 def silent(start_collector: Callable[..., RunningCollector]) -> RunningCollector:
-    """Three errors that were tried again of an agent that tells its successes, and two of Roo Code, which does not."""
+    """Three retried errors of an agent that reports successes, and two of Roo Code, which does not."""
     running = start_collector()
     now = datetime.now(UTC) - timedelta(hours=2)
     calls: list[dict[str, Any]] = []
@@ -78,7 +78,7 @@ def first(running: RunningCollector, path: str, **params: Any) -> Row:
 
 
 def subject(running: RunningCollector, page: str) -> dict[str, str]:
-    """What a page of one tool or group is opened with."""
+    """The link parameters of a page of one tool or group."""
     if page == "tool":
         return {"tool": "apply_diff"}
     return {"fingerprint": first(running, "groups", sort="-events")["fingerprint"]} if page == "group" else {}
@@ -148,7 +148,7 @@ def test_every_figure_is_the_apis(
     assert shown == said(full)
 
 
-# Page, columns by which its table is known, and where the API has the same columns.
+# Page, columns that identify its table, and the address of the API with the same columns.
 TABLES: list[tuple[str, tuple[str, ...], str, dict[str, Any]]] = [
     ("sessions", ("session", "calls", "errors", "worst_streak"), "sessions", {"limit": 500}),
     ("live", ("outcome", "error_class", "message"), "events", {"limit": 200}),
@@ -190,14 +190,14 @@ def test_the_numbers_of_every_table_are_the_apis(
 
 
 def same(cells: list[tuple[Any, ...]]) -> list[tuple[str, ...]]:
-    """In one order, numbers as they compare."""
+    """Rows in a fixed order, as text, with whole numbers written like fractions."""
     return sorted(
         tuple(str(float(cell)) if isinstance(cell, int | float) else str(cell) for cell in row) for row in cells
     )
 
 
 def drawn(app: AppTest, alt: str) -> pl.DataFrame:
-    """The largest data set of the chart whose sentence begins so."""
+    """The largest data set of the chart whose sentence begins with this."""
     [chart] = [each.proto for each in app.get("vega_lite_chart") if each.proto.alt.startswith(alt)]
     return max((pl.read_ipc_stream(part.data.data) for part in chart.datasets), key=lambda frame: frame.height)
 
@@ -251,7 +251,7 @@ def test_the_small_bars_are_of_the_error_rate(full: RunningCollector, open_app: 
     bars = [bar for bar in figures["Error rate"].proto.chart_data if bar]
     told = [row["error_rate"] for row in rows(full, "timeseries", bucket="12h")]  # 7 days in at most 24
     assert bars == pytest.approx([rate for rate in told if rate])
-    assert not figures["Lasting errors"].proto.chart_data  # errors in all are another number
+    assert not figures["Lasting errors"].proto.chart_data  # the total of errors is another number
 
 
 @pytest.mark.parametrize(("page", "about"), [("retries", {}), ("tool", {"tool": "apply_diff"})])

@@ -1,4 +1,4 @@
-"""The row that the Sources page offers for an error without a class is one that the collector takes and goes by."""
+"""The collector accepts and applies the row that the Sources page offers for an error without a class."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The default rules on recorded sessions: silent where agents are well, and the right one speaks where they are not.
+"""The default rules on recorded sessions: no alert if agents work, and the right one if they fail.
 
-A story is a recorded session played some times over; services, providers, tools and sources have its name, so that all
-stories share one store and one night of the engine.
+A story is a recorded session, repeated several times. Services, providers, tools and sources have its name, so that all
+stories share one store and one run of the engine over a night.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def sessions(recording: str) -> dict[str, list[Event]]:
 
 
 def session(recording: str, begins: str) -> list[Event]:
-    """The session whose name begins so."""
+    """The session whose name begins with this."""
     (found,) = (events for name, events in sessions(recording).items() if name.startswith(begins))
     return found
 
@@ -55,7 +55,7 @@ def well() -> list[Event]:
 def played(
     events: list[Event], times: int = 1, *, at: int = 5 * MINUTE, over: int = 0, lasting: int = 0, **more: Any
 ) -> list[Event]:
-    """Sessions that begin `at` into the night, spread `over` some time, each `lasting` so long, with `more` fields."""
+    """Sessions that begin `at` a time of the night, spread `over` a time, each `lasting` a time, with `more` fields."""
     found = []
     for number in range(times):
         start = NOW + at + over * number // times
@@ -66,13 +66,13 @@ def played(
 
 
 def deployed() -> list[Event]:
-    """Sessions that were well for days, and then fail in ways that were never seen."""
+    """Sessions without errors for days, and then with errors that were never seen."""
     new = played(session("smolagents", "smol-R"), over=9 * MINUTE, service_version="2")
     return played(well(), at=-3 * DAY, service="smol-demo", service_version="1") + new
 
 
 def back() -> list[Event]:
-    """What failed nine days ago, was well since, and fails again."""
+    """Errors nine days ago, none since, and the same ones again."""
     failing = session("smolagents", "smol-R")
     return played(failing, at=-9 * DAY) + played(well(), at=-2 * DAY, service="smol-demo") + played(failing)
 
@@ -170,7 +170,7 @@ def test_every_default_rule_has_a_story() -> None:
 
 
 def test_the_demo_sets_off_no_more_than_it_should(collector: RunningCollector) -> None:
-    """Its Roo Code ends with three mistakes in a row; nothing else of what it shows is worth a page."""
+    """The demo's Roo Code ends with three mistakes in a row; nothing else in the demo is worth a page."""
     demo(collector.url, 40, 7, now_ns=NOW)
     assert collector.stop() == 0
     store = Store.open(f"duckdb:///{collector.store}")

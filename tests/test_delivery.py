@@ -1,4 +1,4 @@
-"""Who reads an answer slowly or not at all holds neither memory nor a connection for long, and nobody else."""
+"""A client that reads an answer slowly or not at all does not hold memory or a connection for long, or others up."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from collector.receive.delivery import PIECE, Delivery
 from collector.settings import Address, Settings
 from tests.conftest import free_port
 
-LARGE = b"0123456789abcdef" * (1 << 20)  # far more than the buffers of a connection hold
+LARGE = b"0123456789abcdef" * (1 << 20)  # far more than fits into the buffers of a connection
 
 
 async def answering(scope: Any, receive: Any, send: Any) -> None:
-    """An application: everything at `/large`, else two bytes."""
+    """An application: a large answer at `/large`, else two bytes."""
     body = LARGE if scope.get("path") == "/large" else b"{}"
     headers = [(b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -30,13 +30,13 @@ async def answering(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def streaming(scope: Any, receive: Any, send: Any) -> None:
-    """An application: much in pieces to the last, after which it waits for its reader to leave."""
+    """An application: a large answer in pieces, after which it waits for its reader to leave."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for _ in range(4):
         await send({"type": "http.response.body", "body": LARGE, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
     await receive()  # the request
-    await receive()  # the client is gone, or has all
+    await receive()  # the client is gone, or has everything
 
 
 def running(delivery: Delivery, ask: Callable[[int], Awaitable[None]]) -> None:
@@ -67,7 +67,7 @@ async def until(happened: Callable[[], bool]) -> None:
 
 
 def left(connection: socket.socket) -> int:
-    """How many bytes come until the other side ends."""
+    """How many bytes arrive until the other side closes the connection."""
     count = 0
     with contextlib.suppress(ConnectionResetError):
         while part := connection.recv(1 << 20):
@@ -97,7 +97,7 @@ def test_who_does_not_read_is_let_go_and_others_are_served() -> None:
 
 def test_a_connection_ends_from_which_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "UNREAD_MS", 500)
-    delivery = Delivery(answering, piece_s=60)  # so that it is the connection's own time that ends it
+    delivery = Delivery(answering, piece_s=60)  # so that only the time limit of the connection ends it
 
     async def ask(port: int) -> None:
         idle = socket.create_connection(("127.0.0.1", port), timeout=30)

@@ -1,4 +1,4 @@
-"""The demo's traffic, as a collector sees it."""
+"""The demo's traffic, as stored by a collector."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_demo_shows_everything_that_the_pages_are_about(
 def test_one_call_is_one_event_although_mcp_calls_have_two_spans(seen: list[dict[str, Any]]) -> None:
     calls = Counter(event["call_id"] for event in seen if event["operation"] == "tool" and event["call_id"])
     assert set(calls.values()) == {1}
-    assert sum(calls.values()) + 4 == sum(event["operation"] == "tool" for event in seen)  # Roo Code names no calls
+    assert sum(calls.values()) + 4 == sum(event["operation"] == "tool" for event in seen)  # Roo Code has no call ids
 
 
 def test_no_secret_and_no_user_name_is_kept(collector: RunningCollector, seen: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Requests made up from `/openapi.json`: what the description says holds, and no question is ever our fault."""
+"""Requests generated from `/openapi.json`: the description is true, and no request causes a server error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_is_described_is_what_is_answered() -> None:
 
         ask()
     store.close()
-    assert len(answered) == len(ENDPOINTS) + 3  # and the two that take a body, and the classes
+    assert len(answered) == len(ENDPOINTS) + 3  # plus the two that take a body, and the classes
     assert {200, 400} <= set().union(*answered.values())
 
 

@@ -1,4 +1,4 @@
-"""Attributes of the user's own as columns: from record and resource, sanitised, in every question, over restarts."""
+"""The user's own attributes as columns: from record and resource, sanitised, in every query, over restarts."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_is_stored_already_is_filled_from_its_attributes(tmp_path: Any) -> 
 def test_what_is_not_asked_for_is_there_when_it_comes_back(
     start_collector: Callable[..., RunningCollector],
 ) -> None:
-    """Also where another report corrects the call meanwhile."""
+    """Also if another report corrects the call meanwhile."""
     collector = start_collector(DIMENSIONS="team")
     told = span(0, False, {"team": "payments"}, {})
     sent(collector, told)

@@ -1,4 +1,4 @@
-"""What the documents say is there, and what is there is documented."""
+"""What the documents mention exists, and what exists is documented."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def package(requirement: str) -> str:
 
 
 def commands() -> set[str]:
-    """Every command, those of command groups with both words."""
+    """Every command; those of command groups with both words."""
     found = set()
     for name in app:
         if name.startswith("-"):

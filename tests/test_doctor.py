@@ -1,4 +1,4 @@
-"""What `misstep doctor` says of set-ups that work and that do not."""
+"""What `misstep doctor` reports about installations that work and that do not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def entry(seconds_ago: float) -> str:
 
 
 def findings(collector: RunningCollector, **more: str) -> dict[str, Finding]:
-    """Part of the set-up → the last finding about it, as a person sees it who has the collector's settings."""
+    """Part of the installation → the last finding about it, with the collector's settings."""
     environ = {
         "MISSTEP_STORE": f"duckdb:///{collector.store}",
         "MISSTEP_COLLECTOR_URL": collector.url,
@@ -139,7 +139,7 @@ def test_a_table_whose_example_comes_out_wrong(tmp_path: Path) -> None:
 
 
 def about(collector: RunningCollector, name: str) -> tuple[int, str]:
-    """Exit code and words of `misstep doctor --agent`."""
+    """Exit code and output of `misstep doctor --agent`."""
     done = misstep("doctor", "--agent", name, cwd=collector.folder, settings={"COLLECTOR_URL": collector.url})
     return done.returncode, done.stdout
 

@@ -1,4 +1,4 @@
-"""Content-Encoding: what exporters send is read, damage is 400, an unknown encoding 415, a bomb 413."""
+"""Content-Encoding: what exporters send is read; damage is answered 400, an unknown encoding 415, a bomb 413."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events out of a running collector into files."""
+"""Exporting events of a running collector to files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The filter grammar: what each word means, what is refused and how, and that SQL agrees with plain Python."""
+"""The filter grammar: what each form means, what is refused and how, and that SQL agrees with plain Python."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def row_and_terms(draw: st.DrawFn) -> tuple[dict[str, Any], list[Term]]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 @given(row_and_terms())
 def test_the_statement_agrees_with_the_words(store: Store, case: tuple[dict[str, Any], list[Term]]) -> None:
-    """`a,b` is any of them, `!a` is everything else with the empty ones, an empty value is an empty column."""
+    """`a,b` is any of them, `!a` is everything else including null, and an empty value is null."""
     row, terms = case
     holding(store, [event(1, **row)])
     kept = event(1, **row)

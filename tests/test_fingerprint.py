@@ -1,4 +1,4 @@
-"""Templates: what differs from call to call goes, what makes an error another error stays."""
+"""Templates: what differs between calls is replaced, what distinguishes errors stays."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def test_no_message_takes_long() -> None:
         "bash: ",
         "\x1b[31m",
     )
-    # words without which some patterns are not tried
+    # words that some patterns require before they are tried
     told = ("", 'x retrying (version "message": returned "', '{"error": {"message": "', " did you mean")
     for piece in hard:
         for before, after in ((told[0], ""), (told[1], ""), (told[2], '"}}'), ("", told[3])):

@@ -1,4 +1,4 @@
-"""Which form of an answer an `Accept` header asks for."""
+"""The form of an answer for an `Accept` header."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Groups as a person would make them: of messages written for it, of strangers', agents' and recorded ones, and of
-errors in the dress of those who pass them on.
+"""Groups as a person would make them: of messages written for this test, by others, by agents, and recorded, and of
+errors as they are wrapped by programs that pass them on.
 
-Every pair of messages is judged: precision is the share of pairs with one fingerprint that a person puts together,
-recall the share of the person's pairs that have one fingerprint.
+Every pair of messages is judged: precision is the share of pairs with the same fingerprint that a person groups
+together, recall the share of the person's pairs that have the same fingerprint.
 """
 
 from __future__ import annotations

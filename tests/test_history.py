@@ -1,4 +1,4 @@
-"""What history says of every evaluation is what the measure said then, on a store that ended there."""
+"""The history at every evaluation equals the live measure on a store that ends there."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ START = NOW - 6 * HOUR
 
 
 def lively(seed: int, count: int = 240) -> list[Event]:
-    """A day of a few sessions with pauses, equal times, retries, denials, unknown classes and missing columns.
+    """A day of a few sessions with pauses, equal times, retries, denials, unknown classes and null columns.
 
-    A third of the groups was there nine days before, and their services three days before.
+    A third of the groups were seen nine days before, and their services three days before.
     """
     chance = random.Random(seed)
     events = [failed(count + one, time_ns=START - 9 * DAY, fingerprint=one) for one in range(0, 20, 3)]
@@ -70,9 +70,9 @@ def marked(store: Store) -> Store:
 def plain(
     store: Store, name: str, where: Any, by: list[str], grid: Evaluations, window_ns: int
 ) -> list[dict[Labels, Sample]]:
-    """The slow reference: the live measure once for each evaluation, on what was stored until then.
+    """The slow reference: the live measure at each evaluation, on what was stored until then.
 
-    Of what became of chains, silence asks what the store keeps of them, which knows no time but the present.
+    `silent` with `recovered` reads the chains that the store keeps, which reflect only the present.
     """
     found = []
     events = store.rows("from events order by time_ns")
@@ -86,7 +86,7 @@ def plain(
 
 
 def unfolded(past: History) -> list[dict[Labels, Sample]]:
-    """The samples of every evaluation, out of the points where they change."""
+    """The samples at every evaluation, from the points where they change."""
     found: list[dict[Labels, Sample]] = [{} for _ in range(past.evaluations.count)]
     for labels, line in past.lines.items():
         for point, following in zip(line, [*line[1:], None], strict=True):
@@ -128,7 +128,7 @@ def test_history_is_what_was_measured_then(store: Store, name: str, where: Any, 
 
 
 class Keeping:
-    """The store, with the names of what it kept; it keeps nothing where it has no room."""
+    """The store, with the names of what it kept; without room it keeps nothing."""
 
     def __init__(self, store: Store, *, room: bool) -> None:
         self.kept: list[str] = []
@@ -171,7 +171,7 @@ def test_a_question_that_fails_costs_no_other_its_answer(store: Store) -> None:
 
 
 def test_evaluations_are_counted_from_a_time_that_need_not_be_round(store: Store) -> None:
-    """An event counts from the first evaluation after it, and no longer at the first after it left the window."""
+    """An event counts from the first evaluation after it until the first after it left the window."""
     holding(store, [well(0, time_ns=START), well(1, time_ns=START + MINUTE - 1), well(2, time_ns=START - MINUTE)])
     past = history(store, "calls", {}, [], Evaluations(START, MINUTE, 5), MINUTE)
     assert [(point.number, point.value) for point in past.lines[()]] == [(0, 1), (1, 2), (2, 0)]

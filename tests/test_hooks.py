@@ -1,4 +1,4 @@
-"""Hook payloads of Claude Code, Cursor and Copilot on /v1/events, as the agents hand them over."""
+"""Hook payloads of Claude Code, Cursor and Copilot on /v1/events, as the agents pass them to hooks."""
 
 from __future__ import annotations
 

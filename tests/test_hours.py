@@ -1,4 +1,4 @@
-"""Counts read from hours that the store has counted, against the same counted event by event, come what may."""
+"""Counts read from hours that the store has counted equal those counted event by event."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RANGES = [
 
 
 def made(dice: random.Random, number: int) -> Event:
-    """An event of the last 40 hours, half of them in few of these."""
+    """An event of the last 40 hours; half of the events are in a few of these."""
     hour = dice.choice([0, 1, 2, 17, 18, dice.randrange(40)])
     fields: dict[str, Any] = {
         "event_id": number, "time_ns": NOW - hour * HOUR - dice.randrange(HOUR), "tool": dice.choice(["a", "b", None]),
@@ -90,7 +90,7 @@ def compared(store: Store, events: Sequence[Event], start: int, end: int) -> Non
 
 
 def groups_seen(store: Store, events: Sequence[Event], start: int, end: int) -> None:
-    """When each group of the range was seen for the first and the last time ever, and whether that is news."""
+    """When each group of the range was seen for the first and the last time ever, and whether it is new."""
     of = by_key([one for one in events if one.get("fingerprint")], "fingerprint")
     shown = {key: mine for (key,), mine in of.items() if any(start <= one["time_ns"] < end for one in mine)}
     first = {key: min(one["time_ns"] for one in mine) for key, mine in shown.items()}
@@ -110,7 +110,7 @@ def groups_seen(store: Store, events: Sequence[Event], start: int, end: int) -> 
 
 
 def by_session(store: Store, start: int, end: int) -> None:
-    """What is counted by sessions says the same from the hours and from the events, which a filter on targets asks."""
+    """Counts of sessions are the same from the hours and from the events, which a filter on targets requires."""
     selection = Selection(start, end, failure_only=SILENT)
     of_events = replace(selection, terms=tuple(terms_of("target", "!nowhere")))
     rates = ["error_rate", "mistake_rate", "hit_rate", "errors_per_session", "streak_rate", "calls"]
@@ -132,7 +132,7 @@ def by_session(store: Store, start: int, end: int) -> None:
 
 
 def over_time(store: Store, events: Sequence[Event]) -> None:
-    """Three hours a bucket, and the equally long period before beside it."""
+    """Buckets of three hours, beside the period of equal length before."""
     start, bucket = NOW - 15 * HOUR, 3 * HOUR
     asked = timeseries(Selection(start, NOW, failure_only=SILENT), bucket, ["tool"], previous=True)
     assert "hourly" in asked.sql
@@ -168,7 +168,7 @@ def _equal(found: Mapping[Any, Mapping[str, Any]], expected: Mapping[Any, Mappin
 def test_the_longest_run_of_counted_hours_is_read_from_them(
     store: Store, start: float, until: float, expected: tuple[float, float]
 ) -> None:
-    """Hours 0 to 9 are counted, and something changed in the fifth since."""
+    """Hours 0 to 9 are counted, and the fifth has changed since."""
     for table in ("events", "changed", *KEPT):
         store.execute(f"delete from {table}")
     store.execute("insert into stale_hours values ($hour)", {"hour": 4 * HOUR})

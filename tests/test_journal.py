@@ -1,4 +1,4 @@
-"""What was taken is there after any end, once, and nothing that was broken off."""
+"""What was journalled is there after any kind of end, once; incomplete writes are not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def numbers(journal: Journal, after: int = 0) -> list[int]:
 
 
 def filled(path: Path, *sizes: int) -> list[int]:
-    """A journal in which the process died; the positions of its batches."""
+    """Writes a journal as if the process died; returns the positions of its batches."""
     journal = Journal(path)
     journal.left(0)
     return [position for number, size in enumerate(sizes) for position in journal.append([pack(batch(number, size))])]
@@ -67,7 +67,7 @@ def test_a_clean_end_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_a_file_is_emptied_when_its_latest_batch_is_stored_wherever_it_stands(tmp_path: Path) -> None:
-    """The second was written, not synchronised and so refused; the third took the place of the first of the refused."""
+    """Batches were written but not synchronised, so they were refused; a later one was written in their place."""
     positions = filled(tmp_path / "j", 10, 10, 10)
     path = tmp_path / "j.journal.1"
     whole = path.read_bytes()

@@ -1,4 +1,4 @@
-"""What the exporters of the real JavaScript SDK send arrives: three protocols, three signals, plain and gzipped."""
+"""The exporters of the real JavaScript SDK: three protocols, three signals, plain and gzipped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FACTS = ("source_signal", "tool", "outcome", "error_class")
 
 
 def export(protocol: str, collector: RunningCollector) -> None:
-    """Runs the script; `make` sees to a Node, the machine's or the environment's own."""
+    """Runs the script with the Node of the machine, or else of the environment, where `make` installs one."""
     endpoint = f"http://{collector.grpc}" if protocol == "grpc" else collector.url
     quiet = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     node = shutil.which("node") or str(Path(sys.executable).with_name("node"))

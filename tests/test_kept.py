@@ -244,7 +244,7 @@ def test_what_was_noted_is_done_after_a_crash(collector: RunningCollector) -> No
 def test_rebuild_as_a_command(collector: RunningCollector) -> None:
     assert collector.post("/v1/events", json.dumps({"outcome": "error", "tool": "read", "session": "s1"})).is_success
     url = f"duckdb:///{collector.store}"
-    left = [collector.store.with_name(f"{collector.store.name}{end}") for end in (".backup", ".tmp/rows")]
+    left = [Path(f"{collector.store}{end}") for end in (".backup", ".tmp/rows")]
     for path in left:
         path.parent.mkdir(exist_ok=True)
         path.touch()

@@ -1,4 +1,4 @@
-"""Loopr's errors: as text, as the enum's path and as serde writes them, through every door."""
+"""Loopr's errors: as text, as the enum's path and as serde writes them, in every way in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What /metrics shows of calls and rules, and that the Grafana dashboard asks for series that exist."""
+"""The metrics of calls and rules, and that the Grafana dashboard queries series that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a notification says, and that each way of sending it tells what may be tried again."""
+"""The content of notifications, and that each way of sending them says which failures may be retried."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collector.errors import Rejected, Unavailable
 from tests.mailbox import Mailbox
 from tests.webhook import Webhook
 
-# A service of Apprise imports it, with Python before 3.13.
+# Before Python 3.13, a service of Apprise imports it.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
 
 SECRET = "s3cr" + "et"

@@ -1,4 +1,4 @@
-"""Agents that tell in their own way: goose, OpenHands, Copilot, ADK, Agent Framework, LangSmith, Continue."""
+"""Agents with their own conventions: goose, OpenHands, Copilot, ADK, Agent Framework, LangSmith, Continue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from collector.store.batch import Report
 from tests.doors import NOW, logs, only, pairs, pipeline, spans, taken
 
-# service, scope, span, what its event must hold; None: it is none
+# service, scope, span, what its event must contain; None: it is not an event
 SPANS: dict[str, tuple[str, str, dict[str, Any], Report | None]] = {
     "goose: error.type": (
         "goose",

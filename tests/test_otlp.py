@@ -1,4 +1,4 @@
-"""OTLP bytes to records: both encodings say the same, oddities of the wild are taken, nonsense is refused."""
+"""OTLP bytes to records: both encodings give the same, known oddities are accepted, nonsense is refused."""
 
 from __future__ import annotations
 

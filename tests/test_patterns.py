@@ -1,4 +1,4 @@
-"""Databases of patterns kept between starts: the same verdicts, and nothing found on a disk changes them."""
+"""Cached databases of patterns: the same matches as without a cache, whatever is found on the disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = b"secret-000-1, secret-007-12 and secret-049-4; secret-050-9"
 
 
 def found(patterns: tuple[bytes, ...] = MANY) -> set[int]:
-    """Numbers of the patterns in TEXT, by a database of this moment."""
+    """Numbers of the patterns that match TEXT, by a database opened now."""
     hits: set[int] = set()
     made = database(patterns, [hyperscan.HS_FLAG_SINGLEMATCH] * len(patterns), range(len(patterns)))
     made.scan(TEXT, lambda number, *_: hits.add(number))
@@ -49,7 +49,7 @@ def test_a_kept_database_is_read_again_finds_the_same_and_is_for_its_owner_alone
 
 
 def swapped(path: Path) -> None:
-    """The database of other patterns under this one's name."""
+    """A database of other patterns under the name of this one."""
     found((*MANY[:7], b"nothing", *MANY[8:]))
     (other,) = (each for each in path.parent.iterdir() if each != path)
     path.write_bytes(other.read_bytes())

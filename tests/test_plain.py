@@ -1,4 +1,4 @@
-"""Plain JSON bodies: what is taken, what is mended, what is refused and why; nothing but Rejected is ever raised."""
+"""Plain JSON bodies: what is accepted, what is mended, what is refused and why; only Rejected is ever raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The period before beside this one, for rates of retry chains and streaks: the same as asked for by itself."""
+"""With `previous`, rates of retry chains and streaks equal those of a query for the period before."""
 
 from __future__ import annotations
 

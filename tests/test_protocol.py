@@ -1,4 +1,4 @@
-"""OTLP as exporters speak it: encodings, connections, partial success, and refusals that say when to come back."""
+"""OTLP as exporters use it: encodings, connections, partial success, and refusals that say when to retry."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollecto
 
 @pytest.fixture
 def numbers(shared: RunningCollector) -> Callable[[], int]:
-    """Numbers of spans that the shared collector has not seen."""
+    """Numbers for spans, none of which the shared collector has seen."""
     free = iter(range(shared.get("/api/v1/health")["accepted"] + 1, 1 << 30))
     return lambda: next(free)
 
@@ -96,7 +96,7 @@ def test_one_connection_takes_chunked_and_whole_bodies_one_after_the_other(
 
 
 def test_http2_without_tls(shared: RunningCollector, numbers: Callable[[], int]) -> None:
-    """Frames by hand: no HTTP/2 client is among the dependencies."""
+    """Writes frames by hand: there is no HTTP/2 client among the dependencies."""
     body = traces(span(numbers()))
 
     def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
@@ -179,11 +179,11 @@ def test_an_endless_number_costs_nothing(shared: RunningCollector, numbers: Call
     spans = [span(numbers()), {**span(numbers()), "attributes": [{"key": "big", "value": {"intValue": "HERE"}}]}]
     answer = shared.post("/v1/traces", traces(*spans).replace(b'"HERE"', b"9" * 5000))
     assert (answer.status_code, answer.json()) == (200, {})
-    assert len(shared.events()) == before + 1  # the second says of no call
+    assert len(shared.events()) == before + 1  # the second is not about a call
 
 
 def test_bad_records_are_found_wherever_they_are(shared: RunningCollector, numbers: Callable[[], int]) -> None:
-    """In several resources and scopes, at the borders of what is read together, and none but them."""
+    """In several resources and scopes, at the limits of what is read together: only these records."""
     before, bad = len(shared.events()), {0, 15, 16, 17, 31, 47, 59}
     spans = [span(numbers()) | ({"traceId": "xyz"} if place in bad else {}) for place in range(60)]
     parts = [{"resource": {}, "scopeSpans": [{"spans": spans[low : low + 5]}, {"spans": spans[low + 5 : low + 10]}]}

@@ -1,4 +1,4 @@
-"""Whole records to reports: trimmed recordings of real agents against the truth, and what any telemetry may contain."""
+"""Records to reports: trimmed recordings of real agents against the truth, and what any telemetry may contain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.doors import NOW, logs, only, taken
 TABLES = load_sources()
 RECORDINGS = Path(__file__).parent / "data" / "sources"
 
-# What each recording tells: call id (or tool and number, where there is none) → outcome. All else in it is noise.
+# The calls of each recording: call id (or tool and number if there is none) → outcome. Everything else is noise.
 TRUTH: dict[str, dict[str, str]] = {
     "codex": {"call_t01": "error", "call_t02": "error", "call_t03": "ok", "call_t08": "error"},
     "qwen-code": {"call_d01": "ok", "call_d02": "denied", "call_d03": "denied"},
@@ -82,7 +82,7 @@ TRUTH: dict[str, dict[str, str]] = {
 
 
 def recorded(source: str) -> list[Scope]:
-    """The records of a recording, each in a scope of its own."""
+    """The records of a recording, each with its own scope."""
     scopes = []
     for line in json.loads((RECORDINGS / f"{source}.json").read_text())["records"]:
         resource, scope, signal = line.pop("resource"), line.pop("scope"), line.pop("signal")

@@ -1,4 +1,4 @@
-"""Every redaction rule against its own examples, and what the loader says of a bad table."""
+"""Every redaction rule against its own examples, and what the loader reports about a wrong table."""
 
 from __future__ import annotations
 

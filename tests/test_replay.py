@@ -1,4 +1,4 @@
-"""Recorded bodies found, read and sent again."""
+"""Recorded bodies are found, read and sent again."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def log_body(call: str = "1") -> dict[str, Any]:
 
 
 def trace_body() -> bytes:
-    """One successful call after the GenAI conventions, in protobuf."""
+    """One successful call by the GenAI conventions, in protobuf."""
     message = ExportTraceServiceRequest()
     span = message.resource_spans.add().scope_spans.add().spans.add(name="execute_tool search", trace_id=b"t" * 16)
     span.span_id = b"s" * 8
@@ -63,7 +63,7 @@ def trace_body() -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Recordings of two agents in the ways in which they lie on disk."""
+    """Recordings of two agents in all forms of files."""
     place = tmp_path / "recordings"
     (place / "b").mkdir(parents=True)
     (place / "b/001-traces.pb.gz").write_bytes(gzip.compress(trace_body()))
@@ -166,7 +166,7 @@ def test_no_collector_is_one_sentence(folder: Path) -> None:
 
 @contextmanager
 def busy(refusals: int, retry_after: str) -> Iterator[tuple[str, list[float]]]:
-    """A server that is too busy for its first requests; its address, and when it was asked."""
+    """A server that is too busy for its first requests: its address, and the times of requests."""
     asked: list[float] = []
 
     class Answer(http.server.BaseHTTPRequestHandler):

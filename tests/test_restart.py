@@ -1,4 +1,4 @@
-"""A restart, a commit that fails and the order of arrival change nothing about which reports are one event."""
+"""Which reports are one event does not depend on restarts, failed commits and the order of arrival."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, spans
 
 
 def burst(*at_ms: int) -> list[Batch]:
-    """Equal KODE failures, each told on both channels, every report in a request of its own."""
+    """Equal KODE failures, each reported on both channels, every report in a request of its own."""
     batches = []
     for number, at in enumerate(at_ms):
         call = KODE_PROGRESS["call"] | {"id": f"call-{number}"}  # type: ignore[operator]
@@ -28,7 +28,7 @@ def burst(*at_ms: int) -> list[Batch]:
 
 
 def edits() -> list[Batch]:
-    """Two failed edits of Cline 1.5 s apart, each with its reason, which knows only the session."""
+    """Two failed edits of Cline, 1.5 s apart, each with its reason, which has only the session."""
     batches = []
     for number in range(2):
         at = {"timeUnixNano": str(NOW - 10**10 + number * 1_500_000_000)}
@@ -41,7 +41,7 @@ def edits() -> list[Batch]:
 
 
 def shell() -> list[Batch]:
-    """Two shell calls of Gemini CLI: logs without an id, spans with it, and the request that tells of one failure."""
+    """Two shell calls of Gemini CLI: logs without an id, spans with it, and the request that reports one failure."""
     ids = {"traceId": "a", "parentSpanId": "c"}
     args = [{"command": f"run {number}"} for number in range(2)]
     named = {"event.name": "gemini_cli.tool_call", "function_name": "run_shell_command", "success": True}
@@ -76,13 +76,13 @@ RECORDINGS = {
 
 
 def restarted(batches: Sequence[Batch], *, fails: bool = False) -> list[Report]:
-    """The events after each batch was committed by a collector of its own; with `fails`, at the second attempt."""
+    """The events after each batch was committed by another collector; with `fails`, at the second attempt."""
     store = Store.open("duckdb://:memory:")
     for number, batch in enumerate(batches):
         batch.identity = number.to_bytes(16, "big")
         correlator = Correlator(StoreLookup(store), fresh=number == 0)
         if fails:
-            correlator.plan([batch])  # and the store takes nothing
+            correlator.plan([batch])  # and the store accepts nothing
         changes = correlator.plan([batch])
         store.write(changes)
         correlator.learn(changes)

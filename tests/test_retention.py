@@ -1,4 +1,4 @@
-"""Old events go, by age and by the size of the file; the file really becomes smaller."""
+"""Old events are removed, by age and by the size of the file, and the file really becomes smaller."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from collector.store.retention import DAY_NS, FULL, Retention
 from collector.store.store import Store
 from tests.conftest import RunningCollector
 
-NOW = time.time_ns()  # a collector has no other clock
+NOW = time.time_ns()  # collectors use the real clock
 
 
 @pytest.fixture(scope="module")
 def month(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A store of a month, in small row groups: the engine gives the space of a whole one back."""
+    """A store of a month in small row groups, because the engine frees only whole row groups."""
     folder = tmp_path_factory.mktemp("month")
     bulk(f"duckdb:///{folder}/made.duckdb", 30_000, 1, NOW)
     with duckdb.connect() as engine:
@@ -70,7 +70,7 @@ def test_the_oldest_hours_go_until_the_rest_fits(store: Store) -> None:
     assert store.rows(gone_streaks, {"oldest": oldest, "day": DAY_NS}) == [{"n": 0}]
     store.close()
     again, size = Store.open(f"duckdb:///{store.path}"), store.path.stat().st_size
-    more = again.fit(NOW, most)  # what was kept up since then may have filled some blocks again
+    more = again.fit(NOW, most)  # updates of the kept tables may have filled some blocks again
     left, oldest, newest = received(again)
     assert again.space().used <= FULL * most
     assert again.give_back(most) or more

@@ -1,4 +1,4 @@
-"""Tests that users write beside their rules."""
+"""Tests that users write in their rule files."""
 
 from __future__ import annotations
 

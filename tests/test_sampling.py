@@ -1,4 +1,4 @@
-"""Upstream sampling is noticed by what senders write and by gaps, noted per sender, and shown."""
+"""Upstream sampling is recognised by signs in records and by gaps, noted per sender, and shown."""
 
 from __future__ import annotations
 

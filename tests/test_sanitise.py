@@ -1,4 +1,4 @@
-"""Secrets go, evidence stays, nothing raises: on fakes of every kind, on look-alikes, and on anything at all."""
+"""Secrets are removed, evidence stays, nothing raises: with fakes of every kind, look-alikes, and arbitrary values."""
 
 from __future__ import annotations
 
@@ -428,7 +428,7 @@ def test_hostile_text_costs_no_more_than_its_length(piece: str) -> None:
         return time.process_time() - began
 
     short, long = seconds(15_000), seconds(60_000)
-    for _ in range(9):  # in turns, for a machine's speed drifts; what takes squared time takes it in each
+    for _ in range(9):  # in turns, because a machine's speed varies; quadratic time shows in each
         if long <= 6 * max(short, 0.002):
             break
         short, long = min(short, seconds(15_000)), min(long, seconds(60_000))

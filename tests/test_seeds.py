@@ -1,4 +1,4 @@
-"""The systems of the seeds: their own examples, through OTLP logs in every form and through plain JSON, to events."""
+"""Roo Code, KODE, OpenAgents and Loopr: their documented examples, as OTLP logs in every form and as plain JSON."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ OPENAGENTS = {
     "sessionId": "thread-1",
 }
 
-# name: object, what its event must hold
+# name: object, what its event must contain
 STORIES: dict[str, tuple[dict[str, Any], Report]] = {
     "roo: missing parameter": (
         ROO_MISSING,

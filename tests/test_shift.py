@@ -1,4 +1,4 @@
-"""Times of recordings moved to the present, in both encodings and in plain entries."""
+"""Times in recordings are shifted to the present, in both encodings and in plain entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents say of their own streaks stands beside what we count, with the reason where both differ."""
+"""What agents report about their own streaks is shown beside our count, with the reason if they differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVER = Selection(0, NOW + HOUR)
 
 
 def state(number: int, name: str = "ConsecutiveMistakeError", **fields: Any) -> Event:
-    """The agent stopped itself, or found a loop."""
+    """The agent stopped, or detected a loop."""
     said = {"operation": "agent", "category": "state", "error_class": name, "mistake": False, "tool": None}
     return failed(number, **(said | fields))
 
@@ -30,7 +30,7 @@ def model_error(number: int) -> Event:
     return failed(number, operation="model", error_class="ServerError", category="server", mistake=False, tool=None)
 
 
-# Events, oldest first (each `number` minutes before now), and what stands beside each signal: its kind, the agent's
+# Events, oldest first (each `number` minutes before now), and what is shown for each signal: its kind, the agent's
 # number, ours, and why they differ.
 STORIES: list[tuple[str, Sequence[Event], list[tuple[Any, ...]]]] = [
     ("it counts as we do", [failed(9, reported_streak=1), failed(8, reported_streak=2), event(7)],

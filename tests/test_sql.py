@@ -1,4 +1,4 @@
-"""SQL of users: what it answers, and every way out of its process that we could think of."""
+"""SQL of users: its answers, and every way out of its process that we could think of."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_question_is_answered_over_what_the_filters_choose(store: Store) -> No
 
 
 class Flood:
-    """A store whose events do not fit into the sandbox: about 1.2 GB of them."""
+    """A store whose events, about 1.2 GB, do not fit into the sandbox."""
 
     def stream(self, sql: str, params: dict[str, Any], out: IO[bytes], *, timeout_s: float = 30) -> None:
         rows = ArrowColumns({"tool": ["x" * 1000] * 8000}, {"tool": "varchar"})

@@ -1,4 +1,4 @@
-"""Whole stories from outside: a request, the event, the rule that fires, the message, the way back to quiet."""
+"""From end to end, from outside: a request, the event, the rule that fires, the message, the resolution."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SECRET = "9f8e7d6c5b4a" + "3f2e1d0c9b8a7654"
 
 
 def call(number: int, error: str = "") -> bytes:
-    """One call of apply_diff, as an agent that follows the GenAI conventions reports it."""
+    """One call of apply_diff, reported by the GenAI conventions."""
     attributes = {
         "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "apply_diff", "gen_ai.conversation.id": "task-1",
         "gen_ai.tool.call.id": f"call_{number}",

@@ -1,4 +1,4 @@
-"""Streaks and retry chains: the SQL against a plain, slow reading of the rules, on random sessions and in stories."""
+"""Streaks and retry chains: the SQL against a plain, slow implementation, on random sessions and examples."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_streaks_are_what_the_rules_say(store: Store, scope: str, kind: str, eve
 def test_a_range_and_a_filter_choose_streaks_and_never_cut_them(
     store: Store, events: list[Event], start: int, length: int
 ) -> None:
-    """The range applies to the last event, a filter to the first; the streak itself stays what it is."""
+    """The range applies to the last event, a filter to the first; neither changes the streak."""
     holding(store, events)
     start_ns = NOW - 10 * DAY + start * 20 * MINUTE
     end_ns = start_ns + length * 20 * MINUTE
@@ -140,7 +140,7 @@ def test_summary_and_limits_follow_from_the_streaks(store: Store, events: list[E
         assert row["sessions"] == len({session_of(one) for one in used_tools})
 
 
-# Told stories
+# Examples
 # -------------------------------------------------------------------------------------------------------------
 
 
@@ -207,7 +207,7 @@ def test_events_without_a_session_are_in_no_streak_and_no_chain(store: Store) ->
 
 
 def test_the_limit_is_reached_again_after_the_agent_asked(store: Store) -> None:
-    """Roo Code counts to three, asks the person, and counts from one again; its report of that is no mistake."""
+    """Roo Code counts to three, asks its user, and counts from one again; its report of that is not a mistake."""
     count = [failed(20 - number, reported_streak=reported) for number, reported in enumerate((1, 2, 3, 1, 2, 3))]
     assert only(store, count)["limit_times"] == 2
     silent = [failed(20 - number) for number in range(6)]
@@ -235,7 +235,7 @@ def test_a_streak_is_found_by_how_its_first_error_went_on(store: Store) -> None:
 
 
 def test_a_page_is_the_beginning_of_the_whole_list(store: Store) -> None:
-    """Also where the lists and the agent's own words are read for the rows of the page alone."""
+    """Also if the lists and the agent's own reports are read only for the rows of the page."""
     dice = random.Random(3)
     events = []
     for number in range(400):

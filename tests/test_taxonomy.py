@@ -1,4 +1,4 @@
-"""The table of classes: complete, without contradictions, each row with evidence; and what is said of a wrong one."""
+"""The table of classes: complete, without contradictions, each row with evidence; and errors in wrong tables."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_override_names_its_seed_and_changes_or_confirms_something(name: str,
 
 
 def test_examples_come_to_their_class_and_counter_examples_do_not() -> None:
-    """`load_taxonomy` runs all of them; here only that there is something to run."""
+    """`load_taxonomy` runs all of them; this only tests that there are some."""
     assert all(row.examples and row.counter_examples for row in ROWS)
     assert sum(len(row.examples) + len(row.counter_examples) for row in ROWS) > 700
 

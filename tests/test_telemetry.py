@@ -1,4 +1,4 @@
-"""What an operator sees: every record accounted for, every refusal with its reason, metrics named as is the custom."""
+"""What an operator sees: every record accounted for, every refusal with its reason, metrics with customary names."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_call_is_counted_once_however_many_reports_tell_of_it(collector: Runni
         return calls, events, collector.get("/api/v1/health")["sources"].get("claude-code", 0)
 
     refused = {"decision": "reject", "source": "user_reject"}
-    told("tool.blocked_on_user", "4", parentSpanId="2", attributes=refused)  # makes no event of its own
+    told("tool.blocked_on_user", "4", parentSpanId="2", attributes=refused)  # does not make another event
     assert counted() == (0, 0, 0)
     told("tool", "2", attributes={"tool_name": "Bash", "tool_use_id": "t9"})
     assert counted() == (1, 1, 1)
@@ -97,7 +97,7 @@ def test_the_collectors_own_errors_are_told_with_their_remedy(collector: Running
         assert collector.post("/v1/traces", traces(span(1))).status_code == 200  # it is in the journal
         collector.get("/api/v1/health")
         assert collector.post("/v1/traces", traces(span(2))).status_code == 503
-    # Retention may have met the same disk, and said so.
+    # Retention may have failed on the same disk, and reported it.
     [error] = [each for each in collector.get("/api/v1/health")["errors"] if "remedy" in each]
     assert error["remedy"] == "make room on its disk"
     assert error["timestamp"]
@@ -134,7 +134,7 @@ def test_queues_and_sizes_are_told(collector: RunningCollector) -> None:
 
 def test_what_waits_for_the_store_is_told_before_it_is_waited_for(collector: RunningCollector) -> None:
     told: set[tuple[str, float]] = set()
-    for number in range(20):  # each waits for up to a quarter of a second after the transaction before
+    for number in range(20):  # each waits for up to a quarter of a second after the previous transaction
         for place in ("metrics", "health"):
             assert collector.post("/v1/traces", traces(span(2 * number), span(2 * number + 1))).status_code == 200
             if place == "metrics":

@@ -1,4 +1,4 @@
-"""Times in every spelling and unit, to the nanosecond, and back."""
+"""Times in every format and unit, to the nanosecond, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trying rules from outside: a real collector, its API, and the commands that ask it."""
+"""Trying rules from outside: a real collector, its API, and the commands that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of one error that share no id are one event; equal failures one after another are not."""
+"""Reports of one error without a common id are one event; equal failures one after another are not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def told(at_ms: int, role: str = "call", message: str = "m", service: str = "s")
     return {"time_ns": time_ns, "source": "x", "service": service, "message": message, "_twin": [role, "message"]}
 
 
-# What is told (milliseconds, role, message), and which of it is one event.
+# Reports (milliseconds, role, message), and which of them are one event.
 DRAWN = [
     ("two roles", [(0, "call", "m"), (1, "reason", "m")], [{0, 1}]),
     ("the edge of the window", [(0, "call", "m"), (2000, "reason", "m")], [{0, 1}]),
@@ -123,7 +123,7 @@ def test_two_failed_edits_with_one_reason_stay_two() -> None:
 
 
 def codex(at_ms: int, error: str, kind: str = "") -> dict[str, Any]:
-    """What Codex tells of a stream that fails."""
+    """Codex's report of a stream that fails."""
     attributes = {"event.name": "codex.sse_event", "conversation.id": "s", "error.message": error}
     kinds = {"event.kind": kind} if kind else {}
     return {"timeUnixNano": str(NOW - 10**10 + at_ms * 10**6), "attributes": attributes | kinds}
@@ -158,7 +158,7 @@ def test_a_stream_of_codex_fails_once_however_often_it_is_told(told: list[dict[s
 
 
 def opencode(end_ms: int, *doors: str) -> dict[str, list[Batch]]:
-    """A provider's fault as OpenCode tells it: by its span and by a line of its log, half a millisecond later."""
+    """A provider's fault as OpenCode reports it: by a span, and by a line of its log half a millisecond later."""
     end = NOW - 10**10 + end_ms * 10**6
     attributes = {"ai.model.id": "m", "session.id": "s"}
     span = {"name": "ai.streamText.doStream", "status": 2, "status_message": "Unauthorized", "spanId": f"{end_ms:x}"}
@@ -173,7 +173,7 @@ def opencode(end_ms: int, *doors: str) -> dict[str, list[Batch]]:
 
 @pytest.mark.parametrize("doors", [("span", "log"), ("log", "span"), ("log",), ("span",)])
 def test_a_fault_of_opencode_s_provider_is_one_event(doors: tuple[str, ...]) -> None:
-    """It may be told by either alone, and be there again half a second later."""
+    """It may be reported by only one of them, and occur again half a second later."""
     told = [opencode(at, *doors) for at in (0, 500, 1000)]
     for groups in ([one[door] for one in told for door in doors], [one[door] for door in doors for one in told]):
         rows = stored(*groups)
@@ -183,7 +183,7 @@ def test_a_fault_of_opencode_s_provider_is_one_event(doors: tuple[str, ...]) -> 
 
 
 def called(number: int, attributes: dict[str, Any]) -> Batch:
-    """The span of a call, which is the same call but for its id."""
+    """The span of a call; all are equal except for their ids."""
     same = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "add",
@@ -195,7 +195,7 @@ def called(number: int, attributes: dict[str, Any]) -> Batch:
 
 
 def answered(number: int, *call_ids: str) -> Batch:
-    """A later request to the model, which tells of these calls."""
+    """A later request to the model, which reports these calls."""
     calls = [{"type": "tool_call", "id": one, "name": "add", "arguments": {"a": 1}} for one in call_ids]
     results = [
         {"type": "tool_call_response", "id": one, "result": {"error": f"lost {one}"}, "status": "error"}
@@ -217,7 +217,7 @@ KNOWN = ("c1", "lost c1", "c1")
 def test_a_result_of_a_call_that_is_known_by_its_id_looks_for_no_other(
     told: list[list[str]], expected: list[tuple[Any, ...]]
 ) -> None:
-    """Two equal calls at once, of which one span has no id, in whatever order they come."""
+    """Two equal calls at the same time, one span of which has no id, in whatever order they arrive."""
     batches = [called(1, {"gen_ai.tool.call.id": "c1"}), called(2, {})]
     batches += [answered(number, *call_ids) for number, call_ids in enumerate(told)]
     for order in itertools.permutations(batches):

@@ -1,4 +1,4 @@
-"""`misstep up`: two processes that live and die together."""
+"""`misstep up`: two processes; when one ends, so does the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.conftest import EVER, MISSTEP, free_port, wait_until
 
 @dataclass
 class Up:
-    """`misstep up` in `folder`, on ports of its own."""
+    """`misstep up` in `folder`, on free ports."""
 
     folder: Path
     ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in ("HTTP", "GRPC", "DASHBOARD")})
@@ -35,7 +35,7 @@ class Up:
         assert self.process.poll() is None, self.logged()
 
     def children(self) -> dict[str, int]:
-        """Process ids by what they are."""
+        """Process ids by kind."""
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         found = {}
         for pid in map(int, listed.split()):
@@ -62,7 +62,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 
 def alive(pid: int) -> bool:
-    """Whether there is such a process; a zombie is one that nobody has waited for, and counts."""
+    """Whether there is such a process; a zombie, for which nobody has waited, counts."""
     return Path(f"/proc/{pid}").exists()
 
 
@@ -70,7 +70,7 @@ def test_both_answer_where_it_says(up: Up) -> None:
     said = up.logged()
     assert f"http://127.0.0.1:{up.ports['DASHBOARD']}" in said
     assert f"export OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:{up.ports['HTTP']}" in said
-    assert "Streamlit" not in said  # one place says where to go
+    assert "Streamlit" not in said  # the addresses are printed once
     assert httpx.get(f"http://127.0.0.1:{up.ports['HTTP']}/readyz").is_success
     assert httpx.get(f"http://127.0.0.1:{up.ports['DASHBOARD']}/_stcore/health").is_success
     assert httpx.get(f"http://127.0.0.1:{up.ports['HTTP']}/api/v1/events", params={"from": EVER}).json()["rows"] == []

@@ -1,4 +1,4 @@
-"""Reading in processes of their own: the same events as in one process, and no request lost when one of them dies."""
+"""Parsing in worker processes: the same events as in one process, and no request is lost when a worker dies."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tests.doors import NOW, pipeline, span, spans, traces
 
 
 def children(collector: RunningCollector) -> list[int]:
-    """The processes that the collector has made."""
+    """The processes that the collector has started."""
     assert collector.process
     threads = Path(f"/proc/{collector.process.pid}/task").glob("*/children")
     return [int(pid) for thread in threads for pid in thread.read_text().split()]
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended, whoever still has to bury it."""
+    """Whether the process has ended, even if nobody has waited for it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
@@ -46,7 +46,7 @@ def gone(pid: int) -> bool:
 
 
 def send(collector: RunningCollector, first: int, last: int) -> list[int]:
-    """Posts a request for each number, several at once; the statuses."""
+    """Posts a request for each number, several at once; returns the statuses."""
 
     def post(number: int) -> int:
         return collector.post("/v1/traces", traces(span(number, error="ValueError"))).status_code
@@ -79,7 +79,7 @@ def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
     assert collector.process
     assert send(collector, 0, 3) == [200] * 3
     [worker] = children(collector)
-    for first in (3, 6):  # the second time it is one that took a place
+    for first in (3, 6):  # the second time it is a replacement
         os.kill(worker, signal.SIGKILL)
         wait_until(partial(gone, worker), 10)
         answer = collector.post("/v1/traces", traces(span(first, error="ValueError")))
@@ -98,12 +98,12 @@ def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
 
 
 def spawned(collector: RunningCollector) -> list[int]:
-    """Those of its processes that took the place of others."""
+    """Those of its processes that replaced others."""
     return [pid for pid in children(collector) if b"multiprocessing-fork" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def conversation(number: int) -> Body:
-    """A request to a model that tells again how a call ended."""
+    """A request to a model that reports again how a call ended."""
     asked = {"role": "assistant", "parts": [{"type": "tool_call", "id": f"c{number}", "name": "read", "arguments": {}}]}
     told = {
         "role": "tool",
@@ -138,7 +138,7 @@ def test_a_reader_of_large_bodies_alone_does_not_collect_what_it_will_be_told() 
 
 
 def never() -> Pipeline:
-    """No pipeline, in a process where no other can be made."""
+    """Builds no pipeline, in a process that cannot start others."""
     raise TableError("tables", ["it has changed"])
 
 
@@ -179,7 +179,7 @@ def test_workers_end_with_their_collector(
 
 
 def message(*path: int, last: bytes) -> bytes:
-    """A protobuf message inside others, each the field of the outer one that `path` names."""
+    """A protobuf message inside others, each in the field of the outer one that `path` names."""
     for tag in reversed(path):
         size, length = len(last), b""
         while size > 0x7F:
@@ -189,7 +189,7 @@ def message(*path: int, last: bytes) -> bytes:
     return last
 
 
-MILLIONS = 30 << 20  # of empty ones: 60 MiB, and some 60 kB on the way
+MILLIONS = 30 << 20  # of empty ones: 60 MiB, about 60 kB when compressed
 BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     "log records": ("logs", PROTOBUF, lambda: message(1, 2, last=b"\x12\0" * MILLIONS)),
     "resources": ("traces", PROTOBUF, lambda: b"\x0a\0" * MILLIONS),
@@ -244,7 +244,7 @@ def test_a_message_of_millions_is_read_beside_the_main_process_where_no_worker_i
 
 
 def worker_ticks(pid: int) -> int:
-    """The processor time that a process has used, hundredths of a second."""
+    """The processor time that a process has used, in hundredths of a second."""
     return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
 
 
@@ -262,7 +262,7 @@ def test_bodies_that_were_refused_are_not_held(start_collector: Callable[..., Ru
 
 
 def test_a_refusal_holds_nothing_of_what_was_read() -> None:
-    """Who answers with it has it for a while, and then the next collection of cycles is far."""
+    """It is held while it is answered, and the next garbage collection may be long after that."""
     held: list[weakref.ref[set[int]]] = []
 
     class Reads:

@@ -1,4 +1,4 @@
-"""When the writer begins a transaction, and what becomes of a batch that it cannot store."""
+"""When the writer begins a transaction, and what happens to a batch that it cannot store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BATCHES = [taken(traces(span(number)), "traces") for number in range(4)]
 
 
 class Recorded:
-    """A writer over a store that notes which requests each transaction held, and fails where it is told to."""
+    """A writer on a store that notes the requests of each transaction, and fails when a test wants it to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path | None = None) -> None:
         self.store = Store.open(f"duckdb:///{path}" if path else "duckdb://:memory:")
@@ -67,7 +67,7 @@ class Recorded:
         self.writer.put([Waiting(one, position, 1) for one, position in zip(packed, positions, strict=True)])
 
     def settle(self) -> None:
-        """Returns when all is stored: who asks once may meet upkeep, for which nobody waits long."""
+        """Returns when all is stored. One call of `settle` may coincide with upkeep, for which it does not wait."""
         wait_until(lambda: self.writer.settle(20), 20)
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ def test_a_small_transaction_waits_for_more_unless_somebody_asks(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "EVERY_S", 60)
-    recorded.put(0)  # nothing was written for long: at once
+    recorded.put(0)  # nothing was written for a while: it begins at once
     recorded.settle()
     recorded.put(1)
     recorded.put(2)
@@ -105,9 +105,9 @@ def test_a_small_transaction_waits_for_more_unless_somebody_asks(
 def test_events_are_received_in_the_order_in_which_they_are_stored(
     recorded: Recorded, ahead_s: int, in_order: bool
 ) -> None:
-    """Whichever body was read first; only a clock that went back by more than an hour is not waited for."""
+    """Whichever body was read first, unless their times show that the clock went back by more than an hour."""
     began = time.time_ns()
-    for number in range(3):  # the first to be stored was the last whose reading began
+    for number in range(3):  # the batch that was stored first was read last
         batch = replace(BATCHES[number], received_ns=began + ahead_s * 10**9 - number)
         batch.reports = [{**report, "received_ns": batch.received_ns} for report in batch.reports]
         recorded.put_batches(batch)
@@ -121,7 +121,7 @@ def test_events_are_received_in_the_order_in_which_they_are_stored(
 
 @pytest.mark.parametrize("again", [False, True])
 def test_what_the_store_did_not_take_is_stored_later(recorded: Recorded, again: bool) -> None:
-    """Also where it had taken it, and only failed to say so."""
+    """Also if the store had committed it, and only the answer failed."""
     write = recorded.store.write
 
     def after(changes: Changes) -> set[int]:
@@ -162,7 +162,7 @@ def test_one_batch_that_cannot_be_stored_holds_up_nobody_for_long(
 def test_a_batch_that_cannot_be_read_is_set_aside(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As one of another version may be."""
+    """As a batch of another version may be."""
     monkeypatch.setattr(module, "AGAIN_S", 0.05)
     strange = msgspec.msgpack.encode({"identity": b"?" * 16, "events": ["what was told"]})
     [position] = recorded.journal.append([strange])
@@ -176,7 +176,7 @@ def test_a_batch_that_cannot_be_read_is_set_aside(
 
 
 def test_who_brings_more_than_may_wait_waits_for_his_answer(recorded: Recorded) -> None:
-    """However many come at once."""
+    """However many arrive at once."""
 
     async def brought() -> None:
         taker = Taker(recorded.journal, recorded.writer)
@@ -199,7 +199,7 @@ def test_who_brings_more_than_may_wait_waits_for_his_answer(recorded: Recorded) 
 
 
 def test_nothing_is_set_aside_for_what_lasts_a_moment_however_often_somebody_asks(recorded: Recorded) -> None:
-    """As memory that a question takes."""
+    """Like memory that a query takes."""
     recorded.failures += [MemoryError()] * 20
     recorded.put(0)
     recorded.settle()
@@ -218,7 +218,7 @@ SHORTAGES = {
 def test_a_shortage_that_lasts_is_no_reason_to_set_anything_aside(
     case: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where there is enough for a small write."""
+    """Also if there is enough for a small write."""
     monkeypatch.setattr(module, "AGAIN_S", 0.01)
     writing = writing_module.put
 
@@ -280,7 +280,7 @@ def test_a_journal_that_fails_alone_is_one_line_until_it_works(
         taker = Taker(recorded.journal, recorded.writer)
         taker.start()
         for number in range(3):
-            recorded.put(number)  # what it took before is stored meanwhile
+            recorded.put(number)  # what it accepted before is stored meanwhile
             with monkeypatch.context() as short:
                 short.setattr(recorded.journal, "append", broken)
                 with pytest.raises(Unavailable):

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 
 def two_versions(now: datetime) -> list[dict[str, str]]:
-    """Two days of one coder: 40 sessions of version 3.1, and since 23 hours ago of 3.2, whose diffs fail."""
+    """Two days of one coder: 40 sessions, of version 3.1 and, since 23 hours ago, of 3.2, whose diffs fail."""
     calls: list[dict[str, str]] = []
     for session in range(40):
         start = now - timedelta(hours=47) + timedelta(hours=session * 47 / 40)

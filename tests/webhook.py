@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that takes notifications, and fails when a test says so."""
+"""A real HTTP server on loopback that accepts notifications, and fails when a test wants it to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Webhook:
-    """Keeps what it took. `status` is what it answers; only what was answered 200 counts as taken."""
+    """Keeps what it accepted, which is what it answered 200. `status` is what it answers."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -17,7 +17,7 @@ class Webhook:
         self.body = b""
         self.taken: list[Any] = []
         self.attempts = 0
-        self.hold = threading.Event()  # cleared: requests are left waiting
+        self.hold = threading.Event()  # if cleared, requests wait
         self.hold.set()
         hook = self
 
@@ -36,7 +36,7 @@ class Webhook:
                 self.wfile.write(hook.body)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Says nothing."""
+                """Logs nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
@@ -44,11 +44,11 @@ class Webhook:
         self._thread.start()
 
     def keep(self, path: str, headers: dict[str, str], body: bytes) -> None:
-        """Takes one request."""
+        """Handles one request."""
         self.taken.append(json.loads(body))
 
     def close(self) -> None:
-        """Frees the port: from then on nobody listens there."""
+        """Frees the port: nothing listens there any more."""
         self.hold.set()
         self._server.shutdown()
         self._server.server_close()
@@ -56,7 +56,7 @@ class Webhook:
 
     @property
     def told(self) -> list[tuple[str, list[str]]]:
-        """Of each message taken: its status, and its alerts as "firing x" or "resolved x", x being their labels."""
+        """For each accepted message: its status, and its alerts as "firing x" or "resolved x", x being their labels."""
         return [(message["status"], [self._brief(alert) for alert in message["alerts"]]) for message in self.taken]
 
     @staticmethod

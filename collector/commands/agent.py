@@ -1,4 +1,4 @@
-"""`misstep doctor --agent`: what arrived from one agent, what it leaves out, and the lines that turn that on."""
+"""`misstep doctor --agent`: what has arrived from one agent, what is missing, and the settings that turn it on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FACTS = {
 
 
 def examine_agent(settings: Settings, name: str) -> Iterator[Finding]:
-    """Findings about the source or service of that name; one `fail` if nothing arrived."""
+    """Findings about the source or service of this name; one `fail` if nothing has arrived."""
     headers = bearer(settings.query_token)
     with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=30) as client:
         try:
@@ -52,7 +52,9 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterat
     who = f"{row['source'] or 'no known source'} from {row['service'] or 'a service without a name'}"
     if not row["tool_data"]:
         said = f"{who}: seen, no tool data; metrics {row['metrics']}, last {row['last_seen']}"
-        yield Finding("warn", said, f"its logs or traces tell of its calls, if it has any\n{lines}".rstrip())
+        yield Finding(
+            "warn", said, f"send its logs or traces too, if it has any: metrics do not contain calls\n{lines}".rstrip()
+        )
         return
     where = {name: re.sub(r"([\\,!])", r"\\\1", row[name] or "") for name in ("source", "service")}
     counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
@@ -64,12 +66,12 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterat
     )
     missing = {fact: words for fact, words in FACTS.items() if _never(row["coverage"][fact])}
     if not row["reports_ok"]:
-        missing["successes"] = "calls that ended well"
+        missing["successes"] = "successful calls"
     for fact, words in missing.items():
         if switch := row["remedies"].get(fact):
-            yield Finding("warn", f"{who}: nothing tells {words}", switch)
+            yield Finding("warn", f"{who}: it does not report {words}", switch)
         else:
-            yield Finding("ok", f"{who}: nothing tells {words}, and no switch that is known turns it on")
+            yield Finding("ok", f"{who}: it does not report {words}, and no known setting turns this on")
 
 
 def _never(share: float | None) -> bool:
@@ -86,7 +88,7 @@ def _nothing(name: str, page: Traversable | None, settings: Settings) -> Finding
 
 
 def page_of(name: str) -> Traversable | None:
-    """The page on an agent: the one of that name, else the one that names it as its source."""
+    """The page about an agent: the one of this name, else one that lists it as a source."""
     pages = list(_pages())
     return next(
         (page for page in pages if page.name == f"{name}.md"),

@@ -1,4 +1,4 @@
-"""`misstep sanitise apply`: through the collector where one has the store open, else on the file itself."""
+"""`misstep sanitise apply`: by the collector if one has the store open, else by this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collector.store.store import Store
 
 
 def apply(settings: Settings) -> dict[str, Any]:
-    """Goes over all that is stored; returns what was told last. Raises OSError where that cannot be done."""
+    """Applies the rules to everything that is stored; returns the last progress report. Raises OSError if it cannot."""
     path = path_of(settings.store)
     if path is None or not path.exists():
         raise OSError(f"there is no store at {path or settings.store}")
@@ -28,12 +28,12 @@ def apply(settings: Settings) -> dict[str, Any]:
         return _shown(_by_collector(settings))
     try:
         add_dimensions(store.dimensions)
-        return _shown(_by_ourselves(settings, store))
+        return _shown(_by_this_process(settings, store))
     finally:
         store.close()
 
 
-def _by_ourselves(settings: Settings, store: Store) -> Iterator[dict[str, Any]]:
+def _by_this_process(settings: Settings, store: Store) -> Iterator[dict[str, Any]]:
     with closing(Journal(store.path)) as journal:
         if left := journal.left(store.position()):
             raise OSError(
@@ -51,10 +51,10 @@ def _by_collector(settings: Settings) -> Iterator[dict[str, Any]]:
         yield from followed(client, "/api/v1/sanitise")
 
 
-def _shown(told: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    last = next(told)
+def _shown(reports: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    last = next(reports)
     with progress("sanitise", last.get("rows")) as advance:
-        for now in told:
+        for now in reports:
             advance(max(0, now["done"] - last["done"]))
             last = now
     return last

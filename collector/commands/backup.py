@@ -1,4 +1,4 @@
-"""`misstep backup`: a whole copy of the store, through the collector where one has it open, else of the file itself."""
+"""`misstep backup`: copies the whole store, by the collector if one has it open, else by this process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from collector.store.store import Store
 
 
 def backup(settings: Settings, place: Path) -> Path:
-    """Writes the copy to a file that is not there yet, or into a folder under the present time; its path.
+    """Writes the copy to a new file, or into a folder under a name with the present time; returns its path.
 
-    Raises OSError where that cannot be done, StoreError where the store cannot be opened.
+    Raises OSError if it cannot be written, StoreError if the store cannot be opened.
     """
     if place.is_dir():
         place /= f"misstep-{datetime.now():%Y%m%d-%H%M%S}.duckdb"
@@ -34,7 +34,7 @@ def backup(settings: Settings, place: Path) -> Path:
 
 
 def left_out(copy: Path) -> str:
-    """What the copy lists and does not hold, as a sentence; empty where there is nothing."""
+    """A sentence about the archived events that the copy lists but does not contain; empty if there are none."""
     store = Store.open(f"duckdb:///{copy.absolute()}")
     try:
         rows = store.rows("select file, events from archived order by file")

@@ -1,4 +1,4 @@
-"""`misstep demo --bulk N`: a month of N made-up events, computed inside the store: to see how it is at a large size."""
+"""`misstep demo --bulk N`: N made-up events of a month, computed inside the store, to try Misstep at a large size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from collector.store.store import Store
 
 # ruff: noqa: E501 - a row of a table is a line
 
-# How eight events in a row end (o, e, d, c as their outcomes begin) and which of them are one call tried again; weight.
+# The outcomes of eight consecutive events (ok, error, denied, cancelled), the number of each one's call (equal numbers
+# are retries of one call), and the weight.
 PATTERNS = (
     ("oooooooo", "01234567", 44),
     ("oooeoooo", "01233456", 12),
@@ -29,8 +30,8 @@ PATTERNS = (
     ("ooooococ", "01234567", 4),
 )
 
-# service, version, next version, from which share of the month on, the tool that it makes worse, agent, model, provider,
-# source, environment, weight
+# service, version, next version, share of the month after which it is deployed, the tool that it makes worse, agent,
+# model, provider, source, environment, weight
 AGENTS = (
     ("shop-coder", "1.7.2", "1.8.0", 0.7, "apply_diff", "coder", "claude-sonnet-4-5", "anthropic", "claude-code", "production", 30),
     ("shop-coder", "1.7.2", "1.8.0", 0.7, "apply_diff", "coder", "claude-haiku-4-5", "anthropic", "claude-code", "staging", 12),
@@ -52,7 +53,7 @@ TOOLS = (
     ("run_query", "function", None, None, 700.0, 5),
 )
 
-# tool (*model, *storm, *denied: not of one tool), class, message, reported class, status, weight
+# tool (*model, *storm, *denied: of no particular tool), class, message, reported class, status, weight
 FAILURES = (
     ("read_file", "FileNotFoundError", "File {target} does not exist", "ENOENT", None, 70),
     ("read_file", "PermissionDeniedError", "EACCES: permission denied, open '{target}'", None, None, 12),

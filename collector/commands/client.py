@@ -33,7 +33,7 @@ def filters(where: Sequence[str]) -> list[tuple[str, str]]:
     """Filters of the query API as `name=value`. Raises OSError for anything else."""
     unfit = [each for each in where if "=" not in each]
     if unfit:
-        raise OSError(f"{unfit[0]!r} is no filter; write name=value, such as tool=apply_diff")
+        raise OSError(f"{unfit[0]!r} is not a filter; write name=value, such as tool=apply_diff")
     return [(name, value) for name, _, value in (each.partition("=") for each in where)]
 
 

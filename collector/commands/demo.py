@@ -1,7 +1,7 @@
-"""`misstep demo`: a day of a few agents, sent by the OpenTelemetry SDK as an instrumented agent would.
+"""`misstep demo`: a day of traffic from a few agents, sent with the OpenTelemetry SDK as by an instrumented agent.
 
-Spans follow the GenAI conventions (`invoke_agent`, `chat`, `execute_tool`); Roo Code's entries come as log records. All
-chance comes from one seed, all times from one `now`, so that the same two give the same traffic.
+Spans follow the GenAI conventions (`invoke_agent`, `chat`, `execute_tool`); Roo Code's entries are log records. All
+random choices come from one seed and all times from one `now`, so that the same two give the same traffic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Ids(IdGenerator):
 
 
 class _Spans(OTLPSpanExporter):
-    """Remembers how many requests failed: the SDK only logs it."""
+    """Counts failed requests, which the SDK only logs."""
 
     failed = 0
 
@@ -67,7 +67,7 @@ class _Logs(OTLPLogExporter):
 
 @dataclass(slots=True)
 class Exporters:
-    """One SDK pipeline per service and version, as one process of an agent has."""
+    """One SDK pipeline per service and version for traces, and one per service for logs, as in an agent's process."""
 
     url: str
     headers: dict[str, str]
@@ -77,7 +77,7 @@ class Exporters:
     _loggers: dict[str, LoggerProvider] = field(default_factory=dict)
 
     def tracer(self, service: str, version: str) -> Tracer:
-        """The tracer of that process."""
+        """The tracer of this service and version."""
         key = (service, version)
         if key not in self._tracers:
             provider = TracerProvider(
@@ -90,7 +90,7 @@ class Exporters:
         return self._tracers[key].get_tracer("shop.agents", "1.0")
 
     def loggers(self, service: str, version: str) -> LoggerProvider:
-        """The log pipeline of that process."""
+        """The log pipeline of this service."""
         if service not in self._loggers:
             provider = LoggerProvider(resource=_resource(service, version), shutdown_on_exit=False)
             exporter = _Logs(endpoint=f"{self.url}/v1/logs", headers=self.headers)
@@ -100,11 +100,11 @@ class Exporters:
         return self._loggers[service]
 
     def flush(self) -> None:
-        """Returns when everything so far has been taken. Raises OSError where something was not."""
+        """Returns when everything so far has been accepted. Raises OSError if something was not."""
         for provider in self._providers():
             provider.force_flush()
         if any(exporter.failed for exporter in self._exporters):
-            raise OSError(f"{self.url} does not take everything; the lines above say why")
+            raise OSError(f"{self.url} did not accept everything; the lines above say why")
 
     def close(self) -> None:
         """Sends the rest and ends the SDK's threads."""
@@ -117,7 +117,7 @@ class Exporters:
 
 @dataclass(slots=True)
 class Counted:
-    """What was played."""
+    """What was sent."""
 
     sessions: int = 0
     calls: int = 0
@@ -125,9 +125,9 @@ class Counted:
 
 
 def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: int | None = None) -> str:
-    """Plays `sessions` sessions of the last 24 hours to the collector at `url`; returns a sentence on what was sent.
+    """Sends `sessions` sessions of the last 24 hours to the collector at `url`; returns a sentence about them.
 
-    Raises OSError where no collector answers there, or it does not take everything.
+    Raises OSError if no collector answers there, or if it does not accept everything.
     """
     try:
         httpx.get(f"{url}/healthz", timeout=10).raise_for_status()
@@ -179,7 +179,7 @@ class _Session:
         root.end(self.clock_ns)
 
     def _ask_model(self, root: Span) -> bool:
-        """One model request with its retries; False where it never succeeds."""
+        """One model request with its retries; False if it never succeeds."""
         failing = self.random.random() < self.agent.model_rate
         failure = _choose(self.random, self.agent.model_failures)
         for attempt in range(1, MOST_ATTEMPTS):
@@ -201,7 +201,7 @@ class _Session:
         return False
 
     def _use(self, tool: Tool, root: Span) -> None:
-        """One thing that the model wants done: a call, and attempts at it until it succeeds or the model gives up."""
+        """One call, repeated until it succeeds or the model gives up."""
         arguments = tool.arguments(self.random)
         failing = self.random.random() < tool.rate
         failure = _choose(self.random, tool.failures)

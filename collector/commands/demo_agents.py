@@ -1,7 +1,7 @@
-"""Who acts in `misstep demo`: agents, their tools, and how these fail. Only data; what happens with it is in demo.py.
+"""The agents of `misstep demo`, their tools, and how these fail. This is only data; demo.py uses it.
 
-Arguments and messages hold made-up secrets, so that one sees what is cut. They are put together from parts, because a
-scanner of this repository cannot know that they are made up.
+Arguments and messages contain made-up secrets, to show how secrets are redacted. They are assembled at run time,
+because a scanner of this repository cannot know that they are made up.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One service. From `deployed` (share of the day) on, `later` replaces what it names."""
+    """One service. From `deployed` on (a share of the day), `later` replaces the fields that it names."""
 
     service: str
     version: str
@@ -55,7 +55,7 @@ class Agent:
     later: Mapping[str, Any] | None = None
 
     def at(self, moment: float) -> Agent:
-        """The agent as it is at a moment of the day, 0 to 1."""
+        """The agent at a moment of the day, from 0 to 1."""
         return replace(self, **self.later) if self.later and moment >= self.deployed else self
 
 
@@ -253,7 +253,7 @@ AGENTS = (
         0.02,
         5,
         0.75,
-        # The bad deploy: a new prompt, after which the model no longer copies the lines that it wants to replace.
+        # A bad deployment: with the new prompt, the model no longer copies exactly the lines that it wants to replace.
         {"version": "2.5.0", "tools": (replace(APPLY_DIFF, rate=0.46), *CODING_TOOLS[1:])},
     ),
     Agent("support-desk", "1.12.3", "support", "gpt-4.1-mini", "openai", SUPPORT_TOOLS, RATE_LIMITS, 0.02, 3),

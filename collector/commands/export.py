@@ -1,4 +1,4 @@
-"""Events out of the query API into a file, page by page, whatever their number."""
+"""Writes events from the query API to a file, page by page, however many they are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collector.commands.progress import progress
 from collector.query.queries import token as position
 from collector.store.batch import COLUMNS
 
-PAGE = 4_999  # with the one more that is asked for, the most rows for which DuckDB never sorts all others too
+PAGE = 4_999  # plus the one that shows whether there are more, this is the most for which DuckDB never sorts all rows
 Page = TypeVar("Page", list[msgspec.Raw], pl.DataFrame)
 
 _KINDS: dict[str, Any] = {
@@ -33,10 +33,10 @@ _SCHEMA: dict[str, Any] = {
 
 
 def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "") -> int:
-    """Writes the events that `where` (`name=value`) chooses, newest first, as parquet, csv or jsonl; returns how many.
+    """Writes the events that `where` (`name=value`) selects, newest first, as parquet, csv or jsonl; returns how many.
 
-    A file that is there already is replaced once all is written. Raises OSError where the collector does not answer,
-    refuses a filter, or the file cannot be written.
+    An existing file is replaced once everything is written. Raises OSError if the collector does not answer or refuses
+    a filter, or if the file cannot be written.
     """
     chosen = filters(where)
     with collector(url, token) as client, _replacing(path) as place:
@@ -48,7 +48,7 @@ def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """A file to write that takes the place of `path` at the end; nothing of it is left if the block raises."""
+    """A file to write, which replaces `path` at the end of the block, and is removed if the block raises."""
     if path.exists() and not path.is_file():  # such as /dev/stdout
         yield path
         return
@@ -78,7 +78,7 @@ def _fixed(client: httpx.Client, chosen: Sequence[tuple[str, str]]) -> list[tupl
 def _pages(
     client: httpx.Client, chosen: Sequence[tuple[str, str]], accept: str, read: Callable[[bytes], tuple[Page, str]]
 ) -> Iterator[Page]:
-    """The pages that `read` makes of answers, each with where the next begins; the first one also where it is empty."""
+    """The pages that `read` makes of answers: at least one, which may be empty."""
     after: str = ""
     with progress("export", None) as advance:
         while True:
@@ -93,7 +93,7 @@ def _pages(
 
 
 class Answer(msgspec.Struct):
-    """What is needed of an answer in JSON."""
+    """The fields of a JSON answer that are needed here."""
 
     rows: list[msgspec.Raw]
     next: str | None
@@ -102,7 +102,7 @@ class Answer(msgspec.Struct):
 
 
 def lines(body: bytes) -> tuple[list[msgspec.Raw], str]:
-    """Events as the API says them, and the cursor of what follows."""
+    """Events as the API returns them, and the cursor of the next page."""
     answer = msgspec.json.decode(body, type=Answer)
     return answer.rows, answer.next or ""
 
@@ -117,14 +117,14 @@ def _lines(path: Path, pages: Iterator[list[msgspec.Raw]]) -> int:
 
 
 def frame(body: bytes) -> tuple[pl.DataFrame, str]:
-    """Events of an Arrow stream with the types of the store, and the cursor of what follows a full page.
+    """Events of an Arrow stream with the types of the store, and the cursor of the next page if this one is full.
 
-    Times are timestamps, ids numbers, objects JSON text; attributes of one's own (`MISSTEP_DIMENSIONS`) come last.
+    Times are timestamps, ids numbers, objects JSON text; the user's own attributes (`MISSTEP_DIMENSIONS`) come last.
     """
-    told = pl.read_ipc_stream(body)
-    known = [name for name in _SCHEMA if name in told.columns]
-    own = [name for name in told.columns if name not in _SCHEMA]
-    found = told.select(pl.col(name).cast(_SCHEMA.get(name, pl.String)) for name in known + own)
+    received = pl.read_ipc_stream(body)
+    known = [name for name in _SCHEMA if name in received.columns]
+    own = [name for name in received.columns if name not in _SCHEMA]
+    found = received.select(pl.col(name).cast(_SCHEMA.get(name, pl.String)) for name in known + own)
     if found.height < PAGE:
         return found, ""
     return found, position(found["time"].to_physical()[-1], found["event_id"][-1])

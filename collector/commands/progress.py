@@ -1,4 +1,4 @@
-"""The progress of long commands: a bar on a terminal, else a line now and then. Always on standard error."""
+"""The progress of long commands, on standard error: a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LINE_EVERY_S = 5.0
 
 
 class Advance(Protocol):
-    """Reports that `steps` more are done."""
+    """Reports that `steps` more steps are done."""
 
     def __call__(self, steps: int = 1) -> None: ...
 

@@ -8,10 +8,9 @@ from collector.store.store import Store
 
 
 def rebuild(url: str) -> int:
-    """Recomputes streaks, retry chains and the like in a store that no collector has open; returns the number of
-    sessions.
+    """Recomputes streaks, retry chains and counts in a store that no collector has open.
 
-    Raises StoreError, and OSError if there is no store.
+    Returns the number of sessions. Raises StoreError, and OSError if there is no store.
     """
     if (path := path_of(url)) is not None and not path.exists():
         raise OSError(f"there is no store at {path}")

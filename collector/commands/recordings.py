@@ -1,4 +1,4 @@
-"""Request bodies kept in files, as requests again: bodies as agents sent them, JSON lines, log entries."""
+"""Reads recorded requests from files: bodies as agents sent them, JSON lines, log entries."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Recording:
 
 
 def find(paths: Sequence[Path]) -> list[Path]:
-    """The files behind `paths`; of a folder those named like `012-traces.json` or `.jsonl`, at any depth, by name.
+    """The files in `paths`; of a folder, those named like `012-traces.json` or `x.jsonl`, at any depth, sorted.
 
-    Raises OSError for what is not there.
+    Raises OSError for a path that does not exist.
     """
     found: list[Path] = []
     for path in paths:
@@ -65,7 +65,7 @@ def read(path: Path) -> Iterator[Recording]:
 
 
 def _json(path: Path, raw: bytes) -> Iterator[Recording]:
-    """OTLP bodies one by one, neighbouring plain entries together."""
+    """One request for each OTLP body, and one for consecutive plain entries."""
     entries: list[bytes] = []
     for line in _items(raw):
         signal = _signal(line)

@@ -44,9 +44,10 @@ class Sent:
 def replay(
     paths: Sequence[Path], to: str, *, token: str = "", now: bool = False, clock: Callable[[], int] = time.time_ns
 ) -> Sent:
-    """Sends what `paths` hold to the collector at `to`, by name; `now` makes the newest time in them the present.
+    """Sends the recordings in `paths` to the collector at `to`.
 
-    Raises OSError for files that cannot be read, and where no collector answers at `to`.
+    With `now`, shifts their times so that the newest is now. Raises OSError if a file cannot be read, or if no
+    collector answers at `to`.
     """
     if not paths:
         raise FileNotFoundError("name what to send: folders or files of recorded bodies, such as events.jsonl")
@@ -54,7 +55,7 @@ def replay(
     if not files:
         raise FileNotFoundError(f"{', '.join(map(str, paths))}: no recorded bodies such as 001-traces.json or *.jsonl")
     by_ns = clock() - max((newest_ns(each) for each in _read(files)), default=0) if now else 0
-    stamina.instrumentation.set_on_retry_hooks(())  # waiting is not worth log lines on a terminal
+    stamina.instrumentation.set_on_retry_hooks(())  # no log lines about waiting
     sent = Sent()
     headers = bearer(token)
     with progress("replay", len(files)) as advance, httpx.Client(base_url=to, headers=headers, timeout=60) as client:
@@ -97,7 +98,7 @@ def _send(client: httpx.Client, recording: Recording, sent: Sent) -> None:
 
 
 def wait_s(error: Exception) -> bool | float:
-    """Whether to send again, and after how many seconds where the collector says so."""
+    """Whether to send again, or after how many seconds if the collector names a time."""
     if not isinstance(error, httpx.HTTPStatusError) or error.response.status_code not in AGAIN:
         return isinstance(error, httpx.TimeoutException)
     return retry_after_s(error.response.headers.get("retry-after", ""), time.time()) or True
@@ -115,7 +116,7 @@ def _message(answer: httpx.Response) -> str:
 
 
 def _partial(recording: Recording, answer: httpx.Response) -> dict[str, Any]:
-    """The partial success of an answer: `errorMessage`, `rejectedSpans` and the like; empty for a whole one."""
+    """The partial success of an answer: `errorMessage`, `rejectedSpans` and the like; empty if it has none."""
     if recording.media_type != otlp.PROTOBUF:
         said: dict[str, Any] = answer.json().get("partialSuccess", {})
         return said
@@ -127,7 +128,7 @@ def _partial(recording: Recording, answer: httpx.Response) -> dict[str, Any]:
 
 
 def _accepted(recording: Recording, answer: httpx.Response, rejected: int) -> int:
-    if recording.signal == "events":  # this door says so itself
+    if recording.signal == "events":  # the only answer that has the number
         return int(answer.json().get("accepted", 0))
     try:
         return max(0, otlp.decode(recording.body, recording.media_type, recording.signal).records - rejected)

@@ -1,4 +1,4 @@
-"""Tries the rules of a file against what a collector has stored, and says in lines what would have happened."""
+"""Tries the rules of a file on what a collector has stored, and describes in lines what would have happened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_FIRINGS = 5
 def try_rules(path: Path, what: str, url: str, token: str = "", **params: str) -> Iterator[dict[str, Any]]:
     """The collector's row for each rule of a file, one after the other; `what` is backtest or suggest.
 
-    Raises RuleError for a file with mistakes, OSError where the collector does not answer or refuses.
+    Raises RuleError if the file has mistakes, OSError if the collector does not answer or refuses.
     """
     rules = load_rules(path).rules
     body = path.read_bytes()
@@ -58,10 +58,10 @@ def backtested(row: dict[str, Any]) -> str:
 
 
 def suggested(row: dict[str, Any]) -> str:
-    """Which condition would have paged as often as wanted, in a line."""
+    """The suggested condition of a rule, in a line."""
     found = row["suggested"]
     if found is None:
-        return f"{row['name']}: nothing to go by, or every condition would have paged more often"
+        return f"{row['name']}: no suggestion: there are no values, or every condition would have paged more often"
     recover = f', recover: "{found["recover"]}"' if found["recover"] else ""
     return (
         f'{row["name"]}: condition: "{found["condition"]}"{recover} would have paged {found["pages_per_week"]:g} times '
@@ -70,7 +70,7 @@ def suggested(row: dict[str, Any]) -> str:
 
 
 def notify_test(path: Path, name: str) -> int:
-    """Sends a test message to each address of a receiver, and says what became of it."""
+    """Sends a test message to each address of a receiver, and prints the results."""
     import time
 
     from collector.alerts.trial_routes import tell

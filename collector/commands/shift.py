@@ -1,7 +1,7 @@
-"""Moves every time in a recorded body, so that old recordings can be looked at as if they had just happened.
+"""Shifts all times in a recorded body, so that old recordings can be viewed as if they had just happened.
 
-Moved are OTLP's own fields (`…UnixNano`), attributes that agents keep times in, and the time keys of plain entries.
-Text is not searched: a date in a message stays what the agent wrote.
+These are OTLP's own fields (`…UnixNano`), attributes in which agents keep times, and the time keys of plain entries.
+Text is not searched: a date in a message stays unchanged.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Move = Callable[[int], int]  # nanoseconds since 1970 to nanoseconds since 1970
 ATTRIBUTES = frozenset((*TIMES, "start_time", "end_time", "ai.response.timestamp"))
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Smallest number that is a time after 2001 in a unit → nanoseconds in that unit; what is smaller is no time.
+# Smallest number that is a time after 2001 in a unit → nanoseconds in that unit; smaller numbers are not times.
 _UNITS = ((10**18, 1), (10**15, 10**3), (10**12, 10**6), (10**9, 10**9))
 
 
 def moved(recording: Recording, move: Move) -> Recording:
-    """The recording with every time replaced by `move(time)`; unchanged where its body cannot be read."""
+    """The recording with every time replaced by `move(time)`; unchanged if its body cannot be read."""
     try:
         if recording.media_type == PROTOBUF:
             message = MESSAGES[recording.signal].FromString(recording.body)
@@ -44,7 +44,7 @@ def moved(recording: Recording, move: Move) -> Recording:
 
 
 def newest_ns(recording: Recording) -> int:
-    """The latest time in the recording, 0 where it has none."""
+    """The latest time in the recording; 0 if it has none."""
     newest = 0
 
     def note(time_ns: int) -> int:
@@ -91,7 +91,7 @@ def _move_message(message: Message, move: Move) -> None:
 
 
 def _time(value: Any, move: Move) -> Any:
-    """A time in any spelling, moved, in the same spelling; anything else as it is."""
+    """A time in any format, moved, in the same format; anything else unchanged."""
     if isinstance(value, str):
         return str(_time(int(value), move)) if value.isdigit() else _iso_time(value, move)
     if isinstance(value, bool) or not isinstance(value, (int, float)):

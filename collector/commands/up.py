@@ -1,4 +1,4 @@
-"""`misstep up`: the collector and the dashboard as two processes that live and die together."""
+"""`misstep up`: the collector and the dashboard as two processes; when one ends, the other is ended too."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from collector.settings import Settings, check_dashboard
 from dashboard import launch
 
 START_S = 60.0
-END_S = 15.0  # the collector finishes what it has accepted
+END_S = 15.0  # long enough for the collector to store what it has accepted
 LOOK_EVERY_S = 0.2
 
 
 def up(settings: Settings) -> int:
     """Runs both until a signal or the end of one of them. Returns 0 after a signal, else 1.
 
-    Raises SettingsError where the dashboard would be open to others.
+    Raises SettingsError if others could open the dashboard without signing in.
     """
     check_dashboard(settings, signs_in=launch.signs_in())
     stop = threading.Event()
@@ -57,7 +57,7 @@ def up(settings: Settings) -> int:
 
 
 def greeting(settings: Settings) -> str:
-    """Where everything is, and the line to paste into an agent."""
+    """The addresses, and the line to paste into the shell that starts an agent."""
     endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={settings.otlp_url or settings.http.url}"
     if settings.ingest_tokens:
         endpoint += ' OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20<one of MISSTEP_INGEST_TOKENS>"'
@@ -73,7 +73,7 @@ def greeting(settings: Settings) -> str:
 
 
 def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Asks each to end, waits, and kills what does not."""
+    """Terminates the processes, waits, and kills those that have not ended."""
     for process in processes:
         if process.poll() is None:
             process.terminate()
@@ -87,7 +87,7 @@ def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _started(processes: dict[str, subprocess.Popen[bytes]], addresses: Sequence[str], stop: threading.Event) -> bool:
-    """True as soon as every address answers; False where a process ended, a signal came, or time ran out."""
+    """True as soon as every address answers; False if a process ended, a signal came, or time ran out."""
     deadline = time.monotonic() + START_S
     waiting = list(addresses)
     while waiting and time.monotonic() < deadline:

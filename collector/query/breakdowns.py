@@ -1,7 +1,7 @@
-"""How often, and how often wrong: counts, rates and quantiles of the selected events by dimension and over time.
+"""Counts, rates and quantiles of the selected events, by dimension and over time.
 
 All operations are counted unless a filter on `operation` says otherwise. `error_rate` is errors ÷ `rated`, the ok and
-error events of sources that report both; it is null where there is none.
+error events of sources that report both; it is null if there are none.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ MEASURES = {
     "recovery_rate": ("errors_retried", "errors_recovered", "recovery_rate"),
 }
 QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95}
-# Counted through a 64-bit hash: a pair of services and sessions costs 8 bytes, and 10 million of them collide with p
-# = 3e-6.
+# A 64-bit hash takes 8 bytes for a service and session; that any two of 10 million share one has a probability of 3e-6.
 SESSION = "case when session is not null then hash(service, session) end"
 
 MOST_BUCKETS = 10_000
@@ -42,7 +41,7 @@ def breakdown(
     sort: Sequence[str] = (),
     limit: int = 100,
 ) -> Statement:
-    """Measures by the values of `by`; with `previous`, each also as `previous_…` for the equally long period before."""
+    """Measures by the values of `by`; with `previous`, also as `previous_…`, of the period of equal length before."""
     sql, columns = _grouped(selection, {name: f'"{name}"' for name in by}, measures, previous)
     params = selection.params() | {"previous_ns": selection.previous_ns}
     return Statement(sql, params, order_by(sort or ["-errors", "-calls"], columns, by), limit, SEEN)
@@ -60,7 +59,7 @@ def timeseries(
 ) -> Statement:
     """The measures of `breakdown` per bucket, oldest first; buckets start at multiples of their length since 1970.
 
-    With `previous`, a bucket also has those of the events that lie the range's length before it.
+    With `previous`, each bucket also has the measures of the bucket one range earlier.
     """
     at = "(case when time_ns < $start_ns then time_ns + $start_ns - $previous_ns else time_ns end)"
     at = at if previous else "time_ns"
@@ -71,19 +70,19 @@ def timeseries(
 
 
 def bucket_of(selection: Selection, asked_ns: int | None) -> int:
-    """The bucket's length: as asked for, else the shortest round one that gives at most 120. Raises BadParameter."""
+    """The length of a bucket: `asked_ns`, else the shortest round one that gives at most 120. Raises BadParameter."""
     length = selection.end_ns - selection.start_ns
     if asked_ns is None:
         return next((nice for nice in NICE_BUCKETS if length <= 120 * nice), -(-length // 120))
     if length > MOST_BUCKETS * asked_ns:
         least = f"{-(-length // MOST_BUCKETS // 10**9) or 1}s"
-        message = f"bucket makes more than {MOST_BUCKETS} of them; at least {least}"
+        message = f"this bucket makes more than {MOST_BUCKETS} of them; it must be at least {least}"
         raise BadParameter("bucket", duration(asked_ns), message)
     return asked_ns
 
 
 def values(selection: Selection, dimension: str, contains: str, sort: Sequence[str], limit: int) -> Statement:
-    """The values seen of one dimension, commonest first."""
+    """The values of one dimension among the events, most frequent first."""
     found = f'contains(lower("{dimension}"::varchar), lower($contains))' if contains else "true"
     rows = counted(selection, [dimension])
     sql = f"""select "{dimension}" as value, {rows.count()} as calls, {rows.count("outcome = 'error'")} as errors
@@ -95,7 +94,7 @@ def values(selection: Selection, dimension: str, contains: str, sort: Sequence[s
 def _grouped(
     selection: Selection, keys: Mapping[str, str], measures: Sequence[str], previous: bool, bucket_ns: int = 0
 ) -> tuple[str, list[str]]:
-    """One pass over the events by `keys` (name → expression), and the names of the columns that it answers with."""
+    """The SQL of the measures by `keys` (name → expression), and the names of its columns."""
     start = "$previous_ns" if previous else "$start_ns"
     names = [name for name in keys if name != "time"]
     rows = counted(selection, names, previous=previous, bucket_ns=bucket_ns)
@@ -109,7 +108,7 @@ def _grouped(
         gathered = (f'{expression} as "{name}"' for name, expression in (*keys.items(), *columns.items()))
         return f"select {', '.join(gathered)} from {source} where {condition} {group}"
 
-    if previous and not rows.table:  # the engine counts both periods in a third of the time one after the other
+    if previous and not rows.table:  # one after the other, both periods take the engine a third of the time
         period = _aggregates(rows, selection)
         sides = {now: period, before: {f"previous_{name}": period[name] for name in period if name not in SEEN}}
         parts = [counting(columns, rows.source, f"{where} and {side}") for side, columns in sides.items()]
@@ -125,9 +124,9 @@ def _grouped(
             inner |= _aggregates(rows, selection, before, "previous_")
         counts = f"({counting(inner, rows.source, where)})"
     own_keys = {f"key_{place}": expression for place, expression in enumerate(keys.values())} or {"key_0": "true"}
-    for told, sql in _measured(selection, rows, names, own_keys, where, measures, previous, bucket_ns).items():
-        same = [f'"{name}" is not distinct from {told}.{key}' for name, key in zip(keys, own_keys, strict=False)]
-        counts += f" left join ({sql}) as {told} on {' and '.join(same) or 'true'}"
+    for alias, sql in _measured(selection, rows, names, own_keys, where, measures, previous, bucket_ns).items():
+        same = [f'"{name}" is not distinct from {alias}.{key}' for name, key in zip(keys, own_keys, strict=False)]
+        counts += f" left join ({sql}) as {alias} on {' and '.join(same) or 'true'}"
     return f"select {', '.join(answered)} from {counts}", [*keys, *outer]
 
 
@@ -141,7 +140,7 @@ def _measured(
     previous: bool,
     bucket_ns: int,
 ) -> dict[str, str]:
-    """What only the events or their chains tell, by the keys (name → expression): one question for each kind."""
+    """The measures that need the events or their retry chains, by `keys` (name → expression): alias → SQL."""
     start = "$previous_ns" if previous else "$start_ns"
     earlier = "time_ns < $start_ns" if previous else "false"
     source = relation(selection, *names, start=start)
@@ -178,8 +177,10 @@ def _measured(
 def ranked(
     source: str, where: str, keys: Mapping[str, str], fractions: str, values: Sequence[str], *, earlier: str = "false"
 ) -> str:
-    """Quantiles of the durations for each of `keys` (name → expression over `events`), as `values` of `at_place` name
-    those of `fractions`, a list as SQL over `last`, which is one less than there are durations.
+    """Quantiles of the durations by `keys` (name → expression), as SQL.
+
+    `fractions` is a list in SQL; it may use `last`, the number of durations minus one. `values` are expressions that
+    use `at_place`.
     """
     return load("ranked").format(
         named=", ".join(f"{expression} as {key}" for key, expression in keys.items()),
@@ -195,12 +196,12 @@ def ranked(
 
 
 def at_place(place: int) -> str:
-    """The quantile of the fraction at that place, counted from 1, as SQL with its filter still open."""
+    """The quantile of the fraction at this place, counted from 1, as SQL; its filter is left open for conditions."""
     return f"min(low + (high - low) * beyond) filter (place = {place}"
 
 
 def _aggregates(rows: Counted, selection: Selection, period: str = "", prefix: str = "") -> dict[str, str]:
-    """The columns that one pass gathers (name → expression); `period` restricts them to a part of it."""
+    """The counts (name → expression), of the events that meet the condition `period`."""
     rated = selection.rated()
     columns = {
         "calls": rows.count(period),
@@ -214,7 +215,7 @@ def _aggregates(rows: Counted, selection: Selection, period: str = "", prefix: s
 
 
 def _answers(measures: Sequence[str], prefix: str = "") -> dict[str, str]:
-    """The columns of the answer (name → expression), from those of `_aggregates`."""
+    """The columns of the answer (name → expression), from those of `_aggregates` and `_measured`."""
     errors, rated = f"{prefix}rated_errors", f"({prefix}rated_ok + {prefix}rated_errors)"
     low, high = wilson(errors, rated)
     columns = {name: f"{prefix}{name}" for name in COUNTS}

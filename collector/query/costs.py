@@ -1,8 +1,9 @@
-"""What failures cost: calls, time, tokens and money that went into streaks of mistakes and into retries in vain.
+"""What failures cost: calls, time, tokens and money spent on streaks of mistakes, and on wasted retries.
 
-Tokens and money are known only where agents tell them; where none does they are null, never 0. What a streak cost is
-everything that its session (and sub-agent) did between its first mistake and the success that ended it, model requests
-included. A wasted retry that lies inside a streak is in both halves, so the two are never added up.
+Tokens and money are known only if agents report them; if none does, they are null, never 0. A streak costs everything
+that its session (and sub-agent) did between its first mistake and the success that ended it (or else its last mistake),
+model requests included. A retry is wasted if no later attempt repaired the error. A wasted retry inside a streak is in
+both costs, so they are never added up.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collector.query.retries import chains
 from collector.query.statement import Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
 
-COUNTED = ("streaks", "mistakes", "calls", "told", "wasted_retries", "wasted_told")  # 0 where there is none
+COUNTED = ("streaks", "mistakes", "calls", "told", "wasted_retries", "wasted_told")  # 0 if there are none
 TOKENS = ("input_tokens", "output_tokens", "wasted_input_tokens", "wasted_output_tokens")
 COLUMNS = (
     "streaks", "mistakes", "calls", "seconds", "busy_ms", "told", "input_tokens", "output_tokens", "cost_usd",
@@ -23,7 +24,7 @@ COLUMNS = (
 
 
 def costs(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 100) -> Statement:
-    """Streaks by the dimensions of their first mistake, wasted retries by those of the error that was tried again."""
+    """Streaks by the dimensions of their first mistake, wasted retries by those of the retried error."""
     listed = ", ".join(f'"{name}"' for name in by)
     group = f"group by {listed}" if by else ""
     sql = load("costs").format(

@@ -1,4 +1,4 @@
-"""The OpenAPI description of the query API, from the same rows that read its parameters."""
+"""The OpenAPI description of the query API, from the same tables that read its parameters."""
 
 from __future__ import annotations
 
@@ -57,23 +57,23 @@ ROWS = Schema(
     required=["rows"],
 )
 REFUSALS = {
-    "400": "A parameter cannot be used: which one, its value, and what is allowed",
+    "400": "A parameter is wrong: its name, its value, and what is allowed",
     "401": "A query token is needed",
     "403": "The token or the Host header is not allowed",
-    "404": "There is no such thing",
+    "404": "There is nothing with this name or id",
     "413": "The body is too large",
     "415": "The body is not application/json",
-    "429": "Another statement is being answered",
-    "503": "The question took too long: narrow the range, or ask for fewer measures",
+    "429": "Another statement is running",
+    "503": "The query took too long or needed too much memory: narrow the range, or ask for fewer measures",
 }
 
 
-# What an address that takes a body wants in it, as an example of each field.
+# Bodies of requests: the fields, each with an example.
 BODIES: Mapping[str, Mapping[str, str]] = {
     "mark": {"state": "resolved", "note": "the tool's path was wrong"},
     "sql": {"sql": "select tool, count(*) as n from events group by all order by n desc"},
 }
-# What an address that is described by its handler alone takes.
+# Example bodies for addresses of which nothing but the handler describes the body.
 TAKEN_AS_IS: Mapping[str, Mapping[str, Any]] = {
     "post /v1/events": {
         "tool": "apply_diff", "outcome": "error", "error_class": "DiffApplyFailedError", "message": "no such hunk",
@@ -83,7 +83,7 @@ TAKEN_AS_IS: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-# A row of each list's answer by its path, and whole answers by method and path.
+# Examples: a row of each list, by its path; and complete answers, by method and path.
 ANSWERS: Mapping[str, Mapping[str, Any]] = msgspec.json.decode(schemas().joinpath("answers.json").read_bytes())
 RANGE_SHOWN = {"from": "2026-11-20T21:41:51.000000000Z", "to": "2026-11-21T21:41:51.000000000Z"}
 
@@ -91,9 +91,9 @@ RANGE_SHOWN = {"from": "2026-11-20T21:41:51.000000000Z", "to": "2026-11-21T21:41
 def operation(
     takes: Sequence[Parameter], filters: bool, one: str, body: str = "", answers: str = "", *, tagged: bool = True
 ) -> type[Operation]:
-    """The operation of an address that takes these parameters, and the filters too unless `filters` is false.
+    """The operation of an address that takes these parameters, and with `filters` also the filters.
 
-    `body` is the name of what it takes in `BODIES`, `answers` its path in `ANSWERS`; `tagged` answers have an ETag.
+    `body` is a key of `BODIES`, `answers` a key of `ANSWERS`; `tagged` answers have an ETag.
     """
     row = ANSWERS.get(answers)
     whole = row if one or row is None else {"rows": [row], **RANGE_SHOWN, "truncated": False, "exact": True}
@@ -126,7 +126,7 @@ def operation(
             if body:
                 self.request_body = _body(BODIES[body], required=[body] if body == "sql" else [])
             elif tagged:
-                self.responses["304"] = OpenAPIResponse("Nothing was written since the answer with this ETag")
+                self.responses["304"] = OpenAPIResponse("Nothing has been written since the answer with this ETag")
 
     return Described
 
@@ -145,7 +145,7 @@ def taking(media_type: str, example: object, takes: Sequence[Parameter] = ()) ->
 
 
 def completed(description: dict[str, Any]) -> dict[str, Any]:
-    """The description with the examples of `ANSWERS` and `TAKEN_AS_IS` that go by method and path."""
+    """The description with the examples of `ANSWERS` and `TAKEN_AS_IS` that are listed by method and path."""
     for path, methods in description["paths"].items():
         for method, described in methods.items():
             name = f"{method} {path}"

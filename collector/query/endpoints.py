@@ -1,4 +1,4 @@
-"""The addresses of the query API: what each takes and what it asks the store, as one table."""
+"""The addresses of the query API as one table: what each takes, and the query that answers it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ EVER = "1970-01-01"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One address. `one` answers with a single row or 404; `since` is where its range starts by default."""
+    """One address. `since` is the default start of its range.
+
+    An answer is a list, unless `one` names what it is: then it is a single row, or 404.
+    """
 
     path: str
     summary: str
@@ -53,14 +56,14 @@ ENDPOINTS = (
             s, o["by"], _measures(o), previous=o["previous"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
-        "/timeseries", "The same measures over time, oldest first",
+        "/timeseries", "Calls, errors and error rate over time, oldest first",
         (take.BUCKET, take.BY, take.MEASURES_NAMED, take.PREVIOUS, take.SORT, take.ALL),
         lambda s, o: timeseries(
             s, bucket_of(s, o["bucket"]), o["by"], _measures(o), previous=o["previous"], sort=o["sort"],
             limit=o["limit"]),
     ),
     Endpoint(
-        "/compare", "This period beside the one before, or two values of a dimension: difference, interval, verdict",
+        "/compare", "Two periods or two values of a dimension compared: difference, interval, verdict",
         (take.MEASURE, take.COMPARED_DIMENSION, take.A, take.B, take.BY, take.SORT, take.LIMIT),
         lambda s, o: compare(
             s, o["measure"], o["by"], dimension=o["dimension"], a=o["a"], b=o["b"], sort=o["sort"],
@@ -72,17 +75,17 @@ ENDPOINTS = (
         lambda s, o: changes(s, o["measure"], o["by"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
-        "/values/{dimension:str}", "Values seen of a dimension, commonest first",
+        "/values/{dimension:str}", "Values of a dimension among the events, most frequent first",
         (take.DIMENSION, take.CONTAINS, take.SORT, take.LIMIT),
         lambda s, o: values(s, o["dimension"], o["contains"], o["sort"], o["limit"]),
     ),
     Endpoint(
-        "/events", "Events whole, newest first",
+        "/events", "Complete events, newest first",
         (take.LIMIT, take.CURSOR, take.AFTER, take.ORDER),
         lambda s, o: events(s, o["limit"], cursor=o["cursor"], after=o["after"], sort=o["sort"]),
     ),
     Endpoint(
-        "/events/{event_id:str}", "One event whole",
+        "/events/{event_id:str}", "One complete event",
         (take.EVENT_ID,),
         lambda s, o: event(o["event_id"], s.failure_only), one="event", filters=False,
     ),
@@ -93,7 +96,7 @@ ENDPOINTS = (
             s, _scope(o), min_length=o["min_length"], state=o["state"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
-        "/streaks/summary", "Per length: streaks that reached it, went on (hazard), recovered",
+        "/streaks/summary", "Per length: streaks that reached it, the share that went on (hazard), and their states",
         (take.SCOPE, take.KIND, take.PREVIOUS, take.SORT, take.LIMIT),
         lambda s, o: summary(s, _scope(o), o["sort"], o["limit"], previous=o["previous"]),
     ),
@@ -103,38 +106,38 @@ ENDPOINTS = (
         lambda s, o: limits(s, _scope(o), o["by"], o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
-        "/streaks/signals", "What agents said of their own streaks, beside our count at that moment",
+        "/streaks/signals", "What agents report about their own streaks, beside our count at that moment",
         (take.KIND, take.SORT, take.LIMIT),
         lambda s, o: signals(s, o["kind"], o["sort"], o["limit"]),
     ),
     Endpoint(
-        "/streaks/agreement", "How far agents' own counts agree with ours, and why not",
+        "/streaks/agreement", "How often agents' own counts are equal to ours, and why they differ",
         (take.KIND, take.SORT, take.LIMIT),
         lambda s, o: agreement(s, o["kind"], o["sort"], o["limit"]),
     ),
     Endpoint(
-        "/retries", "Errors, and what became of them when tried again",
+        "/retries", "What became of errors: retried, recovered, and what was said about retrying",
         (take.BY_ERROR, take.PREVIOUS, take.SORT, take.LIMIT),
         lambda s, o: retries(s, o["by"], o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
-        "/retries/curve", "Share recovered by number of attempts and by seconds",
+        "/retries/curve", "Share of the retried errors that recovered, by number of attempts and by seconds",
         (take.BY_ERROR, take.PREVIOUS, take.SORT, take.MANY),
         lambda s, o: curve(s, o["by"], o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
-        "/retries/storms", "Bursts of errors of one class, and whether agents waited as they were told",
+        "/retries/storms", "Bursts of errors of one class, and whether agents waited as long as required",
         (take.BY_ERROR, take.STORM_WINDOW, take.LEAST, take.STORM_STATE, take.SORT, take.LIMIT),
         lambda s, o: storms(
             s, o["window"], o["least"], o["by"], state=o["state"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
-        "/costs", "Calls, time, tokens and money that went into streaks of mistakes and into retries in vain",
+        "/costs", "Calls, time, tokens and money spent on streaks of mistakes and on retries that did not help",
         (take.BY_ERROR, take.SORT, take.LIMIT),
         lambda s, o: costs(s, o["by"], o["sort"], o["limit"]),
     ),
     Endpoint(
-        "/groups", "Errors of one class, tool and message template each",
+        "/groups", "Groups of errors with the same class, tool and message template",
         (take.GROUP_MEASURES, take.GROUP_STATE, take.SORT, take.LIMIT),
         lambda s, o: groups(s, o["measures"], state=o["state"], sort=o["sort"], limit=o["limit"]),
     ),
@@ -149,12 +152,12 @@ ENDPOINTS = (
         lambda s, o: sessions(s, o["sort"], o["limit"]),
     ),
     Endpoint(
-        "/sessions/{session:path}", "The events of one session in their order",
+        "/sessions/{session:path}", "The events of one session in order",
         (take.SESSION, take.CURSOR, take.ALL),
         lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER,
     ),
     Endpoint(
-        "/sources", "Who sends, and which facts it leaves out",
+        "/sources", "Senders, and the facts that each leaves out",
         (take.SORT, take.LIMIT),
         lambda s, o: sources(s, o["sort"], o["limit"]), since=EVER,
     ),

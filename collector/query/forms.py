@@ -1,4 +1,4 @@
-"""The two forms of an answer: JSON, and its rows as an Arrow IPC stream where the `Accept` header prefers that."""
+"""The two forms of an answer: JSON, or its rows as an Arrow IPC stream if the `Accept` header prefers that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 
 
 def wants_arrow(accept: str) -> bool:
-    """Whether Arrow is named in an `Accept` header, and nothing there says that JSON is liked better."""
+    """Whether an `Accept` header names Arrow and does not prefer JSON."""
     wanted: dict[str, float] = {}
     for part in accept.lower().split(","):
         name, *parameters = (word.strip() for word in part.split(";"))
@@ -32,16 +32,16 @@ def wants_arrow(accept: str) -> bool:
 def json_answer(
     body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response[bytes]:
-    """What every JSON answer is made of."""
+    """A JSON answer."""
     return Response(msgspec.json.encode(body), status_code=status, media_type="application/json", headers=headers or {})
 
 
 def rows_answer(
     accept: str, rows: Sequence[dict[str, Any]], types: Mapping[str, str], **beside: Any
 ) -> Response[bytes]:
-    """Rows that hold what JSON says, in the form that is wanted; `beside` goes with them in JSON only.
+    """Rows, given as for JSON, in the form that `accept` prefers; `beside` is added in JSON only.
 
-    In Arrow they have the columns of `types`: times as timestamps, what has parts as JSON text.
+    In Arrow, they have the columns of `types`: times as timestamps, lists and objects as JSON text.
     """
     if not wants_arrow(accept):
         return json_answer({"rows": rows, **beside})
@@ -56,7 +56,7 @@ def list_answer(
     options: Mapping[str, Any],
     beside: Mapping[str, Any] = MappingProxyType({}),
 ) -> Response[bytes]:
-    """The rows in the order and number that was asked for; as they are where nothing was. Raises BadParameter."""
+    """The rows, with `sort` and `limit` from the options applied. Raises BadParameter."""
     sort, limit = options.get("sort", ()), options["limit"]
     order_by(sort, [name for name, kind in types.items() if kind != "json"])
     return rows_answer(request.headers.get("accept", ""), arranged(rows, sort)[:limit], types, **beside)

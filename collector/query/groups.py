@@ -1,4 +1,4 @@
-"""Groups: errors of one class, tool and message template each, how they go on, and what people said of them."""
+"""Groups of errors with the same class, tool and message template: counts, state and trend, and people's notes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MEASURES = ("recovery_rate",)
 STATES = ("new", "regressed", "ongoing", "resolved")
 TIMES = ("first_seen", "last_seen", "resolved")
 SLOTS = 24
-SILENCE = 7 * UNITS["d"]  # a group that comes back after longer has regressed
-FRESH = UNITS["d"]  # of one group asked for by itself, whose range is all time: what is new, and how far its trend goes
+SILENCE = 7 * UNITS["d"]  # a group that comes back after a longer pause has regressed
+FRESH = UNITS["d"]  # for one group, whose range is all time: the end of the range, which `new` and `trend` refer to
 
 
 def groups(
@@ -36,7 +36,7 @@ def groups(
     sort: Sequence[str] = (),
     limit: int = 100,
 ) -> Statement:
-    """Groups with events in the range; new where the first one ever lies in it, regressed where one came back."""
+    """Groups with events in the range, with their state; by default those with the newest events first."""
     wanted = "fingerprint is not null" if fingerprint is None else "fingerprint = $fingerprint"
     rated, called = selection.rated(), selection.about_call()
     low, high = wilson("rated_recovered", "rated")
@@ -85,7 +85,7 @@ class Writes(Protocol):
 
 
 class Mark(msgspec.Struct, forbid_unknown_fields=True):
-    """What somebody says of a group; what is left out stays as it is."""
+    """A change to a group's state or note; what is left out stays unchanged."""
 
     state: str | None = None
     note: Annotated[str, msgspec.Meta(max_length=4000)] | None = None
@@ -98,7 +98,7 @@ def mark(
     scrub: Callable[[str], str],
     clock: Callable[[], int] = time.time_ns,
 ) -> None:
-    """Resolves or opens a group again, or notes something on it, without secrets. Raises Rejected."""
+    """Resolves or reopens a group, or sets its note after `scrub` has removed secrets. Raises Rejected."""
     try:
         said = msgspec.json.decode(body, type=Mark)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

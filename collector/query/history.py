@@ -1,4 +1,4 @@
-"""The answers of `measures` at many past evaluations, from one statement."""
+"""What `measures` would have answered at many past evaluations, from one statement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_ROWS = 300_000
 
 
 class Point(NamedTuple):
-    """What a label set was worth from one evaluation on. Without events in the window it is not `there`."""
+    """The value of a label set from evaluation `number` on; it is `there` if there are events in the window."""
 
     number: int
     value: float | None
@@ -30,11 +30,11 @@ class Point(NamedTuple):
 
 
 class _Columns:
-    """Points of many label sets: 25 bytes each, where tuples take 150."""
+    """Points of many label sets, as arrays: these take 25 bytes per point, tuples 150."""
 
     def __init__(self) -> None:
         self.numbers = array("q")
-        self.values = array("d")  # NaN for none
+        self.values = array("d")  # NaN for None
         self.calls = array("q")
         self.there = bytearray()
 
@@ -83,7 +83,7 @@ class Line(Sequence[Point]):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The points of each label set. `rising` values grow by a second a second from each point on."""
+    """The points of each label set. With `rising`, values grow by 1 per second after each point."""
 
     evaluations: Evaluations
     lines: Mapping[Labels, Line]
@@ -95,7 +95,7 @@ class History:
         return sum(map(len, self.lines.values()))
 
     def sample(self, labels: Labels, point: Point, number: int) -> Sample | None:
-        """The sample of an evaluation after the point."""
+        """The sample at an evaluation, from the last point up to then."""
         if not point.there:
             return None
         value = point.value
@@ -104,7 +104,7 @@ class History:
         return Sample(dict(labels), value, point.calls)
 
     def edges(self, labels: Labels) -> list[tuple[int, float | None]]:
-        """Evaluation and value wherever the line turns; of a rising one both ends."""
+        """Evaluation and value of each point; of rising values also of the last evaluation before the next point."""
         found: list[tuple[int, float | None]] = []
         for point, following in pairwise(chain(self.lines[labels], [None])):
             assert point
@@ -128,10 +128,7 @@ def history(
     failure_only: Sequence[str] = (),
     timeout_s: float = 30,
 ) -> History:
-    """The samples of `measures.measure` at every evaluation, where they change.
-
-    Raises BadParameter where the history is too large.
-    """
+    """The points at which the samples of `measures.measure` change. Raises BadParameter if there are too many."""
     until_ns = evaluations.at(evaluations.count - 1)
     reach_ns = GONE if measure == "silent" else window_ns
     selection = Selection(
@@ -147,7 +144,7 @@ def history(
 
 
 def _lines(found: Iterable[tuple[Labels, Point]]) -> dict[Labels, Line]:
-    """Of points of one label set after the other; the later of two at one evaluation holds."""
+    """Lines from points in the order of label sets and time; of two points at one evaluation, the later one counts."""
     columns = _Columns()
     lines: dict[Labels, Line] = {}
     for labels, points in groupby(found, key=itemgetter(0)):
@@ -182,7 +179,7 @@ def _points(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> Iterator[tu
 
 
 def _longest(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> Iterator[tuple[Labels, Point]]:
-    """The longest open streak after each change; rows of one label set follow each other, oldest first."""
+    """The longest open streak after each change; rows are in the order of label sets and time."""
     labels: Labels | None = None
     known: Counter[int] = Counter()
     open_: Counter[int] = Counter()

@@ -1,8 +1,8 @@
-"""The statements of `history`: what each measure was at every evaluation, as SQL over the events.
+"""The SQL of `history`: the value of each measure at many past evaluations.
 
-Every event counts from the first evaluation after it until it has left the window; some change in between, once it is
-known what became of them. So each contributes a rise where it enters and a fall where it leaves, and the running total
-of these is the value at every evaluation. Nothing after an evaluation is known to it.
+An event counts from the first evaluation after it until it leaves the window. In between it changes when later events
+show that it was retried, or how its retry chain ended. So each event adds a rise where it enters and a fall where it
+leaves, and the running total of these is the value at every evaluation. No evaluation uses later events.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ NEWEST = """any_value({at} - newest_ns) / 1e9 as value, count(*) filter (time_ns
 
 @dataclass(frozen=True, slots=True)
 class Evaluations:
-    """`count` times at which a rule was looked at, from `first_ns` on, every `step_ns`."""
+    """`count` times at which a rule is evaluated: `first_ns`, then every `step_ns`."""
 
     first_ns: int
     step_ns: int
     count: int
 
     def at(self, number: int) -> int:
-        """When an evaluation was."""
+        """The time of an evaluation."""
         return self.first_ns + number * self.step_ns
 
     def after(self, expression: str) -> str:
@@ -42,13 +42,13 @@ class Evaluations:
         return f"case when {expression} < {self.first_ns} then 0 else {number} end"
 
     def shifted(self, by_ns: int) -> Evaluations:
-        """The same number of them, earlier."""
+        """The same evaluations, `by_ns` earlier."""
         return replace(self, first_ns=self.first_ns - by_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A rule's question: the measure of what is selected, by label set, over the window before each evaluation."""
+    """What a rule measures: `measure` of the selected events, per label set, over the window before each evaluation."""
 
     selection: Selection
     measure: str
@@ -61,13 +61,16 @@ class Asked:
         return "".join(f'"{name}", ' for name in self.by)
 
     def over(self, order: str, *more: str) -> str:
-        """A window of one label set."""
+        """An SQL window over one label set (and the columns `more`) in this order."""
         names = ", ".join((*(f'"{name}"' for name in self.by), *more))
         return f"({f'partition by {names}' if names else ''} order by {order})"
 
 
 def statement(asked: Asked) -> str:
-    """`number, there, value, calls` where one of them changed, for each label set; of streaks, what changed."""
+    """Rows of `number, there, value, calls` where one of them changes, for each label set.
+
+    For the measure `streak`, rows of `number, length, open, known`: the changes in the numbers of streaks.
+    """
     chains = needs_chains(asked.measure, asked.selection, asked.by)
     if asked.measure == "silent":
         return _looks(asked, GONE, NEWEST) if chains else _silences(asked)
@@ -77,7 +80,7 @@ def statement(asked: Asked) -> str:
         return _runs(asked, _known_of_first(asked) if chains else "")
     spans = _chains(asked, asked.window_ns) if chains else _events(asked)
     if asked.measure in DISTINCT:
-        return _things(asked, spans)
+        return _distinct(asked, spans)
     if asked.measure == "failing_sessions":
         return _sessions(asked, spans)
     part, whole = SHARES.get(asked.measure, (COUNTED.get(asked.measure, ""), ""))
@@ -90,19 +93,22 @@ def statement(asked: Asked) -> str:
 
 
 def _events(asked: Asked) -> str:
-    """Every event, with when it enters the window and when it leaves it."""
+    """Every event, with the times at which it enters and leaves the window."""
     return f"""select *, time_ns as enter_ns, time_ns + {asked.window_ns} as leave_ns from events
       where time_ns >= $start_ns and time_ns < $until_ns"""
 
 
 def _chains(asked: Asked, kept_ns: int, events: str = EVENTS, since: str = "$start_ns") -> str:
-    """The same once for each thing that became known of its retry chain meanwhile; what is known counts `since`."""
+    """Every event once for each state of its retry chain, with the times between which it counts in this state.
+
+    `since` bounds the events that show that the half hour of a chain is over.
+    """
     chains = judged(asked.selection, events, kept=", next_ns, ok.time_ns as ok_ns", known_by=AS_OF_END)
     return load("versions").format(judged=chains, kept=kept_ns, chain=WINDOW, since=since)
 
 
 def _changes(asked: Asked, spans: str) -> str:
-    """By how much the number of events, their part and their calls change at each evaluation."""
+    """The changes in the number of events, in `part` and in `calls` at each evaluation."""
     after = asked.evaluations.after
     return f"""with spans as ({spans})
       select {asked.keys}{after("enter_ns")} as number, count(*) as events, sum(part) as part, sum(calls) as calls
@@ -122,12 +128,12 @@ def _totals(asked: Asked, changes: str, value: str) -> str:
       window whole as {asked.over("number")})"""
 
 
-def _things(asked: Asked, spans: str) -> str:
-    """Different things among the events: each counts while at least one event that names it does."""
+def _distinct(asked: Asked, spans: str) -> str:
+    """The number of distinct sessions or groups: each counts while at least one of its events does."""
     after, keys = asked.evaluations.after, asked.keys
     begins, ends, counted = "enter_ns", "leave_ns", "spans"
     if asked.measure == "new_groups":
-        # from a day after its service came until its first event of all leaves the window
+        # While the window begins more than a day after the service's first event, and contains the group's first event.
         begins, ends = (
             f"greatest(enter_ns, whose_ns + {asked.window_ns + UNITS['d']})",
             f"least(leave_ns, born_ns + {asked.window_ns})",
@@ -136,7 +142,7 @@ def _things(asked: Asked, spans: str) -> str:
           join (select fingerprint as thing, min(time_ns) as born_ns from events group by all) using (thing)
           join (select coalesce(service, '') as whose, min(time_ns) as whose_ns from events group by all)
             using (whose)"""
-    if asked.measure == "regressed_groups":  # from when it came back until the event with which it did leaves
+    if asked.measure == "regressed_groups":  # while the window contains the event with which the group came back
         begins, ends = "greatest(enter_ns, returned_ns)", f"least(leave_ns, returned_ns + {asked.window_ns})"
         counted = f"spans join (select fingerprint as thing, returned_ns from ({returned()})) using (thing)"
     return _totals(
@@ -169,7 +175,7 @@ def _things(asked: Asked, spans: str) -> str:
 
 
 def _sessions(asked: Asked, spans: str) -> str:
-    """Of the sessions with calls in the window, those in which more than half of them fail."""
+    """The share of the sessions with calls in the window in which more than half of the calls fail."""
     after, keys = asked.evaluations.after, asked.keys
     own = asked.over("number", "whose")
     whose = FAILING.replace("{rated}", asked.selection.rated())
@@ -196,7 +202,7 @@ def _sessions(asked: Asked, spans: str) -> str:
 
 
 def _quantiles(asked: Asked) -> str:
-    """The 95th percentile, looked at wherever an event entered or left the window."""
+    """The 95th percentile of durations, computed wherever an event enters or leaves the window."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
     window = asked.over(f"time_ns range between {asked.window_ns} preceding and 1 preceding")
     return f"""with heard as (
@@ -217,7 +223,7 @@ def _quantiles(asked: Asked) -> str:
 
 
 def _looks(asked: Asked, kept_ns: int, answer: str) -> str:
-    """What is said of all events that count, looked at wherever something became known of one or it left the window."""
+    """`answer` over the events that count, computed wherever one enters, changes, or leaves the window."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
     same = "".join(f'and spans."{name}" is not distinct from looks."{name}" ' for name in asked.by)
     listed = "".join(f'looks."{name}", ' for name in asked.by)
@@ -236,7 +242,7 @@ def _looks(asked: Asked, kept_ns: int, answer: str) -> str:
 
 
 def _silences(asked: Asked) -> str:
-    """The newest event that each evaluation knows, until its sender has left."""
+    """The seconds since the newest event, from each event on, until its sender is considered gone."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
     recent = asked.over(f"time_ns range between {asked.window_ns - 1} preceding and current row")
     return f"""with heard as (
@@ -255,18 +261,21 @@ def _silences(asked: Asked) -> str:
 
 
 def _known_of_first(asked: Asked) -> str:
-    """When the mistake that begins a streak is one that the rule is about, from what was known of its retry chain."""
+    """The times between which the rule selects each event, given what was known of its retry chain.
+
+    A rule selects a streak by the mistake that begins it.
+    """
     sessions = "select session from events where time_ns >= $start_ns and time_ns < $until_ns"
-    events = f"select * from events where session in ({sessions}) and time_ns < $until_ns"  # streaks begin earlier
+    events = f"select * from events where session in ({sessions}) and time_ns < $until_ns"  # streaks may begin earlier
     names = "".join(f', "{name}" as "first_{name}"' for name in asked.by)
     return f"""select event_id as known_id, enter_ns as known_ns, leave_ns as forgotten_ns{names}
       from ({_chains(asked, EVER, events, since="0")}) where {asked.selection.condition()}"""
 
 
 def _runs(asked: Asked, known: str) -> str:
-    """Streaks: of the longest what changed with each length, of those that reached the limit the totals.
+    """Streaks: for `streak` the changes in the numbers of each length, for `streaks` totals of those at the limit.
 
-    `known` says when their first mistake is of interest, where that is not settled at once.
+    `known` is the SQL of `_known_of_first`, if the selection depends on retry chains.
     """
     after, scope = asked.evaluations.after, Scope()
     named = ["event_id"] if known else asked.by

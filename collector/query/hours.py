@@ -23,9 +23,9 @@ LEAST = 3 * HOUR  # a shorter range has too few whole hours
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A relation to count from, with the columns of events that were asked for; `source` is SQL.
+    """A relation from which to count: `source` is SQL with the requested columns of events.
 
-    `table` has its whole hours; where it is empty, each row is an event.
+    `table` is the table from which it reads whole hours; if it is empty, each row is an event.
     """
 
     source: str
@@ -37,7 +37,7 @@ class Counted:
         return f"coalesce(sum(events){only}, 0)::bigint" if self.table else f"count(*){only}"
 
     def fact(self, name: str, *conditions: str) -> str:
-        """How many events that meet all conditions `FACTS` counts by this name, as SQL."""
+        """How many events meet all conditions and the one of this name in `FACTS`, as SQL."""
         if not self.table:
             return self.count(FACTS[name], *conditions)
         return f"coalesce(sum({name}){_only(conditions)}, 0)::bigint"
@@ -60,13 +60,14 @@ def counted(
     bucket_ns: int = 0,
     facts: bool = False,
 ) -> Counted:
-    """What to count the selection by these columns from; with `previous`, also the equally long period before it.
+    """A relation from which to count the selection by these columns.
 
-    With `session` among the columns it has `event_id` too, of all that has no session.
+    If `session` is one of the columns, `event_id` is there too, for events without a session.
 
-    `cut`: times matter as far as they lie before it or not; a parameter.
-    `bucket_ns`: times matter as far as they lie in different buckets of this length since 1970, in both periods.
-    `facts`: `Counted.fact` will be asked; they are a third of the time that planning takes.
+    `previous`: with the period of equal length before.
+    `cut`: a parameter, a time that no row may span.
+    `bucket_ns`: no row may span two buckets of this length since 1970, in both periods.
+    `facts`: with the columns for `Counted.fact`, which add half as much again to the time for planning.
     """
     wanted = list(dict.fromkeys(names))
     start = "$previous_ns" if previous else "$start_ns"
@@ -83,7 +84,7 @@ def counted(
 
 
 def ever(until: str = str(MAX_NS)) -> Counted:
-    """A relation to count all events before that time from (a parameter or number), whatever is selected."""
+    """A relation from which to count all events before `until` (a parameter or number), without a selection."""
     return Counted(f"({_hours(OF_ALL, '0', until, {})})", OF_ALL)
 
 
@@ -114,10 +115,10 @@ def sessions_by(
     *,
     earlier: str = "false",
 ) -> str:
-    """How many sessions of the events each of `keys` (name → expression, at least one) met, as SQL with these names.
+    """The number of distinct sessions for each value of `keys` (name → expression, at least one), as SQL.
 
-    `seen`, like `source`, tells which values there are, and perhaps more. `values` are aggregates of `sessions`;
-    `earlier` splits the rows that they see.
+    `seen` is a relation with all values of the keys in `source`, and maybe more. `values` are aggregates of `sessions`,
+    over rows that the condition `earlier` splits.
     """
     return load("sessions_by").format(
         named=", ".join(f"{expression} as {key}" for key, expression in keys.items()),

@@ -1,7 +1,7 @@
 """What alert rules compare with a threshold: one value per label set, as known at the end of the window.
 
-Planning a statement costs more than counting an hour of events. So questions that agree in dimensions and window are
-one family and one statement, in which each filters its own aggregates.
+Planning a statement costs more than counting an hour of events. So questions with the same dimensions and window form a
+family, which is answered by one statement, in which each question filters its own aggregates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collector.query.streaks import Scope, streaks_from_events
 
 GONE = 7 * UNITS["d"]  # a sender that is silent for longer is considered gone
 
-# Share of what: the events of the part, of those that the value rests on.
+# The condition of the part, and of the events of which it is a share.
 SHARES = {
     "error_rate": ("outcome = 'error' and {rated}", "outcome in ('ok', 'error') and {rated}"),
     "recovery_rate": ("recovered", "retried and {rated}"),
@@ -30,11 +30,11 @@ SHARES = {
 COUNTED = {"errors": "outcome = 'error'", "calls": "true", "retries": "retried"}
 DISTINCT = {"sessions": SESSION, "new_groups": "fingerprint", "regressed_groups": "fingerprint"}
 
-# Whose session an event is, of those that count for the share of sessions in which more than half of the calls fail:
-# what is broken for everybody, rather than badly used by one.
+# The session of an event, if it counts for `failing_sessions`: the share of sessions in which more than half of the
+# calls fail. It is high if a tool is broken for everybody, and low if one agent uses it badly.
 FAILING = "case when session is not null and outcome in ('ok', 'error') and {rated} then hash(service, session) end"
 
-# Which groups the measures of groups count. On a service's first day every group would be new.
+# The groups that these measures count. On a service's first day all groups would be new, so these are left out.
 GROUPS = {
     "new_groups": f"""(fingerprint, coalesce(service, '')) in (select (fingerprint, service) from {{relation}}
       where born_ns >= $start_ns and whose_ns < $start_ns - {UNITS["d"]})""",
@@ -67,12 +67,12 @@ class Question:
 
     @property
     def chains(self) -> bool:
-        """Whether it asks what became of retry chains."""
+        """Whether it needs the outcomes of retry chains."""
         return needs_chains(self.measure, self.window, self.by)
 
     @property
     def family(self) -> tuple[object, ...]:
-        """Questions for which this is the same can be one statement."""
+        """Questions with the same family can be answered by one statement."""
         shared = (self.kind, self.by, self.window.start_ns, self.end_ns)
         if self.kind == "silence":
             return (*shared, self.chains, counted(self.window, self.by).table)
@@ -89,19 +89,19 @@ def measure(
     *,
     failure_only: Sequence[str] = (),
 ) -> list[Sample]:
-    """One sample per label set with events in [`start_ns`, `end_ns`); exactly one where `by` is empty.
+    """One sample per label set with events in [`start_ns`, `end_ns`); exactly one if `by` is empty.
 
-    `errors`, `calls`, `sessions` count what `where` selects, `retries` the errors of it that were tried again. `streak`
-    is the longest mistake streak that is open, 0 where all have ended; `streaks` counts those that reached the limit.
-    `new_groups` counts groups never seen before, of services that were a day before, `regressed_groups` those that came
-    back. `silent` is seconds since the last event of whoever sent within a week. Rates leave sources of `failure_only`
-    out and are None over nothing.
+    `errors`, `calls`, `sessions` count what `where` selects, `retries` the retried errors among it. `streak` is the
+    length of the longest open mistake streak, 0 if none is open; `streaks` counts those that reached the limit.
+    `new_groups` counts groups never seen before, of services first seen more than a day before the window;
+    `regressed_groups` counts groups that came back. `silent` is the seconds since the last event, of senders with one
+    in the last week. Rates leave out the sources of `failure_only`, and are None without events.
     """
     question = Question(measure, terms_of_rule(where), tuple(by), start_ns, end_ns)
     return measure_family(store, [question], failure_only)[0]
 
 
-# Gives what to read a relation of `RELATIONS` from, over a window: SQL, or the name of a table that holds it.
+# Returns where to read one of `RELATIONS` for a window: SQL, or the name of a table that holds it.
 Relation = Callable[[str, Selection], str]
 
 
@@ -147,7 +147,7 @@ def _written(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question at its place in a statement, and which events it selects, as SQL."""
+    """A question, its place in a statement, and the condition of the events that it selects, as SQL (`here`)."""
 
     place: int
     question: Question
@@ -172,7 +172,7 @@ def _sample(row: Mapping[str, object], asked: _Asked) -> Sample:
 
 
 def label(value: object) -> str:
-    """A value of a dimension as labels have it."""
+    """The value of a label for a value of a dimension."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -185,7 +185,7 @@ def _over_events(asked: Sequence[_Asked], window: Selection, relation: Relation)
 
 
 def _aggregates(asked: _Asked, window: Selection) -> tuple[str, str]:
-    """What the measure is, and how many events it rests on."""
+    """The SQL of the measure, and of the number of events that it is computed from."""
     measure = asked.question.measure
     if measure in SHARES:
         part, whole = (asked.over("count(*)", text.replace("{rated}", window.rated())) for text in SHARES[measure])
@@ -272,7 +272,7 @@ def _keys(asked: Sequence[_Asked]) -> tuple[str, str]:
 
 
 def _where(asked: Sequence[_Asked]) -> str:
-    """The time range, and that any of the questions selects the event."""
+    """The condition of events in the time range that any of the questions selects."""
     either = (
         "true"
         if any(not one.question.terms for one in asked)
@@ -282,8 +282,8 @@ def _where(asked: Sequence[_Asked]) -> str:
 
 
 def _source(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
-    """The events that are asked about; where it is asked, with what became of their retry chains and of which groups
-    they are.
+    """The events that the questions select; if a question needs it, with the outcomes of their retry chains, and with
+    whether their groups count.
     """
     events = relation("chains", window) if any(one.question.chains for one in asked) else "events"
     groups = dict.fromkeys(one.question.measure for one in asked if one.question.measure in GROUPS)
@@ -292,18 +292,18 @@ def _source(asked: Sequence[_Asked], window: Selection, relation: Relation) -> s
 
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
-    """Whether the measure asks what became of retry chains."""
+    """Whether the measure, the selection or `by` needs the outcomes of retry chains."""
     return measure in ("recovery_rate", "retries") or "recovered" in by or selection.uses("recovered")
 
 
 def returned() -> str:
-    """With which events groups came back in the range: `fingerprint, returned_ns`."""
+    """The times at which groups came back in the range: `fingerprint, returned_ns`."""
     before = ever("$start_ns")
     return load("returned").format(silence=SILENCE, day=UNITS["d"], before=before.source, last=before.last())
 
 
 def _born() -> str:
-    """Groups of the window that were never there before it, with when they and their services were first seen."""
+    """Groups of the window that were never seen before it, with the times of their and their services' first events."""
     before, always = ever("$start_ns"), ever()
     return load("born").format(before=before.source, ever=always.source, first=always.first())
 
@@ -324,7 +324,7 @@ def _runs(window: Selection, *, judged: bool) -> str:
     return f"select length, ended, state, limit_reached, {named} from ({streaks})"
 
 
-# What the statements of several families may need of one window, or of one that ends with it and is longer.
+# Relations that several families can share: those of the same window, or of a longer one with the same end.
 RELATIONS: Mapping[str, Callable[[Selection], str]] = {
     "chains": _chains,
     "runs": lambda window: _runs(window, judged=False),

@@ -1,6 +1,6 @@
-"""What agents say of their own streaks beside what we count: each signal, and how far both agree.
+"""What agents report about their own streaks, beside our counts: each signal, and how often both are equal.
 
-Kept apart from how streaks are kept: it reads events alone.
+Our counts are computed from the events, not read from the streaks that the store keeps.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def _signals(selection: Selection, kind: str) -> str:
 
 
 def signals(selection: Selection, kind: str, sort: Sequence[str] = (), limit: int = 100) -> Statement:
-    """Each time that an agent said something of its own streak, with our count at that moment, newest first."""
+    """Each time an agent reported something about its own streak, with our count at that moment, newest first."""
     order = order_by(sort or ["-time"], SIGNAL_COLUMNS, ("event_id",))
     return Statement(_signals(selection, kind), selection.params(), order, limit, ("time",))
 
 
 def agreement(selection: Selection, kind: str, sort: Sequence[str] = (), limit: int = 100) -> Statement:
-    """Per source and kind of signal: how often the agent's number is ours, is higher, is lower, and why."""
+    """Per source and kind of signal: how often the agent's number is equal to ours, higher or lower, and why."""
     low, high = wilson("equal", "compared")
     sql = f"""select source, signal, signals, compared, equal, higher, lower,
         {share("equal", "compared")} as agreement, {low} as low, {high} as high, whys

@@ -31,10 +31,10 @@ class Reads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`sql` names its columns as the answer does; `times` are those that hold nanoseconds since 1970.
+    """The columns of `sql` are those of the answer; `times` are those that hold nanoseconds since 1970.
 
-    It is limited from outside unless `ROWS` stands in it: the engine keeps several times as many rows as a limit wants,
-    which is more memory than there is for 10,000 whole events.
+    A limit is put around `sql` unless it contains `ROWS`. To apply a limit, the engine holds several times as many
+    rows, and so many complete events do not fit into memory.
     """
 
     sql: str
@@ -49,7 +49,7 @@ class Statement:
         return "kept_" in self.sql
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[dict[str, Any]]:
-        """Up to `limit` + 1 rows: one more than wanted tells that there are more."""
+        """Up to `limit` + 1 rows: the additional one shows that there are more."""
         sql = self._limited(self.limit + 1)
         return store.rows(sql, self._bound(sql), timeout_s=timeout_s)
 
@@ -69,7 +69,7 @@ class Statement:
 
 
 class Answer(Protocol):
-    """What an address answers with: a `Statement`, or rows `Derived` from some."""
+    """What an address answers with: a `Statement`, or rows `Derived` from several."""
 
     @property
     def limit(self) -> int: ...
@@ -87,10 +87,9 @@ class Answer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Rows that `work` makes from all rows of `asked`; `types` are the columns of the answer, `times` none of them.
+    """Rows that `work` computes from all rows of `asked`; `types` are the columns of the answer, none of them a time.
 
-    For what is said of few rows and is more than arithmetic. Rows come as `work` orders them unless `sort` names
-    columns.
+    For answers of few rows that are hard to compute in SQL. They keep the order of `work` unless `sort` names columns.
     """
 
     asked: tuple[Statement, ...]
@@ -105,11 +104,11 @@ class Derived:
 
     @property
     def of_kept(self) -> bool:
-        """Whether any of what is asked is."""
+        """Whether any of the statements reads derived tables."""
         return any(one.of_kept for one in self.asked)
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]:
-        """Up to `limit` + 1 rows: one more than wanted tells that there are more."""
+        """Up to `limit` + 1 rows: the additional one shows that there are more."""
         found = self.work(*(one.rows(store, timeout_s) for one in self.asked))
         return arranged(found, self.sort)[: self.limit + 1]
 
@@ -123,10 +122,10 @@ def arranged(rows: Sequence[Row], sort: Sequence[str]) -> list[Row]:
     found = list(rows)
     for word in reversed(sort):
         name = word.removeprefix("-")
-        told = sorted(
+        known = sorted(
             (row for row in found if row[name] is not None), key=lambda row: row[name], reverse=word[0] == "-"
         )
-        found = told + [row for row in found if row[name] is None]
+        found = known + [row for row in found if row[name] is None]
     return found
 
 
@@ -174,10 +173,10 @@ def rates(
     sort: Sequence[str],
     limit: int,
 ) -> Statement:
-    """The question of `sql`, which answers with `columns` for each of `keys`; by default in the order of the keys.
+    """A statement with the `columns` of `sql` for each of `keys`, by default in the order of the keys.
 
-    With `previous`, each column also as `previous_…`: the same for the equally long period before. What one of both has
-    alone is a row too, with what `empty` says, as SQL, in the columns of the other, else null.
+    With `previous`, each column is added as `previous_…`, of the period of equal length before. Keys that only one
+    period has get a row too: the columns of the other period are the SQL in `empty`, or null.
     """
     if not previous:
         return Statement(sql, selection.params(), order_by(sort, (*keys, *columns), keys), limit)
@@ -190,7 +189,7 @@ def rates(
         for name in columns
     ]
     same = ["present.one = past.one", *(f'present."{key}" is not distinct from past."{key}"' for key in keys)]
-    # Each side needs a name of its own, or DuckDB looks for its columns in the other side of the join too.
+    # Without a name for each side, DuckDB would look for its columns in the other side of the join too.
     both = f"""with present as (select *, 1 as one from ({sql})), past as (select *, 1 as one from ({before}))
       select {", ".join(listed)} from present full join past on {" and ".join(same)}"""
     named = (*keys, *(prefix + name for prefix in sides for name in columns))

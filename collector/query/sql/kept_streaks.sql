@@ -1,4 +1,4 @@
--- Streaks whose last event lies in the range, of those that the store keeps up; as streaks.sql finds them in the events.
+-- Streaks whose last event lies in the range, as in streaks.sql, but read from the streaks that the store keeps.
 select service, session, subagent, only_tool as tool, only_target as target, scope, kind, length, started, ended,
   case
     when succeeded then 'recovered'

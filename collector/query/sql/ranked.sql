@@ -1,5 +1,5 @@
--- Exact quantiles of durations in little memory: counts by narrow ranges of them tell in which ranges the wanted places lie, and only the
--- values in these are looked at. Equal to quantile_cont, which holds every value. Which are wanted may depend on how many there are (`last` + 1).
+-- Exact quantiles of durations in little memory: counts by narrow ranges of durations show in which ranges the quantiles lie, and only the values
+-- in these are compared. Equal to quantile_cont, which holds every value. The fractions may depend on the number of durations (`last` + 1).
 with durations as not materialized (
   select {named}, {earlier} as earlier, duration_ms, (64 * log2(least(greatest(duration_ms, 1e-3), 1e12)))::int as bucket
   from {source} where {where} and duration_ms is not null

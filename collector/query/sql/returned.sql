@@ -1,5 +1,5 @@
--- The events with which groups came back in a range: the first since somebody resolved the group, or the first after more than {silence} ns
--- without any, of a service that was heard of on one of the seven days before. After a holiday everything is back, and no news.
+-- The events with which groups came back in a range: the first one since the group was resolved, or the first one after more than {silence} ns
+-- without any, if its service sent events on one of the seven days before. Otherwise, all groups would come back after a holiday.
 with lately as (
   select fingerprint, service, time_ns, lag(time_ns) over (partition by fingerprint order by time_ns) as before_ns
   from events where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null

@@ -1,5 +1,5 @@
--- One row per session of the matching events. Which make the page is found by what they are sorted by alone; the rest is read of these. The
--- strip: o(k), e(rror), c(ancelled), d(enied).
+-- One row per session of the matching events. The sessions of the page are found by the columns that they are sorted by; the other columns are
+-- read only for these. Strip: o(k), e(rror), c(ancelled), d(enied).
 with worst as (
   select hash(service, session) as worst_whose, max(length) as worst_streak from ({streaks}) group by all
 ),

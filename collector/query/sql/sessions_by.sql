@@ -1,5 +1,5 @@
--- Distinct sessions of each value of {keys}, as count(distinct …) finds them. A session is one row with a bit for each of 64 values that it met: as
--- many rows as sessions, where pairs of a session and a value took twice the time.
+-- The number of distinct sessions for each value of {keys}, equal to count(distinct …). For every 64 values, each session is one row with a bit
+-- for each value that it has. Rows of a session and a value each took twice the time.
 with numbers as materialized (
   select *, hash({keys}) as code, (number // 64)::integer as page, 1::ubigint << (number % 64)::integer as bit
   from (select {keys}, row_number() over () - 1 as number from (select distinct {named} from {seen} where {where}))

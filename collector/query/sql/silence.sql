@@ -1,4 +1,4 @@
--- Seconds since the last event, and how many came in a window's length before it, for each of several questions.
+-- For each of several questions: the seconds since the last event, and the number of events in a window that ends with it.
 with last as (select {keys}{lasts} from {counted} where {where} {group}),
 matching as (
   select {keys}time_ns, {heres} from {source} where {where} and time_ns > (select {earliest} from last)

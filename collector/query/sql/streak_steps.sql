@@ -1,8 +1,8 @@
--- The events of streaks in their order, for WITH: each numbered within its streak, from sessions that the range touches.
-touched as (       -- sessions that may hold one; all of their events are read, so that no streak is cut
+-- Parts of a WITH clause: the events of streaks in order, each numbered within its streak.
+touched as (            -- sessions that may have a streak in the range; all of their events are read, so that no streak is cut
   select distinct service, session from events where {touched}
 ),
-timeline as (           -- their events in order; `idle` where more than an hour passed since the event before
+timeline as (           -- their events in order; `idle`: more than an hour has passed since the previous event
   select *,
     coalesce({chosen}, false) as chosen,
     row_number() over session_order as place,
@@ -11,7 +11,7 @@ timeline as (           -- their events in order; `idle` where more than an hour
   from {events}
   window session_order as (partition by service, session order by time_ns, sequence nulls last, event_id)
 ),
-parts as (              -- numbered stretches without such a pause, and the times the agent had asked its person
+parts as (              -- numbered stretches without such a pause, and how often the agent had asked its user
   select *,
     count(*) filter (idle) over so_far as part,
     count(*) filter (idle) over (partition by service, session) as last_part,
@@ -20,7 +20,7 @@ parts as (              -- numbered stretches without such a pause, and the time
   from timeline
   window so_far as (partition by service, session order by place)
 ),
-calls as (              -- what extends a streak or ends it, with the number of successes before it
+calls as (              -- calls that extend or end a streak, with the number of successes so far
   select *, {counts} as counts,
     count(*) filter (outcome = 'ok') over (partition by {key}, part order by place) as successes,
     count(*) filter (outcome = 'ok') over (partition by {key}, part) as all_successes,
@@ -29,12 +29,12 @@ calls as (              -- what extends a streak or ends it, with the number of 
   from (select *, max(time_ns) over (partition by service, session, part) as rest_ns from parts)
   where operation = 'tool' and session is not null and {known} and (outcome = 'ok' or {counts})
 ),
-steps as (              -- the events of streaks, with whether the agent's own count fell since the one before
+steps as (              -- the events of streaks, and whether the agent's own count fell since the previous one
   select *, {fell} as fell
   from calls where counts
   window streak as (partition by {key}, part, successes order by place)
 ),
-counted as (            -- and their number since the agent last began to count anew
+counted as (            -- and their number since the agent last reset its own count
   select *, row_number() over (partition by {key}, part, successes, asked, falls order by place) as count_since
   from (
     select *, count(*) filter (fell) over (partition by {key}, part, successes order by place) as falls from steps

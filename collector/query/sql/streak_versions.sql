@@ -1,5 +1,5 @@
--- Every streak at each length that it had: from the mistake that made it so long until the next one, or until it left the window.
--- It is open until a success (`ok_ns`), or until its service was heard of an hour after the last event of its session before a pause
+-- Every streak once for each of its lengths: from the event that gave it this length until the next one, or until it leaves the window.
+-- It is open until a success (`ok_ns`), or until its service sends an event more than {idle} ns after the session's last event before a pause
 -- (`rest_ns`).
 with {steps},
 runs as (

@@ -1,4 +1,4 @@
--- Streaks whose last event lies in the range, whole, with the state that the whole store gives them.
+-- Complete streaks whose last event lies in the range, also if they began before it. Their state depends on later events too.
 with {steps},
 runs as (
   select service, session, subagent,

@@ -1,5 +1,5 @@
--- What the groups of the range are, and whether each was seen before it. Texts are read of the newest event alone.
-with ever as (          -- of every group: fewer rows to join than events
+-- Class, tool and template of each group in the range, read only from its newest event, and whether it was never seen before (`fresh`).
+with ever as (          -- of all groups: they are fewer rows to join than events
   select fingerprint, {first} >= $middle_ns as fresh, {last} as time_ns
   from {ever} where fingerprint is not null
   group by all

@@ -1,5 +1,5 @@
--- Every event as it was known between two times, and for as long as it counts (`kept`): that it was retried, and how its chain
--- ended, is known only once the event that says so is there.
+-- Every event once for each state of its retry chain (not retried, retried, ended), with the times between which it counts in this state. That it
+-- was retried, and how its chain ended, is known only from the time of the event that shows it.
 select event.* exclude (retried, recovered, next_ns, ok_ns, whose), version.*
 from (
   select event, unnest([

@@ -1,5 +1,6 @@
--- Every column of the events of a page, with what became of the retry chains that its errors began. These are judged over few columns, and
--- only the page's own events are read whole. Whether a window is still open is known from the day after, unless a service was silent on it.
+-- All columns of the events of a page, with the outcomes of the retry chains that its errors began. Chains are judged from few columns; all columns
+-- are read only for the events of the page. Whether a window is still open is judged from the day after the page, or from all later events if a
+-- service sent none on that day.
 with page as ({page}),
 known as (
   select case

@@ -1,6 +1,6 @@
--- Events $low ≤ i < $high of a made-up month, each computed from its number alone: nothing is sorted, joined large or remembered, and
--- the same seed gives the same events. Eight events are a block with a drawn pattern of outcomes and of which are the same call again;
--- twenty blocks are five sessions of 8 to 72 events. Small tables beside it (commands/bulk.py) say who fails how.
+-- Events $low ≤ i < $high of a made-up month. Each is computed from its number alone, without sorting or joins of large tables, and the same seed
+-- gives the same events. Eight events form a block with a random pattern of outcomes and repeated calls; twenty blocks form five sessions of 8 to
+-- 72 events. Small tables (commands/bulk.py) define agents, tools and failures.
 with numbered as (
   select i, i // 160 as party, i // 8 as block, i % 8 as nth,
     hash(i // 8, $seed) as dice, hash(i, $seed) as own, hash(i // 8, $seed, 1) as tool_dice,
