@@ -25,7 +25,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
+from collector.batch import Batch
 from collector.classify.classify import load_taxonomy
+from collector.columns import TABLES
 from collector.commands.recordings import find
 from collector.commands.recordings import read as recordings
 from collector.decode.otlp import JSON, PROTOBUF, decode
@@ -33,8 +35,7 @@ from collector.decode.otlp_json import DECODERS
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
-from collector.store.batch import TABLES, ArrowColumns, columns_of
-from collector.store.changes import Batch
+from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store

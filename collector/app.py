@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from collector import columns
 from collector.classify.classify import load_taxonomy
 from collector.errors import Rejected
 from collector.pipeline import Pipeline
@@ -23,7 +24,6 @@ from collector.recognise.sources import load_sources
 from collector.sanitise.examples import check_cuts
 from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
 from collector.settings import Address, Settings, SettingsError, load
-from collector.store import batch
 from collector.store.opening import StoreError, make_folder, path_of
 from collector.tables import TableError
 from collector.telemetry import Scrub, configure_logging
@@ -86,7 +86,7 @@ class Made(NamedTuple):
 
 def pipeline_of(settings: Settings) -> Made:
     """The pipeline with the tables and keys that these settings name. Raises TableError or StoreError."""
-    batch.add_dimensions(settings.dimensions)
+    columns.add_dimensions(settings.dimensions)
     filters.add_dimensions(settings.dimensions)
     rules = load_rules(*settings.own("redactions.toml"))
     key = hash_key(settings)

@@ -18,10 +18,10 @@ import structlog
 from litestar import Request, Response, get, post
 from litestar.types import ControllerRouterHandler
 
+from collector.access import check_json
+from collector.columns import Report
 from collector.pipeline import Pipeline
-from collector.receive.access import check_json
 from collector.store import rewriting
-from collector.store.batch import Report
 from collector.store.store import Store
 from collector.store.writer import Writer
 

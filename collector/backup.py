@@ -15,8 +15,8 @@ from litestar import Request, Response, get, post
 from litestar.response import Stream
 from litestar.types import ControllerRouterHandler
 
+from collector.access import check_json
 from collector.errors import Rejected
-from collector.receive.access import check_json
 from collector.store.store import Store
 
 CHUNK = 1 << 20

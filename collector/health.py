@@ -17,10 +17,10 @@ from litestar.types import ControllerRouterHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from collector import telemetry
+from collector.access import check_host
 from collector.errors import Unavailable
 from collector.query.describe import completed
 from collector.query.parameters import read
-from collector.receive.access import check_host
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.store import Store
 from collector.store.writer import Writer

@@ -18,23 +18,22 @@ from typing import Any, NamedTuple
 import msgspec
 from xxhash import xxh3_128_digest, xxh32_intdigest
 
+from collector.batch import SENDERS, Batch, Sender
 from collector.classify.classify import Evidence, Taxonomy
 from collector.classify.fingerprint import fingerprint, template
 from collector.classify.target import TARGET_CHARS, extract_target, target_from_params
-from collector.decode import otlp
+from collector.columns import INTEGERS, TEXTS, Report
+from collector.decode import otlp, plain
 from collector.decode.record import Metrics
 from collector.decode.salvage import salvage
 from collector.errors import Rejected
+from collector.recent import Recent
 from collector.recognise.identify import canonical, key64
 from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
 from collector.sanitise.bounds import beginning, bounded, cut, json_text
 from collector.sanitise.sanitise import FAILED, Sanitiser, written
-from collector.store.batch import INTEGERS, TEXTS, Report
-from collector.store.changes import Batch
-from collector.store.recent import Recent
-from collector.store.senders import SENDERS, Sender
 
 EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock
 AHEAD_NS = 3_600_000_000_000
@@ -83,11 +82,15 @@ class Pipeline:
     def process(
         self, body: bytes, media_type: str, signal: str, received_ns: int, search_until: float = math.inf
     ) -> Batch:
-        """One OTLP request body as a batch, without records that can never be read.
+        """One request body as a batch, without records that can never be read; `signal` is logs, traces, metrics, or
+        events for plain JSON.
 
         Raises Rejected if none can be read. `search_until` is in seconds of this thread's CPU time: suspicious texts
         that have not been searched by then are lost.
         """
+        if signal == "events":
+            objects = plain.decode(body)
+            return self.batch(objects, _identity_of(objects, body, received_ns), received_ns, search_until)
 
         def read(part: bytes) -> Batch:
             return self.batch(otlp.decode(part, media_type, signal), identity(signal, body), received_ns, search_until)
@@ -310,6 +313,16 @@ class Pipeline:
 def identity(signal: str, body: bytes) -> bytes:
     """The identity of a request: 16 bytes over its signal and decoded bytes."""
     return xxh3_128_digest(body, xxh32_intdigest(signal.encode()))
+
+
+def _identity_of(objects: otlp.Request, body: bytes, received_ns: int) -> bytes:
+    """The identity of a body of plain JSON.
+
+    An object without a time, repeated in another body, cannot be told from a second failure of the same kind, so such a
+    body is never a repetition.
+    """
+    timed = all(record.time_ns for scope in objects.scopes for record in scope.records)
+    return identity("events", body if timed else b"%d " % received_ns + body)
 
 
 def sane_time(time_ns: Any, received_ns: int, observed_ns: Any = None) -> int:

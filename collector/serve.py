@@ -30,6 +30,7 @@ from collector.alerts.rulefile import MAX_BYTES, RuleBook
 from collector.alerts.trial_routes import TRIAL_ROUTES
 from collector.apply import APPLY_ROUTES, Applying
 from collector.backup import BACKUP_ROUTES, Backups
+from collector.columns import add_dimensions
 from collector.health import HEALTH_ROUTES, health
 from collector.pipeline import Pipeline
 from collector.query.api import api_routes, exception_handlers, guard_query
@@ -42,7 +43,6 @@ from collector.receive.intake import Intake
 from collector.receive.room import Room
 from collector.receive.workers import Readers
 from collector.settings import LOOPBACK, Address, Settings
-from collector.store.batch import add_dimensions
 from collector.store.journal import Journal, records_in
 from collector.store.keeper import Keeper
 from collector.store.retention import Retention

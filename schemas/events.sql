@@ -1,5 +1,5 @@
 -- One outcome of one attempt: a tool call that ended, a model request or stream that ended or broke, a failure of the agent itself.
--- This file is the only source of column names, types and order; collector/store/batch.py reads it. Times are BIGINT nanoseconds since 1970,
+-- This file is the only source of column names, types and order; collector/columns.py reads it. Times are BIGINT nanoseconds since 1970,
 -- UTC, because DuckDB 2.0's TIMESTAMP_NS loses nanoseconds in time_bucket, date_trunc and fetchall.
 create table if not exists events (
   time_ns            bigint not null,   -- when it ended: record, else observed, else received

@@ -10,13 +10,12 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.batch import Batch
 from collector.classify.classify import load_taxonomy
-from collector.decode import plain
+from collector.columns import Report
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
-from collector.store.batch import Report
-from collector.store.changes import Batch
 from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store
@@ -115,8 +114,6 @@ def spans(*records: dict[str, Any], service: str = "", scope: str = "") -> bytes
 
 def taken(body: bytes, signal: str = "logs") -> Batch:
     """The batch of a request; `signal` is logs, traces or events."""
-    if signal == "events":
-        return plain.batch(pipeline(), body, NOW)
     return pipeline().process(body, "application/json", signal, NOW)
 
 

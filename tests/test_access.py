@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from collector.access import check_caller, check_host, check_token
 from collector.errors import Rejected
-from collector.receive.access import check_caller, check_host, check_token
 
 
 def test_no_token_is_asked_where_none_is_set() -> None:

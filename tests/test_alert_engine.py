@@ -17,9 +17,10 @@ from collector.alerts.engine import Engine, Measuring
 from collector.alerts.ledger import UNTIL_RESOLVED, Ledger, Silence
 from collector.alerts.notify import send
 from collector.alerts.rulefile import RuleBook
-from collector.alerts.state import Alert, Sample, State
+from collector.alerts.state import Alert, State
 from collector.alerts.status import alert_rows, history_rows, receiver_rows, rule_rows, sample_rows
 from collector.query.measures import Question
+from collector.query.sample import Sample
 from collector.query.shared import Answer, measure_all
 from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, event, failed, holding

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from collector.alerts.rules import Receiver, Rule, parse_condition
-from collector.alerts.state import Alert, Reason, Sample, Sent, State, due, step
+from collector.alerts.state import Alert, Reason, Sent, State, due, step
 from collector.query.filters import SECOND
+from collector.query.sample import Sample
 
 MINUTE = 60 * SECOND
 START = 1_760_000_000 * SECOND

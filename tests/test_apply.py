@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from collector.apply import Apply
+from collector.columns import COLUMNS, TABLES
 from collector.pipeline import Pipeline
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store import rewriting
-from collector.store.batch import COLUMNS, TABLES
 from collector.store.changes import Changes
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, pack

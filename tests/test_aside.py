@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from collector.batch import Batch
 from collector.commands.refused import store_refused
 from collector.settings import load
 from collector.store import writer as writer_module
 from collector.store.aside import Aside, Counted
-from collector.store.changes import Batch, Changes
+from collector.store.changes import Changes
 from collector.store.journal import Journal, pack
 from collector.store.retention import Retention
 from collector.store.store import Store

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.store.batch import Report
+from collector.columns import Report
 from tests.doors import NOW, logs, only, spans, stored, taken
 
 SESSION = {"session.id": "s1", "prompt.id": "p1"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collector.store.batch import Report
+from collector.columns import Report
 from tests.doors import cline, logs, only, taken
 
 CLINE: dict[str, tuple[dict[str, Any], Report | None]] = {

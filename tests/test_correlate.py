@@ -12,15 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from collector.batch import SENDERS, Batch
+from collector.columns import Report
+from collector.recent import Recent
 from collector.recognise.identify import key64
-from collector.store.batch import Report
-from collector.store.changes import Batch
 from collector.store.correlate import Correlator, keys_of
 from collector.store.fold import adding, fold
 from collector.store.lookup import StoreLookup
-from collector.store.recent import Recent
 from collector.store.schema import SCHEMA_VERSION
-from collector.store.senders import SENDERS
 from collector.store.store import Store
 
 NOW = 1_800_000_000_000_000_000

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from collector.alerts.rules import MEASURES
-from collector.alerts.state import Labels, Sample, labels_of
 from collector.errors import Unavailable
 from collector.query import history as module
 from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
@@ -19,6 +18,7 @@ from collector.query.groups import mark
 from collector.query.history import History, history
 from collector.query.history_sql import Evaluations
 from collector.query.measures import RELATIONS, Question, measure
+from collector.query.sample import Labels, Sample, labels_of
 from collector.query.shared import measure_all
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, failed, holding

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.store.batch import Report
+from collector.columns import Report
 from tests.doors import only, stored, taken
 
 CLAUDE = {

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from collector.batch import Batch
 from collector.errors import Unavailable
 from collector.store import journal as module
-from collector.store.changes import Batch
 from collector.store.journal import HEAD, Journal, pack, unpack
 from tests.conftest import RunningCollector, largest_file
 from tests.doors import span, traces

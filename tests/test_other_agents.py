@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.store.batch import Report
+from collector.columns import Report
 from tests.doors import NOW, logs, only, pairs, pipeline, spans, taken
 
 # service, scope, span, what its event must contain; None: it is not an event

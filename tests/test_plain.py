@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.columns import TEXTS
 from collector.decode.plain import decode
 from collector.errors import Rejected
-from collector.store.batch import TEXTS
 from tests.doors import NOW, only, stored, taken
 
 CALL = {"tool": "read_file", "outcome": "error", "error_class": "FileNotFoundError", "message": "gone", "session": "s"}

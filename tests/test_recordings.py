@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from collector.decode.record import Record, Request, Scope, SpanEvent
+from collector.recent import Recent
 from collector.recognise.sources import load_sources
 from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
-from collector.store.recent import Recent
 from collector.store.store import Store
 from tests.conftest import RunningCollector
 from tests.doors import NOW, any_value, pairs, pipeline

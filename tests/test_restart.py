@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from collector.store.batch import Report
-from collector.store.changes import Batch
+from collector.batch import Batch
+from collector.columns import Report
 from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.store.batch import Report
+from collector.columns import Report
 from tests.doors import DOORS, KODE_MONITOR, KODE_PROGRESS, MS, missing, only, pipeline, through
 
 ROO_MISSING = {

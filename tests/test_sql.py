@@ -20,7 +20,7 @@ from collector.errors import Rejected, Unavailable
 from collector.query.filters import Selection, select
 from collector.query.sandbox import needed
 from collector.query.sql_queries import ONE_AT_A_TIME, answer_sql, names
-from collector.store.batch import ArrowColumns
+from collector.store.arrow import ArrowColumns
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 from collector.store.store import Store
 from collector.times import rfc3339

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from collector.batch import Batch
+from collector.columns import Report
 from collector.query.queries import redirected
-from collector.store.batch import Report
-from collector.store.changes import Batch
 from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
 from collector.store.store import Store

@@ -16,11 +16,12 @@ import duckdb
 import msgspec
 import pytest
 
+from collector.batch import Batch
 from collector.errors import Unavailable
 from collector.store import store as store_module
 from collector.store import writer as module
 from collector.store import writing as writing_module
-from collector.store.changes import Batch, Changes
+from collector.store.changes import Changes
 from collector.store.journal import Journal, pack, records_in
 from collector.store.priority import step_back
 from collector.store.retention import Retention

@@ -19,11 +19,12 @@ from collector.alerts.dispatch import Dispatch
 from collector.alerts.ledger import Key
 from collector.alerts.notify import Item, labels
 from collector.alerts.rules import MEASURES, Condition, Receiver, Rule
-from collector.alerts.state import Alert, Labels, Reason, Sample, Sent, State, step
+from collector.alerts.state import Alert, Reason, Sent, State, step
 from collector.query.filters import Selection, terms_of, terms_of_rule
 from collector.query.history import History, Point, history
 from collector.query.history_sql import Evaluations
 from collector.query.retries import relation
+from collector.query.sample import Labels, Sample
 from collector.query.statement import Reads, used
 from collector.store.reading import QueryTimeout
 

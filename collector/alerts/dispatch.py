@@ -17,9 +17,10 @@ import structlog
 from collector.alerts.ledger import DAY_NS, Key
 from collector.alerts.notify import MAX_ALERTS, Item, Notification, Scrub, group_of
 from collector.alerts.rules import Receiver
-from collector.alerts.state import Alert, Labels, Reason, Sent, State, due
+from collector.alerts.state import Alert, Reason, Sent, State, due
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import HOUR, SECOND
+from collector.query.sample import Labels
 
 REST_NS = 15 * SECOND  # after a failure; doubled after each further one in a row
 MAX_REST_NS = 300 * SECOND

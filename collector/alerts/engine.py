@@ -20,9 +20,10 @@ from collector.alerts.notify import Item, Notification, Scrub, describe
 from collector.alerts.recorder import Evaluation, Recorder
 from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import MEASURES, Condition, Rule
-from collector.alerts.state import Alert, Sample, State, labels_of, step
+from collector.alerts.state import Alert, State, step
 from collector.query.filters import HOUR, terms_of_rule
 from collector.query.measures import Question
+from collector.query.sample import Sample, labels_of
 from collector.query.shared import Answer
 
 if TYPE_CHECKING:

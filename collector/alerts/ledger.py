@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from collector.alerts.state import Alert, Labels, Sent, State
-from collector.store.batch import ALERTS_DDL, tables_of
+from collector.alerts.state import Alert, Sent, State
+from collector.columns import ALERTS_DDL, tables_of
+from collector.query.sample import Labels
 
 if TYPE_CHECKING:
     from collector.store.store import Store

@@ -18,9 +18,10 @@ from urllib.parse import urlencode
 
 from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
-from collector.alerts.state import Alert, Labels, Reason, State
+from collector.alerts.state import Alert, Reason, State
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import SECOND
+from collector.query.sample import Labels
 from collector.times import retry_after_s, rfc3339
 
 MAX_ALERTS = 100  # per message; further ones are only counted

@@ -12,6 +12,7 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
+from collector.access import check_json
 from collector.alerts import status
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
@@ -21,7 +22,6 @@ from collector.query.describe import operation, taking
 from collector.query.filters import BadParameter, duration_ns, time_ns
 from collector.query.forms import list_answer
 from collector.query.parameters import ALL, FROM, LIMIT, SORT, TO, Parameter, read
-from collector.receive.access import check_json
 
 STATES = ("pending", "firing", "resolved")
 STATE = Parameter("state", "choice", "only alerts in this state", "firing", None, STATES)

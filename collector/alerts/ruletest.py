@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from collector.alerts.rules import Rule, RuleFile, RuleTest
-from collector.alerts.state import Alert, Sample, State, step
+from collector.alerts.state import Alert, State, step
 from collector.query.filters import duration_ns
+from collector.query.sample import Sample
 
 START_NS = 1_760_000_000 * 10**9
 MOST_VALUES = 100_000

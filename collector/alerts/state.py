@@ -6,17 +6,15 @@ for long enough), firing, and back to inactive with the time of its resolution, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
 from collector.alerts.rules import Receiver, Rule
+from collector.query.sample import Labels, Sample, labels_of
 
 # A pending alert that was not evaluated for this long (a stopped collector, a sleeping laptop) starts its `for` again.
 # So does one that was evaluated later than now: the clock was set back, and it would wait until that time comes again.
 GAP_NS = 5 * 60 * 10**9
-
-Labels = tuple[tuple[str, str], ...]
 
 
 class State(IntEnum):
@@ -34,20 +32,6 @@ class Reason(StrEnum):
     NEW = "new"  # it fires again after the firing that this receiver was told of
     RESOLVED = "resolved"
     REPEAT = "repeat"  # it still fires, and the receiver's repeat interval is over
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A measure's value for one label set. `calls` is how many events it rests on: the denominator of a rate.
-
-    `value` is None where nothing can be said (a rate of no calls). `baseline` is the value over the earlier period that
-    the rule compares with, scaled to the window; None without one.
-    """
-
-    labels: dict[str, str]
-    value: float | None
-    calls: int
-    baseline: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +57,6 @@ class Sent:
     fired_ns: int
     resolved: bool
     sent_ns: int
-
-
-def labels_of(sample: Mapping[str, str]) -> Labels:
-    """The canonical form of a label set."""
-    return tuple(sorted(sample.items()))
 
 
 def step(alert: Alert | None, rule: Rule, sample: Sample | None, now_ns: int) -> Alert | None:

@@ -17,6 +17,7 @@ from litestar import Request, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
+from collector.access import check_json
 from collector.alerts import status
 from collector.alerts.backtest import Past
 from collector.alerts.notify import send, trial_message
@@ -28,7 +29,6 @@ from collector.errors import Rejected, Unavailable
 from collector.query.describe import taking
 from collector.query.filters import BadParameter, duration_ns, time_ns
 from collector.query.parameters import FROM, TO, Parameter
-from collector.receive.access import check_json
 from collector.store.reading import QueryTimeout
 from collector.times import rfc3339
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from collector.alerts.backtest import Past, Trial, find_sessions, run
 from collector.alerts.rules import MEASURES, Condition, Receiver, Rule
-from collector.alerts.state import Labels
 from collector.query.filters import SECOND, UNITS, BadParameter
 from collector.query.history_sql import Evaluations
+from collector.query.sample import Labels
 from collector.query.statement import Reads
 from collector.times import rfc3339
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from collector.app import pipeline_of
 from collector.apply import Apply
+from collector.columns import add_dimensions
 from collector.commands.client import collector, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
-from collector.store.batch import add_dimensions
 from collector.store.journal import Journal
 from collector.store.opening import StoreInUse, path_of
 from collector.store.store import Store

@@ -6,9 +6,9 @@ import time
 
 from collector.classify.classify import load_taxonomy
 from collector.classify.fingerprint import fingerprint, template
+from collector.columns import Report
 from collector.commands.progress import progress
 from collector.commands.rebuild import rebuilt
-from collector.store.batch import Report
 from collector.store.bulk import Cast, fill
 from collector.store.store import Store
 

@@ -13,10 +13,10 @@ import msgspec
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from collector.columns import COLUMNS
 from collector.commands.client import ARROW, check, collector, filters
 from collector.commands.progress import progress
 from collector.query.queries import token as position
-from collector.store.batch import COLUMNS
 
 PAGE = 4_999  # plus the one that shows whether there are more, this is the most for which DuckDB never sorts all rows
 Page = TypeVar("Page", list[msgspec.Raw], pl.DataFrame)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from collector import columns
 from collector.commands.progress import progress
 from collector.errors import Unavailable, where
 from collector.settings import Settings
-from collector.store import batch
 from collector.store.aside import Aside, restored
 from collector.store.correlate import Correlator
 from collector.store.lookup import StoreLookup
@@ -39,7 +39,7 @@ def store_refused(settings: Settings) -> Stored:
     if path is None or not path.exists():
         raise OSError(f"there is no store at {path or settings.store}")
     store = Store.open(settings.store, dimensions=settings.dimensions)
-    batch.add_dimensions(store.dimensions)
+    columns.add_dimensions(store.dimensions)
     aside = Aside(path)
     left, kept, stored = aside.batches(), [], Stored()
     try:

@@ -6,7 +6,6 @@ sources say what the keys mean; this module only knows what all shapes share: en
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,27 +15,12 @@ import msgspec
 from collector.decode.mending import readable, shallow
 from collector.decode.record import MAX_DEPTH, Record, Request, Scope, check_records
 from collector.errors import Rejected
-from collector.pipeline import Pipeline, identity
-from collector.recognise.readers import unwrapped
-from collector.store.changes import Batch
 from collector.times import time_of
 
 TIMES = ("timestamp", "time", "ts", "@timestamp", "event.timestamp", "bookmark.timestamp")
 
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _HEX = re.compile(r"[0-9a-fA-F]+")
-
-
-def batch(pipeline: Pipeline, body: bytes, received_ns: int, search_until: float = math.inf) -> Batch:
-    """One request body as a batch. Raises Rejected where nothing in it is a JSON object.
-
-    The same body again adds nothing, as everywhere. But an object without a time, repeated in another body, cannot be
-    told from a second failure of the same kind, and counts again. `search_until` is that of `Pipeline.process`.
-    """
-    request = decode(body)
-    timed = all(record.time_ns for scope in request.scopes for record in scope.records)
-    known_by = identity("events", body if timed else b"%d " % received_ns + body)
-    return pipeline.batch(request, known_by, received_ns, search_until)
 
 
 def decode(body: bytes) -> Request:
@@ -86,6 +70,14 @@ def _object(item: Any) -> dict[str, Any]:
     if _deeper(value, MAX_DEPTH):
         raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
     return unwrapped(value)
+
+
+def unwrapped(value: dict[str, Any]) -> dict[str, Any]:
+    """The object merged with the content of its envelope: KODE's `event`, `fields` of Rust's tracing-subscriber."""
+    for name in ("event", "fields"):
+        if isinstance(inner := value.get(name), dict):
+            value = {**{key: item for key, item in value.items() if key != name}, **inner}
+    return value
 
 
 def _parse(text: bytes) -> Any:

@@ -14,11 +14,11 @@ import msgspec
 import structlog
 from google.protobuf.message import DecodeError
 
+from collector.batch import Batch
 from collector.decode.mending import shallow
 from collector.decode.otlp import JSON
 from collector.decode.otlp_protobuf import MESSAGES
 from collector.errors import Rejected, where
-from collector.store.changes import Batch
 
 MOST = 1_000  # bad records to find; with more of them the sender is broken
 TOGETHER = 16  # records decoded at a time; one by one if that fails

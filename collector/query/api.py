@@ -26,6 +26,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
+from collector.access import check_caller, check_json
 from collector.errors import Rejected, Unavailable
 from collector.query import classes
 from collector.query.describe import operation
@@ -37,7 +38,6 @@ from collector.query.parameters import LIMIT, Asked, Parameter, read
 from collector.query.queries import LAST, arrived, newest_ns, redirected, token
 from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
-from collector.receive.access import check_caller, check_json
 from collector.recognise.sources import Source
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
 from collector.times import rfc3339

@@ -10,7 +10,7 @@ import msgspec
 from litestar import Request, Response
 
 from collector.query.statement import arranged, order_by
-from collector.store.batch import arrow_stream
+from collector.store.arrow import arrow_stream
 from collector.times import iso_ns
 
 ARROW = "application/vnd.apache.arrow.stream"

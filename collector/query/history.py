@@ -11,10 +11,10 @@ from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
-from collector.alerts.state import Labels, Sample, labels_of
 from collector.query.filters import BadParameter, Selection, terms_of_rule
 from collector.query.history_sql import Asked, Evaluations, statement
 from collector.query.measures import GONE, SHARES, label
+from collector.query.sample import Labels, Sample, labels_of
 from collector.query.statement import Reads, used
 
 MOST_ROWS = 300_000

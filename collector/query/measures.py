@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from collector.alerts.state import Sample
 from collector.query.breakdowns import SESSION
 from collector.query.filters import BY_NAME, UNITS, Selection, Term, terms_of_rule
 from collector.query.groups import SILENCE
 from collector.query.hours import counted, ever
 from collector.query.retries import AS_OF_END, judged
 from collector.query.retries import relation as with_chains
+from collector.query.sample import Sample
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streaks_from_events
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from collector.alerts.state import Sample
 from collector.errors import Unavailable
 from collector.query.filters import HOUR, Selection
 from collector.query.measures import RELATIONS, Question, measure_family, relations
+from collector.query.sample import Sample
 from collector.query.statement import Reads, used
 
 TOGETHER = 16  # questions per statement; each adds three columns

@@ -15,12 +15,12 @@ from typing import IO, Any, Protocol
 
 import msgspec
 
+from collector.columns import COLUMNS
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.sandbox import Needs, Outcome, Task
 from collector.query.statement import used
-from collector.store.batch import COLUMNS
 from collector.store.reading import CALL_OFF, CalledOff, QueryTimeout
 
 MOST_SQL = 20_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collector.columns import TABLES
 from collector.query import breakdowns, changes, compare, costs, groups, retries, streaks
 from collector.query.endpoints import ENDPOINTS
 from collector.query.filters import BY_NAME
-from collector.store.batch import TABLES
 
 TAKEN = frozenset(
     word

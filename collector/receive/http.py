@@ -19,14 +19,14 @@ from litestar.exceptions import HTTPException, InternalServerException
 from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from collector import telemetry
+from collector.access import check_caller
+from collector.batch import Receipt
 from collector.decode.answers import REJECTED, RESPONSES
 from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS
 from collector.errors import GRPC_CODE, Rejected, Unavailable, where
-from collector.receive.access import check_caller
 from collector.receive.encoding import decompress
 from collector.receive.workers import Body
 from collector.settings import Address, Settings
-from collector.store.changes import Receipt
 
 PATHS = "post to /v1/logs, /v1/traces, /v1/metrics or /v1/events"
 INLINE_BYTES = 64 << 10  # a compressed body up to this size is not worth a thread

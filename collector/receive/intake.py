@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from collector import telemetry
+from collector.batch import Receipt
 from collector.errors import Unavailable
 from collector.receive.workers import Body, Readers
-from collector.store.changes import Receipt
 from collector.store.taking import Taker
 
 if TYPE_CHECKING:

@@ -28,10 +28,9 @@ from typing import Literal, NamedTuple, Protocol
 import structlog
 
 from collector import telemetry
-from collector.decode import plain
+from collector.batch import Receipt
 from collector.errors import Rejected, Unavailable, where
 from collector.pipeline import TOLD_REMEMBERED, Pipeline
-from collector.store.changes import Receipt
 from collector.store.journal import pack, receipt
 
 MOST_CHOSEN = 4  # about three workers saturate the single writer
@@ -89,10 +88,7 @@ class Here:
         """Returns a failure instead of raising it, without its traceback, whose frames hold what was read."""
         until = time.thread_time() + SEARCH_S
         try:
-            if body.signal == "events":
-                batch = plain.batch(self._pipeline, body.content, received_ns, until)
-            else:
-                batch = self._pipeline.process(body.content, body.media, body.signal, received_ns, until)
+            batch = self._pipeline.process(body.content, body.media, body.signal, received_ns, until)
             packed = pack(batch)
             return Read(receipt(packed), packed)
         except (Rejected, Unavailable) as error:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from collector.store.batch import COLUMNS
+from collector.columns import COLUMNS
 
 OPERATIONS = ("tool", "model", "agent", "link", "drop")
 OUTCOMES = ("ok", "error", "cancelled", "denied")

@@ -13,6 +13,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from collector.columns import Report
 from collector.decode.record import Record
 from collector.recognise.identify import bare_id
 from collector.recognise.readers import (
@@ -30,7 +31,6 @@ from collector.recognise.readers import (
 from collector.recognise.sources import Row, Use, cached
 from collector.times import time_of
 
-Report = dict[str, Any]
 Signs = dict[str, list[Any]]
 
 KEPT_CHARS, KEPT_COUNT = 200, 24  # attributes without a column: longest text, and number kept

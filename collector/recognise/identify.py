@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-Report = dict[str, Any]
+from collector.columns import Report
+
 Key = tuple[str, ...]
 
 

@@ -107,14 +107,6 @@ def at_path(value: Any, path: Iterable[str]) -> Any:
     return value
 
 
-def unwrapped(value: dict[str, Any]) -> dict[str, Any]:
-    """The object merged with the content of its envelope: KODE's `event`, `fields` of Rust's tracing-subscriber."""
-    for name in ("event", "fields"):
-        if isinstance(inner := value.get(name), dict):
-            value = {**{key: item for key, item in value.items() if key != name}, **inner}
-    return value
-
-
 def variant(value: Any) -> tuple[str, Any]:
     """Name and content of an enum variant as Rust's serde writes it: `{"Tool": …}`, possibly beside lower-case keys;
     otherwise ("", None).

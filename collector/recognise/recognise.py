@@ -24,10 +24,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from collector.columns import Report
+from collector.decode.plain import unwrapped
 from collector.decode.record import Record, Scope
-from collector.recognise.fields import Report, Signs, place, read
+from collector.recognise.fields import Signs, place, read
 from collector.recognise.identify import canonical, identify
-from collector.recognise.readers import Around, as_float, as_text, parsed, unwrapped
+from collector.recognise.readers import Around, as_float, as_text, parsed
 from collector.recognise.reasons import retry_after_in, status_in
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, Raised, Said, Settled, settle

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from collector.columns import Report
 from collector.decode.record import Record
 from collector.recognise.identify import bare_id, bare_tool, hand_off, key64, only_call, params_mark, site, site_key
 from collector.recognise.messages import MARKS, Call, Result, asked_and_told, messages_at
@@ -24,7 +25,6 @@ from collector.recognise.sources import Row, Rules
 # A text heuristic must never win over the call's own report (10 and more), but wins over an unmarked result.
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
 FRESH, REPEATED = 3, 2  # ranks, below those of all reports of the call itself
-Report = dict[str, Any]
 
 TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
 

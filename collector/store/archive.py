@@ -14,7 +14,7 @@ from typing import NamedTuple
 import duckdb
 import structlog
 
-from collector.store.batch import Report
+from collector.columns import Report
 from collector.store.journal import synchronise
 from collector.store.reading import Reader, View
 from collector.store.retention import DAY_NS, forget_events

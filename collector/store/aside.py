@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from xxhash import xxh3_128_digest
 
-from collector.store.changes import Batch
+from collector.batch import Batch
 from collector.store.journal import File, Left, record, records_in, synchronise, unpack, whole
 
 

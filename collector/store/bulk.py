@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 
-from collector.store.batch import Report
+from collector.columns import Report
 from collector.store.retention import DAY_NS
 from collector.store.store import Store
 

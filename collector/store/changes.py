@@ -1,44 +1,12 @@
-"""Input and output of the correlator: batches of reports, and everything that one transaction writes."""
+"""Everything that one transaction writes: what the correlator makes of batches."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from collector.store.batch import Report
-from collector.store.senders import Sampling, Sender
-
-
-@dataclass(slots=True)
-class Batch:
-    """A decoded request: sanitised reports, sessions of traces, and dropped records by reason."""
-
-    identity: bytes
-    received_ns: int
-    reports: list[Report]
-    sessions: dict[str, str]
-    dropped: Counter[str]
-    records: int = 0  # in the request
-    warning: str = ""
-    kept: int = 0  # of `records`, those that became reports
-    failed: int = 0  # of `records`, those lost to a defect of ours
-    rejected: int = 0  # of `records`, those that are unreadable; dropped as "malformed"
-    redacted: Counter[str] = field(default_factory=Counter)  # number of secrets removed, by rule
-    senders: dict[Sender, str] = field(default_factory=dict)  # senders of metrics, with the metrics' names
-    sampled: dict[Sender, Sampling] = field(default_factory=dict)
-    told: set[int] = field(default_factory=set)  # digests of tool results that can be skipped once they are stored
-
-
-@dataclass(slots=True)
-class Receipt:
-    """What the door needs of a batch: for the answer, for metrics, and for `Readers.stored`."""
-
-    records: int
-    dropped: Counter[str]
-    warning: str
-    failed: int
-    rejected: int
-    told: set[int]
+from collector.batch import Sampling, Sender
+from collector.columns import Report
 
 
 @dataclass(slots=True)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from collector.batch import Batch
+from collector.columns import Report
+from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
-from collector.store.batch import Report
-from collector.store.changes import Batch, Changes
+from collector.store.changes import Changes
 from collector.store.fold import adding, canonical, fold, oldest
 from collector.store.joined import Entry, JoinedReports, Joiner
 from collector.store.lookup import Lookup
-from collector.store.recent import Recent
 from collector.store.senders import Senders
 from collector.store.sites import SITE, site_keys
 from collector.store.twins import pair

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from collector.classify.fingerprint import fingerprint
+from collector.columns import COLUMNS, Report
 from collector.recognise.told import FRESH
-from collector.store.batch import COLUMNS, Report
 
 # Where a session came from, the most reliable last.
 SESSION_RANK = {None: 0, "instance": 1, "trace_id": 2, "trace": 3, "resource": 4, "record": 5}

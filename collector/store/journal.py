@@ -20,8 +20,8 @@ import msgspec
 import structlog
 from xxhash import xxh3_64_intdigest
 
+from collector.batch import Batch, Receipt
 from collector.errors import Unavailable
-from collector.store.changes import Batch, Receipt
 
 HEAD = Struct("<QQI")  # position, checksum of all that follows it, bytes of the batch
 TRIAL = 64 << 10  # bytes written as a trial: a few bytes could fit into blocks that the file already has

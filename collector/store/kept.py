@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from collector.store.batch import TABLES
+from collector.columns import TABLES
 from collector.store.connection import all_or_nothing
 
 HOUR_NS = 3_600_000_000_000

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import msgspec
 
-from collector.store.batch import COLUMNS, Report
+from collector.batch import Sender
+from collector.columns import COLUMNS, Report
 from collector.store.reading import Reader
-from collector.store.senders import Sender
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """

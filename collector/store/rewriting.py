@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from collector.columns import Report
 from collector.store import archive
-from collector.store.batch import Report
 from collector.store.kept import KEPT
 from collector.store.store import Store, owe
 from collector.store.writing import earliest, insert

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from collector.store.batch import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
+from collector.columns import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
 from collector.store.kept import HOURS, KEPT, forget, forget_hours
 from collector.store.opening import StoreError
 

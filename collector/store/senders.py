@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-SENDERS = 1_000  # so that random service names cannot grow the table
+from collector.batch import SENDERS, Sender
+
 NOTED_EVERY_NS = 60_000_000_000
 
 V = TypeVar("V")
-Sender = tuple[str, str]  # source ("" if none claims it), service
-Sampling = tuple[float | None, str]  # the share that was kept (None: unknown), and what says so
 
 
 class Senders:

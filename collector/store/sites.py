@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from collector.columns import Report
 from collector.recognise.identify import key64, site_key
-from collector.store.batch import Report
 
 SITE = "_site"
 MOST = 8  # sites, or arguments, of one id; with more it cannot be one call

@@ -17,9 +17,10 @@ from typing import Any
 
 import duckdb
 
+from collector.columns import EVENT_COLUMNS, Report
 from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
-from collector.store.batch import EVENT_COLUMNS, ArrowColumns, Report, columns_of
+from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import Connection, all_or_nothing, first_line
 from collector.store.kept import Slice, compute, count_hours, forget, slices

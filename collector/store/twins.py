@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from collector.columns import Report
 from collector.recognise.identify import key64
 from collector.recognise.told import TWIN
-from collector.store.batch import Report
 from collector.store.changes import Changes
 from collector.store.fold import canonical, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span

@@ -18,9 +18,10 @@ from typing import Protocol, TypeVar
 import structlog
 
 from collector import telemetry
+from collector.batch import Batch
 from collector.errors import Unavailable, where
 from collector.store.aside import Aside, tombstone
-from collector.store.changes import Batch, Changes
+from collector.store.changes import Changes
 from collector.store.complaint import Complaint
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, unpack

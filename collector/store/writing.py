@@ -9,11 +9,12 @@ from typing import Any
 import duckdb
 import msgspec
 
-from collector.store.batch import TABLES, ArrowColumns, Columns, Report, columns_of
+from collector.batch import Sender
+from collector.columns import TABLES, Report
+from collector.store.arrow import ArrowColumns, Columns, columns_of
 from collector.store.changes import Changes
 from collector.store.kept import HOUR_NS, MAX_NS
 from collector.store.schema import POSITION
-from collector.store.senders import Sender
 
 NOTE_SENDERS = """
   insert into seen

@@ -1,13 +1,9 @@
-"""Reports and events as columns: the names and types of `schemas/events.sql`, and rows turned into an Arrow stream.
-
-A report is a sparse dict from column name to value; rows of them become one Arrow array for each column that any has.
-"""
+"""Rows as Arrow, with the types of the tables in `schemas/`: one array for each column that any row has."""
 
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import nanoarrow as na
@@ -15,48 +11,13 @@ from nanoarrow.c_array import c_array_from_buffers
 from nanoarrow.c_array_stream import CArrayStream
 from nanoarrow.ipc import StreamWriter
 
-from collector.tables import schemas
-
-Report = dict[str, Any]
+from collector.columns import Report
 
 _ARROW = {
     "varchar": na.string(), "json": na.string(), "bigint": na.int64(), "ubigint": na.uint64(), "integer": na.int32(),
     "double": na.float64(), "boolean": na.bool_(), "smallint": na.int16(),
     "timestamp": na.timestamp("ns", timezone="UTC"),
 }  # fmt: skip
-
-
-def tables_of(ddl: str) -> dict[str, dict[str, str]]:
-    """Table name → column name → type, of the `create table` statements in `ddl` (one column a line)."""
-    found: dict[str, dict[str, str]] = {}
-    for name, columns in re.findall(r"^create table if not exists (\w+) \(\n(.*?)^\);", ddl, re.MULTILINE | re.DOTALL):
-        found[name] = dict(re.findall(r"^ {2}(\w+) +(\w+)", columns, re.MULTILINE))
-    return found
-
-
-EVENTS_DDL = schemas().joinpath("events.sql").read_text(encoding="utf-8")
-ALERTS_DDL = schemas().joinpath("alerts.sql").read_text(encoding="utf-8")
-INGEST_DDL = schemas().joinpath("ingest.sql").read_text(encoding="utf-8")
-GROUPS_DDL = schemas().joinpath("groups.sql").read_text(encoding="utf-8")
-KEPT_DDL = schemas().joinpath("kept.sql").read_text(encoding="utf-8")
-ARCHIVE_DDL = schemas().joinpath("archive.sql").read_text(encoding="utf-8")
-TABLES = tables_of(EVENTS_DDL + INGEST_DDL + KEPT_DDL)
-
-# Columns that the store adds when a report becomes an event, and that are internal.
-INTERNAL = frozenset(("report_rank", "outcome_strength"))
-EVENT_COLUMNS = frozenset(TABLES["events"])  # without MISSTEP_DIMENSIONS
-COLUMNS = {name: kind for name, kind in TABLES["events"].items() if name not in INTERNAL}
-
-
-def add_dimensions(names: Iterable[str]) -> None:
-    """Adds columns for MISSTEP_DIMENSIONS, in this process. To be called before anything is read or stored."""
-    for name in names:
-        COLUMNS[name] = TABLES["events"][name] = "varchar"
-
-
-INTEGERS = frozenset(name for name, kind in COLUMNS.items() if kind in ("bigint", "ubigint", "integer"))
-TEXTS = frozenset(name for name, kind in COLUMNS.items() if kind == "varchar")
-
 
 Columns = Mapping[str, Sequence[Any]]  # of equal length, None where a row has no value
 

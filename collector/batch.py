@@ -1,0 +1,45 @@
+"""What the pipeline makes of a request, and what a sender is told of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from collector.columns import Report
+
+Sender = tuple[str, str]  # source ("" if none claims it), service
+Sampling = tuple[float | None, str]  # the share that was kept (None: unknown), and what says so
+
+SENDERS = 1_000  # of metrics that are noted: random service names cannot grow the table
+
+
+@dataclass(slots=True)
+class Batch:
+    """A decoded request: sanitised reports, sessions of traces, and dropped records by reason."""
+
+    identity: bytes
+    received_ns: int
+    reports: list[Report]
+    sessions: dict[str, str]
+    dropped: Counter[str]
+    records: int = 0  # in the request
+    warning: str = ""
+    kept: int = 0  # of `records`, those that became reports
+    failed: int = 0  # of `records`, those lost to a defect of ours
+    rejected: int = 0  # of `records`, those that are unreadable; dropped as "malformed"
+    redacted: Counter[str] = field(default_factory=Counter)  # number of secrets removed, by rule
+    senders: dict[Sender, str] = field(default_factory=dict)  # senders of metrics, with the metrics' names
+    sampled: dict[Sender, Sampling] = field(default_factory=dict)
+    told: set[int] = field(default_factory=set)  # digests of tool results that can be skipped once they are stored
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What the door needs of a batch: for the answer, for metrics, and for `Readers.stored`."""
+
+    records: int
+    dropped: Counter[str]
+    warning: str
+    failed: int
+    rejected: int
+    told: set[int]

@@ -1,0 +1,68 @@
+"""Which packages may know which: imports only go down this list."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# From the bottom up; those of one line do not know each other. Other modules of `collector/` put the packages together.
+LAYERS = (
+    ("errors", "patterns", "recent", "tables", "telemetry", "times"),
+    ("access", "columns"),
+    ("batch",),
+    ("decode",),
+    ("classify", "recognise", "sanitise"),
+    ("pipeline",),
+    ("store",),
+    ("query",),
+    ("settings",),
+    ("alerts",),
+    ("forward",),
+    ("receive",),
+)
+HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+ROOT = Path(__file__).parents[1] / "collector"
+# The engine, and the servers: no other package imports them.
+ONLY = {"duckdb": {"store", "query"}, "grpc": {"receive"}, "granian": {"receive"}, "streamlit": set[str]()}
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Every module that a file imports, with the line."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "collector":
+            yield from ((node.lineno, f"collector.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+
+
+def package(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+FILES = [path for path in ROOT.rglob("*.py") if package(path) in HEIGHT]
+
+
+@pytest.mark.parametrize("name", HEIGHT)
+def test_imports_only_go_down(name: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for path in FILES
+        if package(path) == name
+        for line, module in imports(path)
+        if module.startswith("collector.")
+        and (below := module.split(".")[1]) != name
+        and HEIGHT.get(below, len(LAYERS)) >= HEIGHT[name]
+    ]
+    assert not found, "\n".join(found)
+    assert any(package(path) == name for path in FILES)
+
+
+@pytest.mark.parametrize(("library", "allowed"), ONLY.items())
+def test_only_some_packages_know_the_engine_and_the_servers(library: str, allowed: set[str]) -> None:
+    found = {package(path) for path in FILES for _, module in imports(path) if module.split(".")[0] == library}
+    assert found <= allowed
