@@ -216,6 +216,7 @@ def test_a_foreign_page_cannot_silence(client: TestClient[Litestar]) -> None:
         ("/api/v1/rules?x=1", 400, "there is no parameter 'x' here; allowed are sort, limit"),
         ("/api/v1/rules/nothing/samples", 404, "there is no rule"),
         ("/api/v1/rules/tool-broken/samples?from=soon", 400, "from is a time"),
+        ("/api/v1/rules/tool-broken/samples?from=now&to=-1h", 400, "is after to"),
     ],
 )
 def test_what_cannot_be_answered_is_explained(

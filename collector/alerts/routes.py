@@ -19,7 +19,7 @@ from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.errors import Rejected
 from collector.query.describe import operation, taking
-from collector.query.filters import BadParameter, duration_ns, time_ns
+from collector.query.filters import BadParameter, duration_ns, range_ns, time_ns
 from collector.query.forms import list_answer
 from collector.query.parameters import ALL, FROM, LIMIT, SORT, TO, Parameter, read
 
@@ -122,7 +122,7 @@ def samples(request: Asked, options: Options) -> Response[bytes]:
     now_ns = engine.clock()
     if name not in _names(engine):
         raise Rejected(f"there is no rule {name!r}; there are: {', '.join(_names(engine)) or 'none'}", 404)
-    start_ns, end_ns = time_ns("from", options["from"], now_ns), time_ns("to", options["to"], now_ns)
+    start_ns, end_ns = range_ns(options["from"], options["to"], now_ns)
     until_ns = end_ns + (options["to"] == "now")
     return list_answer(
         request, status.sample_rows(engine, name, start_ns, until_ns, options["limit"]), SAMPLES, options

@@ -27,7 +27,7 @@ from collector.alerts.rules import Receiver, Rule, RuleFile
 from collector.alerts.trials import backtest_row, evaluations, suggest_row, with_threshold
 from collector.errors import Rejected, Unavailable
 from collector.query.describe import taking
-from collector.query.filters import BadParameter, duration_ns, time_ns
+from collector.query.filters import BadParameter, duration_ns, range_ns
 from collector.query.parameters import FROM, TO, Parameter
 from collector.store.reading import QueryTimeout
 from collector.times import rfc3339
@@ -136,7 +136,7 @@ def _rows(request: Asked, found: RuleFile, options: Mapping[str, Any], row: Try)
         raise BadParameter("rule", only, f"the file has no rule {only!r}", names)
     state = request.app.state
     now_ns = state.alerts.clock()
-    start_ns, end_ns = time_ns("from", options["from"], now_ns), time_ns("to", options["to"], now_ns)
+    start_ns, end_ns = range_ns(options["from"], options["to"], now_ns)
     steps = evaluations(start_ns, end_ns, duration_ns("step", options["step"]))
     started = time.monotonic()
 

@@ -392,7 +392,7 @@ def _rejected(request: HttpRequest, error: Rejected) -> Response[bytes]:
 
 
 def _unavailable(request: HttpRequest, error: Unavailable) -> Response[bytes]:
-    message = f"{error}: narrow the range, or ask for fewer measures"
+    message = f"{error}: narrow the range, lower the limit, or ask for fewer measures"
     message = message if isinstance(error, QueryTimeout) else str(error)
     return _refusal(request, {"message": message}, error.status, {"Retry-After": str(max(1, round(error.retry_after)))})
 

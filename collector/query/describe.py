@@ -64,7 +64,7 @@ REFUSALS = {
     "413": "The body is too large",
     "415": "The body is not application/json",
     "429": "Another statement is running",
-    "503": "The query took too long or needed too much memory: narrow the range, or ask for fewer measures",
+    "503": "The query took too long or needed too much memory: narrow the range, or lower the limit",
 }
 
 

@@ -287,15 +287,20 @@ def time_ns(name: str, word: str, now_ns: int) -> int:
     return at
 
 
+def range_ns(start: str, end: str, now_ns: int) -> tuple[int, int]:
+    """`from` and `to` in nanoseconds since 1970. Raises BadParameter, also if the range ends before it starts."""
+    start_ns, end_ns = time_ns("from", start, now_ns), time_ns("to", end, now_ns)
+    if start_ns > end_ns:
+        message = f"from ({rfc3339(start_ns)}) is after to ({rfc3339(end_ns)})"
+        raise BadParameter("from", start, message, TIMES)
+    return start_ns, end_ns
+
+
 def select(
     params: Mapping[str, str], now_ns: int, *, since: str = "-24h", failure_only: Sequence[str] = ()
 ) -> Selection:
     """Reads `from`, `to`, `q` and the dimensions out of `params`; other names are left alone. Raises BadParameter."""
-    start = time_ns("from", params.get("from", since), now_ns)
-    end = time_ns("to", params.get("to", "now"), now_ns)
-    if start > end:
-        message = f"from ({rfc3339(start)}) is after to ({rfc3339(end)})"
-        raise BadParameter("from", params.get("from", since), message, TIMES)
+    start, end = range_ns(params.get("from", since), params.get("to", "now"), now_ns)
     terms = tuple(term for name, text in params.items() if name in BY_NAME for term in terms_of(name, text))
     to_now = params.get("to", "now") == "now"
     return Selection(start, end, terms, params.get("q", ""), tuple(failure_only), to_now)
