@@ -12,6 +12,7 @@ create table if not exists alerts (
   last_seen_ns bigint not null,     -- last evaluation at which it had not recovered
   fired_ns     bigint not null,
   resolved_ns  bigint not null,     -- of the firing at fired_ns
+  rule_labels  varchar default '{}', -- labels and severity of the rule when it fired
   primary key (rule, labels)
 );
 

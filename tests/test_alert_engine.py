@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -316,15 +317,25 @@ def test_a_rule_that_fails_stops_no_other_and_keeps_its_alerts(world: World, hoo
     assert rule_rows(world.engine)[0]["error"] is None
 
 
-def test_a_rule_that_left_the_file_resolves_with_the_labels_it_fired_with(world: World, hook: Webhook) -> None:
-    world.rules(TWO.format(url=hook.url))
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("edit", ["left the file", "team: b", "severity: info"])
+def test_a_resolution_has_the_labels_of_its_firing(world: World, hook: Webhook, edit: str, stopped: bool) -> None:
+    """Receivers find what is resolved by its labels."""
+    text = TWO.format(url=hook.url)
+    world.rules(text)
     world.tick(x=4)
-    world.rules("\n".join(line for line in TWO.format(url=hook.url).splitlines() if "broken" not in line))
-    world.tick()
-    world.tick()
+    word = edit.partition(":")[0]
+    lines = [re.sub(rf"\b{word}: \w+(?=}}|, )", edit, line) for line in text.splitlines()]
+    world.rules("\n".join(line for line in lines if ":" in edit or "broken" not in line))
+    if stopped:
+        world.restart()
+    world.tick(x=1)
+    world.tick(x=1)
     first, last = (message["alerts"][0] for message in hook.taken)
     assert (first["status"], last["status"]) == ("firing", "resolved")
-    assert first["labels"] == last["labels"]
+    assert (
+        first["labels"] == last["labels"] == {"alertname": "broken", "tool": "x", "team": "a", "severity": "critical"}
+    )
     assert world.states() == {}
 
 

@@ -127,7 +127,9 @@ def test_the_times_of_a_firing() -> None:
         history.append(alert)
     pending, firing, *_, last = history
     assert pending == Alert("r", (("tool", "x"),), State.PENDING, 4, 10, 3, START, START)
-    assert firing == Alert("r", (("tool", "x"),), State.FIRING, 5, 11, 3, START, START + MINUTE, START + MINUTE)
+    severity = (("severity", "warning"),)
+    since = START, START + MINUTE, START + MINUTE
+    assert firing == Alert("r", (("tool", "x"),), State.FIRING, 5, 11, 3, *since, rule_labels=severity)
     assert last == Alert(
         "r",
         (("tool", "x"),),
@@ -139,6 +141,7 @@ def test_the_times_of_a_firing() -> None:
         last_seen_ns=START + 2 * MINUTE,
         fired_ns=START + MINUTE,
         resolved_ns=START + 4 * MINUTE,
+        rule_labels=severity,
     )
 
 

@@ -72,7 +72,10 @@ class Ledger:
 
     def save(self, changed: Iterable[Alert], gone: Iterable[Key]) -> None:
         """Saves changed alerts and removes those that are gone, with the record of what was sent about them."""
-        rows = [{**asdict(alert), "labels": labels_text(alert.labels)} for alert in changed]
+        rows = [
+            {**asdict(alert), "labels": labels_text(alert.labels), "rule_labels": labels_text(alert.rule_labels)}
+            for alert in changed
+        ]
         keys = {"keys": [rule + "\n" + labels_text(labels) for rule, labels in gone]}
         statements = [_put("alerts", rows)] if rows else []
         if keys["keys"]:
@@ -206,4 +209,5 @@ def labels_from(text: str) -> Labels:
 
 
 def _alert(row: Mapping[str, Any]) -> Alert:
-    return Alert(**{**row, "labels": labels_from(row["labels"]), "state": State(row["state"])})
+    texts = {name: labels_from(row[name]) for name in ("labels", "rule_labels")}
+    return Alert(**{**row, **texts, "state": State(row["state"])})

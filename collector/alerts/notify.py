@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
-from collector.alerts.state import Alert, Reason, State
+from collector.alerts.state import Alert, Reason, State, rule_labels
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import SECOND
 from collector.query.sample import Labels
@@ -89,9 +89,11 @@ def _whole(value: float) -> float:
 
 
 def labels(rule: Rule, alert: Alert, scrub: Scrub) -> dict[str, str]:
-    """All labels as receivers see them. An event's own severity steps aside for the rule's."""
+    """All labels as receivers see them: those of the rule as it was when the alert fired. An event's own severity steps
+    aside for the rule's.
+    """
     own = {"event_severity" if name == "severity" else name: scrub(value) for name, value in alert.labels}
-    return {**own, **(rule.labels or {}), "alertname": rule.name, "severity": rule.severity}
+    return {**own, **dict(alert.rule_labels or rule_labels(rule)), "alertname": rule.name}
 
 
 def group_of(item_labels: Mapping[str, str], receiver: Receiver) -> Labels:

@@ -48,6 +48,7 @@ class Alert:
     last_seen_ns: int  # the last evaluation at which it had not recovered
     fired_ns: int = 0  # identifies one firing of the alert
     resolved_ns: int = 0  # of the firing at fired_ns
+    rule_labels: Labels = ()  # labels and severity of the rule at fired_ns: the resolution must have the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ def step(alert: Alert | None, rule: Rule, sample: Sample | None, now_ns: int) ->
     return replace(alert, state=State.INACTIVE)
 
 
+def rule_labels(rule: Rule) -> Labels:
+    """What a rule adds to the labels of its alerts."""
+    return labels_of({**(rule.labels or {}), "severity": rule.severity})
+
+
 def _holding(alert: Alert | None, rule: Rule, sample: Sample, now_ns: int) -> Alert:
     """Not firing yet, and the condition holds. An earlier firing's times stay until it fires again."""
     since_ns = now_ns
@@ -93,6 +99,7 @@ def _holding(alert: Alert | None, rule: Rule, sample: Sample, now_ns: int) -> Al
         last_seen_ns=now_ns,
         fired_ns=now_ns if fires else alert.fired_ns if alert else 0,
         resolved_ns=0 if fires else alert.resolved_ns if alert else 0,
+        rule_labels=rule_labels(rule) if fires else alert.rule_labels if alert else (),
     )
 
 

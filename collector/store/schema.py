@@ -11,7 +11,7 @@ from collector.columns import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, I
 from collector.store.kept import HOURS, KEPT, forget, forget_hours
 from collector.store.opening import StoreError
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -79,6 +79,10 @@ def _hours(cursor: duckdb.DuckDBPyConnection) -> None:
     forget_hours(cursor)
 
 
+def _rule_labels(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute("alter table alerts add column if not exists rule_labels varchar default '{}'")
+
+
 # Step n brings a database from version n to n + 1.
 MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _first,
@@ -91,4 +95,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _archived,
     _hours,
     _hours,
+    _rule_labels,
 )
