@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from collector.query.filters import SECOND
+from collector.query.filters import SECOND, terms_of_rule
+from collector.query.measures import Question, measure_family
+from collector.query.sample import Sample
 from collector.store.changes import Changes
 from collector.store.store import Store
 
@@ -90,3 +92,18 @@ def counted(events: Sequence[Event]) -> dict[str, Any]:
         "first_seen": min((one["time_ns"] for one in events), default=None),
         "last_seen": max((one["time_ns"] for one in events), default=None),
     }
+
+
+def measure(
+    store: Store,
+    name: str,
+    where: Mapping[str, list[str] | str | bool],
+    by: Sequence[str],
+    start_ns: int,
+    end_ns: int,
+    *,
+    failure_only: Sequence[str] = (),
+) -> list[Sample]:
+    """The samples of one measure alone."""
+    question = Question(name, terms_of_rule(where), tuple(by), start_ns, end_ns)
+    return measure_family(store, [question], failure_only)[0]

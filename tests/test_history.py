@@ -17,11 +17,11 @@ from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
 from collector.query.groups import mark
 from collector.query.history import History, history
 from collector.query.history_sql import Evaluations
-from collector.query.measures import RELATIONS, Question, measure
+from collector.query.measures import RELATIONS, Question
 from collector.query.sample import Labels, Sample, labels_of
 from collector.query.shared import measure_all
 from collector.store.store import Store
-from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, failed, holding
+from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, failed, holding, measure
 from tests.recorded import event as well
 
 SILENT = ("roo-code",)

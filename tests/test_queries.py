@@ -16,10 +16,9 @@ from collector.alerts.rules import MEASURES
 from collector.query import queries
 from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
 from collector.query.filters import BadParameter, Selection, select
-from collector.query.measures import measure
 from collector.query.statement import wilson
 from collector.store.store import Store
-from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding, mixed
+from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding, measure, mixed
 from tests.reference import CHECKED, expected_chains, recorded_sessions, session_of
 
 EVER = Selection(0, NOW)

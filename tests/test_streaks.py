@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.query.filters import Selection, select, terms_of
-from collector.query.measures import measure
 from collector.query.retries import curve, judged, retries
 from collector.query.statement import used
 from collector.query.streaks import AGENTS_COLUMNS, COLUMNS, Scope, limits, streaks, summary
 from collector.store.store import Store
-from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding
+from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding, measure
 from tests.reference import CHECKED, expected_chains, expected_streaks, recorded_sessions, session_of
 
 EVER = Selection(0, NOW + DAY)

@@ -128,7 +128,7 @@ def history(
     failure_only: Sequence[str] = (),
     timeout_s: float = 30,
 ) -> History:
-    """The points at which the samples of `measures.measure` change. Raises BadParameter if there are too many."""
+    """The points at which the samples of `measure_family` change. Raises BadParameter if there are too many."""
     until_ns = evaluations.at(evaluations.count - 1)
     reach_ns = GONE if measure == "silent" else window_ns
     selection = Selection(

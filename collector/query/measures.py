@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collector.query.breakdowns import SESSION
-from collector.query.filters import BY_NAME, UNITS, Selection, Term, terms_of_rule
+from collector.query.filters import BY_NAME, UNITS, Selection, Term
 from collector.query.groups import SILENCE
 from collector.query.hours import counted, ever
 from collector.query.retries import AS_OF_END, judged
@@ -79,28 +79,6 @@ class Question:
         return (*shared, self.chains) if self.kind == "streaks" else shared
 
 
-def measure(
-    store: Reads,
-    measure: str,
-    where: Mapping[str, list[str] | str | bool],
-    by: Sequence[str],
-    start_ns: int,
-    end_ns: int,
-    *,
-    failure_only: Sequence[str] = (),
-) -> list[Sample]:
-    """One sample per label set with events in [`start_ns`, `end_ns`); exactly one if `by` is empty.
-
-    `errors`, `calls`, `sessions` count what `where` selects, `retries` the retried errors among it. `streak` is the
-    length of the longest open mistake streak, 0 if none is open; `streaks` counts those that reached the limit.
-    `new_groups` counts groups never seen before, of services first seen more than a day before the window;
-    `regressed_groups` counts groups that came back. `silent` is the seconds since the last event, of senders with one
-    in the last week. Rates leave out the sources of `failure_only`, and are None without events.
-    """
-    question = Question(measure, terms_of_rule(where), tuple(by), start_ns, end_ns)
-    return measure_family(store, [question], failure_only)[0]
-
-
 # Returns where to read one of `RELATIONS` for a window: SQL, or the name of a table that holds it.
 Relation = Callable[[str, Selection], str]
 
@@ -111,7 +89,14 @@ def measure_family(
     failure_only: Sequence[str] = (),
     relation: Relation = lambda name, window: f"({RELATIONS[name](window)})",
 ) -> list[list[Sample]]:
-    """The samples of each question of one family."""
+    """For each question of one family, one sample per label set with events in its window; exactly one without `by`.
+
+    `errors`, `calls`, `sessions` count what `where` selects, `retries` the retried errors among it. `streak` is the
+    length of the longest open mistake streak, 0 if none is open; `streaks` counts those that reached the limit.
+    `new_groups` counts groups never seen before, of services first seen more than a day before the window;
+    `regressed_groups` counts groups that came back. `silent` is the seconds since the last event, of senders with one
+    in the last week. Rates leave out the sources of `failure_only`, and are None without events.
+    """
     asked, sql, params = _written(questions, failure_only, relation)
     rows = store.rows(sql, used(sql, params))
     return [[_sample(row, one) for row in rows if not one.question.by or row[f"there_{one.place}"]] for one in asked]
