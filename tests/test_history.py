@@ -132,6 +132,7 @@ class Keeping:
 
     def __init__(self, store: Store, *, room: bool) -> None:
         self.kept: list[str] = []
+        self.rebuilding = False
         self.room = room
         self.version, self.rows, self.arrow, self.drop_kept = store.version, store.rows, store.arrow, store.drop_kept
         self._keep = store.keep
@@ -168,6 +169,17 @@ def test_a_question_that_fails_costs_no_other_its_answer(store: Store) -> None:
     found = measure_all(store, [well_asked, broken, replace(well_asked, measure="calls")])
     assert [bool(one.error) for one in found.values()] == [False, True, False]
     assert found[well_asked].samples == measure(store, "errors", {}, ["tool"], START - HOUR, START)
+
+
+def test_while_streaks_are_recomputed_no_rule_takes_their_absence_for_the_truth(store: Store) -> None:
+    holding(store, lively(5))
+    asked = [Question(name, (), (), START - HOUR, START) for name in ("streak", "recovery_rate", "errors")]
+    recomputing = store.rebuild()
+    next(recomputing)
+    found = measure_all(store, asked)
+    assert [isinstance(found[one].error, Unavailable) for one in asked] == [True, True, False]
+    assert list(recomputing)
+    assert not any(answer.error for answer in measure_all(store, asked).values())
 
 
 def test_evaluations_are_counted_from_a_time_that_need_not_be_round(store: Store) -> None:

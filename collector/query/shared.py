@@ -33,6 +33,8 @@ class Answer(NamedTuple):
 class Keeps(Reads, Protocol):
     """The part of the store that this needs: tables that live in memory, outside of the file."""
 
+    rebuilding: bool
+
     def keep(self, name: str, sql: str, params: Mapping[str, object]) -> str: ...
 
     def drop_kept(self) -> None: ...
@@ -43,11 +45,15 @@ def measure_all(
 ) -> dict[Question, Answer]:
     """The answer to each question. One that fails does not affect the others. For one thread at a time."""
     families: defaultdict[tuple[object, ...], list[Question]] = defaultdict(list)
+    answers: dict[Question, Answer] = {}
+    recomputing = Answer(error=Unavailable("streaks and retry chains are being recomputed", 5))
     for question in dict.fromkeys(questions):
-        families[question.family].append(question)
+        if store.rebuilding and (question.chains or question.kind == "streaks"):
+            answers[question] = recomputing
+        else:
+            families[question.family].append(question)
     parts = [every[at : at + TOGETHER] for every in families.values() for at in range(0, len(every), TOGETHER)]
     shared = _Shared(store, parts)
-    answers: dict[Question, Answer] = {}
     try:
         for part in parts:
             answers |= _answered(store, part, failure_only, shared)
