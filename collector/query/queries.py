@@ -60,7 +60,7 @@ def session_events(selection: Selection, session: str, limit: int, cursor: str =
     seek, bound = "session = $session", selection.params() | {"session": session}
     if cursor:
         seek += f" and ({order}) > ($seek_0, $seek_1, $seek_2)"
-        bound |= read_token("cursor", cursor, 3)
+        bound |= read_token("cursor", cursor, 3, signed=True)  # an agent's `sequence` may be below 0
     page = f"""select {PAGED}
       from {relation(selection)} where {selection.where()} and {seek}
       order by {order} limit {ROWS}"""
@@ -81,10 +81,11 @@ def _whole(page: str, selection: Selection) -> str:
     return load("whole").format(page=page, judged=chains, window=WINDOW, day=24 * HOUR)
 
 
-def read_token(name: str, text: str, parts: int, prefix: str = "seek") -> dict[str, int]:
+def read_token(name: str, text: str, parts: int, prefix: str = "seek", *, signed: bool = False) -> dict[str, int]:
     """The position that `token` wrote, as parameters `seek_0`, `seek_1`, …. Raises BadParameter."""
     numbers = text.split(".")
-    if len(numbers) != parts or not all(re.fullmatch(r"-?[0-9]{1,20}", number) for number in numbers):
+    number_of = re.compile(r"-?[0-9]{1,20}" if signed else r"[0-9]{1,20}")
+    if len(numbers) != parts or not all(map(number_of.fullmatch, numbers)):
         raise BadParameter(name, text, f"{name} is taken unchanged from an earlier answer to the same question")
     return {f"{prefix}_{place}": max(-(2**63), min(int(number), 2**64 - 1)) for place, number in enumerate(numbers)}
 
