@@ -143,6 +143,7 @@ BAD_LINES = [
     ("    window: 15", 5, "field 'window': 15: write a duration"),
     ("    window: 0s", 5, "field 'window': \"0s\": must be longer than nothing"),
     ("    severity: warn", 5, "\"warn\": is none of info, warning, critical; did you mean 'warning'?"),
+    ("    severity: x", 5, "\"x\": is none of info, warning, critical"),
     ("    min_calls: many", 5, "field 'min_calls': \"many\": must be a whole number"),
     ("    min_calls: -1", 5, "must be at least 0"),
     ("    by: [service, servce]", 5, "field 'by.2': \"servce\": is no dimension; did you mean 'service'?"),
@@ -215,6 +216,7 @@ def test_a_mistake_is_named_with_its_line_and_remedy(line: str, number: int, mes
         parse_rules(RULE + line)
     (mistake,) = [one for one in str(caught.value).splitlines() if message in one]
     assert mistake.startswith(f"alerts.yaml:{number}: ")
+    assert mistake.count("critical") < 2  # what is allowed is listed once
 
 
 @pytest.mark.parametrize("text", ["", "[]", "text", "rules: {}", "rules:", "\t", "- " * 2000, "[" * 3000, "\x00"])

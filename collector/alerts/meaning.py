@@ -140,6 +140,12 @@ def _receiver_meaning(raw: dict[str, Any], labels: Collection[str]) -> Iterator[
             yield ("apprise", i), "is no address that Apprise knows; see https://github.com/caronc/apprise/wiki"
 
 
-def suggestion(name: str, known: Collection[str]) -> str:
+def nearest(name: str, known: Collection[str]) -> str:
+    """The known name that was probably meant, as the end of a message; "" if none is near."""
     near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """What to write instead of an unknown name, as the end of a message."""
+    return nearest(name, known) or (f"; known are {', '.join(known)}" if known else "")

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from collector.alerts.meaning import Place, meaning, suggestion
+from collector.alerts.meaning import Place, meaning, nearest, suggestion
 from collector.alerts.rules import Receiver, RuleFile, receivers_of, rule_of, test_of
 from collector.tables import schemas
 
@@ -263,7 +263,7 @@ def _remedy(error: Any) -> str:
         return str(error.schema["errorMessage"])
     if error.validator == "enum":
         values = [str(value) for value in error.validator_value]
-        return f"is none of {', '.join(values)}{suggestion(str(error.instance), values)}"
+        return f"is none of {', '.join(values)}{nearest(str(error.instance), values)}"
     if error.validator == "type":
         words = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number"}
         return f"must be {words.get(error.validator_value, error.validator_value)}"
