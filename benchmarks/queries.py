@@ -22,7 +22,7 @@ from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
 from collector.query.changes import changes
 from collector.query.compare import compare
 from collector.query.costs import costs
-from collector.query.filters import SECOND, UNITS, Selection, terms_of
+from collector.query.filters import Selection, terms_of
 from collector.query.groups import groups
 from collector.query.queries import events, newest_ns, sessions, sources
 from collector.query.retries import curve, retries, storms
@@ -30,6 +30,7 @@ from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
 from collector.store.opening import path_of
 from collector.store.store import Store
+from collector.times import SECOND, UNITS
 
 ALL = ("sessions", "p50_ms", "p95_ms", "recovery_rate")
 SILENT = ("roo-code",)

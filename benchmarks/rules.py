@@ -13,11 +13,12 @@ import time
 from collections import defaultdict
 
 from collector.alerts.rules import MEASURES
-from collector.query.filters import SECOND, UNITS, terms_of_rule
+from collector.query.filters import terms_of_rule
 from collector.query.measures import Question
 from collector.query.queries import newest_ns
 from collector.query.shared import measure_all
 from collector.store.store import Store
+from collector.times import SECOND, UNITS
 
 WHERES: tuple[dict[str, list[str] | str], ...] = (
     {}, {"tool": "apply_diff"}, {"service": ["shop-coder"]}, {"outcome": "error"}, {"model": ["!none"]},

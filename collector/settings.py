@@ -13,9 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from collector.tables import TableError, load_toml
+from collector.times import SECOND, length_ns
 
-DURATION = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)\Z")
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _BYTES = {
     "": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -50,11 +49,11 @@ def address(text: str) -> Address:
 
 
 def duration(text: str) -> float:
-    """Seconds of `30d`, `15m`, `500ms`."""
-    found = DURATION.fullmatch(text.strip())
-    if not found:
-        raise ValueError("write a number and ms, s, m, h, d or w, such as 30d")
-    return int(found[1]) * _SECONDS[found[2]]
+    """Seconds of `30d`, `1h30m`, `500ms`."""
+    try:
+        return length_ns("".join(text.split())) / SECOND
+    except ValueError:
+        raise ValueError("write a duration such as 30d or 1h30m") from None
 
 
 def size(text: str) -> int:

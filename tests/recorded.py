@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from collector.query.filters import SECOND, terms_of_rule
+from collector.query.filters import terms_of_rule
 from collector.query.measures import Question, measure_family
 from collector.query.sample import Sample
 from collector.store.changes import Changes
 from collector.store.store import Store
+from collector.times import SECOND
 
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE

@@ -16,8 +16,8 @@ from collector.alerts.notify import Notification
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.state import State
 from collector.errors import Unavailable
-from collector.query.filters import SECOND
 from collector.store.store import Store
+from collector.times import SECOND
 from tests.recorded import HOUR, MINUTE, NOW
 from tests.test_alert_engine import Values
 

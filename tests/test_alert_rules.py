@@ -13,7 +13,8 @@ from collector.alerts import rulefile, summary
 from collector.alerts.notify import format_condition
 from collector.alerts.rulefile import RuleBook, RuleError, default_rules, parse_rules
 from collector.alerts.rules import MEASURES, Condition, Rule, contradicts, parse_condition
-from collector.query.filters import DIMENSIONS, HOUR, SECOND
+from collector.query.filters import DIMENSIONS
+from collector.times import HOUR, SECOND
 
 # Before Python 3.13, a service of Apprise imports it.
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
@@ -143,7 +144,7 @@ BAD_LINES = [
     ("    window: 15", 5, "field 'window': 15: write a duration"),
     ("    window: 0s", 5, "field 'window': \"0s\": must be longer than nothing"),
     ("    severity: warn", 5, "\"warn\": is none of info, warning, critical; did you mean 'warning'?"),
-    ("    severity: x", 5, "\"x\": is none of info, warning, critical"),
+    ("    severity: x", 5, '"x": is none of info, warning, critical'),
     ("    min_calls: many", 5, "field 'min_calls': \"many\": must be a whole number"),
     ("    min_calls: -1", 5, "must be at least 0"),
     ("    by: [service, servce]", 5, "field 'by.2': \"servce\": is no dimension; did you mean 'service'?"),

@@ -10,8 +10,8 @@ import pytest
 
 from collector.alerts.rules import Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Reason, Sent, State, due, step
-from collector.query.filters import SECOND
 from collector.query.sample import Sample
+from collector.times import SECOND
 
 MINUTE = 60 * SECOND
 START = 1_760_000_000 * SECOND

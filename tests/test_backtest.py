@@ -18,13 +18,12 @@ from collector.alerts.rulefile import RuleBook, parse_rules
 from collector.alerts.rules import RuleFile, parse_condition
 from collector.alerts.status import history_rows
 from collector.alerts.trials import evaluations, suggest_row, with_threshold
-from collector.query.filters import SECOND
 from collector.query.history_sql import Evaluations
 from collector.query.shared import measure_all
 from collector.store.changes import Changes
 from collector.store.reading import QueryTimeout
 from collector.store.store import Store
-from collector.times import rfc3339
+from collector.times import SECOND, rfc3339
 from tests.recorded import DAY, HOUR, MINUTE, NOW, failed, holding
 from tests.test_history import START, lively
 

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from collector.query.filters import (
     BY_NAME,
     DIMENSIONS,
-    HOUR,
-    SECOND,
     BadParameter,
     Selection,
     Term,
@@ -26,7 +24,7 @@ from collector.query.filters import (
 )
 from collector.query.statement import used
 from collector.store.store import Store
-from collector.times import rfc3339
+from collector.times import HOUR, SECOND, rfc3339
 from tests.recorded import NOW, event, failed, holding
 
 

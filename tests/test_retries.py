@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from collector.query.filters import SECOND, Selection, select
+from collector.query.filters import Selection, select
 from collector.query.retries import curve, retries, storms
 from collector.store.store import Store
+from collector.times import SECOND
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 
 EVER = Selection(0, NOW + DAY, failure_only=("roo-code",))

@@ -90,7 +90,7 @@ def test_a_retention_that_would_delete_nearly_everything_is_refused(text: str, t
         load({}, {"MISSTEP_RETENTION": text}, tmp_path / "misstep.toml")
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("15 s", 15), ("2h", 7_200), ("1w", 604_800)])
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("15 s", 15), ("1h30m", 5_400), ("1w", 604_800)])
 def test_durations(text: str, seconds: float) -> None:
     assert duration(text) == seconds
 

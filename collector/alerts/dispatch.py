@@ -19,8 +19,8 @@ from collector.alerts.notify import MAX_ALERTS, Item, Notification, Scrub, group
 from collector.alerts.rules import Receiver
 from collector.alerts.state import Alert, Reason, Sent, State, due
 from collector.errors import Rejected, Unavailable
-from collector.query.filters import HOUR, SECOND
 from collector.query.sample import Labels
+from collector.times import HOUR, SECOND
 
 REST_NS = 15 * SECOND  # after a failure; doubled after each further one in a row
 MAX_REST_NS = 300 * SECOND

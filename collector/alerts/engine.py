@@ -21,10 +21,11 @@ from collector.alerts.recorder import Evaluation, Recorder
 from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import MEASURES, Condition, Rule
 from collector.alerts.state import Alert, State, step
-from collector.query.filters import HOUR, terms_of_rule
+from collector.query.filters import terms_of_rule
 from collector.query.measures import Question
 from collector.query.sample import Sample, labels_of
 from collector.query.shared import Answer
+from collector.times import HOUR
 
 if TYPE_CHECKING:
     from collector.store.store import Store

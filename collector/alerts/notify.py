@@ -20,9 +20,8 @@ from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Reason, State, rule_labels
 from collector.errors import Rejected, Unavailable
-from collector.query.filters import SECOND
 from collector.query.sample import Labels
-from collector.times import retry_after_s, rfc3339
+from collector.times import SECOND, retry_after_s, rfc3339
 
 MAX_ALERTS = 100  # per message; further ones are only counted
 TIMEOUT_S = 5.0

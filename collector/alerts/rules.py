@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collector.query.filters import HOUR, SECOND, UNITS, duration_ns
+from collector.query.filters import duration_ns
+from collector.times import HOUR, SECOND, UNITS
 
 _CONDITION = re.compile(
     r"(?P<operator>>=|<=|>|<) *(?P<number>\d+(?:\.\d+)?) *"

@@ -13,8 +13,7 @@ from collector.alerts.recorder import Evaluation
 from collector.alerts.rulefile import Mistake
 from collector.alerts.rules import MEASURES, Rule
 from collector.alerts.state import Alert, State
-from collector.query.filters import SECOND
-from collector.times import rfc3339
+from collector.times import SECOND, rfc3339
 
 SEVERITIES = ("critical", "warning", "info")
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from collector.alerts.backtest import Past, Trial, find_sessions, run
 from collector.alerts.rules import MEASURES, Condition, Receiver, Rule
-from collector.query.filters import SECOND, UNITS, BadParameter
+from collector.query.filters import BadParameter
 from collector.query.history_sql import Evaluations
 from collector.query.sample import Labels
 from collector.query.statement import Reads
-from collector.times import rfc3339
+from collector.times import SECOND, UNITS, rfc3339
 
 LEAST_STEP_NS, MOST_STEP_NS = 15 * SECOND, 300 * SECOND  # a pending alert does not survive a longer gap
 MOST_EVALUATIONS = 50_000

@@ -31,7 +31,7 @@ from collector.errors import Rejected, Unavailable
 from collector.query import classes
 from collector.query.describe import operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
-from collector.query.filters import SECOND, BadParameter, whole_number
+from collector.query.filters import BadParameter, whole_number
 from collector.query.forms import ARROW, json_answer, list_answer, wants_arrow
 from collector.query.groups import mark
 from collector.query.parameters import LIMIT, Asked, Parameter, read
@@ -40,7 +40,7 @@ from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
 from collector.recognise.sources import Source
 from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
-from collector.times import rfc3339
+from collector.times import SECOND, rfc3339
 
 QUERY_SECONDS = 20.0
 QUERIES = ThreadPoolExecutor(4, "query")  # more would only compete for the same cores and memory

@@ -10,14 +10,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.times import iso_ns, rfc3339
+from collector.times import HOUR, UNITS, iso_ns, length_ns, rfc3339
 
 Value = str | int | bool | None
 
-SECOND = 1_000_000_000
-HOUR = 3600 * SECOND
-UNITS = {"ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": HOUR, "d": 24 * HOUR, "w": 7 * 24 * HOUR}
-LONGEST = 36_525 * 24 * HOUR  # longer durations are cut to this, so that they can be added to a time
 LATEST = 2**63 - 1 - HOUR  # 2262-04-11, the last time that 64-bit nanoseconds hold, less room for `Selection.until_ns`
 
 
@@ -252,10 +248,10 @@ def whole_number(name: str, word: str, least: int, most: int) -> int:
 
 def duration_ns(name: str, word: str) -> int:
     """`90s`, `5m`, `1h30m`, `7d` in nanoseconds, at most a hundred years. Raises BadParameter."""
-    parts = re.findall(r"([0-9]{1,9})(ms|[smhdw])", word)
-    if not parts or "".join(number + unit for number, unit in parts) != word:
-        raise BadParameter(name, word, f"{name} is a duration such as 90s, 5m, 1h30m or 7d", tuple(UNITS))
-    return min(sum(int(number) * UNITS[unit] for number, unit in parts), LONGEST)
+    try:
+        return length_ns(word)
+    except ValueError:
+        raise BadParameter(name, word, f"{name} is a duration such as 90s, 5m, 1h30m or 7d", tuple(UNITS)) from None
 
 
 def duration(length_ns: int) -> str:

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Protocol
 import msgspec
 
 from collector.errors import Rejected
-from collector.query.filters import UNITS, Selection
+from collector.query.filters import Selection
 from collector.query.hours import counted, ever, sessions_by
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
+from collector.times import UNITS
 
 COLUMNS = (
     "fingerprint", "error_class", "operation", "tool", "template", "events", "sessions", "sessions_of_tool", "spread",

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from collector.query.filters import UNITS, Selection
+from collector.query.filters import Selection
 from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, needs_chains, returned
 from collector.query.retries import AS_OF_END, judged
 from collector.query.statement import load
 from collector.query.streaks import Scope, key_of, streak_steps
 from collector.store.kept import IDLE_NS as IDLE
 from collector.store.kept import WINDOW_NS as WINDOW
+from collector.times import UNITS
 
 EVER = 2**61
 

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from collector.query.filters import HOUR, Selection
+from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.statement import load
 from collector.store.kept import COUNTED, FACTS, MAX_NS
 from collector.store.reading import whole
+from collector.times import HOUR
 
 OF_ALL, OF_SESSIONS = "hourly", "hourly_sessions"
 LEAST = 3 * HOUR  # a shorter range has too few whole hours

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collector.query.breakdowns import SESSION
-from collector.query.filters import BY_NAME, UNITS, Selection, Term
+from collector.query.filters import BY_NAME, Selection, Term
 from collector.query.groups import SILENCE
 from collector.query.hours import counted, ever
 from collector.query.retries import AS_OF_END, judged
@@ -18,6 +18,7 @@ from collector.query.retries import relation as with_chains
 from collector.query.sample import Sample
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streaks_from_events
+from collector.times import UNITS
 
 GONE = 7 * UNITS["d"]  # a sender that is silent for longer is considered gone
 

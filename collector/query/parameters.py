@@ -10,17 +10,10 @@ from urllib.parse import parse_qsl
 from collector.query import changes, groups
 from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
-from collector.query.filters import (
-    BY_NAME,
-    SECOND,
-    BadParameter,
-    Selection,
-    duration_ns,
-    select,
-    whole_number,
-)
+from collector.query.filters import BY_NAME, BadParameter, Selection, duration_ns, select, whole_number
 from collector.query.retries import STORM_STATES
 from collector.query.streaks import KINDS, SCOPES, STATES
+from collector.times import SECOND
 
 MOST_ROWS = 10_000
 

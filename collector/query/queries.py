@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 
 from collector.query.breakdowns import OUTCOMES
-from collector.query.filters import HOUR, BadParameter, Selection
+from collector.query.filters import BadParameter, Selection
 from collector.query.hours import counted
 from collector.query.retries import judged, relation
 from collector.query.statement import ROWS, Reads, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
 from collector.store.kept import FACTS
 from collector.store.kept import WINDOW_NS as WINDOW
+from collector.times import HOUR
 
 EVENT_TIMES = ("time", "received_time")
 SESSION_COLUMNS = (

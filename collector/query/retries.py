@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collector.query.filters import SECOND, UNITS, Selection, own_dimensions
+from collector.query.filters import Selection, own_dimensions
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
 from collector.store.kept import PATIENCE
 from collector.store.kept import WINDOW_NS as WINDOW
+from collector.times import SECOND, UNITS
 
 DAY = UNITS["d"]
 FEW = 20  # with fewer retried errors there is no verdict on retrying

@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from collector.errors import Unavailable
-from collector.query.filters import HOUR, Selection
+from collector.query.filters import Selection
 from collector.query.measures import RELATIONS, Question, measure_family, relations
 from collector.query.sample import Sample
 from collector.query.statement import Reads, used
+from collector.times import HOUR
 
 TOGETHER = 16  # questions per statement; each adds three columns
 SHORT = 6 * HOUR  # windows up to this length share the input of the longest of them
