@@ -26,7 +26,7 @@ from collector.alerts.backtest import LookedBack
 from collector.alerts.engine import Engine
 from collector.alerts.notify import send
 from collector.alerts.routes import ALERT_ROUTES
-from collector.alerts.rulefile import MAX_BYTES, RuleBook
+from collector.alerts.rulefile import RuleBook
 from collector.alerts.trial_routes import TRIAL_ROUTES
 from collector.apply import APPLY_ROUTES, Applying
 from collector.backup import BACKUP_ROUTES, Backups
@@ -204,7 +204,6 @@ def _application(
                 "/",
                 route_handlers=[health, *ALERT_ROUTES, *TRIAL_ROUTES, *APPLY_ROUTES, *BACKUP_ROUTES],
                 guards=[guard_query],
-                request_max_body_size=MAX_BYTES,
             ),
         ],
         state=State(state),

@@ -10,6 +10,7 @@ from typing import Any
 SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
 UNITS = {"ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": HOUR, "d": 24 * HOUR, "w": 7 * 24 * HOUR}
+DURATION = "([0-9]{1,9}(ms|s|m|h|d|w))+"
 LONGEST = 36_525 * 24 * HOUR  # longer durations are cut to this, so that they can be added to a time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = re.compile(r"[.,]\d{6}(\d{1,3})")  # of a second, beyond what `fromisoformat` keeps
@@ -19,10 +20,9 @@ _UNITS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3), (10**20, 1))
 
 def length_ns(text: str) -> int:
     """`90s`, `5m`, `1h30m`, `7d` in nanoseconds, at most a hundred years. Raises ValueError."""
-    parts = re.findall(r"([0-9]{1,9})(ms|[smhdw])", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    if not re.fullmatch(DURATION, text):
         raise ValueError("not a duration")
-    return min(sum(int(number) * UNITS[unit] for number, unit in parts), LONGEST)
+    return min(sum(int(number) * UNITS[unit] for number, unit in re.findall("([0-9]+)([a-z]+)", text)), LONGEST)
 
 
 def iso_ns(text: str) -> int:

@@ -19,6 +19,15 @@ from urllib.parse import quote
 
 from collector.sanitise.redactions import Rule
 
+# A user's own rule, to which a test adds what it is about.
+OWN_RULE = """
+[[rule]]
+id = "acme-key"
+title = "Key of our own gateway"
+family = "token"
+pattern = 'acme_[a-z0-9]{12}'
+"""
+
 _PLACES: dict[str, Any] = tomllib.loads((Path(__file__).parent / "data" / "secrets.toml").read_text("utf-8"))
 _ALPHABETS = {
     "alnum": string.ascii_letters + string.digits,

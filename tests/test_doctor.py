@@ -12,6 +12,7 @@ import pytest
 from collector.commands.doctor import Finding, examine
 from tests.conftest import RunningCollector, free_port, misstep
 from tests.doors import logs, spans
+from tests.secrets import OWN_RULE
 
 
 def entry(seconds_ago: float) -> str:
@@ -117,14 +118,7 @@ def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:
 
 
 def test_a_table_whose_example_comes_out_wrong(tmp_path: Path) -> None:
-    rule = """
-        [[rule]]
-        id = "acme-key"
-        title = "Key of our own gateway"
-        family = "token"
-        pattern = 'acme_[a-z0-9]{12}'
-        examples = ["acme_%s"]
-    """
+    rule = OWN_RULE + 'examples = ["acme_%s"]'
     settings = {"TABLES": "own", "COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"}
     path = tmp_path / "own" / "redactions.toml"
     path.parent.mkdir()

@@ -13,7 +13,7 @@ from collector.sanitise.examples import check_cuts
 from collector.sanitise.redactions import Rule, compile_patterns, load_rules, shortest, word_pattern
 from collector.sanitise.sanitise import Sanitiser
 from collector.tables import TableError
-from tests.secrets import assemble
+from tests.secrets import OWN_RULE, assemble
 
 RULES = load_rules()
 
@@ -66,12 +66,8 @@ def test_telling_words_take_every_case_style() -> None:
 def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
     own = tmp_path / "redactions.toml"
     own.write_text(
-        """
-        [[rule]]
-        id = "acme-key"
-        title = "Key of our own gateway"
-        family = "token"
-        pattern = 'acme_[a-z0-9]{12}'
+        OWN_RULE
+        + """
         [[rule]]
         id = "acme-german"
         title = "The same in German"
@@ -110,15 +106,7 @@ def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
 
 def test_examples_of_a_users_rules_are_run(tmp_path: Path) -> None:
     own = tmp_path / "redactions.toml"
-    rule = """
-        [[rule]]
-        id = "acme-key"
-        title = "Key of our own gateway"
-        family = "token"
-        pattern = 'acme_[a-z0-9]{12}'
-        examples = ["acme_a1b2c3d4e5f6"%s]
-        counter_examples = ["acme_tool"%s]
-    """
+    rule = OWN_RULE + 'examples = ["acme_a1b2c3d4e5f6"%s]\ncounter_examples = ["acme_tool"%s]'
     own.write_text(rule % ("", ""))
     check_cuts(Sanitiser(load_rules(own)), [own])
     own.write_text(rule % (', "acme-a1b2c3d4e5f6"', ', "acme_z9y8x7w6v5u4"'))

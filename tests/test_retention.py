@@ -14,9 +14,9 @@ import pytest
 from collector.commands.bulk import bulk
 from collector.errors import Unavailable
 from collector.store import upkeep
-from collector.store.kept import HOUR_NS
 from collector.store.retention import DAY_NS, FULL, Retention
 from collector.store.store import Store
+from collector.times import HOUR
 from tests.conftest import RunningCollector
 
 NOW = time.time_ns()  # collectors use the real clock
@@ -59,10 +59,10 @@ def test_the_oldest_hours_go_until_the_rest_fits(store: Store) -> None:
     left, oldest, newest = received(store)
     assert gone == before - left
     assert left > before / 3
-    assert oldest // HOUR_NS > low // HOUR_NS
+    assert oldest // HOUR > low // HOUR
     assert newest == high
     assert store.rows(
-        "select count(*) as n from events where received_ns < $edge", {"edge": oldest // HOUR_NS * HOUR_NS}
+        "select count(*) as n from events where received_ns < $edge", {"edge": oldest // HOUR * HOUR}
     ) == [{"n": 0}]
     while store.keep_up():
         pass
@@ -83,7 +83,7 @@ def test_the_oldest_hours_go_until_the_rest_fits(store: Store) -> None:
 def test_the_present_hour_stays_however_large(store: Store) -> None:
     _, _, newest = received(store)
     store.fit(newest, 1)
-    assert received(store)[1] // HOUR_NS == newest // HOUR_NS
+    assert received(store)[1] // HOUR == newest // HOUR
     store.close()
 
 

@@ -55,6 +55,7 @@ class Try(Protocol):
 @post(
     "/api/v1/rules/backtest",
     status_code=200,
+    request_max_body_size=MAX_BYTES,
     summary="What rules would have done over stored history",
     operation_class=taking("application/yaml", RULES_SHOWN, BACKTEST),
 )
@@ -77,6 +78,7 @@ async def backtest(request: Asked) -> Any:
 @post(
     "/api/v1/rules/suggest",
     status_code=200,
+    request_max_body_size=MAX_BYTES,
     summary="Thresholds for a wanted number of pages a week",
     operation_class=taking("application/yaml", RULES_SHOWN, SUGGEST),
 )
@@ -117,8 +119,6 @@ TRIAL_ROUTES: list[ControllerRouterHandler] = [backtest, suggest, test_receiver]
 async def _tried(request: Asked, options: Mapping[str, Any], row: Try) -> dict[str, Any]:
     """The rows for the rules of the body, else the answer that names its mistakes."""
     body = await request.body()
-    if len(body) > MAX_BYTES:
-        raise Rejected(f"a rule file has at most {MAX_BYTES} bytes", 413)
     engine = request.app.state.alerts
     text = body.decode(errors="replace")
     try:

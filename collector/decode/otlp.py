@@ -8,13 +8,18 @@ from __future__ import annotations
 from collector.decode import otlp_json, otlp_protobuf
 from collector.decode.record import Record, Request, Scope, SpanEvent
 
-__all__ = ["JSON", "PROTOBUF", "TOP_KEYS", "Record", "Request", "Scope", "SpanEvent", "decode"]
+__all__ = ["JSON", "PROTOBUF", "TOP_KEYS", "Record", "Request", "Scope", "SpanEvent", "decode", "media_type"]
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"
 
 # The only top-level key of a JSON body says its signal: older Gemini CLIs post everything to `/`, and so do recordings.
 TOP_KEYS = {"resourceLogs": "logs", "resourceSpans": "traces", "resourceMetrics": "metrics"}
+
+
+def media_type(content_type: str) -> str:
+    """The type in a `Content-Type`, in lower case and without parameters."""
+    return content_type.partition(";")[0].strip().lower()
 
 
 def decode(body: bytes, media_type: str, signal: str) -> Request:

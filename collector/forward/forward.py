@@ -19,6 +19,7 @@ import structlog
 
 from collector import telemetry
 from collector.decode.answers import rejected
+from collector.decode.otlp import media_type
 from collector.errors import Rejected, Unavailable
 from collector.times import retry_after_s
 
@@ -135,7 +136,7 @@ class Forwarder:
             telemetry.FAILED.labels("forward").inc()
             self._failed(type(error).__name__)
             return "refused"
-        media = answer.headers.get("Content-Type", "").partition(";")[0].strip()
+        media = media_type(answer.headers.get("Content-Type", ""))
         if refused := rejected(answer.content[:MOST_READ], media, copy.signal):
             self._failed(f"{refused} records of a request were rejected")
             return "rejected"

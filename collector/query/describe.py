@@ -25,6 +25,7 @@ from collector.query.filters import BY_NAME, Dimension
 from collector.query.forms import ARROW
 from collector.query.parameters import MOST_ROWS, RANGE, Parameter
 from collector.tables import schemas
+from collector.times import DURATION
 
 TEXT = Schema(type=OpenAPIType.STRING)
 PROBLEM = Schema(
@@ -41,7 +42,6 @@ PROBLEM = Schema(
         )
     },
 )
-DURATION = "^([0-9]{1,9}(ms|s|m|h|d|w))+$"
 ROW = Schema(type=OpenAPIType.OBJECT)
 ROWS = Schema(
     type=OpenAPIType.OBJECT,
@@ -67,6 +67,8 @@ REFUSALS = {
     "503": "The query took too long or needed too much memory: narrow the range, or lower the limit",
 }
 
+
+WHOLE = f"^{DURATION}$"
 
 # Bodies of requests: the fields, each with an example.
 BODIES: Mapping[str, Mapping[str, str]] = {
@@ -182,7 +184,7 @@ def _parameter(one: Parameter) -> OpenAPIParameter:
         case "number":
             plain = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=MOST_ROWS, default=one.default)
         case "duration":
-            plain = Schema(type=OpenAPIType.STRING, pattern=DURATION, default=one.example if one.default else None)
+            plain = Schema(type=OpenAPIType.STRING, pattern=WHOLE, default=one.example if one.default else None)
         case "words":
             either = "|".join(re.escape(word) for word in one.choices)
             plain = Schema(type=OpenAPIType.STRING, pattern=f"^({either})(,({either}))*$" if either else None)

@@ -22,7 +22,7 @@ from collector import telemetry
 from collector.access import check_caller
 from collector.batch import Receipt
 from collector.decode.answers import REJECTED, RESPONSES
-from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS
+from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS, media_type
 from collector.errors import GRPC_CODE, Rejected, Unavailable, where
 from collector.receive.encoding import decompress
 from collector.receive.workers import Body
@@ -121,7 +121,7 @@ async def _answer(request: Request[Any, Any, Any], signal: str) -> Response[byte
 
 
 def _media(request: Request[Any, Any, Any]) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type(request.headers.get("content-type", ""))
 
 
 def _settings(request: Request[Any, Any, Any]) -> Settings:

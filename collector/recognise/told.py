@@ -26,6 +26,8 @@ from collector.recognise.sources import Row, Rules
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
 FRESH, REPEATED = 3, 2  # ranks, below those of all reports of the call itself
 
+Answered = tuple[Result, Call | None, int]  # a result, its call, how many results the model had seen before it
+
 TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
 
 # Role and columns; the twin is a span without a call id (`schemas/sources/gen-ai.toml`).
@@ -88,7 +90,7 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
     if isinstance(messages, str) and not MARKS.search(messages):
         return []
     calls: dict[str, Call] = {}
-    results: list[tuple[Result, Call | None, int]] = []
+    results: list[Answered] = []
     waiting: dict[str, deque[Call]] = {}  # by tool, since the last message of the model
     seen: Counter[str] = Counter()
     exchange = -1  # how many results there were when the model last said something
@@ -105,20 +107,17 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
     if len(results) > 1 and exchange < 0 and _unanswered(messages):
         exchange = len(results)
         results[-1] = (*results[-1][:2], exchange)
-    found_calls = [(one, call or calls.get(bare_id(one.call_id, one.tool)), at) for one, call, at in results]
-    strange = _strange(calls, found_calls)
-    told = [(one, call or strange.get(id(one)), at) for one, call, at in found_calls if one.tells]
-    return [_told(result, call, rules, at == exchange) for result, call, at in told]
+    known = [(one, call or calls.get(bare_id(one.call_id, one.tool)), at) for one, call, at in results]
+    return [_told(one, call, rules, at == exchange) for one, call, at in _in_order(known, calls) if one.tells]
 
 
-def _strange(calls: dict[str, Call], results: list[tuple[Result, Call | None, int]]) -> dict[int, Call]:
-    """The calls of results whose ids no call has, in order, if no result has its call by id: OpenLLMetry writes one id
-    of OpenAI's responses on the call (`fc_…`) and the other on its result (`call_…`).
+def _in_order(results: list[Answered], calls: dict[str, Call]) -> list[Answered]:
+    """The results, paired with the calls in order if no id tells the call of any: OpenLLMetry writes one id of OpenAI's
+    responses on the call (`fc_…`) and the other on its result (`call_…`).
     """
-    alone = [one for one, call, _ in results if call is None]
-    if not alone or len(alone) != len(results) or len(alone) != len(calls) or any(one.tool for one in alone):
-        return {}
-    return {id(one): call for one, call in zip(alone, calls.values(), strict=True)}
+    if len(results) != len(calls) or any(call or one.tool for one, call, _ in results):
+        return results
+    return [(one, call, at) for (one, _, at), call in zip(results, calls.values(), strict=True)]
 
 
 def _unanswered(messages: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from collector.sanitise.redactions import Rule, load_rules
+from collector.sanitise.redactions import Rule, load_rules, own_rules
 from collector.sanitise.sanitise import Sanitiser
 from collector.tables import TableError
 
@@ -16,7 +16,7 @@ def check_cuts(sanitiser: Sanitiser, paths: Iterable[Path]) -> None:
     """Raises TableError with every example of the first file that is not cut, and every counter-example that is."""
     for path in paths:
         built_in = load_rules()
-        own = [rule for rule in load_rules(path) if rule not in built_in]
+        own = [rule for rule in own_rules(path) if rule not in built_in]
         if mistakes := [mistake for rule in own for mistake in _wrong(sanitiser, rule)]:
             raise TableError(path, mistakes)
 

@@ -17,10 +17,10 @@ import duckdb
 
 from collector.columns import TABLES
 from collector.store.connection import all_or_nothing
+from collector.times import HOUR
 
-HOUR_NS = 3_600_000_000_000
-IDLE_NS = HOUR_NS  # a streak ends when its session has no event for longer than this
-WINDOW_NS = HOUR_NS // 2  # length of an error's retry chain
+IDLE_NS = HOUR  # a streak ends when its session has no event for longer than this
+WINDOW_NS = HOUR // 2  # length of an error's retry chain
 MAX_NS = 2**63 - 1
 PATIENCE = 0.95  # of the wait that was asked for counts as waiting: clocks and durations are rounded
 COUNTED = {  # tables of hourly counts and their dimensions
@@ -92,7 +92,7 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None = N
 
     Leaves temporary tables on the cursor, which must be the caller's own.
     """
-    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "hour": HOUR_NS}
+    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "hour": HOUR}
     first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
     given |= {"first_ns": first, "last_ns": last, "most": most, "nothing_kept": part is not None}
     with all_or_nothing(cursor):
@@ -115,10 +115,10 @@ def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:
     """Recounts past hours in which something changed, in one transaction; returns how many."""
     choose, *count = _statements("count")
     with all_or_nothing(cursor):
-        _run(cursor, choose, {"hour": HOUR_NS})
+        _run(cursor, choose, {"hour": HOUR})
         hours = [hour for (hour,) in cursor.execute("select time_ns from counted_hours").fetchall()]
         if hours:
-            given = {"hour": HOUR_NS, "hours": hours, "low_ns": min(hours), "high_ns": max(hours) + HOUR_NS}
+            given = {"hour": HOUR, "hours": hours, "low_ns": min(hours), "high_ns": max(hours) + HOUR}
             for statement in count:
                 _run(cursor, statement, given)
     return len(hours)
@@ -128,18 +128,18 @@ def whole_hours(cursor: duckdb.DuckDBPyConnection, spans: Iterable[tuple[int, in
     """For each range (from, until), the longest run of whole hours whose counts are up to date, as (from, until); an
     empty one at its end if there is none.
     """
-    told = cursor.execute(STALE, {"hour": HOUR_NS}).fetchall()
+    told = cursor.execute(STALE, {"hour": HOUR}).fetchall()
     stale = {hour for hour, changed in told if changed}
     counted = next(hour for hour, changed in told if not changed) or 0
     return [_longest(start, until, stale, counted) for start, until in spans]
 
 
 def _longest(start: int, until: int, stale: set[int], counted: int) -> tuple[int, int]:
-    low, high = -(-start // HOUR_NS) * HOUR_NS, min(until // HOUR_NS * HOUR_NS, counted)
+    low, high = -(-start // HOUR) * HOUR, min(until // HOUR * HOUR, counted)
     if low >= high:
         return until, until
-    ends = (low - HOUR_NS, *sorted(hour for hour in stale if low <= hour < high), high)
-    return max(((before + HOUR_NS, after) for before, after in pairwise(ends)), key=lambda run: run[1] - run[0])
+    ends = (low - HOUR, *sorted(hour for hour in stale if low <= hour < high), high)
+    return max(((before + HOUR, after) for before, after in pairwise(ends)), key=lambda run: run[1] - run[0])
 
 
 def _run(cursor: duckdb.DuckDBPyConnection, statement: str, given: dict[str, Any]) -> None:
@@ -164,7 +164,7 @@ def forget_hours(cursor: duckdb.DuckDBPyConnection) -> None:
     """Removes the hourly counts and notes every hour as changed."""
     for table in HOURS:
         cursor.execute(f"delete from {table}")
-    cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR_NS])
+    cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR])
 
 
 def slices(cursor: duckdb.DuckDBPyConnection, most: int) -> list[Slice]:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import duckdb
 
-from collector.store.kept import HOUR_NS
+from collector.times import HOUR
 
-DAY_NS = 24 * HOUR_NS
+DAY_NS = 24 * HOUR
 
 FULL = 0.9  # of the allowed size: from here on the oldest hours are removed
 ROOM = 0.8  # of the allowed size: down to here
@@ -58,7 +58,7 @@ def forget_events(cursor: duckdb.DuckDBPyConnection, events: str) -> None:
     """Removes what is derived from these events, and notes their sessions as changed; in the caller's transaction."""
     cursor.execute(
         f"insert into changed select service, session, min(time_ns) from {events}"
-        f" group by service, session, time_ns // {HOUR_NS}"
+        f" group by service, session, time_ns // {HOUR}"
     )
     for table, event_id in (("kept_chains", "event_id"), ("kept_streaks", "last_event_id")):
         cursor.execute(f"delete from {table} where {event_id} in (select event_id from {events})")
@@ -72,7 +72,7 @@ def oldest_hours(cursor: duckdb.DuckDBPyConnection, share: float, now_ns: int) -
         "select min(hour) from (select hour, sum(n) over (order by hour) as so_far, sum(n) over () as every"
         " from (select received_ns // $width as hour, count(*) as n from events group by all))"
         " where so_far >= $share * every",
-        {"width": HOUR_NS, "share": share},
+        {"width": HOUR, "share": share},
     ).fetchone()
     hour = found[0] + 1 if found and found[0] is not None else 0
-    return int(min(hour, now_ns // HOUR_NS)) * HOUR_NS
+    return int(min(hour, now_ns // HOUR)) * HOUR

@@ -202,8 +202,7 @@ class Store(Reader):
                     _copy(connection, fresh, without)
                 self._connection.swap(fresh)
             finally:
-                for left in (fresh, Path(f"{fresh}.wal")):
-                    left.unlink(missing_ok=True)
+                _discard(fresh)
 
     def copy_to(self, place: Path) -> None:
         """Copies everything committed so far into a new file, while reading and writing go on.
@@ -215,8 +214,7 @@ class Store(Reader):
             try:
                 _copy(cursor, place)
             except BaseException as error:
-                for left in (place, Path(f"{place}.wal")):
-                    left.unlink(missing_ok=True)
+                _discard(place)
                 if isinstance(error, duckdb.Error):
                     raise Unavailable(first_line(error), 5) from None
                 raise
@@ -378,6 +376,12 @@ class Store(Reader):
 def owe(cursor: duckdb.DuckDBPyConnection) -> None:
     """Notes that the file still contains what was cut from its rows, in the transaction that cuts it."""
     cursor.execute("insert into meta select $name, '' where $name not in (select name from meta)", {"name": OWED})
+
+
+def _discard(copy: Path) -> None:
+    """Removes a copy of the database, with its log."""
+    for left in (copy, Path(f"{copy}.wal")):
+        left.unlink(missing_ok=True)
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -> None:

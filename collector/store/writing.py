@@ -13,8 +13,9 @@ from collector.batch import Sender
 from collector.columns import TABLES, Report
 from collector.store.arrow import ArrowColumns, Columns, columns_of
 from collector.store.changes import Changes
-from collector.store.kept import HOUR_NS, MAX_NS
+from collector.store.kept import MAX_NS
 from collector.store.schema import POSITION
+from collector.times import HOUR
 
 NOTE_SENDERS = """
   insert into seen
@@ -109,7 +110,7 @@ def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Repo
     """The earliest time of each session in each hour, as rows of `changed`."""
     earliest: dict[tuple[str | None, str | None, int], int] = {}
     for service, session, time_ns in changed:
-        key = (service, session, time_ns // HOUR_NS)
+        key = (service, session, time_ns // HOUR)
         if time_ns < earliest.get(key, MAX_NS):
             earliest[key] = time_ns
     return [{"service": key[0], "session": key[1], "time_ns": time_ns} for key, time_ns in earliest.items()]
