@@ -22,6 +22,7 @@ from collector.store import store as store_module
 from collector.store import writer as module
 from collector.store import writing as writing_module
 from collector.store.changes import Changes
+from collector.store.connection import OutOfMemory
 from collector.store.journal import Journal, pack, records_in
 from collector.store.priority import step_back
 from collector.store.retention import Retention
@@ -221,6 +222,7 @@ def test_a_shortage_that_lasts_is_no_reason_to_set_anything_aside(
 ) -> None:
     """Also if there is enough for a small write."""
     monkeypatch.setattr(module, "AGAIN_S", 0.01)
+    monkeypatch.setattr(module, "SHORTAGE_S", 0)
     writing = writing_module.put
 
     def short(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> None:
@@ -237,6 +239,41 @@ def test_a_shortage_that_lasts_is_no_reason_to_set_anything_aside(
     assert not (tmp_path / "x.duckdb.journal.refused").exists()
     said = [line for line in capsys.readouterr().out.splitlines() if "the store accepts" in line]
     assert ["accepts no writes" in line for line in said] == [True, False]
+
+
+@pytest.mark.parametrize("lasts", [False, True])
+def test_memory_that_queries_use_for_a_moment_is_no_reason_to_refuse_senders(
+    lasts: bool, recorded: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if lasts:
+        monkeypatch.setattr(module, "SHORTAGE_S", 0)
+    short = Event()
+    write = recorded.store.write
+
+    def scarce(changes: Changes) -> set[int]:
+        if not short.is_set():
+            raise OutOfMemory("could not allocate block (190.1 MiB/190.7 MiB used)")
+        return write(changes)
+
+    monkeypatch.setattr(recorded.store, "write", scarce)
+
+    async def brought() -> None:
+        taker = Taker(recorded.journal, recorded.writer)
+        taker.start()
+        recorded.put(0)
+        wait_until(lambda: recorded.writer.failures > 0, 20)
+        if lasts:
+            with pytest.raises(Unavailable):
+                await taker.take(pack(BATCHES[1]), 1)
+        else:
+            await taker.take(pack(BATCHES[1]), 1)
+        short.set()
+        await asyncio.to_thread(recorded.settle)
+        await asyncio.to_thread(taker.close)
+
+    asyncio.run(brought())
+    assert recorded.store.count("events") == (1 if lasts else 2)
+    assert ("accepts no writes" in capsys.readouterr().out) is lasts
 
 
 def test_nothing_is_set_aside_where_it_is_not_the_batch(

@@ -26,6 +26,10 @@ IDLE_S = 30.0  # for users of the old connection to finish
 log = structlog.get_logger()
 
 
+class OutOfMemory(Unavailable):
+    """The engine's memory is used up, by queries that release it when they end."""
+
+
 class Connection:
     """Lends the connection to `open()`; raises Unavailable while there is none that works."""
 

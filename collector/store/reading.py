@@ -18,7 +18,7 @@ import duckdb
 from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
-from collector.store.connection import Connection, all_or_nothing, first_line
+from collector.store.connection import Connection, OutOfMemory, all_or_nothing, first_line
 from collector.store.kept import whole_hours
 
 
@@ -26,7 +26,7 @@ class QueryTimeout(Unavailable):
     """A query exceeded its time limit."""
 
 
-class QueryTooLarge(QueryTimeout):
+class QueryTooLarge(QueryTimeout, OutOfMemory):
     """A query exceeded the memory limit."""
 
 

@@ -22,7 +22,7 @@ from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
-from collector.store.connection import Connection, all_or_nothing, first_line
+from collector.store.connection import Connection, OutOfMemory, all_or_nothing, first_line
 from collector.store.kept import Slice, compute, count_hours, forget, slices
 from collector.store.opening import SETTINGS, connect, unopened
 from collector.store.reading import Reader, bound
@@ -97,7 +97,9 @@ class Store(Reader):
                     yield cursor
                     self._connection.check_file()
                 self._changed()
-            except duckdb.OperationalError as error:  # disk or memory, not the rows
+            except duckdb.OutOfMemoryException as error:
+                raise OutOfMemory(first_line(error), 5) from None
+            except duckdb.OperationalError as error:  # the disk, not the rows
                 raise Unavailable(first_line(error), 5) from None
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:

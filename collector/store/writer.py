@@ -23,6 +23,7 @@ from collector.errors import Unavailable, where
 from collector.store.aside import Aside, tombstone
 from collector.store.changes import Changes
 from collector.store.complaint import Complaint
+from collector.store.connection import OutOfMemory
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, unpack
 from collector.store.lookup import StoreLookup
@@ -39,6 +40,7 @@ MOST_BYTES = 6 << 20  # Most in the queue: beyond it senders wait for their answ
 PATIENCE_S = 5.0  # Longest wait of a query for requests that were answered but are not stored yet.
 BUSY_S = 0.05  # Longest such wait while further requests keep coming.
 ELSEWHERE_S = 0.5  # Longest such wait while the writer does other work, such as pruning.
+SHORTAGE_S = 5.0  # A shortage of memory that lasts less is no failure: queries release theirs when they end.
 AGAIN_S = 2.0  # Pause after a failed transaction, unless a query waits.
 TRIES = 3  # Failed attempts at a batch that do not set it aside yet.
 CLOCK_NS = 3600 * 10**9  # Reading a batch takes less than this: a larger difference means that the clock went back.
@@ -114,8 +116,9 @@ class Writer:
         self._queue: deque[Waiting] = deque()
         self.records = self._bytes = 0  # in the queue
         self._put = self._done = 0  # batches, ever
-        self._failures = 0  # transactions, ever
+        self.failures = 0  # transactions, ever
         self._began = 0.0  # time at which the last transaction began
+        self._short_since: float | None = None  # time of the first transaction that lacked memory, if none worked since
         self._wake = threading.Condition()
         self._asked = self._closing = False
         self._elsewhere = False  # busy with jobs or upkeep
@@ -140,7 +143,7 @@ class Writer:
 
     @property
     def refusing(self) -> bool:
-        """Whether the last transaction failed."""
+        """Whether the last transaction failed, and not just for a moment."""
         return self.complaint.lasts("")
 
     def put(self, waiting: Sequence[Waiting]) -> None:
@@ -163,10 +166,10 @@ class Writer:
         ELSEWHERE_S if the writer is busy with other work.
         """
         with self._wake:
-            wanted, failures = self._put, self._failures
+            wanted, failures = self._put, self.failures
 
             def over() -> bool:
-                return self._done >= wanted or self._failures > failures
+                return self._done >= wanted or self.failures > failures
 
             def more() -> bool:
                 return over() or self._put > wanted
@@ -308,9 +311,21 @@ class Writer:
 
     def _failed(self, error: Exception, requests: int) -> None:
         telemetry.FAILED.labels("writer").inc(requests)
-        self.complaint.made(str(error)[:500] or type(error).__name__, requests)
+        if not self._short_for_now(error):
+            self.complaint.made(str(error)[:500] or type(error).__name__, requests)
         with self._wake:
-            self._failures += 1
+            self.failures += 1
+
+    def _short_for_now(self, error: Exception) -> bool:
+        if not isinstance(error, OutOfMemory | MemoryError):
+            return False
+        now = time.monotonic()
+        self._short_since = now if self._short_since is None else self._short_since
+        return now - self._short_since < SHORTAGE_S
+
+    def _works_again(self) -> None:
+        self._short_since = None
+        self.complaint.over()
 
     def _commit(self, lot: Sequence[Waiting]) -> None:
         started = time.perf_counter()
@@ -321,7 +336,7 @@ class Writer:
                     waiting.settle(repeated=False)
             lot = [waiting for waiting in lot if waiting.position > held]
             if not lot:
-                self.complaint.over()
+                self._works_again()
                 self._noted()
                 return
         correlator = self._correlator or Correlator(StoreLookup(self._store), fresh=False)
@@ -332,7 +347,7 @@ class Writer:
         before = self._store.write(changes)
         correlator.learn(changes)
         self._journal.forget(changes.position)
-        self.complaint.over()
+        self._works_again()
         self._count(batches, changes, before, time.perf_counter() - started)
         for position, waiting in enumerate(lot):
             waiting.settle(position in changes.duplicates)
