@@ -14,7 +14,7 @@ from collections import defaultdict
 
 from collector.alerts.rules import MEASURES
 from collector.query.filters import terms_of_rule
-from collector.query.measures import Question
+from collector.query.measures import MeasureQuery
 from collector.query.queries import newest_ns
 from collector.query.shared import measure_all
 from collector.store.store import Store
@@ -45,7 +45,9 @@ def main() -> None:
     assert newest is not None
     for turn in range(3):
         end = newest + 1 + 15 * SECOND * turn
-        questions = [Question(name, terms_of_rule(where), by, end - window, end) for name, where, by, window in rules]
+        questions = [
+            MeasureQuery(name, terms_of_rule(where), by, end - window, end) for name, where, by, window in rules
+        ]
         began, wall = time.process_time(), time.perf_counter()
         answers = measure_all(store, questions, ("roo-code",))
         cpu, clock = time.process_time() - began, time.perf_counter() - wall

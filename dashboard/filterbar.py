@@ -254,15 +254,15 @@ def _share(filters: Filters, collector: Collector, *, ranged: bool) -> None:
         asked = share.asked()
         if not asked:
             return
-        question = st.selectbox("Rows of this page", asked, format_func=share.Question.__str__, key="share-rows")
+        query = st.selectbox("Rows of this page", asked, format_func=share.ApiQuery.__str__, key="share-rows")
         with st.container(horizontal=True):
             for form, mime in share.FORMATS.items():
                 st.download_button(
-                    form.upper() if form == "csv" else form.capitalize(), share.download(collector, question, form),
-                    f"misstep-{question.name}.{form}", mime, key=f"download-{form}", on_click="ignore",
+                    form.upper() if form == "csv" else form.capitalize(), share.download(collector, query, form),
+                    f"misstep-{query.name}.{form}", mime, key=f"download-{form}", on_click="ignore",
                 )  # fmt: skip
         st.caption("The same for scripts:")
-        st.code(share.curl(collector.url, question), language="bash", wrap_lines=True)
+        st.code(share.curl(collector.url, query), language="bash", wrap_lines=True)
 
 
 def _about(filters: Filters, collector: Collector, zone: ZoneInfo) -> None:

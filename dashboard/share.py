@@ -22,7 +22,7 @@ except PackageNotFoundError:  # run from a folder of sources
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ApiQuery:
     """A query that a page sent to the API."""
 
     path: str
@@ -48,20 +48,20 @@ def forget(page: str, filters: Filters) -> None:
 def remember(path: str, params: Mapping[str, str], rows: int) -> None:
     """Notes a query of the page and the number of rows in its answer."""
     if _ASKED in st.session_state:
-        st.session_state[_ASKED][2][Question(path, tuple(params.items()))] = rows
+        st.session_state[_ASKED][2][ApiQuery(path, tuple(params.items()))] = rows
 
 
-def asked() -> list[Question]:
+def asked() -> list[ApiQuery]:
     """The queries of the page, the longest answer first."""
-    questions: dict[Question, int] = st.session_state.get(_ASKED, ("", None, {}))[2]
-    return sorted(questions, key=lambda question: -questions[question])
+    queries: dict[ApiQuery, int] = st.session_state.get(_ASKED, ("", None, {}))[2]
+    return sorted(queries, key=lambda query: -queries[query])
 
 
-def download(collector: Collector, question: Question, form: str) -> Callable[[], bytes]:
+def download(collector: Collector, query: ApiQuery, form: str) -> Callable[[], bytes]:
     """Makes a file of an answer's rows when the button is clicked."""
 
     def content() -> bytes:
-        rows = collector.ask(question.path, dict(question.params)).rows
+        rows = collector.ask(query.path, dict(query.params)).rows
         return as_file(rows, form)
 
     return content
@@ -81,9 +81,9 @@ def as_file(rows: pl.DataFrame, form: str) -> bytes:
     return out.getvalue()
 
 
-def curl(url: str, question: Question) -> str:
+def curl(url: str, query: ApiQuery) -> str:
     """The query as a shell command; the token is a variable."""
-    asked = _asked_of(f"{url.rstrip('/')}/api/v1/{question.path}", question.params)
+    asked = _asked_of(f"{url.rstrip('/')}/api/v1/{query.path}", query.params)
     return f"curl -H \"Authorization: Bearer $MISSTEP_QUERY_TOKEN\" '{asked}'"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collector.query.filters import terms_of_rule
-from collector.query.measures import Question, measure_family
+from collector.query.measures import MeasureQuery, measure_family
 from collector.query.sample import Sample
 from collector.store.changes import Changes
 from collector.store.store import Store
@@ -106,5 +106,5 @@ def measure(
     failure_only: Sequence[str] = (),
 ) -> list[Sample]:
     """The samples of one measure alone."""
-    question = Question(name, terms_of_rule(where), tuple(by), start_ns, end_ns)
-    return measure_family(store, [question], failure_only)[0]
+    query = MeasureQuery(name, terms_of_rule(where), tuple(by), start_ns, end_ns)
+    return measure_family(store, [query], failure_only)[0]

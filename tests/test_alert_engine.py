@@ -20,9 +20,9 @@ from collector.alerts.notify import send
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.state import Alert, State
 from collector.alerts.status import alert_rows, history_rows, receiver_rows, rule_rows, sample_rows
-from collector.query.measures import Question
+from collector.query.measures import MeasureQuery
 from collector.query.sample import Sample
-from collector.query.shared import Answer, measure_all
+from collector.query.shared import Measured, measure_all
 from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, event, failed, holding
 from tests.webhook import Webhook
@@ -45,11 +45,11 @@ class Values:
     def __init__(self) -> None:
         self.by_measure: dict[str, list[Sample] | Exception] = {}
 
-    def __call__(self, store: Store, questions: Sequence[Question]) -> dict[Question, Answer]:
-        return {one: self.answer(self.by_measure.get(one.measure, [])) for one in questions}
+    def __call__(self, store: Store, queries: Sequence[MeasureQuery]) -> dict[MeasureQuery, Measured]:
+        return {one: self.answer(self.by_measure.get(one.measure, [])) for one in queries}
 
-    def answer(self, found: list[Sample] | Exception) -> Answer:
-        return Answer(error=found) if isinstance(found, Exception) else Answer(found)
+    def answer(self, found: list[Sample] | Exception) -> Measured:
+        return Measured(error=found) if isinstance(found, Exception) else Measured(found)
 
     def set(self, measure: str = "errors", **by_tool: Any) -> None:
         self.by_measure[measure] = [Sample({"tool": tool}, value, 100) for tool, value in by_tool.items()]
@@ -451,9 +451,9 @@ def test_the_end_of_what_was_told_before_its_cause_is_told(world: World, hook: W
 def test_lateness_ends_the_window_so_long_before_the_evaluation(world: World) -> None:
     asked: list[tuple[int, int]] = []
 
-    def counts(store: Store, questions: Sequence[Question]) -> dict[Question, Answer]:
-        asked.extend((world.now_ns - one.end_ns, one.end_ns - one.start_ns) for one in questions)
-        return dict.fromkeys(questions, Answer())
+    def counts(store: Store, queries: Sequence[MeasureQuery]) -> dict[MeasureQuery, Measured]:
+        asked.extend((world.now_ns - one.end_ns, one.end_ns - one.start_ns) for one in queries)
+        return dict.fromkeys(queries, Measured())
 
     world.measure = counts
     world.rules(RULES.format(url=world.url).replace('condition: "> 3"', 'condition: "> 3", lateness: 90s'))
@@ -515,11 +515,11 @@ def test_a_value_that_is_no_number_says_nothing(world: World) -> None:
 def test_a_baseline_is_scaled_to_the_window(world: World, hook: Webhook) -> None:
     asked: list[tuple[int, int]] = []
 
-    def counts(store: Store, questions: Sequence[Question]) -> dict[Question, Answer]:
-        asked.extend((world.now_ns - one.end_ns, one.end_ns - one.start_ns) for one in questions)
+    def counts(store: Store, queries: Sequence[MeasureQuery]) -> dict[MeasureQuery, Measured]:
+        asked.extend((world.now_ns - one.end_ns, one.end_ns - one.start_ns) for one in queries)
         return {
-            one: Answer([Sample({"tool": "x"}, 21.0 if one.end_ns == world.now_ns else 240.0, 100)])
-            for one in questions
+            one: Measured([Sample({"tool": "x"}, 21.0 if one.end_ns == world.now_ns else 240.0, 100)])
+            for one in queries
         }
 
     world.measure = counts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.alerts.rules import Receiver, Rule, parse_condition
-from collector.alerts.state import Alert, Reason, Sent, State, due, step
+from collector.alerts.state import Alert, Notified, Reason, State, due, step
 from collector.query.sample import Sample
 from collector.times import SECOND
 
@@ -155,8 +155,8 @@ def alert_of(state: State, fired: int, resolved: int = 0) -> Alert:
     return Alert("r", (), state, 1, 1, 1, START, NOW, NOW - fired * MINUTE if fired else 0, resolved_ns)
 
 
-def sent_of(fired: int, sent: int, resolved: bool = False) -> Sent:
-    return Sent(NOW - fired * MINUTE, resolved, NOW - sent * MINUTE)
+def sent_of(fired: int, sent: int, resolved: bool = False) -> Notified:
+    return Notified(NOW - fired * MINUTE, resolved, NOW - sent * MINUTE)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def sent_of(fired: int, sent: int, resolved: bool = False) -> Sent:
         pytest.param(alert_of(State.PENDING, 90, 1), sent_of(90, 80, True), None, id="pending again, resolution told"),
     ],
 )
-def test_who_is_due(alert: Alert, last: Sent | None, reason: Reason | None) -> None:
+def test_who_is_due(alert: Alert, last: Notified | None, reason: Reason | None) -> None:
     assert due(alert, last, RECEIVER, NOW) == reason
 
 

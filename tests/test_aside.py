@@ -13,7 +13,7 @@ from collector.batch import Batch
 from collector.commands.refused import store_refused
 from collector.settings import load
 from collector.store import writer as writer_module
-from collector.store.aside import Aside, Counted
+from collector.store.aside import Aside, SetAside
 from collector.store.changes import Changes
 from collector.store.journal import Journal, pack
 from collector.store.retention import Retention
@@ -97,13 +97,13 @@ def test_who_is_interrupted_stores_nothing_twice_and_what_still_fails_stays(
     aside.keep(5, strange)
     whole = aside.path.read_bytes() if aside.path else b""
     aside.path.write_bytes(whole + whole[:100])  # type: ignore[union-attr]
-    assert aside.counted() == Counted(4, 9)
+    assert aside.counted() == SetAside(4, 9)
     with monkeypatch.context() as short:
         short.setattr(Aside, "leave", lambda *_: None)  # as if it is killed before that
         assert str(store_refused(settings)).startswith(
             "3 requests, 9 records stored, 1 still refused\n  refused: Valid"
         )
-    assert aside.counted() == Counted(4, 9)
+    assert aside.counted() == SetAside(4, 9)
     store_refused(settings)
     assert [(left.position, left.packed) for left in aside.batches()] == [(5, strange)]
     store = Store.open(settings.store)

@@ -372,12 +372,12 @@ def test_rows_are_files() -> None:
 
 
 def test_a_question_is_asked_again_by_curl_without_the_token() -> None:
-    asked = share.Question("breakdown", (("from", "-24h"), ("by", "tool,model")))
+    asked = share.ApiQuery("breakdown", (("from", "-24h"), ("by", "tool,model")))
     assert asked.name == "breakdown-tool-model"
     line = share.curl("http://c:1/", asked)
     assert line.endswith("'http://c:1/api/v1/breakdown?from=-24h&by=tool%2Cmodel'")
     assert "$MISSTEP_QUERY_TOKEN" in line
-    assert share.curl("http://c:1", share.Question("health", ())).endswith("'http://c:1/api/v1/health'")
+    assert share.curl("http://c:1", share.ApiQuery("health", ())).endswith("'http://c:1/api/v1/health'")
 
 
 def test_a_rule_of_the_api_becomes_a_file_of_its_own() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collector.commands.doctor import Finding, examine
+from collector.commands.doctor import Check, examine
 from tests.conftest import RunningCollector, free_port, misstep
 from tests.doors import logs, spans
 from tests.secrets import OWN_RULE
@@ -28,7 +28,7 @@ def entry(seconds_ago: float) -> str:
     )
 
 
-def findings(collector: RunningCollector, **more: str) -> dict[str, Finding]:
+def findings(collector: RunningCollector, **more: str) -> dict[str, Check]:
     """Part of the installation → the last finding about it, with the collector's settings."""
     environ = {
         "MISSTEP_STORE": f"duckdb:///{collector.store}",

@@ -17,7 +17,7 @@ from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
 from collector.query.groups import mark
 from collector.query.history import History, history
 from collector.query.history_sql import Evaluations
-from collector.query.measures import RELATIONS, Question
+from collector.query.measures import RELATIONS, MeasureQuery
 from collector.query.sample import Labels, Sample, labels_of
 from collector.query.shared import measure_all
 from collector.store.store import Store
@@ -150,7 +150,7 @@ def test_many_questions_at_once_are_answered_as_each_alone(store: Store, room: b
     keeping = Keeping(store, room=room)
     spans = [(window_ns, START + later) for window_ns in (HOUR, 3 * HOUR) for later in (0, HOUR)]
     asked = {
-        Question(name, terms_of_rule(where), tuple(by), end_ns - window_ns, end_ns): (name, where, by)
+        MeasureQuery(name, terms_of_rule(where), tuple(by), end_ns - window_ns, end_ns): (name, where, by)
         for window_ns, end_ns in (spans if room else spans[:1])
         for name, where, by in CASES
     }
@@ -164,7 +164,7 @@ def test_many_questions_at_once_are_answered_as_each_alone(store: Store, room: b
 
 def test_a_question_that_fails_costs_no_other_its_answer(store: Store) -> None:
     holding(store, lively(5))
-    well_asked = Question("errors", (), ("tool",), START - HOUR, START)
+    well_asked = MeasureQuery("errors", (), ("tool",), START - HOUR, START)
     broken = replace(well_asked, terms=(Term(BY_NAME["fingerprint"], ("no number",)),))
     found = measure_all(store, [well_asked, broken, replace(well_asked, measure="calls")])
     assert [bool(one.error) for one in found.values()] == [False, True, False]
@@ -173,7 +173,7 @@ def test_a_question_that_fails_costs_no_other_its_answer(store: Store) -> None:
 
 def test_while_streaks_are_recomputed_no_rule_takes_their_absence_for_the_truth(store: Store) -> None:
     holding(store, lively(5))
-    asked = [Question(name, (), (), START - HOUR, START) for name in ("streak", "recovery_rate", "errors")]
+    asked = [MeasureQuery(name, (), (), START - HOUR, START) for name in ("streak", "recovery_rate", "errors")]
     recomputing = store.rebuild()
     next(recomputing)
     found = measure_all(store, asked)

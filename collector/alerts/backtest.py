@@ -19,7 +19,7 @@ from collector.alerts.dispatch import Dispatch
 from collector.alerts.ledger import Key
 from collector.alerts.notify import Item, labels
 from collector.alerts.rules import MEASURES, Condition, Receiver, Rule
-from collector.alerts.state import Alert, Reason, Sent, State, step
+from collector.alerts.state import Alert, Notified, Reason, State, step
 from collector.query.filters import Selection, terms_of, terms_of_rule
 from collector.query.history import History, Point, history
 from collector.query.history_sql import Evaluations
@@ -248,10 +248,10 @@ class _Night:
 class _Forgetful:
     """A ledger that stores nothing: Dispatch remembers what it sent."""
 
-    def sent(self) -> dict[tuple[str, Key], Sent]:
+    def sent(self) -> dict[tuple[str, Key], Notified]:
         return {}
 
-    def record_sent(self, receiver: str, sent: Mapping[Key, Sent]) -> None:
+    def record_sent(self, receiver: str, sent: Mapping[Key, Notified]) -> None:
         """Nothing to keep."""
 
 

@@ -17,7 +17,7 @@ import structlog
 from collector.alerts.ledger import DAY_NS, Key
 from collector.alerts.notify import MAX_ALERTS, Item, Notification, Scrub, group_of
 from collector.alerts.rules import Receiver
-from collector.alerts.state import Alert, Reason, Sent, State, due
+from collector.alerts.state import Alert, Notified, Reason, State, due
 from collector.errors import Rejected, Unavailable
 from collector.query.sample import Labels
 from collector.times import HOUR, SECOND
@@ -47,9 +47,9 @@ class Health:
 class Log(Protocol):
     """Where deliveries are recorded: collector.alerts.ledger.Ledger."""
 
-    def sent(self) -> dict[tuple[str, Key], Sent]: ...
+    def sent(self) -> dict[tuple[str, Key], Notified]: ...
 
-    def record_sent(self, receiver: str, sent: Mapping[Key, Sent]) -> None: ...
+    def record_sent(self, receiver: str, sent: Mapping[Key, Notified]) -> None: ...
 
 
 class Dispatch:
@@ -141,7 +141,7 @@ class Dispatch:
         """Notes that a message was delivered."""
         key, now_ns = notification.receiver.key, self._clock()
         told = {
-            (alert.rule, alert.labels): Sent(alert.fired_ns, alert.state is not State.FIRING, now_ns)
+            (alert.rule, alert.labels): Notified(alert.fired_ns, alert.state is not State.FIRING, now_ns)
             for alert in notification.alerts
         }
         self._ledger.record_sent(key, told)

@@ -22,9 +22,9 @@ from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import MEASURES, Condition, Rule
 from collector.alerts.state import Alert, State, step
 from collector.query.filters import terms_of_rule
-from collector.query.measures import Question
+from collector.query.measures import MeasureQuery
 from collector.query.sample import Sample, labels_of
-from collector.query.shared import Answer
+from collector.query.shared import Measured
 from collector.times import HOUR
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ log = structlog.get_logger()
 
 
 class Measuring(Protocol):
-    """Answers all questions: collector.query.shared.measure_all."""
+    """Answers all queries: collector.query.shared.measure_all."""
 
-    def __call__(self, store: Store, questions: Sequence[Question]) -> Mapping[Question, Answer]: ...
+    def __call__(self, store: Store, queries: Sequence[MeasureQuery]) -> Mapping[MeasureQuery, Measured]: ...
 
 
 class Engine:
@@ -103,15 +103,15 @@ class Engine:
         if not self.evaluated_ns or now_ns < self.evaluated_ns:
             self.dispatch.set_back(now_ns)
         self._take_rules(changed=self.book.refresh())
-        asked = {rule.name: _questions(rule, now_ns) for rule in self.book.file.rules}
-        answers = self._measure(self.store, [question for each in asked.values() for question in each])
+        asked = {rule.name: _queries(rule, now_ns) for rule in self.book.file.rules}
+        answers = self._measure(self.store, [query for each in asked.values() for query in each])
         evaluations = {}
         alerts: dict[Key, Alert] = {}
         left: defaultdict[str, dict[Key, Alert]] = defaultdict(dict)
         for key, alert in self.alerts.items():
             left[key[0]][key] = alert
         for rule in self.book.file.rules:
-            own = [answers[question] for question in asked[rule.name]]
+            own = [answers[query] for query in asked[rule.name]]
             evaluations[rule.name], stepped = self._evaluate_rule(rule, own, left.pop(rule.name, {}), now_ns)
             alerts |= stepped
         for orphans in left.values():
@@ -196,7 +196,7 @@ class Engine:
         log.info("rules_loaded", path=self.book.file.path, rules=len(self.book.file.rules))
 
     def _evaluate_rule(
-        self, rule: Rule, answers: Sequence[Answer], mine: Mapping[Key, Alert], now_ns: int
+        self, rule: Rule, answers: Sequence[Measured], mine: Mapping[Key, Alert], now_ns: int
     ) -> tuple[Evaluation, dict[Key, Alert]]:
         """A rule that fails keeps its alerts as they are, and stops no other."""
         for error in (answer.error for answer in answers if answer.error):
@@ -262,17 +262,17 @@ class Engine:
         return [replace(message, dashboard_url=self._dashboard_url) for message in messages]
 
 
-def _questions(rule: Rule, now_ns: int) -> list[Question]:
-    """The questions of a rule: over its window and, if it has a baseline, over the period before."""
+def _queries(rule: Rule, now_ns: int) -> list[MeasureQuery]:
+    """The queries of a rule: over its window and, if it has a baseline, over the period before."""
     terms, end_ns = terms_of_rule(rule.where), now_ns - rule.lateness_ns
     start_ns = end_ns - rule.window_ns
     spans = [(start_ns, end_ns)]
     if rule.condition.previous_ns:
         spans.append((start_ns - rule.condition.previous_ns, start_ns))
-    return [Question(rule.measure, terms, rule.by, *span) for span in spans]
+    return [MeasureQuery(rule.measure, terms, rule.by, *span) for span in spans]
 
 
-def _samples(rule: Rule, answers: Sequence[Answer]) -> list[Sample]:
+def _samples(rule: Rule, answers: Sequence[Measured]) -> list[Sample]:
     """The samples for a rule, each with its baseline."""
     now, *before = ([_finite(one) for one in answer.samples] for answer in answers)
     if not before:

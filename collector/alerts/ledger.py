@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from collector.alerts.state import Alert, Sent, State
+from collector.alerts.state import Alert, Notified, State
 from collector.columns import ALERTS_DDL, tables_of
 from collector.query.sample import Labels
 
@@ -84,17 +84,17 @@ class Ledger:
         if statements:
             self._store.execute_all(statements)
 
-    def sent(self) -> dict[tuple[str, Key], Sent]:
+    def sent(self) -> dict[tuple[str, Key], Notified]:
         """What each receiver (by its key) was last told about each alert."""
         rows = self._store.rows("select * from alert_notifications")
         return {
-            (row["receiver"], (row["rule"], labels_from(row["labels"]))): Sent(
+            (row["receiver"], (row["rule"], labels_from(row["labels"]))): Notified(
                 row["fired_ns"], row["resolved"], row["sent_ns"]
             )
             for row in rows
         }
 
-    def record_sent(self, receiver: str, sent: Mapping[Key, Sent]) -> None:
+    def record_sent(self, receiver: str, sent: Mapping[Key, Notified]) -> None:
         """Records what was sent to a receiver. To be called only after it was delivered."""
         self._put(
             "alert_notifications",

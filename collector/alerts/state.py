@@ -52,7 +52,7 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class Notified:
     """What one receiver was last told about one alert."""
 
     fired_ns: int
@@ -119,7 +119,7 @@ def _firing(alert: Alert, rule: Rule, sample: Sample | None, now_ns: int) -> Ale
     return replace(alert, state=State.INACTIVE, resolved_ns=max(now_ns, alert.fired_ns))
 
 
-def due(alert: Alert, last: Sent | None, receiver: Receiver, now_ns: int) -> Reason | None:
+def due(alert: Alert, last: Notified | None, receiver: Receiver, now_ns: int) -> Reason | None:
     """Why this receiver must be notified about the alert now; None if it was, need not be, or should wait.
 
     A receiver that was told of a firing is told of its end, also if the alert has fired again since.

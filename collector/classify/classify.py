@@ -68,7 +68,7 @@ def _bounded(evidence: Evidence) -> Evidence:
     return evidence._replace(tool_kind=None) if kind is not None and len(kind) > NAME else evidence
 
 
-class Finding(NamedTuple):
+class Match(NamedTuple):
     """A class ("" if none), by what it was found, and whether that outweighs a text that says otherwise."""
 
     name: str
@@ -110,35 +110,35 @@ class Taxonomy:
         usual = self._table.kinds.get(evidence.tool_kind or "") if evidence.operation == "tool" else None
         return (usual, "shape") if usual else (UNKNOWN, "none")
 
-    def _surest(self, evidence: Evidence) -> Finding:
+    def _surest(self, evidence: Evidence) -> Match:
         """The class by name, shape or status code, whichever is first; otherwise that of a generic name, if any."""
         reported, status_code = evidence.reported, evidence.status_code
         if reported and len(reported) == 3 and reported.isdecimal():  # error.type may be an HTTP status
             status_code, reported = status_code or int(reported), None
-        named = self._named(reported, evidence) if reported else Finding("", "none", sure=False)
+        named = self._named(reported, evidence) if reported else Match("", "none", sure=False)
         if named.sure:
             return named
         for flag in evidence.shape:
             word = flag.rpartition("#")[2]  # "detail#_validationError": a flag inside a field
             shaped = self._table.shapes.get(word) or self._table.shapes.get(word.partition(":")[0])
             if shaped:
-                return Finding(shaped, "shape", sure=True)
+                return Match(shaped, "shape", sure=True)
         if status_code is not None and status_code in self._table.status:
-            return Finding(self._table.status[status_code], "status", sure=True)
+            return Match(self._table.status[status_code], "status", sure=True)
         return named
 
-    def _named(self, reported: str, place: Evidence) -> Finding:
+    def _named(self, reported: str, place: Evidence) -> Match:
         """The class that a reported name means; not sure if the name is generic."""
         table = self._table
         for form in _forms(reported):
             word = key(form)
             own = table.aliases_of.get((place.source, word)) or table.aliases_of.get((place.operation, word))
             if own:
-                return Finding(own, "alias", sure=True)
+                return Match(own, "alias", sure=True)
             known, generic = table.aliases.get(word, ""), word in table.generic
             if known or generic:
-                return Finding(known, "reported" if reported == known else "alias", sure=not generic)
-        return Finding("", "none", sure=False)
+                return Match(known, "reported" if reported == known else "alias", sure=not generic)
+        return Match("", "none", sure=False)
 
     def _shown(self, text: str, place: Evidence) -> str:
         """The class that a text shows, or "": a class name at its beginning, unless a message row is more specific."""

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from collector.commands.client import bearer
-from collector.commands.doctor import Finding, refusal, sampled
+from collector.commands.doctor import Check, refusal, sampled
 from collector.settings import Settings
 from collector.tables import schemas
 
@@ -27,7 +27,7 @@ FACTS = {
 }
 
 
-def examine_agent(settings: Settings, name: str) -> Iterator[Finding]:
+def examine_agent(settings: Settings, name: str) -> Iterator[Check]:
     """Findings about the source or service of this name; one `fail` if nothing has arrived."""
     headers = bearer(settings.query_token)
     with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=30) as client:
@@ -45,14 +45,14 @@ def examine_agent(settings: Settings, name: str) -> Iterator[Finding]:
                 yield _nothing(name, page, settings)
         except httpx.TransportError:
             remedy = "misstep up, or set MISSTEP_COLLECTOR_URL"
-            yield Finding("fail", f"collector: nobody answers at {settings.collector_url}", remedy)
+            yield Check("fail", f"collector: nobody answers at {settings.collector_url}", remedy)
 
 
-def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterator[Finding]:
+def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterator[Check]:
     who = f"{row['source'] or 'no known source'} from {row['service'] or 'a service without a name'}"
     if not row["tool_data"]:
         said = f"{who}: seen, no tool data; metrics {row['metrics']}, last {row['last_seen']}"
-        yield Finding(
+        yield Check(
             "warn", said, f"send its logs or traces too, if it has any: metrics do not contain calls\n{lines}".rstrip()
         )
         return
@@ -60,29 +60,27 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterat
     counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
     told = ", ".join(f"{each['operation']} {each['calls']} ({each['errors']} errors)" for each in counts)
     yield (
-        sampled(f"{who}: {told}", row)
-        if row.get("sampled")
-        else Finding("ok", f"{who}: {told}; last {row['last_seen']}")
+        sampled(f"{who}: {told}", row) if row.get("sampled") else Check("ok", f"{who}: {told}; last {row['last_seen']}")
     )
     missing = {fact: words for fact, words in FACTS.items() if _never(row["coverage"][fact])}
     if not row["reports_ok"]:
         missing["successes"] = "successful calls"
     for fact, words in missing.items():
         if switch := row["remedies"].get(fact):
-            yield Finding("warn", f"{who}: it does not report {words}", switch)
+            yield Check("warn", f"{who}: it does not report {words}", switch)
         else:
-            yield Finding("ok", f"{who}: it does not report {words}, and no known setting turns this on")
+            yield Check("ok", f"{who}: it does not report {words}, and no known setting turns this on")
 
 
 def _never(share: float | None) -> bool:
     return share is not None and share < NEVER
 
 
-def _nothing(name: str, page: Traversable | None, settings: Settings) -> Finding:
+def _nothing(name: str, page: Traversable | None, settings: Settings) -> Check:
     if page is None:
         known = ", ".join(sorted(each.name.removesuffix(".md") for each in _pages()))
-        return Finding("fail", f"agent {name}: nothing has arrived, and there is no page on it", f"pages: {known}")
-    return Finding(
+        return Check("fail", f"agent {name}: nothing has arrived, and there is no page on it", f"pages: {known}")
+    return Check(
         "fail", f"agent {name}: nothing yet", f"paste these lines, then let it call a tool:\n{_lines(page, settings)}"
     )
 

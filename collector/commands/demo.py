@@ -116,7 +116,7 @@ class Exporters:
 
 
 @dataclass(slots=True)
-class Counted:
+class Totals:
     """What was sent."""
 
     sessions: int = 0
@@ -137,7 +137,7 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
     seed = now_ns // SECOND_NS % 1_000_000 if seed is None else seed
     random = Random(seed)
     exporters = Exporters(url, bearer(token), random)
-    counted = Counted()
+    counted = Totals()
     with progress("demo", sessions) as advance:
         for _ in range(sessions):
             moment = random.random() ** 0.7  # busier towards now
@@ -163,7 +163,7 @@ class _Session:
     tracer: Tracer
     random: Random
     clock_ns: int
-    counted: Counted
+    counted: Totals
     id: str = ""
 
     def play(self) -> None:
@@ -266,7 +266,7 @@ class _Session:
         self.clock_ns += int(self.random.uniform(shortest_s, longest_s) * SECOND_NS)
 
 
-def roo_code(exporters: Exporters, random: Random, now_ns: int, counted: Counted) -> None:
+def roo_code(exporters: Exporters, random: Random, now_ns: int, counted: Totals) -> None:
     """One task of Roo Code, which logs failures only: three missing parameters in a row, then a missing file."""
     logger = exporters.loggers("roo-code", "3.29.0").get_logger("roo-code")
     task = f"task-{random.getrandbits(32):08x}"

@@ -28,7 +28,7 @@ SKEW_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """`state` is ok, warn or fail; a finding that is not ok has a remedy."""
 
     state: str
@@ -39,12 +39,12 @@ class Finding:
         return f"{self.state:<4}  {self.what}" + (f"\n      → {self.remedy}" if self.remedy else "")
 
 
-def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Iterator[Finding]:
+def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Iterator[Check]:
     """All checks that are possible from this machine, in the order in which one part depends on another."""
     try:
         settings = load({}, environ, file)
     except (SettingsError, TableError) as error:
-        yield Finding("fail", f"settings: {error}", "correct them; docs/configuration.md has every setting")
+        yield Check("fail", f"settings: {error}", "correct them; docs/configuration.md has every setting")
         return
     yield from _settings(settings, environ, file)
     yield from _tables(settings)
@@ -55,26 +55,24 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
     yield _dashboard(settings.dashboard.url)
 
 
-def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Iterator[Finding]:
+def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Iterator[Check]:
     written = load_toml(file) if file.exists() else {}
     for each in fields(settings):
         value = getattr(settings, each.name)
         if value == each.default:
             continue
         origin = f"MISSTEP_{each.name.upper()}" if environ.get(f"MISSTEP_{each.name.upper()}") else str(file)
-        yield Finding("ok", f"setting {each.name} = {'***' if is_secret(each.name) else value} (from {origin})")
-    yield Finding("ok", f"settings: the rest are defaults{'' if written else f', there is no {file}'}")
+        yield Check("ok", f"setting {each.name} = {'***' if is_secret(each.name) else value} (from {origin})")
+    yield Check("ok", f"settings: the rest are defaults{'' if written else f', there is no {file}'}")
     known = {f"MISSTEP_{each.name.upper()}" for each in fields(settings)}
     for name in sorted(environ.keys() - known):
         if name.startswith("MISSTEP_") and (near := get_close_matches(name, known, 1, cutoff=0.9)):
-            yield Finding("warn", f"settings: {name} is no setting and does nothing", f"did you mean {near[0]}?")
+            yield Check("warn", f"settings: {name} is no setting and does nothing", f"did you mean {near[0]}?")
     if settings.rules != Settings().rules and not settings.rules.exists():
-        yield Finding(
-            "warn", f"rules: {settings.rules} is not there, the default rules are in force", "correct the path"
-        )
+        yield Check("warn", f"rules: {settings.rules} is not there, the default rules are in force", "correct the path")
 
 
-def _tables(settings: Settings) -> Iterator[Finding]:
+def _tables(settings: Settings) -> Iterator[Check]:
     """The user's own tables, read and tried as at a start of the collector."""
     if settings.tables is None:
         return
@@ -84,45 +82,45 @@ def _tables(settings: Settings) -> Iterator[Finding]:
         pipeline_of(replace(settings, hash_key="unused"))  # otherwise a key would be made beside the store
     except TableError as error:
         for mistake in error.mistakes:
-            yield Finding("fail", f"tables: {error.path}: {mistake}", "correct it: the collector does not start so")
+            yield Check("fail", f"tables: {error.path}: {mistake}", "correct it: the collector does not start so")
     else:
-        yield Finding("ok", f"tables: those in {settings.tables} are sound, and their examples come out as they should")
+        yield Check("ok", f"tables: those in {settings.tables} are sound, and their examples come out as they should")
 
 
-def _store(settings: Settings) -> Iterator[Finding]:
+def _store(settings: Settings) -> Iterator[Check]:
     try:
         path = path_of(settings.store)
     except StoreError as error:
-        yield Finding("fail", str(error), "correct MISSTEP_STORE")
+        yield Check("fail", str(error), "correct MISSTEP_STORE")
         return
     if path is None:
-        yield Finding("warn", "store: in memory", "everything is lost when the collector ends; set MISSTEP_STORE")
+        yield Check("warn", "store: in memory", "everything is lost when the collector ends; set MISSTEP_STORE")
         return
     if not path.exists():
-        yield Finding("warn", f"store: {path} is not there yet", "start the collector here: misstep up")
+        yield Check("warn", f"store: {path} is not there yet", "start the collector here: misstep up")
         return
     if not os.access(path, os.R_OK | os.W_OK):
-        yield Finding("fail", f"store: {path} cannot be read and written", "run the collector as the file's owner")
+        yield Check("fail", f"store: {path} cannot be read and written", "run the collector as the file's owner")
     free = shutil.disk_usage(path.parent).free
     used = sum(each.stat().st_size for each in (path, path.with_name(f"{path.name}.wal")) if each.exists())
     size = f"store: {path}, {used / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
     if free < FREE_BYTES:
-        yield Finding("warn", size, "make room, or keep less with MISSTEP_RETENTION or MISSTEP_RETENTION_SIZE")
+        yield Check("warn", size, "make room, or keep less with MISSTEP_RETENTION or MISSTEP_RETENTION_SIZE")
     else:
-        yield Finding("ok", size)
+        yield Check("ok", size)
     aside = Aside(path)
     if records := aside.counted().records:
         said = f"store: {records} records that could not be stored are in {aside.path}"
-        yield Finding("warn", said, f"report it with the collector's log; {AFTER_UPDATE}")
+        yield Check("warn", said, f"report it with the collector's log; {AFTER_UPDATE}")
 
 
-def _collector(client: httpx.Client, address: str) -> Iterator[Finding]:
+def _collector(client: httpx.Client, address: str) -> Iterator[Check]:
     try:
         ready = client.get("/readyz")
         if not ready.is_success:
-            yield Finding("fail", f"collector: {address} is not ready: {ready.text[:200]}", "its log says why")
+            yield Check("fail", f"collector: {address} is not ready: {ready.text[:200]}", "its log says why")
             return
-        yield Finding("ok", f"collector: {address} is ready")
+        yield Check("ok", f"collector: {address} is ready")
         yield from _skew(ready)
         health, sources = client.get("/api/v1/health"), client.get("/api/v1/sources")
         if refused := refusal(sources) or refusal(health):
@@ -131,53 +129,53 @@ def _collector(client: httpx.Client, address: str) -> Iterator[Finding]:
             yield from _health(health.json())
             yield from _sources(sources.json()["rows"], datetime.now(UTC))
     except httpx.TransportError:
-        yield Finding("fail", f"collector: nobody answers at {address}", "misstep up, or set MISSTEP_COLLECTOR_URL")
+        yield Check("fail", f"collector: nobody answers at {address}", "misstep up, or set MISSTEP_COLLECTOR_URL")
 
 
-def refusal(answer: httpx.Response) -> Finding | None:
+def refusal(answer: httpx.Response) -> Check | None:
     """What is wrong if the collector refuses a query."""
     if answer.status_code in (401, 403):
-        return Finding("fail", "collector: it wants a query token", "set MISSTEP_QUERY_TOKEN")
+        return Check("fail", "collector: it wants a query token", "set MISSTEP_QUERY_TOKEN")
     if not answer.is_success:
         said = f"collector: it answers {answer.status_code}: {answer.text[:200]}"
-        return Finding("fail", said, "its log says why")
+        return Check("fail", said, "its log says why")
     return None
 
 
-def _skew(answer: httpx.Response) -> Iterator[Finding]:
+def _skew(answer: httpx.Response) -> Iterator[Check]:
     if "date" in answer.headers:
         theirs = parsedate_to_datetime(answer.headers["date"])
         seconds = abs((datetime.now(UTC) - theirs).total_seconds())
         if seconds > SKEW_S:
-            yield Finding("warn", f"clock: the collector's differs by {seconds:.0f} s", "synchronise both clocks (NTP)")
+            yield Check("warn", f"clock: the collector's differs by {seconds:.0f} s", "synchronise both clocks (NTP)")
         else:
-            yield Finding("ok", "clock: the collector's agrees with this machine's")
+            yield Check("ok", "clock: the collector's agrees with this machine's")
 
 
-def _health(health: Mapping[str, Any]) -> Iterator[Finding]:
+def _health(health: Mapping[str, Any]) -> Iterator[Check]:
     failures = {part: int(count) for part, count in health.get("failures", {}).items() if count}
     counted = f"collector: {health['accepted']} records accepted, {health['stored']} stored"
     if wrong := health.get("unaccounted"):
-        yield Finding("fail", f"{counted}; {wrong} are not accounted for", "report it with the collector's log")
+        yield Check("fail", f"{counted}; {wrong} are not accounted for", "report it with the collector's log")
     elif aside := health.get("aside", {}).get("records"):
         remedy = f"report it with the collector's log; {AFTER_UPDATE}"
-        yield Finding("warn", f"{counted}; {aside} could not be stored and are kept aside", remedy)
+        yield Check("warn", f"{counted}; {aside} could not be stored and are kept aside", remedy)
     elif failures:
         shown = ", ".join(f"{part} {count}" for part, count in failures.items())
-        yield Finding("warn", f"{counted}; failures: {shown}", "the collector's log says why")
+        yield Check("warn", f"{counted}; failures: {shown}", "the collector's log says why")
     else:
-        yield Finding("ok", f"{counted}, {health['duplicate']} duplicate, {sum(health['dropped'].values())} no event")
+        yield Check("ok", f"{counted}, {health['duplicate']} duplicate, {sum(health['dropped'].values())} no event")
 
 
-def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Finding]:
+def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:
     if not rows:
         remedy = "point an agent at it: OTEL_EXPORTER_OTLP_ENDPOINT; or try misstep demo"
-        yield Finding("warn", "sources: nothing has been received yet", remedy)
+        yield Check("warn", "sources: nothing has been received yet", remedy)
         return
     for row in rows:
         if not row["tool_data"]:
             said = f"source {row['source'] or 'unknown'} from {row['service']}: seen, no tool data"
-            yield Finding("warn", said, f"misstep doctor --agent {row['source'] or row['service']}")
+            yield Check("warn", said, f"misstep doctor --agent {row['source'] or row['service']}")
             continue
         share = row.get("unclassified_rate") or 0
         said = f"source {row['source']} from {row['service']}: {row['events']} events, last {row['last_seen']}"
@@ -185,26 +183,26 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Finding]:
             yield sampled(said, row)
         elif share > UNCLASSIFIED:
             remedy = "add aliases or patterns for them to a taxonomy.toml in MISSTEP_TABLES"
-            yield Finding("warn", f"{said}, {share:.0%} of its errors have no class", remedy)
+            yield Check("warn", f"{said}, {share:.0%} of its errors have no class", remedy)
         else:
-            yield Finding("ok", said)
+            yield Check("ok", said)
     newest = max(datetime.fromisoformat(row["last_seen"]) for row in rows)
     if now - newest > SILENT:
         remedy = "is an agent running, and does its exporter point here? Its own log names export failures"
-        yield Finding("warn", f"sources: nothing received since {newest:%Y-%m-%d %H:%M} UTC", remedy)
+        yield Check("warn", f"sources: nothing received since {newest:%Y-%m-%d %H:%M} UTC", remedy)
 
 
-def sampled(said: str, row: Mapping[str, Any]) -> Finding:
+def sampled(said: str, row: Mapping[str, Any]) -> Check:
     """What to do about a sender that is sampled."""
     share = f"about {row['kept']:.0%} of its records arrive" if row["kept"] else "only a part of its records arrives"
     remedy = "keep everything from this agent: OTEL_TRACES_SAMPLER=always_on, no sampling processor on the way here"
-    return Finding("warn", f"{said}; sampled upstream, {share} ({row['sampled_by']})", remedy)
+    return Check("warn", f"{said}; sampled upstream, {share} ({row['sampled_by']})", remedy)
 
 
-def _dashboard(address: str) -> Finding:
+def _dashboard(address: str) -> Check:
     try:
         if httpx.get(f"{address}/_stcore/health", timeout=5).is_success:
-            return Finding("ok", f"dashboard: {address} answers")
+            return Check("ok", f"dashboard: {address} answers")
     except httpx.TransportError:
         pass
-    return Finding("warn", f"dashboard: nobody answers at {address}", "misstep up, or misstep dashboard")
+    return Check("warn", f"dashboard: nobody answers at {address}", "misstep up, or misstep dashboard")

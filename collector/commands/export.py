@@ -68,7 +68,7 @@ def _fixed(client: httpx.Client, chosen: Sequence[tuple[str, str]]) -> list[tupl
     """
     answer = client.get("/api/v1/events", params=httpx.QueryParams([*chosen, ("limit", "1")]))
     check(answer)
-    fixed = msgspec.json.decode(answer.content, type=Answer)
+    fixed = msgspec.json.decode(answer.content, type=JsonPage)
     times = {"from": fixed.start}
     if dict(chosen).get("to", "now") != "now":
         times["to"] = fixed.to
@@ -92,7 +92,7 @@ def _pages(
                 return
 
 
-class Answer(msgspec.Struct):
+class JsonPage(msgspec.Struct):
     """The fields of a JSON answer that are needed here."""
 
     rows: list[msgspec.Raw]
@@ -103,7 +103,7 @@ class Answer(msgspec.Struct):
 
 def lines(body: bytes) -> tuple[list[msgspec.Raw], str]:
     """Events as the API returns them, and the cursor of the next page."""
-    answer = msgspec.json.decode(body, type=Answer)
+    answer = msgspec.json.decode(body, type=JsonPage)
     return answer.rows, answer.next or ""
 
 

@@ -26,7 +26,7 @@ PATIENCE_S = 120.0
 
 
 @dataclass(slots=True)
-class Sent:
+class Replayed:
     """The result of a replay, with one sentence for each request, or part of one, that was refused or mended."""
 
     requests: int = 0
@@ -43,7 +43,7 @@ class Sent:
 
 def replay(
     paths: Sequence[Path], to: str, *, token: str = "", now: bool = False, clock: Callable[[], int] = time.time_ns
-) -> Sent:
+) -> Replayed:
     """Sends the recordings in `paths` to the collector at `to`.
 
     With `now`, shifts their times so that the newest is now. Raises OSError if a file cannot be read, or if no
@@ -56,7 +56,7 @@ def replay(
         raise FileNotFoundError(f"{', '.join(map(str, paths))}: no recorded bodies such as 001-traces.json or *.jsonl")
     by_ns = clock() - max((newest_ns(each) for each in _read(files)), default=0) if now else 0
     stamina.instrumentation.set_on_retry_hooks(())  # no log lines about waiting
-    sent = Sent()
+    sent = Replayed()
     headers = bearer(token)
     with progress("replay", len(files)) as advance, httpx.Client(base_url=to, headers=headers, timeout=60) as client:
         for file in files:
@@ -74,7 +74,7 @@ def _read(files: Sequence[Path]) -> Iterator[Recording]:
         yield from read(file)
 
 
-def _send(client: httpx.Client, recording: Recording, sent: Sent) -> None:
+def _send(client: httpx.Client, recording: Recording, sent: Replayed) -> None:
     headers = {"content-type": recording.media_type, "content-encoding": "gzip"}
     body = gzip.compress(recording.body, compresslevel=1, mtime=0)
     sent.requests += 1

@@ -34,7 +34,7 @@ from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
 from collector.query.filters import BadParameter, whole_number
 from collector.query.forms import ARROW, json_answer, list_answer, wants_arrow
 from collector.query.groups import mark
-from collector.query.parameters import LIMIT, Asked, Parameter, read
+from collector.query.parameters import LIMIT, Parameter, ParsedQuery, read
 from collector.query.queries import LAST, arrived, newest_ns, redirected, token
 from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
@@ -150,7 +150,7 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     return answer
 
 
-def _tag(store: Holds, endpoint: Endpoint, asked: Asked, arrow: bool) -> str:
+def _tag(store: Holds, endpoint: Endpoint, asked: ParsedQuery, arrow: bool) -> str:
     """A tag that stays the same for the same request while nothing was written.
 
     For a range that ends now, it stays for a thousandth of the range's length, at most a minute: meanwhile only the
@@ -166,7 +166,7 @@ def _tag(store: Holds, endpoint: Endpoint, asked: Asked, arrow: bool) -> str:
 
 def _answer_to(
     endpoint: Endpoint,
-    asked: Asked,
+    asked: ParsedQuery,
     statement: Answer,
     store: Holds,
     tables: Sequence[Source],
@@ -194,7 +194,9 @@ def _answer_to(
     return json_answer(body)
 
 
-def _asked(request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = True, since: str = "-24h") -> Asked:
+def _asked(
+    request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = True, since: str = "-24h"
+) -> ParsedQuery:
     """The parsed parameters of a request. Raises BadParameter."""
     return read(
         request.scope["query_string"],
@@ -251,7 +253,7 @@ def list_classes(request: HttpRequest) -> Response[bytes]:
     return list_answer(request, classes.rows(request.app.state.taxonomy.classes), classes.TYPES, options)
 
 
-class Question(msgspec.Struct, forbid_unknown_fields=True):
+class SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
     """One SELECT over `events`."""
 
     sql: str
@@ -268,11 +270,11 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
     operation_class=operation((LIMIT,), True, "", "sql"),
 )
 async def ask_sql(request: HttpRequest) -> Response[bytes]:
-    """The body is a `Question` as JSON. Nothing can be written, and nothing but `events` is there."""
+    """The body is a `SqlRequest` as JSON. Nothing can be written, and nothing but `events` is there."""
     check_json(request.content_type[0])
     state, body = request.app.state, await request.body()
     try:
-        sql = msgspec.json.decode(body, type=Question).sql
+        sql = msgspec.json.decode(body, type=SqlRequest).sql
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Rejected(f'send {{"sql": "select …"}} as JSON: {error}') from None
     asked = _asked(request, (LIMIT,))
@@ -289,7 +291,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
     return await answered(request, work)
 
 
-def _gone(endpoint: Endpoint, store: Holds, asked: Asked) -> Response[bytes]:
+def _gone(endpoint: Endpoint, store: Holds, asked: ParsedQuery) -> Response[bytes]:
     """A redirect for an event that was merged into another; else raises Rejected 404."""
     event_id = asked.options.get("event_id")
     if event_id is not None and (now := redirected(store, event_id)) is not None:
@@ -300,7 +302,7 @@ def _gone(endpoint: Endpoint, store: Holds, asked: Asked) -> Response[bytes]:
 
 
 def _page(
-    endpoint: Endpoint, store: Holds, asked: Asked, statement: Answer, rows: list[Row], exact: bool
+    endpoint: Endpoint, store: Holds, asked: ParsedQuery, statement: Answer, rows: list[Row], exact: bool
 ) -> dict[str, Any]:
     shown, more = rows[: statement.limit], len(rows) > statement.limit
     body: dict[str, Any] = {
@@ -336,7 +338,7 @@ def _place(row: Row) -> tuple[int, int, int]:
     return row["time"], LAST if row["sequence"] is None else row["sequence"], row["event_id"]
 
 
-def _present(row: Row, statement: Answer, asked: Asked) -> Row:
+def _present(row: Row, statement: Answer, asked: ParsedQuery) -> Row:
     """A row as JSON says it: RFC 3339, 64-bit ids as text, JSON columns as what they hold."""
     shown = dict(row)
     for name in statement.times:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
 from collector.query.filters import BadParameter, Selection, terms_of_rule
-from collector.query.history_sql import Asked, Evaluations, statement
+from collector.query.history_sql import Evaluations, WindowedMeasure, statement
 from collector.query.measures import GONE, SHARES, label
 from collector.query.sample import Labels, Sample, labels_of
 from collector.query.statement import Reads, used
@@ -134,7 +134,7 @@ def history(
     selection = Selection(
         max(0, evaluations.first_ns - reach_ns), until_ns, terms_of_rule(where), failure_only=tuple(failure_only)
     )
-    asked = Asked(selection, measure, tuple(by), evaluations, window_ns)
+    asked = WindowedMeasure(selection, measure, tuple(by), evaluations, window_ns)
     rows = _rows(store, asked, timeout_s)
     found = _longest(rows, by) if measure == "streak" else _points(rows, by)
     if not by:
@@ -158,7 +158,7 @@ def _lines(found: Iterable[tuple[Labels, Point]]) -> dict[Labels, Line]:
     return lines
 
 
-def _rows(store: Reads, asked: Asked, timeout_s: float) -> list[dict[str, Any]]:
+def _rows(store: Reads, asked: WindowedMeasure, timeout_s: float) -> list[dict[str, Any]]:
     order = ", ".join((*(f'"{name}"' for name in asked.by), "number"))
     sql = f"""select * from ({statement(asked)})
       where number < {asked.evaluations.count} order by {order} limit {MOST_ROWS + 1}"""

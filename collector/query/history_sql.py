@@ -48,7 +48,7 @@ class Evaluations:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WindowedMeasure:
     """What a rule measures: `measure` of the selected events, per label set, over the window before each evaluation."""
 
     selection: Selection
@@ -67,7 +67,7 @@ class Asked:
         return f"({f'partition by {names}' if names else ''} order by {order})"
 
 
-def statement(asked: Asked) -> str:
+def statement(asked: WindowedMeasure) -> str:
     """Rows of `number, there, value, calls` where one of them changes, for each label set.
 
     For the measure `streak`, rows of `number, length, open, known`: the changes in the numbers of streaks.
@@ -93,13 +93,13 @@ def statement(asked: Asked) -> str:
     return _totals(asked, _changes(asked, counted), "part / nullif(calls, 0)::double" if whole else "part")
 
 
-def _events(asked: Asked) -> str:
+def _events(asked: WindowedMeasure) -> str:
     """Every event, with the times at which it enters and leaves the window."""
     return f"""select *, time_ns as enter_ns, time_ns + {asked.window_ns} as leave_ns from events
       where time_ns >= $start_ns and time_ns < $until_ns"""
 
 
-def _chains(asked: Asked, kept_ns: int, events: str = EVENTS, since: str = "$start_ns") -> str:
+def _chains(asked: WindowedMeasure, kept_ns: int, events: str = EVENTS, since: str = "$start_ns") -> str:
     """Every event once for each state of its retry chain, with the times between which it counts in this state.
 
     `since` bounds the events that show that the half hour of a chain is over.
@@ -108,7 +108,7 @@ def _chains(asked: Asked, kept_ns: int, events: str = EVENTS, since: str = "$sta
     return load("versions").format(judged=chains, kept=kept_ns, chain=WINDOW, since=since)
 
 
-def _changes(asked: Asked, spans: str) -> str:
+def _changes(asked: WindowedMeasure, spans: str) -> str:
     """The changes in the number of events, in `part` and in `calls` at each evaluation."""
     after = asked.evaluations.after
     return f"""with spans as ({spans})
@@ -118,7 +118,7 @@ def _changes(asked: Asked, spans: str) -> str:
       select {asked.keys}{after("leave_ns")}, -count(*), -sum(part), -sum(calls) from spans group by all"""
 
 
-def _totals(asked: Asked, changes: str, value: str) -> str:
+def _totals(asked: WindowedMeasure, changes: str, value: str) -> str:
     """The running totals of changes."""
     return f"""select {asked.keys}number, events > 0 as there, {value} as value, calls::bigint as calls from (
       select {asked.keys}number, sum(events) over whole as events, sum(part) over whole as part,
@@ -129,7 +129,7 @@ def _totals(asked: Asked, changes: str, value: str) -> str:
       window whole as {asked.over("number")})"""
 
 
-def _distinct(asked: Asked, spans: str) -> str:
+def _distinct(asked: WindowedMeasure, spans: str) -> str:
     """The number of distinct sessions or groups: each counts while at least one of its events does."""
     after, keys = asked.evaluations.after, asked.keys
     begins, ends, counted = "enter_ns", "leave_ns", "spans"
@@ -175,7 +175,7 @@ def _distinct(asked: Asked, spans: str) -> str:
     )
 
 
-def _sessions(asked: Asked, spans: str) -> str:
+def _sessions(asked: WindowedMeasure, spans: str) -> str:
     """The share of the sessions with calls in the window in which more than half of the calls fail."""
     after, keys = asked.evaluations.after, asked.keys
     own = asked.over("number", "whose")
@@ -202,7 +202,7 @@ def _sessions(asked: Asked, spans: str) -> str:
     return _totals(asked, changes, "part / nullif(calls, 0)::double")
 
 
-def _quantiles(asked: Asked) -> str:
+def _quantiles(asked: WindowedMeasure) -> str:
     """The 95th percentile of durations, computed wherever an event enters or leaves the window."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
     window = asked.over(f"time_ns range between {asked.window_ns} preceding and 1 preceding")
@@ -223,7 +223,7 @@ def _quantiles(asked: Asked) -> str:
       qualify number is not null"""
 
 
-def _looks(asked: Asked, kept_ns: int, answer: str) -> str:
+def _looks(asked: WindowedMeasure, kept_ns: int, answer: str) -> str:
     """`answer` over the events that count, computed wherever one enters, changes, or leaves the window."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
     same = "".join(f'and spans."{name}" is not distinct from looks."{name}" ' for name in asked.by)
@@ -242,7 +242,7 @@ def _looks(asked: Asked, kept_ns: int, answer: str) -> str:
       from seen group by all"""
 
 
-def _silences(asked: Asked) -> str:
+def _silences(asked: WindowedMeasure) -> str:
     """The seconds since the newest event, from each event on, until its sender is considered gone."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
     recent = asked.over(f"time_ns range between {asked.window_ns - 1} preceding and current row")
@@ -261,7 +261,7 @@ def _silences(asked: Asked) -> str:
       select {keys}gone, false, null, 0 from spans where enters < gone and (followed is null or gone < followed)"""
 
 
-def _known_of_first(asked: Asked) -> str:
+def _known_of_first(asked: WindowedMeasure) -> str:
     """The times between which the rule selects each event, given what was known of its retry chain.
 
     A rule selects a streak by the mistake that begins it.
@@ -273,7 +273,7 @@ def _known_of_first(asked: Asked) -> str:
       from ({_chains(asked, EVER, events, since="0")}) where {asked.selection.condition()}"""
 
 
-def _runs(asked: Asked, known: str) -> str:
+def _runs(asked: WindowedMeasure, known: str) -> str:
     """Streaks: for `streak` the changes in the numbers of each length, for `streaks` totals of those at the limit.
 
     `known` is the SQL of `_known_of_first`, if the selection depends on retry chains.

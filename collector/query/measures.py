@@ -1,7 +1,7 @@
 """What alert rules compare with a threshold: one value per label set, as known at the end of the window.
 
-Planning a statement costs more than counting an hour of events. So questions with the same dimensions and window form a
-family, which is answered by one statement, in which each question filters its own aggregates.
+Planning a statement costs more than counting an hour of events. So queries with the same dimensions and window form a
+family, which is answered by one statement, in which each query filters its own aggregates.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KINDS = {"failing_sessions": "sessions", "streak": "streaks", "streaks": "streak
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MeasureQuery:
     """A measure of the events with `start_ns` ≤ time < `end_ns` that meet all terms, for each label set of `by`."""
 
     measure: str
@@ -86,11 +86,11 @@ Relation = Callable[[str, Selection], str]
 
 def measure_family(
     store: Reads,
-    questions: Sequence[Question],
+    queries: Sequence[MeasureQuery],
     failure_only: Sequence[str] = (),
     relation: Relation = lambda name, window: f"({RELATIONS[name](window)})",
 ) -> list[list[Sample]]:
-    """For each question of one family, one sample per label set with events in its window; exactly one without `by`.
+    """For each query of one family, one sample per label set with events in its window; exactly one without `by`.
 
     `errors`, `calls`, `sessions` count what `where` selects, `retries` the retried errors among it. `streak` is the
     length of the longest open mistake streak, 0 if none is open; `streaks` counts those that reached the limit.
@@ -98,12 +98,12 @@ def measure_family(
     `regressed_groups` counts groups that came back. `silent` is the seconds since the last event, of senders with one
     in the last week. Rates leave out the sources of `failure_only`, and are None without events.
     """
-    asked, sql, params = _written(questions, failure_only, relation)
+    asked, sql, params = _written(queries, failure_only, relation)
     rows = store.rows(sql, used(sql, params))
-    return [[_sample(row, one) for row in rows if not one.question.by or row[f"there_{one.place}"]] for one in asked]
+    return [[_sample(row, one) for row in rows if not one.query.by or row[f"there_{one.place}"]] for one in asked]
 
 
-def relations(questions: Sequence[Question]) -> set[str]:
+def relations(queries: Sequence[MeasureQuery]) -> set[str]:
     """Those of `RELATIONS` that the statement of a family reads."""
     named: set[str] = set()
 
@@ -111,32 +111,32 @@ def relations(questions: Sequence[Question]) -> set[str]:
         named.add(name)
         return name
 
-    _written(questions, (), noted)
+    _written(queries, (), noted)
     return named
 
 
 def _written(
-    questions: Sequence[Question], failure_only: Sequence[str], relation: Relation
-) -> tuple[list[_Asked], str, dict[str, object]]:
-    """The questions of a family at their places, and the statement that answers them with its parameters."""
-    window = replace(questions[0].window, terms=(), failure_only=tuple(failure_only))
-    marks = {terms: f"w{place}_" for place, terms in enumerate(dict.fromkeys(one.terms for one in questions))}
+    queries: Sequence[MeasureQuery], failure_only: Sequence[str], relation: Relation
+) -> tuple[list[_Placed], str, dict[str, object]]:
+    """The queries of a family at their places, and the statement that answers them with its parameters."""
+    window = replace(queries[0].window, terms=(), failure_only=tuple(failure_only))
+    marks = {terms: f"w{place}_" for place, terms in enumerate(dict.fromkeys(one.terms for one in queries))}
     wheres = {
         terms: replace(window, terms=tuple(replace(term, mark=mark) for term in terms)) for terms, mark in marks.items()
     }
-    asked = [_Asked(place, one, wheres[one.terms].condition()) for place, one in enumerate(questions)]
+    asked = [_Placed(place, one, wheres[one.terms].condition()) for place, one in enumerate(queries)]
     params = window.params()
     for where in wheres.values():
         params |= where.params()
-    return asked, STATEMENTS[questions[0].kind](asked, window, relation), params
+    return asked, STATEMENTS[queries[0].kind](asked, window, relation), params
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A question, its place in a statement, and the condition of the events that it selects, as SQL (`here`)."""
+class _Placed:
+    """A query, its place in a statement, and the condition of the events that it selects, as SQL (`here`)."""
 
     place: int
-    question: Question
+    query: MeasureQuery
     here: str
 
     def over(self, aggregate: str, condition: str = "true") -> str:
@@ -148,10 +148,10 @@ class _Asked:
         return f"{value} as value_{self.place}, {calls} as calls_{self.place}, {there} as there_{self.place}"
 
 
-def _sample(row: Mapping[str, object], asked: _Asked) -> Sample:
+def _sample(row: Mapping[str, object], asked: _Placed) -> Sample:
     value, calls = row[f"value_{asked.place}"], row[f"calls_{asked.place}"]
     return Sample(
-        {name: label(row[name]) for name in asked.question.by},
+        {name: label(row[name]) for name in asked.query.by},
         None if value is None else float(str(value)),
         int(str(calls or 0)),
     )
@@ -164,15 +164,15 @@ def label(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _over_events(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
+def _over_events(asked: Sequence[_Placed], window: Selection, relation: Relation) -> str:
     keys, group = _keys(asked)
     answers = ", ".join(one.answers(*_aggregates(one, window), one.over("count(*)")) for one in asked)
     return f"select {keys}{answers} from {_source(asked, window, relation)} {group}"
 
 
-def _aggregates(asked: _Asked, window: Selection) -> tuple[str, str]:
+def _aggregates(asked: _Placed, window: Selection) -> tuple[str, str]:
     """The SQL of the measure, and of the number of events that it is computed from."""
-    measure = asked.question.measure
+    measure = asked.query.measure
     if measure in SHARES:
         part, whole = (asked.over("count(*)", text.replace("{rated}", window.rated())) for text in SHARES[measure])
         return share(part, whole), whole
@@ -184,7 +184,7 @@ def _aggregates(asked: _Asked, window: Selection) -> tuple[str, str]:
     return asked.over("count(*)", COUNTED[measure]), asked.over("count(*)")
 
 
-def _over_sessions(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
+def _over_sessions(asked: Sequence[_Placed], window: Selection, relation: Relation) -> str:
     keys, group = _keys(asked)
     kinds = [("of", "true"), ("errors", "outcome = 'error'")]
     counts = ", ".join(f"{one.over('count(*)', what)} as {name}_{one.place}" for one in asked for name, what in kinds)
@@ -199,27 +199,27 @@ def _over_sessions(asked: Sequence[_Asked], window: Selection, relation: Relatio
         where whose is not null group by all) {group}"""
 
 
-def _over_streaks(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
+def _over_streaks(asked: Sequence[_Placed], window: Selection, relation: Relation) -> str:
     keys, group = _keys(asked)
     values = {"streak": ("max(length)", "state = 'open'"), "streaks": ("count(*)", "limit_reached")}
     answers = ", ".join(
         one.answers(
-            f"coalesce({one.over(*values[one.question.measure])}, 0)",
+            f"coalesce({one.over(*values[one.query.measure])}, 0)",
             f"coalesce({one.over('sum(length)')}, 0)",
             one.over("count(*)"),
         )
         for one in asked
     )
-    runs = relation("judged_runs" if asked[0].question.chains else "runs", window)
+    runs = relation("judged_runs" if asked[0].query.chains else "runs", window)
     return f"select {keys}{answers} from {runs} where ended >= $start_ns {group}"
 
 
-def _silence(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
-    by = asked[0].question.by
-    wide = replace(window, terms=tuple(term for one in asked for term in one.question.terms))
+def _silence(asked: Sequence[_Placed], window: Selection, relation: Relation) -> str:
+    by = asked[0].query.by
+    wide = replace(window, terms=tuple(term for one in asked for term in one.query.terms))
     rows = counted(wide, by)
     keys, group = _keys(asked)
-    lengths = {one.place: one.question.end_ns - one.question.start_ns for one in asked}
+    lengths = {one.place: one.query.end_ns - one.query.start_ns for one in asked}
     return load("silence").format(
         keys=keys,
         group=group,
@@ -242,7 +242,7 @@ def _silence(asked: Sequence[_Asked], window: Selection, relation: Relation) -> 
     )
 
 
-Writes = Callable[[Sequence[_Asked], Selection, Relation], str]
+Writes = Callable[[Sequence[_Placed], Selection, Relation], str]
 STATEMENTS: Mapping[str, Writes] = {
     "events": _over_events,
     "sessions": _over_sessions,
@@ -251,28 +251,26 @@ STATEMENTS: Mapping[str, Writes] = {
 }
 
 
-def _keys(asked: Sequence[_Asked]) -> tuple[str, str]:
-    by = asked[0].question.by
+def _keys(asked: Sequence[_Placed]) -> tuple[str, str]:
+    by = asked[0].query.by
     listed = ", ".join(f'"{name}"' for name in by)
     return (f"{listed}, ", f"group by {listed}") if by else ("", "")
 
 
-def _where(asked: Sequence[_Asked]) -> str:
-    """The condition of events in the time range that any of the questions selects."""
+def _where(asked: Sequence[_Placed]) -> str:
+    """The condition of events in the time range that any of the queries selects."""
     either = (
-        "true"
-        if any(not one.question.terms for one in asked)
-        else " or ".join(dict.fromkeys(one.here for one in asked))
+        "true" if any(not one.query.terms for one in asked) else " or ".join(dict.fromkeys(one.here for one in asked))
     )
     return f"time_ns >= $start_ns and time_ns < $until_ns and ({either})"
 
 
-def _source(asked: Sequence[_Asked], window: Selection, relation: Relation) -> str:
-    """The events that the questions select; if a question needs it, with the outcomes of their retry chains, and with
+def _source(asked: Sequence[_Placed], window: Selection, relation: Relation) -> str:
+    """The events that the queries select; if a query needs it, with the outcomes of their retry chains, and with
     whether their groups count.
     """
-    events = relation("chains", window) if any(one.question.chains for one in asked) else "events"
-    groups = dict.fromkeys(one.question.measure for one in asked if one.question.measure in GROUPS)
+    events = relation("chains", window) if any(one.query.chains for one in asked) else "events"
+    groups = dict.fromkeys(one.query.measure for one in asked if one.query.measure in GROUPS)
     told = "".join(f", {GROUPS[name].format(relation=relation(name, window))} as of_{name}" for name in groups)
     return f"(select *{told} from {events} where {_where(asked)})"
 

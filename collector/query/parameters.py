@@ -144,7 +144,7 @@ SESSION = Parameter(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuery:
     """The parameters of a request: the selected events, and the other parameters by name, with their defaults."""
 
     selection: Selection
@@ -160,7 +160,7 @@ def read(
     filters: bool = True,
     since: str = "-24h",
     failure_only: Sequence[str] = (),
-) -> Asked:
+) -> ParsedQuery:
     """Reads a query string against the parameters that an address declares. Raises BadParameter."""
     words = _words(query_string)
     taken = {one.name: one for one in declared if not one.path}
@@ -176,7 +176,7 @@ def read(
     options |= {name: taken[name].read(word) for name, word in words.items() if name in taken}
     options |= {one.name: one.read(path[one.name]) for one in declared if one.path}
     rest = {name: word for name, word in words.items() if name not in taken}
-    return Asked(select(rest, now_ns, since=since, failure_only=failure_only), options)
+    return ParsedQuery(select(rest, now_ns, since=since, failure_only=failure_only), options)
 
 
 def _words(query_string: bytes) -> dict[str, str]:

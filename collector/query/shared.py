@@ -1,4 +1,4 @@
-"""Answers the questions of many rules: one statement per family, and shared inputs computed once.
+"""Answers the queries of many rules: one statement per family, and shared inputs computed once.
 
 Retry chains, streaks and new groups cost a hundred times as much as counting. Those that several statements need are
 saved as tables in memory until all are answered.
@@ -14,17 +14,17 @@ from typing import NamedTuple, Protocol
 
 from collector.errors import Unavailable
 from collector.query.filters import Selection
-from collector.query.measures import RELATIONS, Question, measure_family, relations
+from collector.query.measures import RELATIONS, MeasureQuery, measure_family, relations
 from collector.query.sample import Sample
 from collector.query.statement import Reads, used
 from collector.times import HOUR
 
-TOGETHER = 16  # questions per statement; each adds three columns
+TOGETHER = 16  # queries per statement; each adds three columns
 SHORT = 6 * HOUR  # windows up to this length share the input of the longest of them
 
 
-class Answer(NamedTuple):
-    """The answer to a question: a sample per label set, or an error. `took_ms` is its share of the time."""
+class Measured(NamedTuple):
+    """The answer to a query: a sample per label set, or an error. `took_ms` is its share of the time."""
 
     samples: Sequence[Sample] = ()
     took_ms: float = 0.0
@@ -42,17 +42,17 @@ class Keeps(Reads, Protocol):
 
 
 def measure_all(
-    store: Keeps, questions: Iterable[Question], failure_only: Sequence[str] = ()
-) -> dict[Question, Answer]:
-    """The answer to each question. One that fails does not affect the others. For one thread at a time."""
-    families: defaultdict[tuple[object, ...], list[Question]] = defaultdict(list)
-    answers: dict[Question, Answer] = {}
-    recomputing = Answer(error=Unavailable("streaks and retry chains are being recomputed", 5))
-    for question in dict.fromkeys(questions):
-        if store.rebuilding and (question.chains or question.kind == "streaks"):
-            answers[question] = recomputing
+    store: Keeps, queries: Iterable[MeasureQuery], failure_only: Sequence[str] = ()
+) -> dict[MeasureQuery, Measured]:
+    """The answer to each query. One that fails does not affect the others. For one thread at a time."""
+    families: defaultdict[tuple[object, ...], list[MeasureQuery]] = defaultdict(list)
+    answers: dict[MeasureQuery, Measured] = {}
+    recomputing = Measured(error=Unavailable("streaks and retry chains are being recomputed", 5))
+    for query in dict.fromkeys(queries):
+        if store.rebuilding and (query.chains or query.kind == "streaks"):
+            answers[query] = recomputing
         else:
-            families[question.family].append(question)
+            families[query.family].append(query)
     parts = [every[at : at + TOGETHER] for every in families.values() for at in range(0, len(every), TOGETHER)]
     shared = _Shared(store, parts)
     try:
@@ -64,27 +64,25 @@ def measure_all(
 
 
 def _answered(
-    store: Keeps, family: Sequence[Question], failure_only: Sequence[str], shared: _Shared
-) -> dict[Question, Answer]:
+    store: Keeps, family: Sequence[MeasureQuery], failure_only: Sequence[str], shared: _Shared
+) -> dict[MeasureQuery, Measured]:
     began = time.perf_counter()
     try:
         found = measure_family(store, family, failure_only, shared)
     except Exception as error:
         if len(family) == 1:
-            return {family[0]: Answer(error=error)}
+            return {family[0]: Measured(error=error)}
         return {
-            question: answer
-            for one in family
-            for question, answer in _answered(store, [one], failure_only, shared).items()
+            query: answer for one in family for query, answer in _answered(store, [one], failure_only, shared).items()
         }
     took_ms = (time.perf_counter() - began) * 1000 / len(family)
-    return {question: Answer(samples, took_ms) for question, samples in zip(family, found, strict=True)}
+    return {query: Measured(samples, took_ms) for query, samples in zip(family, found, strict=True)}
 
 
 class _Shared:
     """Provides relations: a table if several statements need it and it fits into memory, else SQL."""
 
-    def __init__(self, store: Keeps, families: Iterable[Sequence[Question]]) -> None:
+    def __init__(self, store: Keeps, families: Iterable[Sequence[MeasureQuery]]) -> None:
         self._store = store
         self._needed: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for family in families:

@@ -58,7 +58,7 @@ class Read(NamedTuple):
     packed: bytes
 
 
-class Reader(Protocol):
+class BodyReader(Protocol):
     """Reads one body at a time."""
 
     def read(self, body: Body, received_ns: int) -> Read: ...
@@ -207,8 +207,8 @@ class Readers:
         self._another = another
         self._small = 0 if workers else SMALL  # smaller bodies are read in this process
         forks = [Worker(lambda: pipeline) for _ in range(workers or 1)]
-        self._all: list[Reader] = [*forks] if workers else [self._here, *forks]
-        self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
+        self._all: list[BodyReader] = [*forks] if workers else [self._here, *forks]
+        self._free: queue.SimpleQueue[BodyReader] = queue.SimpleQueue()
         for fork in forks:
             self._free.put(fork)
         self._tried = 0.0  # when starting a process last failed
@@ -232,12 +232,12 @@ class Readers:
             if not small:
                 self._free.put(reader)
 
-    def _instead_of(self, ended: Reader) -> Reader:
+    def _instead_of(self, ended: BodyReader) -> BodyReader:
         """A new process, or the main process until one can be started."""
         if ended is not self._here:
             self._all.remove(ended)
             ended.close()
-        other: Reader
+        other: BodyReader
         try:
             other = Worker(self._another, "spawn")
             log.error("a worker process ended; another has taken its place")

@@ -64,14 +64,14 @@ class Result:
         return bool(self.call_id and (self.mark or self.value is not None))
 
 
-class Answer:
+class ModelTurn:
     """Marks a message of the model: results before it were already in an earlier request."""
 
 
-ANSWER = Answer()
+ANSWER = ModelTurn()
 
 
-def asked_and_told(messages: Any, *, answers: bool) -> Iterator[Call | Result | Answer]:
+def calls_and_results(messages: Any, *, answers: bool) -> Iterator[Call | Result | ModelTurn]:
     """Calls, results and answers in messages (a list, an envelope around one, or the JSON text of these).
 
     Of messages written as events only those at the end that answer this request (`answers`), or only all others.
@@ -93,7 +93,7 @@ def _events(messages: Any, *, answers: bool) -> Any:
     return named[end:] if answers else named[:end]
 
 
-def _walk(value: Any, depth: int = 0) -> Iterator[Call | Result | Answer]:
+def _walk(value: Any, depth: int = 0) -> Iterator[Call | Result | ModelTurn]:
     """Calls, results and answers in messages, parts and wrappers, in order."""
     if depth > 8:
         return
@@ -108,7 +108,7 @@ def _walk(value: Any, depth: int = 0) -> Iterator[Call | Result | Answer]:
         yield from _message(value, depth)
 
 
-def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | Answer]:
+def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | ModelTurn]:
     if isinstance(lc := value.get("kwargs"), dict) and "lc" in value:  # LangChain's serialised message
         path = value.get("id")  # of its class: in JavaScript the only place of the role
         role = CLASS_ROLES.get(str(path[-1])) if isinstance(path, list) and path else None

@@ -31,10 +31,10 @@ from collector.recognise.fields import Signs, place, read
 from collector.recognise.identify import canonical, identify
 from collector.recognise.readers import Around, as_float, as_text, parsed
 from collector.recognise.reasons import retry_after_in, status_in
+from collector.recognise.results import asked_reports, result_reports
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, Raised, Said, Settled, settle
 from collector.recognise.sources import RANKS, Plan, Row, Sources
-from collector.recognise.told import asked_reports, told_reports
 
 RESOURCE = {
     "service": ("service.name",),
@@ -142,7 +142,7 @@ class _Reading:
         if record.trace_state or (rest and not SIGNS.isdisjoint(rest)):
             self._telling.append(record)
         if row.told:
-            told_reports(row, record, report, self._told)
+            result_reports(row, record, report, self._told)
         if row.asked:
             found.reports.extend(asked_reports(row, record, report))
         if row.operation == "link":

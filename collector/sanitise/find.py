@@ -16,7 +16,7 @@ from collector.sanitise.keys import Keys
 from collector.sanitise.personal import Personal
 from collector.sanitise.plausible import CHECKS, MARK, looks_random, placeholder
 from collector.sanitise.redactions import Rule, compile_patterns, shortest
-from collector.sanitise.unwrap import View, decoded, joined, opened
+from collector.sanitise.unwrap import Unwrapped, decoded, joined, opened
 
 MOST_HITS = 20_000
 MOST_JUDGED = 8, 64 << 10  # limit of bytes judged, times text length plus bytes: nested telling words share long values
@@ -76,7 +76,7 @@ class Finder:
     def spans(self, text: bytes, *, hiding: bool = True) -> list[Span]:
         """The spans to cut from `text`, in order, without overlaps; with `hiding` also base64 and split tokens."""
         found = list(self._read(text, hiding))
-        views: list[View] = []
+        views: list[Unwrapped] = []
         while len(views) < _DEPTH and _ESCAPED.search(text if not views else views[-1].text):
             view = decoded(views[-1].text if views else text)
             if view is None:

@@ -1,7 +1,7 @@
 """Decodes text in which a secret can hide: undoes escapes, joins split lines, opens base64.
 
-A secret can hide behind JSON escapes, percent signs, HTML entities, zero-width characters or a line break. A `View` is
-the decoded text with a mapping to the original, so that a span found in it is cut from the original.
+A secret can hide behind JSON escapes, percent signs, HTML entities, zero-width characters or a line break. `Unwrapped`
+is the decoded text with a mapping to the original, so that a span found in it is cut from the original.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{16,5600}={0,2}")
 _TEXT = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
 
 
-class View:
+class Unwrapped:
     """A decoded text. `original(start, end)` maps a span of `text` to the original."""
 
     __slots__ = ("_here", "_there", "joins", "text")
@@ -59,16 +59,16 @@ class View:
         return self._there[first] + start - self._here[first], stop
 
 
-def decoded(text: bytes) -> View | None:
+def decoded(text: bytes) -> Unwrapped | None:
     """The text with one level of escapes undone; None without escapes."""
     pieces = [(m.start(), m.end(), _plain(m[0])) for m in _ESCAPE.finditer(text)]
-    return View(text, pieces) if pieces else None
+    return Unwrapped(text, pieces) if pieces else None
 
 
-def joined(text: bytes) -> View | None:
+def joined(text: bytes) -> Unwrapped | None:
     """The text with lines and string literals joined if both sides look like parts of a token; None if none do."""
     pieces = [(m.start(), m.end(), b"") for m in _BROKEN.finditer(text)]
-    return View(text, pieces) if pieces else None
+    return Unwrapped(text, pieces) if pieces else None
 
 
 def opened(text: bytes) -> Iterator[tuple[int, int, bytes]]:

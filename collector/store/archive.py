@@ -16,7 +16,7 @@ import structlog
 
 from collector.columns import Report
 from collector.store.journal import synchronise
-from collector.store.reading import Reader, View
+from collector.store.reading import ArchiveView, Reader
 from collector.store.retention import DAY_NS, forget_events
 
 MOST_EVENTS = 1_000_000  # per file, which takes about five seconds to write
@@ -25,7 +25,7 @@ SLICE_EVENTS = 20_000  # per slice when a file is rewritten: each slice reads a 
 log = structlog.get_logger()
 
 
-def view(cursor: duckdb.DuckDBPyConnection) -> View:
+def view(cursor: duckdb.DuckDBPyConnection) -> ArchiveView:
     """The view by which a cursor sees all events as `events`, and which archive files are missing."""
     listed = cursor.execute("select file, events from archived order by received_ns").fetchall()
     files = [file for file, _ in listed if Path(file).exists()]
@@ -38,13 +38,13 @@ def view(cursor: duckdb.DuckDBPyConnection) -> View:
             if older != place and (older.suffix == ".part" or _generation(older) < _generation(place)):
                 older.unlink(missing_ok=True)
     if not files:
-        return View("", known, missing)
+        return ArchiveView("", known, missing)
     [[database]] = cursor.execute("select current_database()").fetchall()
     columns = [row[0] for row in cursor.execute(f'describe "{database}".main.events').fetchall()]
     # The oldest file has the fewest columns: dimensions may have been added since.
     there = {row[0] for row in cursor.execute(f"describe from {_read(files[:1])}").fetchall()}
     named = (f'"{name}"' if name in there else f"""attributes ->> '$."{name}"' as "{name}\"""" for name in columns)
-    return View(
+    return ArchiveView(
         f'create or replace temporary view events as from "{database}".main.events'
         f" union all select {', '.join(named)} from {_read(files)}",
         known,

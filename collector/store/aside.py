@@ -20,7 +20,7 @@ from collector.batch import Batch
 from collector.store.journal import File, Left, record, records_in, synchronise, unpack, whole
 
 
-class Counted(NamedTuple):
+class SetAside(NamedTuple):
     """How much is set aside."""
 
     requests: int
@@ -32,7 +32,7 @@ class Aside:
 
     def __init__(self, store: Path | None) -> None:
         self.path = Path(f"{store}.journal.refused") if store else None
-        self._counted = 0, Counted(0, 0)  # the size of the file, and what it holds
+        self._counted = 0, SetAside(0, 0)  # the size of the file, and what it holds
 
     def keep(self, position: int, packed: bytes) -> str:
         """Adds a batch unless it is there already; returns the path of the file. Raises Unavailable or OSError."""
@@ -69,7 +69,7 @@ class Aside:
         place.replace(self.path)
         synchronise(self.path.parent)
 
-    def counted(self) -> Counted:
+    def counted(self) -> SetAside:
         """How much is set aside; reads the file again only when its size has changed."""
         try:
             size = os.path.getsize(self.path) if self.path else 0
@@ -78,7 +78,7 @@ class Aside:
         if size != self._counted[0]:
             with suppress(OSError):
                 found = self.batches()
-                self._counted = size, Counted(len(found), sum(records_in(left.packed) for left in found))
+                self._counted = size, SetAside(len(found), sum(records_in(left.packed) for left in found))
         return self._counted[1]
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from collector.classify.fingerprint import fingerprint
 from collector.columns import COLUMNS, Report
-from collector.recognise.told import FRESH
+from collector.recognise.results import FRESH
 
 # Where a session came from, the most reliable last.
 SESSION_RANK = {None: 0, "instance": 1, "trace_id": 2, "trace": 3, "resource": 4, "record": 5}

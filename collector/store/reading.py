@@ -76,7 +76,7 @@ class CallOff:
 CALL_OFF: ContextVar[CallOff | None] = ContextVar("CALL_OFF", default=None)
 
 
-class View(NamedTuple):
+class ArchiveView(NamedTuple):
     """What every cursor begins with, so that it sees archived events too; all files with how many events each holds,
     and those of them that were not there.
     """
@@ -123,10 +123,10 @@ def bound(cursor: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any]
 class Reader:
     """Queries to one database, from any thread."""
 
-    def __init__(self, connection: Connection, see: Callable[[duckdb.DuckDBPyConnection], View]) -> None:
+    def __init__(self, connection: Connection, see: Callable[[duckdb.DuckDBPyConnection], ArchiveView]) -> None:
         self._connection = connection
         self._see = see
-        self._view = View()
+        self._view = ArchiveView()
 
     @property
     def missing_events(self) -> int:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from collector.columns import Report
 from collector.recognise.identify import key64
-from collector.recognise.told import TWIN
+from collector.recognise.results import TWIN
 from collector.store.changes import Changes
 from collector.store.fold import canonical, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
@@ -26,7 +26,7 @@ REACH = 64  # a report is only compared with this many following ones of its ide
 Unit = int  # the id of the event that its reports would be by their keys alone
 
 
-class Told(NamedTuple):
+class Candidate(NamedTuple):
     """What pairing needs of one report; ordered by time, then by content."""
 
     time_ns: int
@@ -82,7 +82,7 @@ def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new:
 
 def parts_of(units: Mapping[Unit, Sequence[Report]]) -> list[set[Unit]]:
     """The sets of units that are one event each, independent of the order of `units`."""
-    lines: dict[int, list[Told]] = {}
+    lines: dict[int, list[Candidate]] = {}
     for unit, reports in units.items():
         for one in _told(unit, reports):
             lines.setdefault(one.identity, []).append(one)
@@ -105,7 +105,7 @@ class _Part:
     roles: set[tuple[int, str]]
 
 
-def _near(line: Sequence[Told]) -> Iterator[tuple[int, Told, Told]]:
+def _near(line: Sequence[Candidate]) -> Iterator[tuple[int, Candidate, Candidate]]:
     for place, one in enumerate(line):
         for other in line[place + 1 : place + 1 + REACH]:
             if other.time_ns - one.time_ns > WINDOW_NS:
@@ -114,7 +114,7 @@ def _near(line: Sequence[Told]) -> Iterator[tuple[int, Told, Told]]:
                 yield other.time_ns - one.time_ns, one, other
 
 
-def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Told]:
+def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
     """The reports that look for a twin; not a result told to the model if the call's own report has the same id."""
     own = any(map(is_own, reports))
     for report in reports:
@@ -123,7 +123,7 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Told]:
             if own and role == TWIN[0]:
                 continue
             agreed = [str(report.get(column) or "") for column in ("source", "service", *columns)]
-            yield Told(report["time_ns"], canonical(report), unit, key64("twin", *agreed), role)
+            yield Candidate(report["time_ns"], canonical(report), unit, key64("twin", *agreed), role)
 
 
 def _spans(units: Mapping[Unit, Sequence[Report]]) -> dict[int, Span]:

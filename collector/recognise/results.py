@@ -15,7 +15,7 @@ from typing import Any
 from collector.columns import Report
 from collector.decode.record import Record
 from collector.recognise.identify import bare_id, bare_tool, hand_off, key64, only_call, params_mark, site, site_key
-from collector.recognise.messages import MARKS, Call, Result, asked_and_told, messages_at
+from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import PLACE, parsed
 from collector.recognise.reasons import refusal_in
@@ -68,7 +68,7 @@ FAILED_START = re.compile(
 
 
 @dataclass(slots=True)
-class Told:
+class ToolResult:
     """One tool result sent to a model, with the call that asked for it. `fresh`: this request was the first to have
     it.
     """
@@ -85,7 +85,7 @@ class Told:
     digest: int
 
 
-def told_in(messages: Any, rules: Rules) -> list[Told]:
+def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
     """The tool results in the messages (a list, or its JSON text), in order."""
     if isinstance(messages, str) and not MARKS.search(messages):
         return []
@@ -94,7 +94,7 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
     waiting: dict[str, deque[Call]] = {}  # by tool, since the last message of the model
     seen: Counter[str] = Counter()
     exchange = -1  # how many results there were when the model last said something
-    for found in asked_and_told(messages, answers=False):
+    for found in calls_and_results(messages, answers=False):
         if isinstance(found, Result):
             results.append((found, _numbered(found, waiting, seen), exchange))
             continue
@@ -108,7 +108,7 @@ def told_in(messages: Any, rules: Rules) -> list[Told]:
         exchange = len(results)
         results[-1] = (*results[-1][:2], exchange)
     known = [(one, call or calls.get(bare_id(one.call_id, one.tool)), at) for one, call, at in results]
-    return [_told(one, call, rules, at == exchange) for one, call, at in _in_order(known, calls) if one.tells]
+    return [_tool_result(one, call, rules, at == exchange) for one, call, at in _in_order(known, calls) if one.tells]
 
 
 def _in_order(results: list[Answered], calls: dict[str, Call]) -> list[Answered]:
@@ -127,7 +127,7 @@ def _unanswered(messages: Any) -> bool:
     told = parsed(messages)
     first = told[0] if isinstance(told, list) and told else None
     asks = isinstance(first, dict) and first.get("role") in ("system", "developer", "user")
-    return asks and not any(asked_and_told([first], answers=False))
+    return asks and not any(calls_and_results([first], answers=False))
 
 
 def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str]) -> Call | None:
@@ -148,16 +148,16 @@ def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str
 
 def calls_in(messages: Any) -> list[tuple[str, str, Any]]:
     """The tool calls that messages ask for: call id, tool, arguments."""
-    asked = asked_and_told(messages, answers=True)
+    asked = calls_and_results(messages, answers=True)
     return [(one.call_id, one.tool, one.params) for one in asked if isinstance(one, Call)]
 
 
-def _told(result: Result, call: Call | None, rules: Rules, fresh: bool) -> Told:
+def _tool_result(result: Result, call: Call | None, rules: Rules, fresh: bool) -> ToolResult:
     tool = result.tool or (call.tool if call else "")
     output = read_output(result.value, rules)
     outcome, strength, text = _judge(result, output)
     refused = outcome == "denied" or (outcome == "error" and NEVER_RAN.search(text[:4000]) is not None)
-    return Told(
+    return ToolResult(
         call_id=bare_id(result.call_id, tool),
         tool=tool or (_named(text) if refused else ""),
         params=call.params if call else None,
@@ -208,20 +208,20 @@ def _is_validation(value: Any) -> bool:
     )
 
 
-def told_reports(row: Row, record: Record, model: Report, told: dict[int, Report]) -> None:
+def result_reports(row: Row, record: Record, model: Report, told: dict[int, Report]) -> None:
     """Adds reports of the tool results in a model request's messages to `told`, by their digests.
 
     `model` has the columns of the request's own record. A result that several requests repeat counts once.
     """
     scope = model.get("session") or record.trace_id or model.get("service_instance", "")
     for messages in messages_at(row.told, record):
-        for position, one in enumerate(told_in(messages, row.rules)):
+        for position, one in enumerate(tool_results(messages, row.rules)):
             lends = row.told_policy == "amend" or (row.told_policy == "refused" and not one.refused)
             # Without a session the next trace repeats the whole conversation: repeated results must make no events.
             lends = lends or not (one.fresh or "session" in model)
             if lends and (one.outcome == "ok" or one.strength <= OK_DEFAULT):
                 continue
-            report = _told_report(record, model, one, position, lends=lends)
+            report = _result_report(record, model, one, position, lends=lends)
             if row.operation == "link" and record.time_ns:  # the messages of a whole run, which has ended
                 report["time_ns"] = record.time_ns
             if "site" in row.keys and "params" in report:
@@ -262,7 +262,7 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
             yield report
 
 
-def _told_report(record: Record, model: Report, one: Told, position: int, *, lends: bool) -> Report:
+def _result_report(record: Record, model: Report, one: ToolResult, position: int, *, lends: bool) -> Report:
     report: Report = {column: model[column] for column in SHARED if column in model}
     report.update(
         operation="tool",

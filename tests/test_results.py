@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from collector.decode.record import Record, Scope, SpanEvent
 from collector.recognise.messages import unflattened
 from collector.recognise.recognise import Recognised, recognise
+from collector.recognise.results import calls_in, tool_results
 from collector.recognise.sources import Rules, load_sources
-from collector.recognise.told import calls_in, told_in
 
 TABLES = load_sources()
 PLAIN = Rules()
@@ -129,7 +129,7 @@ DIALECTS: dict[str, Any] = {
 @pytest.mark.parametrize("sent_as", ["text", "value"])
 def test_dialect(dialect: str, sent_as: str) -> None:
     messages = DIALECTS[dialect]
-    told = told_in(json.dumps(messages) if sent_as == "text" else messages, PLAIN)
+    told = tool_results(json.dumps(messages) if sent_as == "text" else messages, PLAIN)
     assert [(one.call_id, one.tool, one.params, one.outcome, one.text) for one in told] == [
         ("c1", "read", ARGS, "error", "boom")
     ]
@@ -170,7 +170,7 @@ RESULTS: list[tuple[Any, str, bool]] = [
 
 @pytest.mark.parametrize(("value", "outcome", "refused"), RESULTS)
 def test_result(value: Any, outcome: str, refused: bool) -> None:
-    told = told_in(result(value), GEMINI)
+    told = tool_results(result(value), GEMINI)
     assert [(one.outcome, one.refused) for one in told] == [(outcome, refused)]
 
 
@@ -186,30 +186,30 @@ def test_result(value: Any, outcome: str, refused: bool) -> None:
     ],
 )
 def test_a_refusal_names_its_tool(text: str, tool: str) -> None:
-    assert [one.tool for one in told_in(result(text), PLAIN)] == [tool]
+    assert [one.tool for one in tool_results(result(text), PLAIN)] == [tool]
 
 
 def test_withheld_content_tells_nothing() -> None:
-    assert told_in([{"role": "tool", "tool_call_id": "c1"}], PLAIN) == []
-    assert [one.outcome for one in told_in(result("", status="error"), PLAIN)] == ["error"]
+    assert tool_results([{"role": "tool", "tool_call_id": "c1"}], PLAIN) == []
+    assert [one.outcome for one in tool_results(result("", status="error"), PLAIN)] == ["error"]
 
 
 def test_words_alone_never_beat_what_the_call_itself_reports() -> None:
     strengths = {
-        value if isinstance(value, str) else "": told_in(result(value), PLAIN)[0].strength
+        value if isinstance(value, str) else "": tool_results(result(value), PLAIN)[0].strength
         for value, _, _ in RESULTS[:3]
     }
     assert max(strengths.values()) < 10
-    assert told_in(result("boom", status="error"), PLAIN)[0].strength == 40
+    assert tool_results(result("boom", status="error"), PLAIN)[0].strength == 40
 
 
 def test_only_the_last_exchange_is_fresh() -> None:
     messages = [*DIALECTS["OTel parts"], *json.loads(json.dumps(DIALECTS["OTel parts"]).replace("c1", "c2"))]
-    assert [(one.call_id, one.fresh) for one in told_in(messages, PLAIN)] == [("c1", False), ("c2", True)]
+    assert [(one.call_id, one.fresh) for one in tool_results(messages, PLAIN)] == [("c1", False), ("c2", True)]
 
 
 def test_text_without_results_is_not_parsed() -> None:
-    assert told_in('[{"role": "user", "parts": [' + "x" * 100, PLAIN) == []
+    assert tool_results('[{"role": "user", "parts": [' + "x" * 100, PLAIN) == []
 
 
 def told_by(record: Record, scope: str = "my.agent", seen: frozenset[int] = frozenset()) -> Recognised:
@@ -341,9 +341,9 @@ MESSAGES = st.recursive(
 
 @given(MESSAGES)
 def test_no_message_raises(messages: Any) -> None:
-    assert isinstance(told_in(messages, GEMINI), list)
+    assert isinstance(tool_results(messages, GEMINI), list)
     assert isinstance(calls_in(messages), list)
-    assert isinstance(told_in(json.dumps(messages), GEMINI), list)
+    assert isinstance(tool_results(json.dumps(messages), GEMINI), list)
 
 
 def numbered(*results: str) -> list[dict[str, Any]]:
@@ -358,7 +358,7 @@ def numbered(*results: str) -> list[dict[str, Any]]:
 
 
 def test_ids_that_count_anew_in_each_message_become_ids_of_one_call() -> None:
-    first, second = (told_in(numbered(*said), PLAIN) for said in (["a", "b"], ["a", "b", "c"]))
+    first, second = (tool_results(numbered(*said), PLAIN) for said in (["a", "b"], ["a", "b", "c"]))
     assert [(one.call_id, one.params, one.text) for one in second] == [
         (call_id, {"said": said}, said) for call_id, said in (("read_0", "a"), ("read_0.2", "b"), ("read_0.3", "c"))
     ]
@@ -368,9 +368,9 @@ def test_ids_that_count_anew_in_each_message_become_ids_of_one_call() -> None:
 def test_of_results_without_the_model_s_own_messages_the_last_is_news() -> None:
     results = [{"role": "tool", "tool_call_id": f"c{place}", "content": "x"} for place in range(3)]
     question = {"role": "user", "content": "go on"}
-    assert [one.fresh for one in told_in([question, *results], PLAIN)] == [False, False, True]
-    assert [one.fresh for one in told_in([question, *results[:1]], PLAIN)] == [True]
-    assert [one.fresh for one in told_in(results, PLAIN)] == [True, True, True]  # results of three calls at once
+    assert [one.fresh for one in tool_results([question, *results], PLAIN)] == [False, False, True]
+    assert [one.fresh for one in tool_results([question, *results[:1]], PLAIN)] == [True]
+    assert [one.fresh for one in tool_results(results, PLAIN)] == [True, True, True]  # results of three calls at once
 
 
 def test_all_results_of_the_first_exchange_are_news() -> None:
@@ -380,7 +380,9 @@ def test_all_results_of_the_first_exchange_are_news() -> None:
         for place in range(3)
     ]
     said = [{"role": "user", "content": "go on"}, {"role": "assistant", "parts": calls}, *results]
-    assert [(one.call_id, one.fresh) for one in told_in(said, PLAIN)] == [(f"c{place}", True) for place in range(3)]
+    assert [(one.call_id, one.fresh) for one in tool_results(said, PLAIN)] == [
+        (f"c{place}", True) for place in range(3)
+    ]
 
 
 def strangers(calls: int, results: int) -> list[dict[str, Any]]:
@@ -391,13 +393,13 @@ def strangers(calls: int, results: int) -> list[dict[str, Any]]:
 
 
 def test_results_with_other_ids_than_their_calls_follow_their_order() -> None:
-    found = [(one.call_id, one.tool, one.params) for one in told_in(strangers(2, 2), PLAIN)]
+    found = [(one.call_id, one.tool, one.params) for one in tool_results(strangers(2, 2), PLAIN)]
     assert found == [("call_0", "read", {"n": 0}), ("call_1", "read", {"n": 1})]
-    assert [one.tool for one in told_in(strangers(2, 1), PLAIN)] == [""]  # which of the two is unknown
+    assert [one.tool for one in tool_results(strangers(2, 1), PLAIN)] == [""]  # which of the two is unknown
 
 
 @pytest.mark.parametrize("kind", [[], {}, ["json"], {"error-text": 1}, 7], ids=str)
 def test_an_output_of_a_strange_type_is_a_result_all_the_same(kind: object) -> None:
     output = {"type": kind, "error": "boom"}
-    [told] = told_in(ai_sdk(output), PLAIN)
+    [told] = tool_results(ai_sdk(output), PLAIN)
     assert (told.call_id, told.outcome, told.text) == ("c1", "error", "boom")
