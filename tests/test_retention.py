@@ -15,7 +15,7 @@ from collector.commands.bulk import bulk
 from collector.errors import Unavailable
 from collector.store import upkeep
 from collector.store.retention import DAY_NS, FULL, Retention
-from collector.store.store import Store
+from collector.store.store import OWED, Store
 from collector.times import HOUR
 from tests.conftest import RunningCollector
 
@@ -101,6 +101,51 @@ def test_a_file_that_is_mostly_empty_is_written_anew(store: Store, monkeypatch: 
     assert received(store) == left
     assert store.path.stat().st_size < before / 2
     assert {path.name for path in store.path.parent.iterdir()} <= {store.path.name, f"{store.path.name}.wal"}
+    store.close()
+
+
+def test_a_file_behind_a_link_is_written_anew_and_the_link_stays(store: Store, tmp_path: Path) -> None:
+    """The old file would keep what was removed, secrets too."""
+    assert store.path
+    store.close()
+    link = tmp_path / "elsewhere" / "link.duckdb"
+    link.parent.mkdir()
+    link.symlink_to(store.path)
+    linked = Store.open(f"duckdb:///{link}")
+    before, file = received(linked), store.path.stat().st_ino
+    linked.execute(f"insert into meta values ('{OWED}', '')")
+    linked.rewrite_file()
+    assert received(linked) == before
+    linked.close()
+    assert link.readlink() == store.path
+    assert store.path.stat().st_ino != file
+    again = Store.open(f"duckdb:///{store.path}")
+    assert received(again) == before
+    again.close()
+
+
+def test_a_step_that_fails_keeps_no_other_back(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk of the archive that fails must not end retention."""
+
+    def fail(*_: object) -> int:
+        raise OSError("Transport endpoint is not connected")
+
+    for place, step in ((store, "fit"), (store, "move"), (upkeep, "sweep")):
+        monkeypatch.setattr(place, step, fail)
+    monkeypatch.setattr("collector.store.store.LEAST_REWRITTEN", 0)
+    assert store.path
+    noted, size, before = [], store.path.stat().st_size, received(store)[0]
+    monkeypatch.setattr(upkeep, "PRUNE_EVERY_S", -1)
+    monkeypatch.setattr(upkeep, "FIT_EVERY_S", -1)
+    keep = upkeep.Upkeep(store, Retention(3 * DAY_NS, 1 << 40, tmp_path, DAY_NS), lambda: NOW, lambda: noted.append(1))
+    keep.turn()
+    while store.keep_up():
+        pass
+    store.execute("checkpoint")
+    keep.turn()
+    assert received(store)[0] < before
+    assert noted == [1]
+    assert store.path.stat().st_size < size
     store.close()
 
 

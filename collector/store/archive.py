@@ -7,16 +7,17 @@ takes its events out of `events` and lists it: a kill at any moment leaves each 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import structlog
 
 from collector.columns import Report
 from collector.store.journal import synchronise
-from collector.store.reading import ArchiveView, Reader
+from collector.store.reading import ArchiveView, Reader, stamps
 from collector.store.retention import DAY_NS, forget_events
 
 MOST_EVENTS = 1_000_000  # per file, which takes about five seconds to write
@@ -26,19 +27,28 @@ log = structlog.get_logger()
 
 
 def view(cursor: duckdb.DuckDBPyConnection) -> ArchiveView:
-    """The view by which a cursor sees all events as `events`, and which archive files are missing."""
+    """The view by which a cursor sees all events as `events`, and which archive files are missing or damaged."""
     listed = cursor.execute("select file, events from archived order by received_ns").fetchall()
-    files = [file for file, _ in listed if Path(file).exists()]
     known = {Path(file): events for file, events in listed}
+    reached = stamps(known)  # before they are read: what changes meanwhile is looked at again
+    files = [
+        file
+        for file, events in listed
+        if _tried(cursor, f"select num_rows from parquet_file_metadata({_text(file)})") == [(events,)]
+    ]
     missing = frozenset(known).difference(map(Path, files))
-    for file in sorted(missing):
-        log.error("archived events cannot be found: put the file back", file=str(file))
+    if missing:
+        events, first = sum(map(known.__getitem__, missing)), str(min(missing))
+        log.error(
+            "archived files are missing or damaged: put them back", files=len(missing), events=events, first=first
+        )
     for place in map(Path, files):  # left by a kill while a file was rewritten
         for older in place.parent.glob(f"{place.name.split('.')[0]}.*"):
             if older != place and (older.suffix == ".part" or _generation(older) < _generation(place)):
-                older.unlink(missing_ok=True)
+                with suppress(OSError):
+                    older.unlink()
     if not files:
-        return ArchiveView("", known, missing)
+        return ArchiveView("", known, reached, missing)
     [[database]] = cursor.execute("select current_database()").fetchall()
     columns = [row[0] for row in cursor.execute(f'describe "{database}".main.events').fetchall()]
     # The oldest file has the fewest columns: dimensions may have been added since.
@@ -48,6 +58,7 @@ def view(cursor: duckdb.DuckDBPyConnection) -> ArchiveView:
         f'create or replace temporary view events as from "{database}".main.events'
         f" union all select {', '.join(named)} from {_read(files)}",
         known,
+        reached,
         missing,
     )
 
@@ -89,17 +100,30 @@ def take_out(cursor: duckdb.DuckDBPyConnection, moving: Moving) -> None:
     _list(cursor, moving.place, moving.last_ns, moving.events)
 
 
-def drop_files(cursor: duckdb.DuckDBPyConnection, before_ns: int) -> tuple[int, list[Path]]:
-    """Takes files out of the store whose events were all received before a time; how many events, which files.
+class Dropped(NamedTuple):
+    """Files that were taken out of the store, their events, and whether all sessions that were in them are noted as
+    changed.
+    """
+
+    files: list[Path]
+    events: int
+    noted: bool
+
+
+def drop_files(cursor: duckdb.DuckDBPyConnection, before_ns: int) -> Dropped:
+    """Takes files out of the store whose events were all received before a time.
 
     In the caller's transaction; the files are to be removed after it.
     """
     gone = cursor.execute("select file, events from archived where received_ns < ?", [before_ns]).fetchall()
+    noted = True
     for file, _ in gone:
-        if Path(file).exists():
+        if _tried(cursor, f"select bit_xor(hash(service, session, time_ns, event_id)) from {_read([file])}"):
             forget_events(cursor, _read([file]))
+        else:
+            noted = False
     cursor.execute("delete from archived where received_ns < ?", [before_ns])
-    return sum(events for _, events in gone), [Path(file) for file, _ in gone]
+    return Dropped([Path(file) for file, _ in gone], sum(events for _, events in gone), noted)
 
 
 def slices(store: Reader, file: str) -> Iterator[list[Report]]:
@@ -139,12 +163,24 @@ def put_in_place(cursor: duckdb.DuckDBPyConnection, file: str) -> None:
     _list(cursor, place, received_ns, events)
 
 
-def sweep(folder: Path, before_ns: int) -> None:
-    """Removes files of events that were all received before a time: what a kill may have left of dropped ones."""
+def sweep(folder: Path, before_ns: int) -> int:
+    """Removes files of events that were all received before a time, which a kill or a lost disk may have left; how
+    many. Raises OSError.
+    """
+    gone = 0
     for place in folder.glob("day=*/*"):
         _, last, _ = (*place.name.split(".")[0].split("-"), "", "")[:3]
         if last.isdecimal() and int(last) < before_ns:
             place.unlink(missing_ok=True)
+            gone += 1
+    return gone
+
+
+def _tried(cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query of a file, none if that is missing or damaged. Leaves the transaction of `cursor` alone."""
+    with closing(cursor.cursor()) as aside, suppress(duckdb.IOException, duckdb.InvalidInputException):
+        return aside.execute(query).fetchall()
+    return []
 
 
 def _generation(place: Path) -> int:

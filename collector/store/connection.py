@@ -119,10 +119,10 @@ class Connection:
             self._broken = True  # if it cannot be opened now, `use` tries again
             self._connection.close()
             try:
-                fresh.replace(self._path)
+                fresh.replace(self._path.resolve())
                 Path(f"{self._path}.wal").unlink(missing_ok=True)
                 with suppress(OSError):  # not every file system can synchronise a folder
-                    synchronise(self._path.parent)
+                    synchronise(fresh.parent)
             finally:
                 self._file = _file(self._path)
                 self._connection = self._open()

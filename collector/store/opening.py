@@ -46,7 +46,8 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
     if path is not None:
         make_folder(path)
         left += Path(f"{path}.tmp").glob("*")  # of a process that crashed, with rows in them
-        left += (Path(f"{path}{end}") for end in (".fresh", ".fresh.wal", ".backup", ".backup.wal"))
+        left += (Path(f"{path.resolve()}{end}") for end in (".fresh", ".fresh.wal"))
+        left += (Path(f"{path}{end}") for end in (".backup", ".backup.wal"))
     try:
         connection = Connection(lambda: duckdb.connect(str(path) if path else ":memory:", config=dict(settings)), path)
     except duckdb.Error as error:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +20,11 @@ from nanoarrow.ipc import StreamWriter
 from collector.errors import Unavailable
 from collector.store.connection import Connection, OutOfMemory, all_or_nothing, first_line
 from collector.store.kept import whole_hours
+
+# The engine's words for a damaged Parquet file, an error without a class of its own.
+DAMAGED = re.compile("Failed to read file|Parquet file|No magic bytes")
+
+Stamp = tuple[int, int]  # a file's size, and when it was changed
 
 
 class QueryTimeout(Unavailable):
@@ -78,16 +83,36 @@ CALL_OFF: ContextVar[CallOff | None] = ContextVar("CALL_OFF", default=None)
 
 class ArchiveView(NamedTuple):
     """What every cursor begins with, so that it sees archived events too; all files with how many events each holds,
-    and those of them that were not there.
+    the stamps of those that were there, and those that were not, or could not be read.
     """
 
     sql: str = ""
     files: Mapping[Path, int] = MappingProxyType({})
+    stamps: Mapping[Path, Stamp] = MappingProxyType({})
     missing: frozenset[Path] = frozenset()
 
-    def gone(self) -> frozenset[Path]:
-        """The files that are not there now."""
-        return frozenset(file for file in self.files if not file.exists())
+    def stale(self) -> bool:
+        """Whether a file came, went or changed since."""
+        return stamps(self.files) != self.stamps
+
+    def missing_events(self) -> int:
+        """The number of events in files that are not there now, or could not be read and are as they were."""
+        there = stamps(self.files)
+        return sum(
+            events
+            for file, events in self.files.items()
+            if file not in there or (file in self.missing and there[file] == self.stamps.get(file))
+        )
+
+
+def stamps(files: Iterable[Path]) -> dict[Path, Stamp]:
+    """The stamps of those files that can be reached."""
+    found = {}
+    for file in files:
+        with suppress(OSError):
+            stat = file.stat()
+            found[file] = (stat.st_size, stat.st_mtime_ns)
+    return found
 
 
 WHOLE = re.compile(r"\$low__(\w+?)__(\w+)")
@@ -130,8 +155,8 @@ class Reader:
 
     @property
     def missing_events(self) -> int:
-        """The number of archived events that no query sees because their files are missing."""
-        return sum(self._view.files[file] for file in self._view.gone())
+        """The number of archived events that no query sees because their files are missing or damaged."""
+        return self._view.missing_events()
 
     def rows(
         self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30, archived: bool = True
@@ -176,7 +201,9 @@ class Reader:
                     yield cursor
             except duckdb.InterruptException:
                 raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
-            except duckdb.IOException as error:
+            except (duckdb.IOException, duckdb.InvalidInputException) as error:
+                if isinstance(error, duckdb.InvalidInputException) and not DAMAGED.search(str(error)):
+                    raise
                 raise Unavailable(first_line(error), 5) from None
             except duckdb.OutOfMemoryException:
                 raise QueryTooLarge("the query needs more memory than it may have") from None
@@ -186,7 +213,7 @@ class Reader:
 
     def _look(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Lets a cursor see archived events, in the files that exist now: disks are unplugged and plugged in again."""
-        if self._view.gone() != self._view.missing:
+        if self._view.stale():
             self._view = self._see(cursor)
         if self._view.sql:
             cursor.execute(self._view.sql)

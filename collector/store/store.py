@@ -10,7 +10,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from collector.store.changes import Changes
 from collector.store.connection import Connection, OutOfMemory, all_or_nothing, first_line
 from collector.store.kept import Slice, compute, count_hours, forget, slices
 from collector.store.opening import SETTINGS, connect, unopened
-from collector.store.reading import Reader, bound
+from collector.store.reading import Reader, bound, stamps
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.store.schema import POSITION, add_column, migrate
 from collector.store.writing import put
@@ -191,13 +191,14 @@ class Store(Reader):
         empty = space.file > max(LEAST_REWRITTEN, 2 * space.used)
         if not (empty or (space.used <= FULL * most_bytes and space.file > most_bytes)):
             return False
-        if shutil.disk_usage(self.path.parent).free < space.used:
+        if shutil.disk_usage(self.path.resolve().parent).free < space.used:
             return False
         self._copy_file()
         return True
 
     def _copy_file(self, without: str = "") -> None:
-        fresh = Path(f"{self.path}.fresh")
+        assert self.path
+        fresh = Path(f"{self.path.resolve()}.fresh")  # a link stays a link, and the file it names is replaced
         with self._executing, self._keeping:
             try:
                 with self._connection.use() as connection:
@@ -289,19 +290,21 @@ class Store(Reader):
         before_ns = now_ns - retention_ns
         with self.transaction() as cursor:
             gone = drop(cursor, now_ns, before_ns)
-            archived, files = drop_files(cursor, before_ns)
-        lost = [file for file in files if not file.exists()]
-        self._remove(files)
-        if lost:  # nobody knows which sessions were in them
+            dropped = drop_files(cursor, before_ns)
+        self._remove(dropped.files)
+        if not dropped.noted:
             self._forget()
-        return gone + archived
+        return gone + dropped.events
 
     def move(self, folder: Path, before_ns: int) -> int:
         """Moves the oldest events received before a time into a Parquet file, of one day at most; how many.
 
         What is asked finds them there. To be called from the thread that writes. Raises Unavailable while queries run
-        on.
+        on, and where a folder that had files has none: what a disk that is not mounted would hide.
         """
+        had = [file for file in self._view.files if folder.absolute() in file.parents]
+        if had and not stamps(had):
+            raise Unavailable(f"none of the {len(had)} files in {folder} is there: is the disk mounted?", 60)
         with self._connection.use() as connection:
             moving = write_oldest(connection, folder, before_ns)
         if moving is None:
@@ -332,7 +335,8 @@ class Store(Reader):
         if files:
             self.see_archived()
             for file in files:
-                file.unlink(missing_ok=True)
+                with suppress(OSError):  # `sweep` tries again
+                    file.unlink()
 
     def archived(self) -> dict[str, int]:
         """The number of the store's Parquet files, their events and bytes, and the number of missing events."""

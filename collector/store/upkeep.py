@@ -42,27 +42,33 @@ class Upkeep:
         if not self.due():
             return
         self._fitted = now = time.monotonic()
+        believed = self._believed(now)
+        old = believed and now - self._pruned >= PRUNE_EVERY_S
+        gone = 0
+        if old:
+            self._pruned = now
+            gone = self._done(lambda: self._store.prune(self._clock(), self._retention.age_ns))
+        if most := self._retention.most_bytes:
+            gone += self._done(lambda: self._store.fit(self._clock(), most))
+        if gone:
+            self._noted()
+        if believed and (folder := self._retention.archive):
+            if old:
+                self._done(lambda: sweep(folder, self._clock() - self._retention.age_ns))
+            self._done(lambda: self._store.move(folder, self._clock() - self._retention.archive_after_ns))
+        if old and self._done(lambda: self._store.give_back(self._retention.most_bytes)):
+            log.info("the store file was rewritten to free disk space")
+
+    def _done(self, step: Callable[[], int]) -> int:
+        """What a step returns; 0 if it failed, so that others are not kept back."""
         try:
-            gone = 0
-            believed = self._believed(now)
-            if old := believed and now - self._pruned >= PRUNE_EVERY_S:
-                self._pruned = now
-                gone = self._store.prune(self._clock(), self._retention.age_ns)
-            if self._retention.most_bytes:
-                gone += self._store.fit(self._clock(), self._retention.most_bytes)
-            if gone:
-                self._noted()
-            if believed and (folder := self._retention.archive):
-                if old:
-                    sweep(folder, self._clock() - self._retention.age_ns)
-                self._store.move(folder, self._clock() - self._retention.archive_after_ns)
-            if old and self._store.give_back(self._retention.most_bytes):
-                log.info("the store file was rewritten to free disk space")
+            return step()
         except Unavailable as error:
             log.warning("old events could not be removed or archived", error=str(error), again_in_s=FIT_EVERY_S)
         except Exception as error:  # keeping old rows is better than refusing new ones
             telemetry.FAILED.labels("retention").inc()
             log.error("old events could not be removed or archived", error=str(error))
+        return 0
 
     def _believed(self, now: float) -> bool:
         """Whether the clock can be trusted: it has not jumped ahead within the last LEAP_S."""
