@@ -7,8 +7,6 @@ Classifying needs the raw text, so it comes before sanitising; templates are sto
 from __future__ import annotations
 
 import hashlib
-import math
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -33,7 +31,7 @@ from collector.recognise.readers import as_text
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
 from collector.sanitise.bounds import beginning, bounded, cut, json_text
-from collector.sanitise.sanitise import FAILED, Sanitiser, written
+from collector.sanitise.sanitise import Sanitiser, written
 
 EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock
 AHEAD_NS = 3_600_000_000_000
@@ -79,21 +77,18 @@ class Pipeline:
     seen: Recent[bool] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
     _names: dict[tuple[str, ...], Held] = field(default_factory=dict, init=False)
 
-    def process(
-        self, body: bytes, media_type: str, signal: str, received_ns: int, search_until: float = math.inf
-    ) -> Batch:
+    def process(self, body: bytes, media_type: str, signal: str, received_ns: int) -> Batch:
         """One request body as a batch, without records that can never be read; `signal` is logs, traces, metrics, or
         events for plain JSON.
 
-        Raises Rejected if none can be read. `search_until` is in seconds of this thread's CPU time: suspicious texts
-        that have not been searched by then are lost.
+        Raises Rejected if none can be read.
         """
         if signal == "events":
             objects = plain.decode(body)
-            return self.batch(objects, _identity_of(objects, body, received_ns), received_ns, search_until)
+            return self.batch(objects, _identity_of(objects, body, received_ns), received_ns)
 
         def read(part: bytes) -> Batch:
-            return self.batch(otlp.decode(part, media_type, signal), identity(signal, body), received_ns, search_until)
+            return self.batch(otlp.decode(part, media_type, signal), identity(signal, body), received_ns)
 
         try:
             return read(body)
@@ -104,7 +99,7 @@ class Pipeline:
                 raise
             return salvage(body, media_type, signal, read, error)
 
-    def batch(self, request: otlp.Request, identity: bytes, received_ns: int, search_until: float = math.inf) -> Batch:
+    def batch(self, request: otlp.Request, identity: bytes, received_ns: int) -> Batch:
         """One decoded request as a batch."""
         if request.metrics is not None:
             dropped = Counter({"metric": request.records})
@@ -119,7 +114,7 @@ class Pipeline:
         batch.reports = found.reports
         for report in batch.reports:
             self._finish(report, received_ns)
-        self._sanitise(batch.reports, batch, search_until)
+        self._sanitise(batch.reports, batch)
         for (source, service), sampled in found.sampled.items():
             service = cut(str(self._scrub({"service": service}, batch)["service"]), NAME_CHARS)
             batch.sampled[source, service] = sampled.kept, ", ".join(sorted(sampled.signs))
@@ -215,12 +210,9 @@ class Pipeline:
         if facts.advice_model:
             report.setdefault("suggestion", facts.advice_model)
 
-    def _scrub(self, texts: dict[str, Any], batch: Batch, search_until: float = math.inf) -> dict[str, Any]:
+    def _scrub(self, texts: dict[str, Any], batch: Batch) -> dict[str, Any]:
         """The texts without secrets. An id that had one gets a keyed hash, so that it stays distinct."""
-        if time.thread_time() < search_until:
-            clean, rules = self.sanitiser.scrub_report(texts)
-        else:
-            clean, rules = dict.fromkeys(texts, FAILED), ("failed",) * len(texts)
+        clean, rules = self.sanitiser.scrub_report(texts)
         if not rules:
             return clean
         batch.redacted.update(rules)
@@ -229,7 +221,7 @@ class Pipeline:
                 clean[name] = f"{clean[name]} {params_hash(texts[name], self.hash_key):016x}"
         return {**clean, "redactions": len(rules)}
 
-    def _sanitise(self, reports: Iterable[Report], batch: Batch, search_until: float = math.inf) -> None:
+    def _sanitise(self, reports: Iterable[Report], batch: Batch) -> None:
         """Cuts secrets and excess length from all texts of the reports; equal texts are checked once."""
         held = [(report, self._held(report)) for report in reports]
         texts: set[str] = set()
@@ -260,7 +252,7 @@ class Pipeline:
                     report[name] = bounded(document.decode(), JSON_BYTES[name])
                 place += 1
             if doubtful:
-                self._redact(report, doubtful, whole, batch, search_until)
+                self._redact(report, doubtful, whole, batch)
             for name in names.integers:
                 if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
                     report[name] = _integer(value)
@@ -273,13 +265,11 @@ class Pipeline:
                 report["template"] = template(report.get("message") or "")
                 report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
 
-    def _redact(
-        self, report: Report, doubtful: dict[str, Any], whole: Mapping[str, int], batch: Batch, search_until: float
-    ) -> None:
+    def _redact(self, report: Report, doubtful: dict[str, Any], whole: Mapping[str, int], batch: Batch) -> None:
         """The slow path, for fields that may contain a secret; `whole` has the full length of those reduced to their
         beginning.
         """
-        report.update(self._scrub(doubtful, batch, search_until))
+        report.update(self._scrub(doubtful, batch))
         for name in doubtful:
             if name in JSON_BYTES:
                 report[name] = json_text(report[name], JSON_BYTES[name], whole.get(name, 0))

@@ -6,10 +6,14 @@ import asyncio
 import gzip
 import json
 import re
+import resource
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +32,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from collector import telemetry
 from collector.decode.otlp import JSON, PROTOBUF
 from collector.errors import Rejected
-from collector.forward.forward import Forwarder
+from collector.forward import forward
+from collector.forward.forward import Copy, Forwarder
 from collector.forward.sanitised import sanitised
-from collector.sanitise.sanitise import Sanitiser, load_rules
+from collector.sanitise.sanitise import FAILED, Sanitiser, load_rules
 from collector.settings import SettingsError, load
 from tests.conftest import RunningCollector, largest_file, wait_until
 from tests.doors import any_value, logs, pairs, protobuf, span, traces
@@ -188,6 +193,59 @@ def test_records_that_the_endpoint_did_not_take_are_told(
     assert delivered(Forwarder(endpoint.base), [b"{}"]) == {fate: 1}
 
 
+@pytest.mark.parametrize(
+    ("headers", "answer"),
+    [
+        (b"content-encoding: gzip", gzip.compress(bytes(300 << 20), 1)),
+        (b"transfer-encoding: chunked", b"1000000\r\n" + bytes(16 << 20) + b"\r\n"),  # again and again
+        (b"transfer-encoding: chunked", b"1\r\nx\r\n"),
+    ],
+    ids=["bomb", "endless", "dripping"],
+)
+def test_an_answer_without_end_costs_neither_memory_nor_time(
+    headers: bytes, answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forward, "TIMEOUT_S", 1)
+    parts = 1 if headers.startswith(b"content") else 400
+    with talker(b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n", [answer] * parts) as address:
+        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        fate = delivered(Forwarder(address, give_up_s=0.5), [b"{}"])
+    assert fate == {"expired" if len(answer) < 100 else "sent": 1}
+    assert time.monotonic() - began < 8
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 << 10
+
+
+@contextmanager
+def talker(head: bytes, parts: list[bytes]) -> Iterator[str]:
+    """The address of a server that answers each connection so, one part every 50 ms, until nobody listens."""
+
+    class Door(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+            with suppress(OSError):
+                self.request.sendall(head)
+                for part in parts:
+                    self.request.sendall(part)
+                    time.sleep(0.05)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Door) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_a_copy_that_is_slow_to_search_does_not_delay_the_end() -> None:
+    def prepare(copy: Copy) -> bytes:
+        time.sleep(60)
+        return copy.body
+
+    began = time.monotonic()
+    slow = Forwarder("http://127.0.0.1:9", prepare=prepare)
+    assert delivered(slow, [b"{}"], seconds=0.5) == {"not_delivered": 1}
+    assert time.monotonic() - began < 5
+
+
 def test_a_full_queue_drops_and_counts(endpoint: Endpoint) -> None:
     endpoint.hold.clear()
     forwarder = Forwarder(endpoint.base, queue_bytes=1000)
@@ -287,6 +345,20 @@ def test_lists_and_maps_without_end_are_shortened_with_a_mark() -> None:
     )["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
     assert len(record["attributes"]) == 1_029
     assert record["attributes"][-1]["key"] == "[redacted:oversize:5000000]"
+
+
+@pytest.mark.parametrize("media", [JSON, PROTOBUF])
+def test_what_takes_too_long_to_search_is_dropped_from_the_copy(media: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collector.forward.sanitised.SEARCH_S", -1)
+    raw = {**span(0), "status": {"code": 2, "message": f"no access with {TOKEN}"}, "attributes": pairs({"n": 1})}
+    body = traces({**raw, "events": [{"name": "x", "attributes": pairs({"label": "password", "value": "hunter2h"})}]})
+    message = Parse(body, ExportTraceServiceRequest())
+    given = body if media == JSON else message.SerializeToString()
+    clean = sanitised(given, media, "traces", SANITISER)
+    found = Parse(clean, message) if media == JSON else ExportTraceServiceRequest.FromString(clean)
+    [one] = found.resource_spans[0].scope_spans[0].spans
+    assert (one.name, one.status.message, one.attributes[0].value.int_value) == (raw["name"], FAILED, 1)
+    assert b"hunter2" not in clean
 
 
 def test_unknown_fields_of_json_are_searched_too() -> None:

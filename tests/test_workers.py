@@ -18,6 +18,7 @@ import grpc
 import httpx
 import pytest
 
+from collector.batch import Batch
 from collector.decode.otlp import JSON, PROTOBUF
 from collector.errors import Rejected, Unavailable
 from collector.pipeline import TOLD_REMEMBERED, Pipeline
@@ -265,8 +266,8 @@ def test_a_refusal_holds_nothing_of_what_was_read() -> None:
     """It is held while it is answered, and the next garbage collection may be long after that."""
     held: list[weakref.ref[set[int]]] = []
 
-    class Reads:
-        def process(self, *_: object) -> None:
+    class Reads(Pipeline):
+        def process(self, *_: object) -> Batch:
             tree = {1, 2}
             held.append(weakref.ref(tree))
             try:
@@ -274,7 +275,8 @@ def test_a_refusal_holds_nothing_of_what_was_read() -> None:
             except ValueError:
                 raise Rejected("malformed") from None
 
-    reads: Any = Reads()
+    one = pipeline()
+    reads = Reads(one.sources, one.taxonomy, one.sanitiser, one.hash_key)
     with pytest.raises(Rejected) as refused:
         Here(reads).read(Body(b"{", JSON, "logs"), 1)
     assert str(refused.value) == "malformed"

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from time import time
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -40,6 +42,13 @@ class Copy(NamedTuple):
     body: bytes
     media_type: str
     signal: str
+
+
+class Answer(NamedTuple):
+    """The beginning of what the endpoint answered to a request that it took."""
+
+    body: bytes
+    media_type: str
 
 
 class Forwarder:
@@ -84,7 +93,8 @@ class Forwarder:
         """Starts delivery."""
         logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO lines hold the address
         stamina.instrumentation.set_on_retry_hooks(())  # a line per attempt would be one per request
-        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, headers=self._headers)
+        # Decompressing could make any size of an answer.
+        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, headers={"Accept-Encoding": "identity"} | self._headers)
         self._tasks = [asyncio.create_task(self._work(self._client)) for _ in range(PARALLEL)]
 
     async def close(self, seconds: float) -> None:
@@ -119,7 +129,7 @@ class Forwarder:
     async def _deliver(self, client: httpx.AsyncClient, copy: Copy) -> str:
         try:
             async with self._one:  # a sanitiser is not thread-safe
-                body = await asyncio.to_thread(lambda: gzip.compress(self._prepare(copy), 1))
+                body = await _aside(lambda: gzip.compress(self._prepare(copy), 1))
             headers = {"Content-Type": copy.media_type, "Content-Encoding": "gzip"}
             async for attempt in stamina.retry_context(
                 on=_pause, attempts=None, timeout=self._give_up_s, wait_max=LONGEST_PAUSE_S
@@ -136,8 +146,7 @@ class Forwarder:
             telemetry.FAILED.labels("forward").inc()
             self._failed(type(error).__name__)
             return "refused"
-        media = media_type(answer.headers.get("Content-Type", ""))
-        if refused := rejected(answer.content[:MOST_READ], media, copy.signal):
+        if refused := rejected(answer.body, answer.media_type, copy.signal):
             self._failed(f"{refused} records of a request were rejected")
             return "rejected"
         if self._failing:
@@ -145,12 +154,14 @@ class Forwarder:
             log.info("copies are accepted again", to=self.place)
         return "sent"
 
-    async def _post(
-        self, client: httpx.AsyncClient, address: str, body: bytes, headers: dict[str, str]
-    ) -> httpx.Response:
+    async def _post(self, client: httpx.AsyncClient, address: str, body: bytes, headers: dict[str, str]) -> Answer:
         try:
-            answer = await client.post(address, content=body, headers=headers)
-        except httpx.TransportError as error:
+            async with (
+                asyncio.timeout(TIMEOUT_S),
+                client.stream("POST", address, content=body, headers=headers) as answer,
+            ):
+                read = await _beginning(answer)
+        except (httpx.TransportError, TimeoutError) as error:
             self._failed(type(error).__name__)
             raise Unavailable(f"cannot be reached: {type(error).__name__}", retry_after=0) from None
         if answer.status_code in RETRIED:
@@ -159,13 +170,38 @@ class Forwarder:
             raise Unavailable(f"answered {answer.status_code}", after or 0.0)
         if not answer.is_success:
             raise Rejected(f"answered {answer.status_code}")
-        return answer
+        return Answer(read, media_type(answer.headers.get("Content-Type", "")))
 
     def _failed(self, reason: str) -> None:
         """Logs one line when delivery begins to fail; the counters have the rest."""
         if not self._failing:
             self._failing = True
             log.warning("copies are not accepted", to=self.place, reason=reason)
+
+
+async def _aside(work: Callable[[], bytes]) -> bytes:
+    """What `work` returns, from a thread that does not keep the process from ending."""
+    result: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except Exception as error:
+            result.set_exception(error)
+
+    result.set_running_or_notify_cancel()
+    threading.Thread(target=run, name="forward", daemon=True).start()
+    return await asyncio.wrap_future(result)
+
+
+async def _beginning(answer: httpx.Response) -> bytes:
+    """At most MOST_READ bytes of an answer, without decompressing them."""
+    read = b""
+    async for part in answer.aiter_raw(MOST_READ):
+        read += part
+        if len(read) >= MOST_READ:
+            break
+    return read[:MOST_READ]
 
 
 def _pause(error: Exception) -> bool | float:

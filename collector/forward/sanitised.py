@@ -20,7 +20,7 @@ from collector.decode.otlp import PROTOBUF
 from collector.decode.otlp_protobuf import parse, value_of
 from collector.errors import Rejected
 from collector.sanitise.bounds import beginning
-from collector.sanitise.sanitise import LIMIT, Sanitiser, written
+from collector.sanitise.sanitise import FAILED, LIMIT, SEARCH_S, Sanitiser, written
 
 IDS = frozenset(("traceId", "spanId", "parentSpanId"))  # hex: nothing to search
 
@@ -34,7 +34,8 @@ OVERSIZE = "[redacted:oversize:%d]"  # as the sanitiser's
 def sanitised(body: bytes, media_type: str, signal: str, sanitiser: Sanitiser) -> bytes:
     """The request without secrets and personal data. Raises Rejected if it cannot be read."""
     try:
-        return _protobuf(body, signal, sanitiser) if media_type == PROTOBUF else _json(body, sanitiser)
+        with sanitiser.at_most(SEARCH_S):
+            return _protobuf(body, signal, sanitiser) if media_type == PROTOBUF else _json(body, sanitiser)
     except Exception as error:  # whatever it is, the request must not be forwarded unsanitised
         raise Rejected(f"cannot be sanitised: {type(error).__name__}") from None
 
@@ -172,10 +173,11 @@ def _node(node: Any, sanitiser: Sanitiser) -> Any:
     if not isinstance(node, dict):
         return node
     told = {key: item for key, item in node.items() if isinstance(item, str) and key not in IDS}
-    clean, cut = sanitiser.scrub_value(told)
-    if cut and not (isinstance(clean, dict) and clean.keys() == told.keys()):
+    texts: Any = sanitiser.scrub_value(told)[0]
+    if not isinstance(texts, dict):
+        texts = dict.fromkeys(told, FAILED)
+    elif texts.keys() != told.keys():
         raise ValueError("a name of a field is a secret")
-    texts: dict[str, Any] = clean if isinstance(clean, dict) else told
     return {key: _field(key, texts.get(key, item), sanitiser) for key, item in node.items()}
 
 

@@ -31,12 +31,12 @@ from collector import telemetry
 from collector.batch import Receipt
 from collector.errors import Rejected, Unavailable, where
 from collector.pipeline import TOLD_REMEMBERED, Pipeline
+from collector.sanitise.sanitise import SEARCH_S
 from collector.store.journal import pack, receipt
 
 MOST_CHOSEN = 4  # about three workers saturate the single writer
 SMALL = 4 << 20  # gRPC's default limit; even expanded 70-fold it fits the main process
 MEMORY = 3 << 29  # per worker, beyond its tables: finding one bad record in the largest batch takes two thirds of it
-SEARCH_S = 20  # CPU seconds spent on finding secrets in one body: 64 MiB with a secret in each line would take minutes
 START_S = 30  # for a new process to load its tables, which takes one or two
 AGAIN_S = 30  # between attempts to start a process
 
@@ -86,9 +86,9 @@ class Here:
 
     def _read(self, body: Body, received_ns: int) -> Read | Rejected | Unavailable:
         """Returns a failure instead of raising it, without its traceback, whose frames hold what was read."""
-        until = time.thread_time() + SEARCH_S
         try:
-            batch = self._pipeline.process(body.content, body.media, body.signal, received_ns, until)
+            with self._pipeline.sanitiser.at_most(SEARCH_S):
+                batch = self._pipeline.process(body.content, body.media, body.signal, received_ns)
             packed = pack(batch)
             return Read(receipt(packed), packed)
         except (Rejected, Unavailable) as error:

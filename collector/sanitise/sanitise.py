@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -27,6 +29,7 @@ from collector.sanitise.walk import Walk
 __all__ = ["Cut", "Rule", "Sanitiser", "check_lines", "filter_lines", "load_rules", "written"]
 
 LIMIT = 64 * 1024
+SEARCH_S = 20  # CPU seconds spent on one body: 64 MiB with a secret in each line would take minutes
 FAILED = "[redacted:failed]"
 _ROUNDS = 6
 _TEXTUAL = (str, dict, list, tuple, set, frozenset, bytes)
@@ -64,7 +67,17 @@ class Sanitiser:
         self._personal = masked
         self._key = key
         self._walk = Walk(self._finder, masked, self._scrub, self._mark)
+        self._search_until = math.inf
         self.failures = 0
+
+    @contextmanager
+    def at_most(self, seconds: float) -> Iterator[None]:
+        """Drops what may contain something to cut and was not searched within this much of the thread's CPU time."""
+        self._search_until = time.thread_time() + seconds
+        try:
+            yield
+        finally:
+            self._search_until = math.inf
 
     def scrub(self, text: str) -> tuple[str, tuple[str, ...]]:
         """The text without secrets, and the rule id of every cut; the same object if nothing was cut."""
@@ -114,6 +127,10 @@ class Sanitiser:
 
         return [span._replace(start=place(span.start), end=place(span.end)) for span in self._finder.spans(raw)]
 
+    def _check_time(self) -> None:
+        if time.thread_time() > self._search_until:
+            raise TimeoutError
+
     def _failed(self) -> tuple[str, tuple[str, ...]]:
         self.failures += 1
         return FAILED, ("failed",)
@@ -148,6 +165,7 @@ class Sanitiser:
         verdict = self._look(value)
         if verdict is None:
             return value
+        self._check_time()
         if not verdict.secret and isinstance(value, dict | list):
             value, stable = self._masked(value, verdict, hits)
             if stable:
@@ -168,6 +186,7 @@ class Sanitiser:
 
     def _stable(self, text: bytes, hiding: bool, hits: list[str]) -> bytes:
         """Cuts `text` repeatedly until nothing is left to cut."""
+        self._check_time()
         for _ in range(_ROUNDS):
             spans = self._finder.spans(text, hiding=hiding)
             cut = self._spliced(text, spans, hits) if spans else text
