@@ -131,6 +131,32 @@ def test_a_message_that_does_not_come_over_grpc_is_given_up(monkeypatch: pytest.
     asyncio.run(call())
 
 
+def test_messages_that_do_not_come_make_room_for_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest one of them, and none while nobody waits."""
+    monkeypatch.setattr(door, "READERS", 2)
+    monkeypatch.setattr(door, "TURN_S", 0.2)
+    ended: list[str] = []
+
+    async def receive(turns: door.Turns, name: str, seconds: float) -> None:
+        try:
+            async with turns.turn():
+                await asyncio.sleep(seconds)
+                ended.append(name)
+        except TimeoutError:
+            ended.append(f"{name} gave up")
+
+    async def calls() -> None:
+        turns = door.Turns()
+        stalled = [asyncio.create_task(receive(turns, f"stalled {number}", 1)) for number in range(2)]
+        await asyncio.sleep(0.5)
+        assert ended == []
+        await asyncio.wait_for(asyncio.gather(*(receive(turns, "quick", 0) for _ in range(3))), 0.3)
+        await asyncio.gather(*stalled)
+
+    asyncio.run(calls())
+    assert ended == ["stalled 0 gave up", "stalled 1 gave up", "quick", "quick", "quick"]
+
+
 def test_a_stream_is_passed_on_as_it_comes_and_to_its_end() -> None:
     delivery = Delivery(streaming)
 

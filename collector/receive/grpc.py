@@ -6,7 +6,8 @@ Messages arrive as bytes and are parsed in the pipeline like an HTTP body, so th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 import grpc
@@ -31,9 +32,37 @@ SERVICES = {
     "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
 }
 MESSAGE_S = 60
+TURN_S = 5  # while others wait, most of whom give up after ten seconds
 READERS = 16  # messages received at a time: each may take as much memory as the largest allowed
 
 CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class Turns:
+    """Lets READERS calls receive their messages at a time, each for TURN_S at least, and longer if nobody waits."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(READERS)
+        self._receiving: dict[asyncio.Timeout, float] = {}  # since when, the earliest first
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits for a turn. Raises TimeoutError after MESSAGE_S, or where the turn was given to another call."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(MESSAGE_S) as patience:
+            if self._free.locked():
+                self._end_earliest(loop.time())
+            async with self._free:
+                self._receiving[patience] = loop.time()
+                try:
+                    yield
+                finally:
+                    self._receiving.pop(patience, None)
+
+    def _end_earliest(self, now: float) -> None:
+        earliest = next(iter(self._receiving), None)
+        if earliest and not earliest.expired():
+            earliest.reschedule(max(now, self._receiving.pop(earliest) + TURN_S))
 
 
 def grpc_server(intake: Intake, settings: Settings, scrub: Callable[[str], str]) -> grpc.aio.Server:
@@ -48,23 +77,23 @@ def grpc_server(intake: Intake, settings: Settings, scrub: Callable[[str], str])
             ("grpc.so_reuseport", 0),  # a second collector on the port must fail, not share it
         ]
     )
-    readers = asyncio.Semaphore(READERS)
+    turns = Turns()
     for service, signal in SERVICES.items():
         # A unary call on the wire; but so the message is read after the token check, and with a time limit.
-        handler: Any = grpc.stream_unary_rpc_method_handler(_export(intake, settings, signal, readers, scrub))
+        handler: Any = grpc.stream_unary_rpc_method_handler(_export(intake, settings, signal, turns, scrub))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
     return server
 
 
 def _export(
-    intake: Intake, settings: Settings, signal: str, readers: asyncio.Semaphore, scrub: Callable[[str], str]
+    intake: Intake, settings: Settings, signal: str, turns: Turns, scrub: Callable[[str], str]
 ) -> Callable[[Any, grpc.aio.ServicerContext[Any, Any]], Awaitable[bytes]]:
     async def export(_: Any, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
         refused: Rejected | Unavailable | None = None
         try:
             metadata = dict(context.invocation_metadata() or ())
             check_token(str(metadata.get("authorization", "")), settings.ingest_tokens)
-            receipt = await _taken(intake, signal, context, readers)
+            receipt = await _taken(intake, signal, context, turns)
         except (Rejected, Unavailable) as error:
             refused = error.with_traceback(None)  # the context keeps the exception, whose traceback would keep the body
         if refused:
@@ -77,12 +106,10 @@ def _export(
     return export
 
 
-async def _taken(
-    intake: Intake, signal: str, context: grpc.aio.ServicerContext[Any, Any], readers: asyncio.Semaphore
-) -> Receipt:
+async def _taken(intake: Intake, signal: str, context: grpc.aio.ServicerContext[Any, Any], turns: Turns) -> Receipt:
     """The receipt of a call's message, as `Intake.take`. Raises Unavailable also where the message comes too slowly."""
     try:
-        async with asyncio.timeout(MESSAGE_S), readers:
+        async with turns.turn():
             body = await context.read()
     except TimeoutError:
         raise Unavailable("the message arrived too slowly", 5, reason="too_slow") from None
