@@ -284,6 +284,25 @@ def test_log_span_and_hook_of_one_call_are_one_event(order: tuple[int, ...]) -> 
     assert {name: rows[0].get(name) for name in wanted} == wanted
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_call_of_an_old_version_is_one_event_although_its_span_has_no_id(
+    order: tuple[int, ...], failed: bool
+) -> None:
+    facts = {"success": "false", "error": "Shell command failed", "use_id": "t9"} if failed else {"success": "true"}
+    called = span("tool", "2", "1", **{"session.id": "s1"}, tool_name="Bash", full_command="make")
+    ended = span("tool.execution", "3", "2", success=True)  # that of another call made at once
+    hook = {"hook_event_name": "PostToolUse", "session_id": "s1", "tool_name": "Bash", "tool_use_id": "t9"}
+    reports = (
+        lambda: taken(logs(log("tool_result", tool_name="Bash", **facts), service="claude-code")),
+        lambda: taken(spans(called, ended, service="claude-code"), "traces"),
+        lambda: taken(json.dumps(hook | {"tool_response": {}, "time": NOW / 10**9}).encode(), "events"),
+    )
+    rows = stored(*([reports[number]()] for number in order if not (failed and number == 2)))
+    wanted = ("error" if failed else "ok", "t9", "make")
+    assert [(row["outcome"], row["call_id"], row["target"]) for row in rows] == [wanted]
+
+
 def test_a_refused_call_with_a_span_is_denied_once() -> None:
     decision = log("tool_decision", tool_name="Edit", tool_use_id="t9", decision="reject", source="user_reject")
     rows = stored([taken(logs(decision, service="claude-code"))], [taken(call(), "traces")])

@@ -56,6 +56,7 @@ ROW_FIELDS = {
     "rank": INT,
     "outcome": TEXT,
     "lends": BOOL,
+    "sure": BOOL,
     "told": TEXTS,
     "asked": TEXTS,
     "told_policy": TEXT,

@@ -33,7 +33,7 @@ from collector.recognise.readers import Around, as_float, as_text, parsed
 from collector.recognise.reasons import retry_after_in, status_in
 from collector.recognise.results import asked_reports, result_reports
 from collector.recognise.sampling import Sampled, load_signs, look
-from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, Raised, Said, Settled, settle
+from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
 from collector.recognise.sources import RANKS, Plan, Row, Sources
 
 RESOURCE = {
@@ -277,7 +277,8 @@ def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
     if (row.lends or not rules.silence) and settled.strength == OK_DEFAULT:
         settled = Settled()
     if settled.outcome:
-        report["outcome"], report["_strength"] = settled.outcome, settled.strength
+        report["outcome"] = settled.outcome
+        report["_strength"] = settled.strength if row.sure else min(settled.strength, UNSURE)
     if settled.exit_code is not None and report["operation"] == "tool":
         report.setdefault("tool_kind", "command")
     if settled.outcome in ("", "ok"):

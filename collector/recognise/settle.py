@@ -20,6 +20,7 @@ from collector.recognise.sources import Rules
 # How certain an outcome is; the fold takes the strongest.
 STRENGTHS = {"denied": 60, "cancelled": 50, "error": 40, "ok": 20}
 OK_DEFAULT = 10
+UNSURE = 15
 TEXT_CHARS = 64 << 10
 
 CANCELLED_CLASS = re.compile(

@@ -84,6 +84,7 @@ class Row:
     rank: int | None
     outcome: str
     lends: bool
+    sure: bool
     told: tuple[str, ...]
     asked: tuple[str, ...]
     sole: bool  # some row of its table has the key "only call"
@@ -326,6 +327,7 @@ def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
         rank=row.get("rank"),
         outcome=row.get("outcome", ""),
         lends=row.get("lends", False),
+        sure=row.get("sure", True),
         told=tuple(row.get("told", ())),
         asked=tuple(row.get("asked", ())),
         sole=sole,
