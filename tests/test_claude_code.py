@@ -303,6 +303,21 @@ def test_a_call_of_an_old_version_is_one_event_although_its_span_has_no_id(
     assert [(row["outcome"], row["call_id"], row["target"]) for row in rows] == [wanted]
 
 
+def read_of_an_old_version(*times: int) -> bytes:
+    """Calls whose records differ in nothing but these times."""
+    facts = {"event.name": "tool_result", **SESSION, "tool_name": "Read", "success": "true", "duration_ms": "1"}
+    return logs(*({"timeUnixNano": str(time), "attributes": facts} for time in times), service="claude-code")
+
+
+def test_equal_records_of_one_request_are_calls_made_at_once() -> None:
+    whole, part = read_of_an_old_version(NOW, NOW), read_of_an_old_version(NOW)
+    # A collector on the way put the first sending and its repetition into one request.
+    both = json.dumps({"resourceLogs": 2 * json.loads(whole)["resourceLogs"]}).encode()
+    for bodies in ([whole], [whole, whole], [whole, part, part], [part, whole], [both], [both, part, whole]):
+        assert len(stored(*([taken(body)] for body in bodies))) == 2
+    assert len(stored([taken(read_of_an_old_version(NOW + 1, NOW + 1))])) == 1  # no clock gives two calls this time
+
+
 def test_a_refused_call_with_a_span_is_denied_once() -> None:
     decision = log("tool_decision", tool_name="Edit", tool_use_id="t9", decision="reject", source="user_reject")
     rows = stored([taken(logs(decision, service="claude-code"))], [taken(call(), "traces")])

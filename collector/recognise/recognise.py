@@ -100,7 +100,7 @@ class _Reading:
         self._found = found
         self._told = told
         self._scope = scope
-        self._marks: Counter[str] = Counter()  # equal plain objects without an id
+        self._marks: Counter[str] = Counter()  # equal records without an id
         self._telling: list[Record] = []  # records whose attributes show sampling
 
     def run(self) -> None:
@@ -258,11 +258,13 @@ def _known(report: Report) -> bool:
 def _mark(record: Record, marks: Counter[str]) -> str:
     """The identity of a record whose call has none, because it may be sent again in another batch.
 
-    Plain objects have times of whole milliseconds or seconds, so equal ones in one request are separate calls.
+    Plain objects, and logs with times of whole milliseconds, may be equal although they are of separate calls: those of
+    one scope in one request are numbered. A repetition comes in another request, or in a scope of its own if a
+    collector on the way put both into one.
     """
     whole = (record.time_ns, record.observed_ns, record.trace_id, record.span_id, record.name, record.attributes)
     mark = hashlib.blake2b(canonical(whole), digest_size=8).hexdigest()
-    if record.signal != "event":
+    if record.signal != "event" and (record.time_ns or record.observed_ns) % 1_000_000:
         return mark
     marks[mark] += 1
     return f"{mark} {marks[mark]}" if marks[mark] > 1 else mark
