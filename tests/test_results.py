@@ -208,6 +208,14 @@ def test_only_the_last_exchange_is_fresh() -> None:
     assert [(one.call_id, one.fresh) for one in tool_results(messages, PLAIN)] == [("c1", False), ("c2", True)]
 
 
+@pytest.mark.parametrize("before", ["[", '{"model": "m", "messages": [', '{"messages":['])
+@pytest.mark.parametrize("end", ['{"role": "assistant", "content": [{"te[TRUNCATED]', '{"ro…', "[TRUNCATED", ""])
+def test_of_messages_that_were_cut_the_whole_ones_are_read(before: str, end: str) -> None:
+    whole = ", ".join(map(json.dumps, DIALECTS["OTel parts"]))
+    found = tool_results(f"{before}{whole}, {end}", PLAIN)
+    assert [(one.call_id, one.tool, one.outcome) for one in found] == [("c1", "read", "error")]
+
+
 def test_text_without_results_is_not_parsed() -> None:
     assert tool_results('[{"role": "user", "parts": [' + "x" * 100, PLAIN) == []
 

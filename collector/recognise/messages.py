@@ -6,6 +6,7 @@ conventions, whether as JSON text, as span events or flattened into attributes.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ ID_KEYS = ("toolCallId", "tool_call_id", "tool_use_id", "toolUseId", "call_id", 
 NAME_KEYS = ("toolName", "tool_name", "name", "tool")
 ARGUMENT_KEYS = ("input", "arguments", "args", "parameters", "tool_input")
 RESULT_KEYS = ("response", "result", "output", "content", "value", "tool_response")
+MESSAGES = re.compile(r"\s*(?:\{.*?\"messages\"\s*:\s*)?\[\s*", re.DOTALL)
+COMMA = re.compile(r"\s*,\s*")
+DECODER = json.JSONDecoder()
 FLAT = re.compile(r"^(?P<head>.*?)\.(?P<index>[0-9]{1,6})\.(?:message\.)?(?P<rest>.+)$")
 
 
@@ -76,10 +80,25 @@ def calls_and_results(messages: Any, *, answers: bool) -> Iterator[Call | Result
 
     Of messages written as events only those at the end that answer this request (`answers`), or only all others.
     """
-    told = parsed(messages)
+    told = messages_in(messages)
     if isinstance(told, dict) and told.get("type") == "chat_messages":  # LangWatch's
         told = told.get("value")
     return _walk(_events(told, answers=answers))
+
+
+def messages_in(value: Any) -> Any:
+    """The messages of a JSON text, of a text that was cut those that are whole; any other value unchanged."""
+    told = parsed(value)
+    found = MESSAGES.match(told) if isinstance(told, str) else None
+    whole: list[Any] = []
+    while found:
+        try:
+            one, at = DECODER.raw_decode(told, found.end())
+        except (ValueError, RecursionError):
+            break
+        whole.append(one)
+        found = COMMA.match(told, at)
+    return whole or told
 
 
 def _events(messages: Any, *, answers: bool) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from collector.columns import Report
 from collector.decode.record import Record
 from collector.recognise.identify import bare_id, bare_tool, hand_off, key64, only_call, params_mark, site, site_key
-from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at
+from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import PLACE, parsed
 from collector.recognise.reasons import refusal_in
@@ -87,8 +87,10 @@ class ToolResult:
 
 def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
     """The tool results in the messages (a list, or its JSON text), in order."""
-    if isinstance(messages, str) and not MARKS.search(messages):
-        return []
+    if isinstance(messages, str):
+        if not MARKS.search(messages):
+            return []
+        messages = messages_in(messages)
     calls: dict[str, Call] = {}
     results: list[Answered] = []
     waiting: dict[str, deque[Call]] = {}  # by tool, since the last message of the model
@@ -124,8 +126,7 @@ def _unanswered(messages: Any) -> bool:
     """Whether a conversation that begins with a prompt lacks the model's own messages, as OpenLIT sends it: then only
     its last result is certainly new. If a request has only results, all of them are new.
     """
-    told = parsed(messages)
-    first = told[0] if isinstance(told, list) and told else None
+    first = messages[0] if isinstance(messages, list) and messages else None
     asks = isinstance(first, dict) and first.get("role") in ("system", "developer", "user")
     return asks and not any(calls_and_results([first], answers=False))
 
