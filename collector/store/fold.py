@@ -25,7 +25,14 @@ FAILURE_FIELDS = frozenset(
 )  # fmt: skip
 TRANSIENT = ("_rank", "_strength", "_keys", "_refs", "_lends", "_twin")  # of reports, not of events
 OF_ANY_REPORT = ("_rank", "_strength", "_twin")
-UNSPECIFIC = {"UnknownError": 0, "ToolExecutionError": 1, "McpToolError": 1, "CommandFailedError": 2, None: -1}
+UNSPECIFIC = {
+    "UnknownError": 0,
+    "ToolExecutionError": 1,
+    "McpToolError": 1,
+    "ApiError": 1,
+    "CommandFailedError": 2,
+    None: -1,
+}
 
 
 def fold(reports: Sequence[Report]) -> Report:
