@@ -189,6 +189,52 @@ def test_a_refusal_names_its_tool(text: str, tool: str) -> None:
     assert [one.tool for one in tool_results(result(text), PLAIN)] == [tool]
 
 
+FAILED = [
+    "Error: no such file",
+    "Error executing tool read: no such file",
+    "Error processing request: the server is down",
+    "Error code: 404 - not found",
+    "ERROR 1045 (28000): Access denied",
+    "error[E0432]: unresolved import `x`",
+    "ERROR - no such table",
+    "Error in line 3",
+    "Exception in thread main",
+    "Exception occurred while reading",
+    "Failure: disk is full",
+    "Failure to connect",
+    "Failed to open /a",
+    "Failed connecting to the database",
+    "FAILED (errors=1)",
+    "failed",
+    "ValueError: no",
+]
+TELLING_OF_ERRORS = [
+    "Error rate for last week: 0.2 %",
+    "Error rate was 2 % last week, down from 3 %.",
+    "Error handling in Go is explicit.",
+    "# Error handling\n\nRaise ValueError for bad input.",
+    "Error messages are in errors.json",
+    "Error codes: 1 usage, 2 not found",
+    "ERROR 2026-01-01 app started",
+    "Failed logins: 3 in the last hour, all from one address.",
+    "Failed jobs: none",
+    "Failure modes: the disk is full, the network is down",
+    "Exception handling in Python is done with try and except.",
+    "Errors are values.",
+    "Exceptional weather today",
+]
+
+
+@pytest.mark.parametrize("text", FAILED)
+def test_a_text_that_begins_as_an_error_is_one(text: str) -> None:
+    assert [one.outcome for one in tool_results(result(text), PLAIN)] == ["error"]
+
+
+@pytest.mark.parametrize("text", TELLING_OF_ERRORS)
+def test_a_text_about_errors_is_a_result(text: str) -> None:
+    assert [one.outcome for one in tool_results(result(text), PLAIN)] == ["ok"]
+
+
 def test_withheld_content_tells_nothing() -> None:
     assert tool_results([{"role": "tool", "tool_call_id": "c1"}], PLAIN) == []
     assert [one.outcome for one in tool_results(result("", status="error"), PLAIN)] == ["error"]
