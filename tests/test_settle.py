@@ -144,6 +144,12 @@ def test_output(value: Any, verdict: str, exit_code: int | None) -> None:
     assert (read.verdict, read.exit_code) == (verdict, exit_code)
 
 
+def test_a_message_of_langchain_is_its_content() -> None:
+    blocks = [{"type": "text", "text": "no such shelf"}]
+    message = {"lc": 1, "type": "constructor", "kwargs": {"content": blocks, "status": "error", "tool_call_id": "c1"}}
+    assert text_of(message) == "no such shelf"
+
+
 def test_exit_code_header_only_counts_where_a_source_writes_it() -> None:
     assert read_output("Process exited with code 2", PLAIN).exit_code is None
 

@@ -184,6 +184,8 @@ def _text_parts(value: dict[str, Any]) -> Iterator[Any]:
         yield error.get("message")
     if isinstance(error, (str, dict, list)):
         yield error
+    if "lc" in value:  # LangChain's serialised message
+        yield value.get("kwargs")
     if isinstance(message := value.get("msg"), str):  # an error of pydantic: {"type", "loc", "msg"}
         place = ".".join(map(str, value["loc"])) if isinstance(value.get("loc"), list) else ""
         yield f"{place}: {message} [{value.get('type', '')}]" if place else message
