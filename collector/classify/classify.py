@@ -234,6 +234,7 @@ def _wrong_examples(taxonomy: Taxonomy, table: Table) -> Iterator[str]:
 
 def _forms(reported: str) -> Iterator[str]:
     """Variants of a reported name, the most specific first: whole, without its path, without leading words."""
+    reported = reported.removeprefix("<class '").removesuffix("'>")  # str() of a class of Python
     yield reported
     bare = re.split(r"[\s({]", reported[:200].strip(), maxsplit=1)[0]
     parts = [part for part in re.split(r"::|[.:/#]", bare) if part]
