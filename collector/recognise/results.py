@@ -39,6 +39,7 @@ SHARED = ("source", "service", "service_version", "service_instance", "environme
 NEVER_RAN = re.compile(
     r"\A<tool_use_error>|unknown (tool|function)\b|no such tool|is not a valid tool|unavailable tool"
     r"|unsupported (tool )?call|could not be executed|received tool input did not match expected schema"
+    r"|is not part of the provided tools"
     r"|tool [\"'`]?[\w./:-]{0,200}[\"'`]? ?(was |is |does )?not (found|exist|available|registered|a valid tool)"
     r"|invalid json|json parsing failed|(arguments?|parameters?) (were|was|are|is) malformed"
     r"|(failed to parse|error while decoding) .{0,40}(arguments|input|json)|arguments .{0,40}not valid json",
