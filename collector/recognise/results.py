@@ -245,25 +245,29 @@ def result_reports(row: Row, record: Record, model: Report, told: dict[int, Repo
 def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
     """Reports that give the ids of the calls that the model asked for to their sibling spans, which have none."""
     for messages in messages_at(row.asked, record):
-        calls = calls_in(messages)
+        # OpenInference leaves empty arguments out
+        calls = [(call_id, tool, {} if params is None else params) for call_id, tool, params in calls_in(messages)]
+        marks = [(bare_tool(tool), params_mark(params)) for _, tool, params in calls]
+        alike = Counter(marks)
         transfers = sum(tool.startswith(TRANSFER) for _, tool, _ in calls)
-        for call_id, tool, params in calls:
+        for (call_id, tool, params), (name, mark) in zip(calls, marks, strict=True):
             report: Report = {column: model[column] for column in ("source", "service", *SESSION) if column in model}
             report.update(
                 operation="tool",
                 source_signal=record.signal,
                 call_id=call_id,
                 tool=tool,
+                params=params,
                 time_ns=record.time_ns,
                 _rank=1,
                 _lends=True,
             )
-            report["params"] = {} if params is None else params  # OpenInference leaves empty arguments out
             if record.trace_id:
                 report["trace_id"] = record.trace_id
                 if record.parent_span_id:
-                    place = site(record.trace_id, record.parent_span_id, bare_tool(tool))
-                    report["_keys"] = [site_key(place, params_mark(report["params"]))]
+                    report["_keys"] = []
+                    if alike[name, mark] == 1:  # equal calls have only their ids to tell them apart
+                        report["_keys"].append(site_key(site(record.trace_id, record.parent_span_id, name), mark))
                     if len(calls) == 1 and row.sole:  # in other tables one span may contain all steps of a run
                         report["_keys"].append(only_call(record.trace_id, record.parent_span_id))
                     if transfers == 1 and tool.startswith(TRANSFER):
