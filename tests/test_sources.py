@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,23 @@ def test_rows_recognise_their_examples_and_leave_their_counter_examples_alone(so
 
 def test_every_table_tells_what_it_covers() -> None:
     assert all(source.coverage and source.title for source in TABLES.sources)
+
+
+@pytest.mark.parametrize("source", TABLES.sources, ids=lambda source: source.id)
+def test_what_a_model_says_is_no_evidence(source: Source) -> None:
+    above = [row for row in source.rows if row.operation in ("model", "agent")]
+    used = [use for row in above for use in (*chain(*row.uses.values()), *(use for use, _ in row.special))]
+    assert "outputs" not in {use.kind for use in used}
+
+
+def test_an_answer_that_was_filtered_is_not_stored() -> None:
+    said = {"output.value": "the answer", "llm.output_messages.0.message.content": "the answer"}
+    span = {"openinference.span.kind": "LLM", "llm.finish_reason": "content_filter", **said}
+    for scope in ("openinference.instrumentation.openai", "openinference.instrumentation.smolagents"):
+        for record in (Record("span", "ChatCompletion", dict(span)), Record("span", "LLM", dict(span), status=2)):
+            report = recognise([Scope({}, scope, "", [record])], TABLES).reports[0]
+            assert (report["outcome"], report["operation"]) == ("error", "model")
+            assert "the answer" not in str(report)
 
 
 WRONG = [
@@ -57,6 +75,10 @@ WRONG = [
     (
         'id = "x"\ntitle = "X"\n[[records]]\nsignal = "log"\noperation = "drop"\nkeys = ["luck"]',
         "keys: 'luck' is not one",
+    ),
+    (
+        'id = "x"\ntitle = "X"\n[[records]]\nsignal = "span"\noperation = "model"\nevidence = {outputs = ["said"]}',
+        "evidence: outputs: is only for rows of operation tool",
     ),
     ("id = ", "is not TOML"),
 ]

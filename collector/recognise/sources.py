@@ -24,6 +24,7 @@ T = TypeVar("T", bound=Hashable)
 SHAPE_KEYS, SHAPE_CHARS = 64, 4096  # limits of a set of names that is cached: number and total length
 PLANS = 2000  # scopes and names cached, limited because senders may use random names
 OF_A_CALL = ("tool", "params")
+ABOVE_CALLS = ("model", "agent")  # operations whose output is what a model said
 RANKS = {"log": 40, "span": 30, "event": 40}
 
 
@@ -311,11 +312,13 @@ def _source(table: dict[str, Any]) -> Source:
 
 
 def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
-    inherited, asked = dict(table.get("fields", {})), list[str]()
-    if row.get("operation") == "model":  # in model rows these keys hold the request or the answer
-        asked = [key for column in OF_A_CALL for key in _listed(inherited.pop(column, []))]
+    inherited, outcome, said = dict(table.get("fields", {})), dict(table.get("outcome", {})), list[str]()
+    if row.get("operation") in ABOVE_CALLS:  # there these keys hold an answer, which must never become a message
+        said += _listed(outcome.pop("outputs", None) or [])
+    if row.get("operation") == "model":  # and these the request or the answer
+        said += [key for column in OF_A_CALL for key in _listed(inherited.pop(column, []))]
     fields = _before(row.get("fields", {}), inherited)
-    evidence = _before(row.get("evidence", {}), table.get("outcome", {}))
+    evidence = _before(row.get("evidence", {}), outcome)
     uses, special, resource = _uses(fields, evidence)
     return Row(
         source=table["id"],
@@ -339,7 +342,7 @@ def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
         special=special,
         resource=resource,
         never=_same(frozenset(column for column, keys in fields.items() if not keys)),
-        ignored=glob([*table.get("content", ()), *table.get("noise", ()), *filter(is_attribute, asked)]),
+        ignored=glob([*table.get("content", ()), *table.get("noise", ()), *filter(is_attribute, said)]),
         rules=_same(_rules(evidence)),
         examples=tuple(row.get("examples", ())),
         counter_examples=tuple(row.get("counter_examples", ())),
