@@ -29,7 +29,7 @@ create table if not exists waiting (
   received_ns bigint not null
 );
 
--- Reports without a common id that are one event because they match within two seconds (collector/store/twins.py). `unit` is the
+-- Reports without a common id that are one event because they match and are near in time (collector/store/twins.py). `unit` is the
 -- event that their keys alone would make, and has its reports in `reports`; `event_id` is the event that combines them.
 create table if not exists twins (
   identity    ubigint not null,

@@ -18,6 +18,7 @@ from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources, load_sources
 from collector.store.correlate import keys_of
 from collector.store.fold import fold
+from collector.store.twins import parts_of
 from tests.doors import NOW, logs, only, taken
 
 TABLES = load_sources()
@@ -98,12 +99,13 @@ def events_of(requests: Iterable[list[Scope]], tables: Sources = TABLES) -> list
     for position, request in enumerate(requests):
         for report in recognise(request, tables).reports:
             keys = keys_of({**report, "received_ns": 0}) or [-position]
-            joined = [{**report, "received_ns": 0}]
+            joined = [{**report, "received_ns": 0, "params_hash": str(report.get("params"))}]
             for group in {id(groups[key]): groups[key] for key in keys if key in groups}.values():
                 joined += group
             for key in {key for one in joined for key in keys_of(one)} | set(keys):
                 groups[key] = joined
-    folded = [fold(group) for group in {id(group): group for group in groups.values()}.values()]
+    units = dict(enumerate({id(group): group for group in groups.values()}.values()))
+    folded = [fold([report for unit in part for report in units[unit]]) for part in parts_of(units)]
     return [event for event in folded if event.get("outcome") and event["operation"] == "tool"]
 
 

@@ -48,6 +48,28 @@ def test_which_reports_are_one_event(lines: list[tuple[int, str, str]], expected
         assert sorted(parts_of({number: units[number] for number in order}), key=min) == expected
 
 
+BEGINNINGS = [
+    ("each turn its own", [(0, 0, "asked"), (90, 50, "begun"), (100, 0, "asked"), (190, 50, "begun")],
+     [{0, 1}, {2, 3}]),
+    ("calls of one turn, one after another", [(0, 0, "asked"), (0, 0, "asked"), (300_000, 299_999, "begun"),
+                                              (420_000, 120_000, "begun")], [{0, 2}, {1, 3}]),
+    ("not the end, but the beginning", [(0, 0, "asked"), (80_000, 79_900, "begun"), (80_001, 0, "asked")],
+     [{0, 1}, {2}]),
+    ("one that was never asked for", [(0, 0, "begun"), (10, 0, "begun"), (9, 0, "asked")], [{0}, {1, 2}]),
+    ("too long before", [(0, 0, "asked"), (600_001, 0, "begun")], [{0}, {1}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "expected"), [case[1:] for case in BEGINNINGS], ids=[case[0] for case in BEGINNINGS])
+def test_a_call_is_the_one_asked_for_when_it_began(lines: list[tuple[int, int, str]], expected: list[set[int]]) -> None:
+    units = {
+        number: [told(at_ms, role) | {"duration_ms": float(took_ms)}]
+        for number, (at_ms, took_ms, role) in enumerate(lines)
+    }
+    for order in itertools.permutations(units):
+        assert sorted(parts_of({number: units[number] for number in order}), key=min) == expected
+
+
 def test_services_stay_apart_and_a_crowd_is_bounded() -> None:
     assert len(parts_of({1: [told(0)], 2: [told(0, "reason", service="t")]})) == 2
     crowd = {number: [told(0)] for number in range(REACH + 1)}

@@ -31,7 +31,7 @@ from collector.recognise.fields import Signs, place, read
 from collector.recognise.identify import canonical, identify
 from collector.recognise.readers import Around, as_float, as_text, parsed
 from collector.recognise.reasons import retry_after_in, status_in
-from collector.recognise.results import asked_reports, result_reports
+from collector.recognise.results import BEGUN, asked_reports, result_reports
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
 from collector.recognise.sources import RANKS, Plan, Row, Sources
@@ -244,6 +244,8 @@ def _finish(row: Row, record: Record, report: Report, signs: Signs, marks: Count
     report["source_signal"] = "span" if own else "event" if record.signal == "event" else "log"
     place(report, record, own=own)
     _settle(row, record, report, signs)
+    if "call_id" in report and row.twin[:1] == (BEGUN,):
+        del report["_twin"]  # it needs nothing from what was asked for
     if row.keys:
         identify(row.keys, report, own=own and "span_id" in report)
     if record.signal != "span" and not _known(report) and (record.time_ns or record.observed_ns):

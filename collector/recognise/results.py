@@ -14,7 +14,7 @@ from typing import Any
 
 from collector.columns import Report
 from collector.decode.record import Record
-from collector.recognise.identify import bare_id, bare_tool, hand_off, key64, only_call, params_mark, site, site_key
+from collector.recognise.identify import bare_id, hand_off, key64, only_call, params_mark
 from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import PLACE, parsed
@@ -28,10 +28,14 @@ FRESH, REPEATED = 3, 2  # ranks, below those of all reports of the call itself
 
 Answered = tuple[Result, Call | None, int]  # a result, its call, how many results the model had seen before it
 
+TOLD, ASKED, BEGUN = "told", "asked", "begun"  # roles of twins
+
 TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
 
-# Role and columns; the twin is a span without a call id (`schemas/sources/gen-ai.toml`).
-TWIN = ("told", "trace_id", "tool", "params_hash")
+# Roles and columns; the twins are spans without a call id (`schemas/sources/gen-ai.toml`, `openinference.toml`). A call
+# asked for again in a later turn, below one parent, is another call: each began soon after it was asked for.
+TWIN = (TOLD, "trace_id", "tool", "params_hash")
+ASKED_TWIN = (ASKED, "trace_id", "parent_span_id", "tool", "params_hash")
 SESSION = ("session", "session_source")
 SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
 
@@ -247,10 +251,8 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
     for messages in messages_at(row.asked, record):
         # OpenInference leaves empty arguments out
         calls = [(call_id, tool, {} if params is None else params) for call_id, tool, params in calls_in(messages)]
-        marks = [(bare_tool(tool), params_mark(params)) for _, tool, params in calls]
-        alike = Counter(marks)
         transfers = sum(tool.startswith(TRANSFER) for _, tool, _ in calls)
-        for (call_id, tool, params), (name, mark) in zip(calls, marks, strict=True):
+        for call_id, tool, params in calls:
             report: Report = {column: model[column] for column in ("source", "service", *SESSION) if column in model}
             report.update(
                 operation="tool",
@@ -265,13 +267,12 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
             if record.trace_id:
                 report["trace_id"] = record.trace_id
                 if record.parent_span_id:
-                    report["_keys"] = []
-                    if alike[name, mark] == 1:  # equal calls have only their ids to tell them apart
-                        report["_keys"].append(site_key(site(record.trace_id, record.parent_span_id, name), mark))
+                    report["parent_span_id"], report["_twin"] = record.parent_span_id, ASKED_TWIN
+                    keys = report["_keys"] = []
                     if len(calls) == 1 and row.sole:  # in other tables one span may contain all steps of a run
-                        report["_keys"].append(only_call(record.trace_id, record.parent_span_id))
+                        keys.append(only_call(record.trace_id, record.parent_span_id))
                     if transfers == 1 and tool.startswith(TRANSFER):
-                        report["_keys"].append(hand_off(record.trace_id, record.parent_span_id))
+                        keys.append(hand_off(record.trace_id, record.parent_span_id))
             yield report
 
 

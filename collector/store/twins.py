@@ -1,7 +1,8 @@
 """Makes one event of reports that share no id: KODE reports each error on its progress and on its monitor channel.
 
 Reports are twins if they come from one source and service, have different roles, agree in the columns that their
-source's table names, and are at most two seconds apart. The nearest in time are paired first, and an event has each
+source's table names, and are at most two seconds apart (what was asked for and the beginning of the call: ten minutes,
+because other calls or a person may come first). The nearest in time are paired first, and an event has each
 role at most once. Pairing depends on all candidates together, so every commit pairs again whatever is near its new
 reports. All of this is read from the store, so that neither a restart nor a failed commit changes the result.
 """
@@ -14,13 +15,14 @@ from typing import NamedTuple
 
 from collector.columns import Report
 from collector.recognise.identify import key64
-from collector.recognise.results import TWIN
+from collector.recognise.results import ASKED, BEGUN, TOLD
 from collector.store.changes import Changes
 from collector.store.fold import canonical, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
 
 WINDOW_NS = 2_000_000_000
-AROUND_NS = 5 * WINDOW_NS  # reports this near to a new one are paired again
+ASKED_WINDOW_NS = 600_000_000_000
+AROUND = 5  # reports within this many windows of a new one are paired again
 REACH = 64  # a report is only compared with this many following ones of its identity
 
 Unit = int  # the id of the event that its reports would be by their keys alone
@@ -108,7 +110,7 @@ class _Part:
 def _near(line: Sequence[Candidate]) -> Iterator[tuple[int, Candidate, Candidate]]:
     for place, one in enumerate(line):
         for other in line[place + 1 : place + 1 + REACH]:
-            if other.time_ns - one.time_ns > WINDOW_NS:
+            if other.time_ns - one.time_ns > _window(one.role):
                 break
             if other.role != one.role and other.unit != one.unit:
                 yield other.time_ns - one.time_ns, one, other
@@ -120,10 +122,15 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
     for report in reports:
         if twin := report.get("_twin"):
             role, *columns = twin
-            if own and role == TWIN[0]:
+            if own and role == TOLD:
                 continue
             agreed = [str(report.get(column) or "") for column in ("source", "service", *columns)]
-            yield Candidate(report["time_ns"], canonical(report), unit, key64("twin", *agreed), role)
+            began = round(report.get("duration_ms", 0) * 1_000_000) if role == BEGUN else 0
+            yield Candidate(report["time_ns"] - began, canonical(report), unit, key64("twin", *agreed), role)
+
+
+def _window(role: str) -> int:
+    return ASKED_WINDOW_NS if role in (ASKED, BEGUN) else WINDOW_NS
 
 
 def _spans(units: Mapping[Unit, Sequence[Report]]) -> dict[int, Span]:
@@ -131,6 +138,7 @@ def _spans(units: Mapping[Unit, Sequence[Report]]) -> dict[int, Span]:
     spans: dict[int, Span] = {}
     for unit, reports in units.items():
         for one in _told(unit, reports):
+            around = AROUND * _window(one.role)
             low, high = spans.get(one.identity, (one.time_ns, one.time_ns))
-            spans[one.identity] = min(low, one.time_ns), max(high, one.time_ns)
-    return {identity: (low - AROUND_NS, high + AROUND_NS) for identity, (low, high) in spans.items()}
+            spans[one.identity] = min(low, one.time_ns - around), max(high, one.time_ns + around)
+    return spans
