@@ -91,7 +91,7 @@ CONVERT: dict[str, Callable[[Any], Any]] = {
 
 # Names of tools that run commands, in lower case without `_` and a final "tool".
 COMMAND_TOOLS = re.compile(
-    "(local|container|run|in|exec|execute)*(bash|sh|(power)?shell|pwsh|terminal|command|cmd|exec)+"
+    "(local|container|run|in|exec|execute)*(bash|sh|(power)?shell|pwsh|terminal|commands?|cmd|exec)+"
     "|(run|exec|execute)(i?python|code|node|javascript|js)(code|script|cell)*"
     "|(i?python|jupyter|code)(repl|code|interpreter|execution|executor|runner|sandbox)+|i?python"
 )
