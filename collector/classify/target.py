@@ -29,10 +29,13 @@ TARGETS = (
     re.compile(r"(?<!visit )(?<!see )(?<!docs: )\b([a-z][a-z0-9+.-]{1,20}://[^\s'\"`<>)\]}]{1,400})", re.IGNORECASE),
     re.compile(r"['\"`]((?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^'\"`\n]{1,300})['\"`]"),
     re.compile(rf"['\"`]([^'\"`\s]{{1,300}}{EXTENSION})['\"`]"),
+    re.compile(r"\bE[A-Z]{3,14}: [^\n,']{1,60}, \w{1,20} '([^'\n]{1,300})'"),  # as Node.js writes it
+    re.compile(r"\b[Dd]omain ['\"`]?([\w-]{1,80}(?:\.[\w-]{1,80}){1,10})\b"),
     re.compile(r"(?<![\w/.~<-])((?:[A-Za-z]:\\|~/|/(?!/)|\.{1,2}/)[\w.@%+=~\\/-]{2,300})"),
     re.compile(rf"(?<![\w/.-])((?:[\w.@-]{{1,80}}/){{1,20}}[\w.@-]{{1,120}}{EXTENSION})\b"),
     re.compile(rf"(?<![\w/.-])([\w-]{{1,80}}{EXTENSION})(?=[:\s,)]|\.?$)"),
-    re.compile(rf"(?:^|: |\n)([\w.@+-]{{1,120}}): {ERRNO}", re.IGNORECASE),  # as shells and Unix tools write it
+    # As shells and Unix tools write it.
+    re.compile(rf"(?:^|: |\n)(?!(?:ENOENT|EACCES|ENOTDIR|EISDIR): )([\w.@+-]{{1,120}}): {ERRNO}", re.IGNORECASE),
     re.compile(rf"{MISSING}(?::\s{{0,4}}['\"`]?|\s{{1,4}}['\"`]){FILLING}([\w./:@#-]{{2,200}})", re.IGNORECASE),
     # A bare word after it is a name only if it looks like one.
     re.compile(rf"(?i:{MISSING})\s{{1,4}}{FILLING}(\w{{0,100}}(?:[./:@#_-]\w|\d|[a-z][A-Z])[\w./:@#-]{{0,100}})"),
