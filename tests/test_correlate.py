@@ -228,6 +228,8 @@ def test_a_fold_takes_nothing_from_what_is_left_out(
     made = []
     for is_told, session, outcome, named, (rank, strength), at in lines:
         fields: Report = {"trace_id": "t1", "received_ns": NOW + at, "model": f"m{at}" if named else None, **session}
+        if named:
+            fields["target"] = f"/{at}"
         if is_told:
             made.append(told(1, **fields))
         else:
@@ -252,6 +254,15 @@ def test_an_ok_event_keeps_nothing_of_a_failure() -> None:
     )
     assert row["outcome"] == "ok"
     assert not {"message", "error_class", "template", "fingerprint"} & set(row)
+
+
+def test_an_ok_event_has_no_target_of_a_text_that_was_taken_for_an_error() -> None:
+    own, text = report(outcome="ok", _strength=20), report(outcome="error", _strength=5, _rank=3, target="404")
+    assert fold([own, text])["target"] is None
+    assert fold([own, text, report(outcome=None, _rank=1, target="/a")])["target"] == "/a"
+    again = told(1, session="S", session_source="record", trace_id=None, target="/a")
+    for settled, adds in (("error", [again]), ("ok", [])):  # what settled the call as failed may yet be outweighed
+        assert adding([again], [report(outcome=settled, error_class=None, target="/b")]) == adds
 
 
 def test_forgotten_keys_are_looked_up() -> None:

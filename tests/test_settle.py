@@ -215,6 +215,7 @@ TEXTS = [
     ("status_code: 429, model_name: m", 429, None),
     ("Error code: 500 - {'error': …}", 500, None),
     ('{"error":{"code":429,"details":[{"retryDelay":"1s"}]}}', 429, 1000),
+    ("see #error-code-429\n\n429 RESOURCE_EXHAUSTED. {'error': {'code': 429, 'message': 'slow down'}}", 429, None),
     ("503 Service Unavailable", 503, None),
     ("Rate limit reached. Please try again in 20ms.", None, 20),
     ("Retry-After: 2", None, 2000),

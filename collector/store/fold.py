@@ -65,6 +65,9 @@ def fold(reports: Sequence[Report]) -> Report:
         # When the event came into being: `after` of the API finds it by this.
         row["received_ns"] = max(min(report["received_ns"] for report in some) for some in (told, own))
         _fold_outcome(row, told)
+    if row.get("outcome") == "ok" and "target" in row:  # not what a text that was taken for an error names
+        agreed = (report for report in ranked if report.get("outcome") in (None, "ok") and report.get("target"))
+        row["target"] = next((report["target"] for report in agreed), None)
     return row
 
 
@@ -96,6 +99,7 @@ def _covers(best: Report, told: Report) -> bool:
         and _session_rank(best) >= _session_rank(told)
         and (told.get("session_source") in KNOWN or _guessed(best) == _guessed(told))
         and not (best["outcome"] == "ok" and FAILURE_FIELDS.intersection(best))
+        and (best["outcome"] == "ok" or told.get("target") is None)
         and all(name in OF_ANY_REPORT if name[0] == "_" else best.get(name) is not None for name in told)
     )
 
