@@ -55,6 +55,10 @@ DIALECTS: dict[str, Any] = {
             ],
         },
     ],
+    "AutoGen": [
+        {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "read", "arguments": ARGS}}]},
+        {"role": "function", "function": ['{"name": "read", "content": "boom", "call_id": "c1", "is_error": true}']},
+    ],
     "VoltAgent": ai_sdk({"type": "json", "value": {"type": "error-text", "value": "boom"}}),
     "LiteLLM": [
         {

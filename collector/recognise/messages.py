@@ -17,7 +17,7 @@ from collector.recognise.readers import PLACE, as_params, as_text, parsed, prese
 
 MARKS = re.compile(
     r"tool_call_response|tool_call_result|tool[-_]result|functionResponse|toolResponse|toolResult|tool_call_id|function_call_output|toolUseId"
-    r"|tool-return|retry-prompt|\[TOOL RESULT: |gen_ai\.tool\.message"
+    r"|tool-return|retry-prompt|is_error|\[TOOL RESULT: |gen_ai\.tool\.message"
 )
 RESULT_BLOCK = re.compile(r"(?:\n\n---\n\n)?^\[TOOL RESULT: ([^\]\n]{1,200})\]\n", re.MULTILINE)  # Claude Code's traces
 MESSAGE_EVENTS = {"gen_ai.tool.message": "tool", "gen_ai.assistant.message": "assistant", "gen_ai.user.message": "user"}
@@ -143,6 +143,8 @@ def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | Mode
     if isinstance(part := value.get("tool_call_result"), dict):  # Haystack's: contains the call
         origin = part.get("origin")
         yield _result({**(origin if isinstance(origin, dict) else {}), **part})
+    if value.get("role") == "function" and isinstance(part := value.get("function"), list):  # AutoGen's: JSON texts
+        yield from (_result(one) for one in map(parsed, part) if isinstance(one, dict))
     kind = as_text(value.get("type", value.get("part_kind")))
     ids = ("tool_call_id", "toolCallId", "id") if "event.name" in value else ("tool_call_id", "toolCallId")
     if kind in RESULT_TYPES or (value.get("role", kind) == "tool" and _first(value, ids)):
