@@ -49,6 +49,8 @@ def test_target_of_arguments(params: dict[str, object], target: str | None) -> N
         ("Access denied: secrets.env (rooignore)", "secrets.env"),
         ("Resource not found: ticket-42", "ticket-42"),
         ("Unknown tool: search_repo", None),
+        ("expected str, bytes or os.PathLike object, not NoneType", None),
+        ("cannot parse analysis.Rmd", "analysis.Rmd"),
         ("Field required, for more visit https://errors.example.test/missing", None),
         ("ticket not found (404)", None),
         ("bash: foo: No such file or directory", "foo"),

@@ -21,7 +21,7 @@ MOST_NAMES, REMEMBERED = 16, 2_000  # limited because senders may use random nam
 _cached: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {}
 
 # Most specific first: URLs (not of documentation), quoted and bare paths, file names, what is "not found".
-EXTENSION = r"\.[A-Za-z]\w{0,9}"
+EXTENSION = r"\.(?!\w*[a-z][A-Z])[A-Za-z]\w{0,9}"  # not of a class: os.PathLike
 MISSING = r"(?:not found|does not exist|(?:no such|unknown) (?!tool|function|error)\w{1,20}|cannot find)"
 FILLING = r"(?!(?:in|at|for|or|and|on|to|of|is|was|the|an?|by|with|from|it|you|this|that|any)\b)"
 ERRNO = r"(?:no such file or directory|command not found|permission denied|(?:is|not) a directory)"
