@@ -30,6 +30,7 @@ RECORD = Record(
     },
     events=[SpanEvent("choice", 1, {"message": "first"}), SpanEvent("choice", 1, {"message": '{"id": "last"}'})],
     kind=3,
+    parent_span_id="0b",
     status_message="lost",
     body={"at": "b"},
 )
@@ -53,6 +54,7 @@ FORMS = {
     "@name": "add",
     "prompt_id~#([^#]+)#": "7",
     "@kind": 3,
+    "@parent": "0b",
     "=command": "command",
     "!fatal": True,
     "map#*.FileNotFound.path": "/a",

@@ -184,6 +184,7 @@ _SPECIAL: dict[str, Reader] = {
     "@scope_version": lambda record, around: around.version,
     "@event": lambda record, around: around.event,
     "@kind": lambda record, around: record.kind,
+    "@parent": lambda record, around: record.parent_span_id,
 }
 
 
