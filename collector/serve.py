@@ -45,6 +45,7 @@ from collector.receive.workers import Readers
 from collector.settings import LOOPBACK, Address, Settings
 from collector.store.journal import Journal, records_in
 from collector.store.keeper import Keeper
+from collector.store.opening import SETTINGS
 from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.taking import Taker
@@ -126,7 +127,7 @@ async def _stored(settings: Settings, readers: Readers, forward: Forwarder | Non
     def at_the_end(close: Callable[[], None]) -> None:
         started.push_async_callback(asyncio.to_thread, close)
 
-    store = await asyncio.to_thread(partial(Store.open, settings.store, dimensions=settings.dimensions))
+    store = await asyncio.to_thread(store_of, settings)
     at_the_end(store.close)
     add_dimensions(store.dimensions)
     keeper = Keeper(store)
@@ -164,6 +165,11 @@ async def _close_doors(http: Server, serving: asyncio.Task[None], grpc: grpc_aio
     """Takes no more, and lets what is being taken finish."""
     http.stop()
     await asyncio.wait((serving, asyncio.create_task(grpc.stop(DRAIN_S))), timeout=DRAIN_S)
+
+
+def store_of(settings: Settings) -> Store:
+    """The store that the settings name, opened. Raises StoreError."""
+    return Store.open(settings.store, {**SETTINGS, "memory_limit": f"{settings.memory}B"}, settings.dimensions)
 
 
 def retention_of(settings: Settings) -> Retention:

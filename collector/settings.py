@@ -64,6 +64,13 @@ def size(text: str) -> int:
     return int(found[1]) * _BYTES[found[2]]
 
 
+def memory(text: str) -> int:
+    """Bytes for DuckDB, 100 MB or more."""
+    if (given := size(text)) < 100_000_000:
+        raise ValueError("write 100MB or more, such as 200MB")
+    return given
+
+
 def words(text: str) -> tuple[str, ...]:
     """Comma-separated words."""
     return tuple(word for part in text.split(",") if (word := part.strip()))
@@ -147,6 +154,7 @@ class Settings:
     grpc: Address = _setting(Address("127.0.0.1", 4317), address, "address of OTLP/gRPC")
     rules: Path = _setting(Path("alerts.yaml"), Path, "file of alert rules; without it, the default rules")
     tables: Path | None = _setting(None, folder, "folder with a taxonomy.toml, redactions.toml or sources/ of your own")
+    memory: int = _setting(200_000_000, memory, "most memory for DuckDB, beside 150 MiB of the collector's own")
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
     retention_size: int = _setting(0, size, "largest size of the store and its archive; 0: no limit")
     archive: Path | None = _setting(None, Path, "folder for older events, as Parquet files")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.serve import store_of
 from collector.settings import Address, Settings, SettingsError, address, check_dashboard, duration, load, size
 
 
@@ -98,6 +99,14 @@ def test_durations(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(("text", "count"), [("64MiB", 64 << 20), ("10", 10), ("2 KiB", 2048), ("20GB", 20 * 10**9)])
 def test_sizes(text: str, count: int) -> None:
     assert size(text) == count
+
+
+def test_memory_is_what_the_engine_may_use(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"memory = '20MB': write 100MB or more"):
+        load({}, {"MISSTEP_MEMORY": "20MB"}, tmp_path / "misstep.toml")
+    store = store_of(load({"store": "duckdb://:memory:"}, {"MISSTEP_MEMORY": "512MiB"}, tmp_path / "misstep.toml"))
+    assert store.rows("select current_setting('memory_limit') as set") == [{"set": "512.0 MiB"}]
+    store.close()
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "localhost:http", "localhost:99999"])

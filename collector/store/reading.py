@@ -206,7 +206,7 @@ class Reader:
                     raise
                 raise Unavailable(first_line(error), 5) from None
             except duckdb.OutOfMemoryException:
-                raise QueryTooLarge("the query needs more memory than it may have") from None
+                raise QueryTooLarge("the query needs more memory than MISSTEP_MEMORY allows") from None
             finally:
                 timer.cancel()
                 cursor.close()
