@@ -92,6 +92,7 @@ def test_query_token_is_asked_for(start_collector: Any) -> None:
         ({"STORE": "mysql://x"}, "fail  store: mysql is not known"),
         ({"STORE": "duckdb://:memory:"}, "warn  store: in memory"),
         ({"STORE": "duckdb:///none/x.duckdb"}, "warn  store: none/x.duckdb is not there yet"),
+        ({"STORE": "duckdb:///."}, "fail  store: . cannot be opened for writing (Is a directory)"),
         ({"LOG": "json"}, "ok    setting log = json (from MISSTEP_LOG)"),
         (
             {"RETENTON": "7d"},

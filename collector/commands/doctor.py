@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -96,11 +95,15 @@ def _store(settings: Settings) -> Iterator[Check]:
     if path is None:
         yield Check("warn", "store: in memory", "everything is lost when the collector ends; set MISSTEP_STORE")
         return
-    if not path.exists():
+    try:
+        path.open("r+b").close()
+    except FileNotFoundError:
         yield Check("warn", f"store: {path} is not there yet", "start the collector here: misstep up")
         return
-    if not os.access(path, os.R_OK | os.W_OK):
-        yield Check("fail", f"store: {path} cannot be read and written", "run the collector as the file's owner")
+    except OSError as error:
+        said = f"store: {path} cannot be opened for writing ({error.strerror})"
+        yield Check("fail", said, "let the collector's user write to it, or set MISSTEP_STORE to another place")
+        return
     free = shutil.disk_usage(path.parent).free
     used = sum(each.stat().st_size for each in (path, path.with_name(f"{path.name}.wal")) if each.exists())
     size = f"store: {path}, {used / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
