@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from collector.columns import Report
-from tests.doors import NOW, logs, only, spans, stored, taken
+from tests.doors import NOW, logs, only, pairs, spans, stored, taken
 
 SESSION = {"session.id": "s1", "prompt.id": "p1"}
 
@@ -300,6 +300,21 @@ def test_a_call_of_an_old_version_is_one_event_although_its_span_has_no_id(
     )
     rows = stored(*([reports[number]()] for number in order if not (failed and number == 2)))
     wanted = ("error" if failed else "ok", "t9", "make")
+    assert [(row["outcome"], row["call_id"], row["target"]) for row in rows] == [wanted]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("rejected", [False, True])
+def test_a_log_with_an_id_and_a_span_without_are_one_event(order: int, rejected: bool) -> None:
+    called = span("tool", "2", "1", **{"session.id": "s1"}, tool_name="Bash", full_command="make")
+    ended = log("tool_result", tool_name="Bash", tool_use_id="t9", success="true")
+    refused = log("tool_decision", tool_name="Bash", tool_use_id="t9", decision="reject", source="user_reject")
+    request = json.loads(logs(refused if rejected else ended, service="claude-code"))
+    resource = request["resourceLogs"][0]["resource"]
+    resource["attributes"] += pairs({"service.version": "2.1.142"})
+    batches = [taken(json.dumps(request).encode()), taken(spans(called, service="claude-code"), "traces")]
+    rows = stored(*([batch] for batch in batches[::order]))
+    wanted = ("denied" if rejected else "ok", "t9", "make")
     assert [(row["outcome"], row["call_id"], row["target"]) for row in rows] == [wanted]
 
 
