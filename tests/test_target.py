@@ -52,6 +52,7 @@ def test_target_of_arguments(params: dict[str, object], target: str | None) -> N
         ("expected str, bytes or os.PathLike object, not NoneType", None),
         ("cannot parse analysis.Rmd", "analysis.Rmd"),
         ("Field required, for more visit https://errors.example.test/missing", None),
+        ("Recursion limit of 8 reached. For troubleshooting, visit: https://docs.example.test/errors/LIMIT", None),
         ("ticket not found (404)", None),
         ("bash: foo: No such file or directory", "foo"),
         ("bash: line 1: frobnicate: command not found", "frobnicate"),

@@ -26,7 +26,9 @@ MISSING = r"(?:not found|does not exist|(?:no such|unknown) (?!tool|function|err
 FILLING = r"(?!(?:in|at|for|or|and|on|to|of|is|was|the|an?|by|with|from|it|you|this|that|any)\b)"
 ERRNO = r"(?:no such file or directory|command not found|permission denied|(?:is|not) a directory)"
 TARGETS = (
-    re.compile(r"(?<!visit )(?<!see )(?<!docs: )\b([a-z][a-z0-9+.-]{1,20}://[^\s'\"`<>)\]}]{1,400})", re.IGNORECASE),
+    re.compile(
+        r"(?<!visit )(?<!visit: )(?<!see )(?<!docs: )\b([a-z][a-z0-9+.-]{1,20}://[^\s'\"`<>)\]}]{1,400})", re.IGNORECASE
+    ),
     re.compile(r"['\"`]((?:[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^'\"`\n]{1,300})['\"`]"),
     re.compile(rf"['\"`]([^'\"`\s]{{1,300}}{EXTENSION})['\"`]"),
     re.compile(r"\bE[A-Z]{3,14}: [^\n,']{1,60}, \w{1,20} '([^'\n]{1,300})'"),  # as Node.js writes it
