@@ -178,6 +178,15 @@ def test_result(value: Any, outcome: str, refused: bool) -> None:
     assert [(one.outcome, one.refused) for one in told] == [(outcome, refused)]
 
 
+def test_what_an_agent_appends_for_the_model_is_no_part_of_the_error() -> None:
+    """Its numbers would make another group of each error."""
+    text = (
+        "File does not exist.\n\n<system-reminder>\n<total_tokens>1234 tokens left</total_tokens>\n</system-reminder>"
+    )
+    [one] = tool_results([{"role": "tool", "tool_call_id": "c1", "content": text, "is_error": True}], PLAIN)
+    assert (one.outcome, one.text) == ("error", "File does not exist.")
+
+
 @pytest.mark.parametrize(
     ("text", "tool"),
     [

@@ -30,6 +30,7 @@ Answered = tuple[Result, Call | None, int]  # a result, its call, how many resul
 
 TOLD, ASKED, BEGUN = "told", "asked", "begun"  # roles of twins
 
+REMINDER = "<system-reminder>"  # what Claude Code appends for the model: each time another text
 TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
 
 # Roles and columns; the twins are spans without a call id (`schemas/sources/gen-ai.toml`, `openinference.toml`). A call
@@ -191,7 +192,7 @@ def _named(text: str) -> str:
 
 
 def _judge(result: Result, output: Output) -> tuple[str, int, str]:
-    text = output.text or text_of(result.value)
+    text = (output.text or text_of(result.value)).partition(REMINDER)[0].rstrip()
     marked = verdict_of(result.mark)
     if (
         marked in ("error", "denied", "cancelled")
