@@ -86,6 +86,8 @@ def test_strength_orders_outcomes() -> None:
 def test_span_status_and_exceptions_can_be_worthless() -> None:
     deaf = Rules(status=False, exceptions=False)
     assert settle({}, deaf, Said(status=2, raised=[Raised("X", "y")])).outcome == "ok"
+    quoting = settle({}, Rules(exceptions=False), Said(status=2, raised=[Raised("E", "what the model said", "stack")]))
+    assert (quoting.outcome, quoting.message, quoting.stack, quoting.reported) == ("error", "", "", None)
 
 
 def test_source_says_which_classes_are_denials() -> None:

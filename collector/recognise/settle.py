@@ -134,7 +134,8 @@ def _output(case: _Case, output: Output) -> None:
 
 
 def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
-    raised = next((one for one in reversed(said.raised) if one.name or one.message), Raised())
+    heard = said.raised if rules.exceptions else ()
+    raised = next((one for one in reversed(heard) if one.name or one.message), Raised())
     names = {name for one in (said.reported, raised.name) if one for name in (one, one.rpartition(".")[2])}
     texts = [one for one in (said.message, raised.message, said.status_message, case.output_text) if one]
     text = _reason([one for one in texts if one.rstrip(": ") not in names] or texts)
