@@ -203,7 +203,7 @@ def _row(row: Mapping[str, Any], place: str) -> Iterator[str]:
             yield f"{place}where: {key}: must be true, false, a text or a list of texts, not {value!r}"
     yield from _columns(row.get("fields", {}), f"{place}fields: ")
     yield from _evidence(row.get("evidence", {}), f"{place}evidence: ")
-    if operation in ("model", "agent") and row.get("evidence", {}).get("outputs"):
+    if operation in ("model", "agent") and "outputs" in row.get("evidence", {}):
         yield f"{place}evidence: outputs: is only for rows of operation tool; what a model says is not stored"
     yield from _examples(row, place, needed=operation in ("tool", "model", "agent"))
 
