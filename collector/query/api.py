@@ -312,8 +312,8 @@ def _page(
         "truncated": more,
         "exact": exact,
     }
-    if store.missing_events:
-        body["missing_events"] = store.missing_events
+    if missing := store.missing_events:
+        body["missing_events"] = missing
     if endpoint.path.startswith("/sessions/{"):
         body["next"] = token(*_place(shown[-1])) if more else None
     if not any(_rests_on(row) for row in shown) and (newest := newest_ns(store)) is not None:

@@ -10,6 +10,7 @@ from typing import Any
 from collector.columns import COLUMNS
 
 OPERATIONS = ("tool", "model", "agent", "link", "drop")
+ABOVE_CALLS = ("model", "agent")  # operations whose output is what a model said
 OUTCOMES = ("ok", "error", "cancelled", "denied")
 SIGNALS = ("log", "span", "event")
 POLICIES = ("create", "refused", "amend")
@@ -203,9 +204,9 @@ def _row(row: Mapping[str, Any], place: str) -> Iterator[str]:
             yield f"{place}where: {key}: must be true, false, a text or a list of texts, not {value!r}"
     yield from _columns(row.get("fields", {}), f"{place}fields: ")
     yield from _evidence(row.get("evidence", {}), f"{place}evidence: ")
-    if operation in ("model", "agent") and "outputs" in row.get("evidence", {}):
+    if operation in ABOVE_CALLS and "outputs" in row.get("evidence", {}):
         yield f"{place}evidence: outputs: is only for rows of operation tool; what a model says is not stored"
-    yield from _examples(row, place, needed=operation in ("tool", "model", "agent"))
+    yield from _examples(row, place, needed=operation in ("tool", *ABOVE_CALLS))
 
 
 def _examples(row: Mapping[str, Any], place: str, *, needed: bool) -> Iterator[str]:

@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from collector.recognise.checks import EVIDENCE_LISTS, mistakes_in
+from collector.recognise.checks import ABOVE_CALLS, EVIDENCE_LISTS, mistakes_in
 from collector.recognise.readers import Reader, glob, is_attribute, present, reader
 from collector.tables import TableError, load_toml, schemas
 
@@ -24,7 +24,6 @@ T = TypeVar("T", bound=Hashable)
 SHAPE_KEYS, SHAPE_CHARS = 64, 4096  # limits of a set of names that is cached: number and total length
 PLANS = 2000  # scopes and names cached, limited because senders may use random names
 OF_A_CALL = ("tool", "params")
-ABOVE_CALLS = ("model", "agent")  # operations whose output is what a model said
 RANKS = {"log": 40, "span": 30, "event": 40}
 
 

@@ -31,11 +31,9 @@ def view(cursor: duckdb.DuckDBPyConnection) -> ArchiveView:
     listed = cursor.execute("select file, events from archived order by received_ns").fetchall()
     known = {Path(file): events for file, events in listed}
     reached = stamps(known)  # before they are read: what changes meanwhile is looked at again
-    files = [
-        file
-        for file, events in listed
-        if _tried(cursor, f"select num_rows from parquet_file_metadata({_text(file)})") == [(events,)]
-    ]
+    found = [str(file) for file in reached]
+    counted = set(_counted(cursor, found) or [one for file in found for one in _counted(cursor, [file])])
+    files = [file for file, events in listed if (file, events) in counted]
     missing = frozenset(known).difference(map(Path, files))
     if missing:
         events, first = sum(map(known.__getitem__, missing)), str(min(missing))
@@ -176,6 +174,11 @@ def sweep(folder: Path, before_ns: int) -> int:
     return gone
 
 
+def _counted(cursor: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The number of events of each file, as its directory tells; none if one of them cannot be read."""
+    return _tried(cursor, f"select file_name, num_rows from parquet_file_metadata({_texts(files)})") if files else []
+
+
 def _tried(cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query of a file, none if that is missing or damaged. Leaves the transaction of `cursor` alone."""
     with closing(cursor.cursor()) as aside, suppress(duckdb.IOException, duckdb.InvalidInputException):
@@ -203,7 +206,11 @@ def _list(cursor: duckdb.DuckDBPyConnection, place: Path, received_ns: int, even
 
 
 def _read(files: Sequence[str]) -> str:
-    return f"read_parquet([{', '.join(map(_text, files))}], hive_partitioning = false)"
+    return f"read_parquet({_texts(files)}, hive_partitioning = false)"
+
+
+def _texts(files: Sequence[str]) -> str:
+    return f"[{', '.join(map(_text, files))}]"
 
 
 def _text(path: str | Path) -> str:
