@@ -38,7 +38,7 @@ TOLD = (
 STORM_COLUMNS = (
     "error_class", "started", "ended", "state", "sessions", "calls", "most_in_a_minute", "told_to_wait", "honoured",
 )  # fmt: skip
-
+NARROW = ("started", "ended", "state", "calls")  # known of every storm before the rest is read
 
 AS_OF_END = "time_ns >= $start_ns and time_ns < $until_ns"  # `known_by`: nothing after the range
 
@@ -157,17 +157,22 @@ def storms(
     """
     wide = replace(selection, start_ns=max(0, selection.start_ns - DAY))
     keys = [name for name in by if name != "error_class"]
+    columns = (*keys, *STORM_COLUMNS)
+    sort = sort or ["-ended"]
+    order = order_by(sort, columns, ("started", "error_class", *keys))
+    chosen = f"state = '{state}'" if state in STORM_STATES else "true"
+    if {word.removeprefix("-") for word in sort} <= {*NARROW}:
+        chosen += f" order by {order_by(sort, NARROW, ('started',))} limit {limit + 1}"
     sql = load("storms").format(
         keys="".join(f'"{name}", ' for name in keys),
+        named="".join(f'any_value("{name}") as "{name}", ' for name in keys),
         source=relation(wide, *keys),
         where=wide.where(),
         errors="outcome = 'error' and error_class is not null",
+        chosen=chosen,
         least=least,
         window=window_ns,
         minute=60 * SECOND,
     )
-    narrowed = f"state = '{state}'" if state in STORM_STATES else "true"
-    columns = (*keys, *STORM_COLUMNS)
-    order = order_by(sort or ["-ended"], columns, ("started", "error_class", *keys))
     params = wide.params() | {"from_ns": selection.start_ns}
-    return Statement(f"select * from ({sql}) where {narrowed}", params, order, limit, ("started", "ended"))
+    return Statement(sql, params, order, limit, ("started", "ended"))
