@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -238,8 +239,17 @@ def test_a_damaged_file_costs_its_events_alone(
     store.close()
 
 
-def test_a_damaged_page_is_named_and_goes_when_its_time_is_over(store: Store, tmp_path: Path) -> None:
-    files = moved(store, tmp_path)
+def test_a_file_with_a_damaged_page_is_named_and_then_left_out(store: Store, tmp_path: Path) -> None:
+    """Until it is put back, or its time is over; other queries go on."""
+    whole, files = stored(store), moved(store, tmp_path)
+    before, good, held = answers(store), files[0].read_bytes(), int(files[0].stem.split("-")[2])
+    with_a_zeroed_page(files[0])
+    with pytest.raises(Unavailable, match=files[0].name):
+        answers(store)
+    answers(store)
+    assert (stored(store), store.missing_events) == (whole - held, held)
+    files[0].write_bytes(good)
+    assert (answers(store), store.missing_events) == (before, 0)
     with_a_zeroed_page(files[0])
     with pytest.raises(Unavailable, match=files[0].name):
         answers(store)
@@ -248,6 +258,23 @@ def test_a_damaged_page_is_named_and_goes_when_its_time_is_over(store: Store, tm
         pass
     answers(store)
     compared(store, ALL_SETS[:2])
+    store.close()
+
+
+def test_whatever_is_damaged_in_a_file_every_query_is_answered_or_can_be_asked_again(
+    store: Store, tmp_path: Path
+) -> None:
+    files = moved(store, tmp_path)
+    good = files[0].read_bytes()
+    left_out = 0
+    for at in range(4, len(good), len(good) // 40):
+        for junk in (bytes(100), b"\xff" * 8):
+            files[0].write_bytes((good[:at] + junk + good[at + len(junk) :])[: len(good)])
+            with suppress(Unavailable):
+                store.rows("select * from events order by hash(message) limit 5")
+            store.rows("select * from events order by hash(message) limit 5")
+            left_out += bool(store.missing_events)
+    assert left_out > 40
     store.close()
 
 

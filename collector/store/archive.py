@@ -6,7 +6,7 @@ takes its events out of `events` and lists it: a kill at any moment leaves each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ import structlog
 
 from collector.columns import Report
 from collector.store.journal import synchronise
-from collector.store.reading import ArchiveView, Reader, stamps
+from collector.store.reading import ArchiveView, Reader, Stamp, damaged, stamps
 from collector.store.retention import DAY_NS, forget_events
 
 MOST_EVENTS = 1_000_000  # per file, which takes about five seconds to write
@@ -26,14 +26,20 @@ SLICE_EVENTS = 20_000  # per slice when a file is rewritten: each slice reads a 
 log = structlog.get_logger()
 
 
-def view(cursor: duckdb.DuckDBPyConnection) -> ArchiveView:
-    """The view by which a cursor sees all events as `events`, and which archive files are missing or damaged."""
+def view(cursor: duckdb.DuckDBPyConnection, left_out: Mapping[Path, Stamp]) -> ArchiveView:
+    """The view by which a cursor sees all events as `events`, and which archive files are missing or damaged.
+
+    Files with the stamps of `left_out` are known to be damaged.
+    """
     listed = cursor.execute("select file, events from archived order by received_ns").fetchall()
     known = {Path(file): events for file, events in listed}
     reached = stamps(known)  # before they are read: what changes meanwhile is looked at again
-    found = [str(file) for file in reached]
+    found = [str(file) for file, stamp in reached.items() if left_out.get(file) != stamp]
     counted = set(_counted(cursor, found) or [one for file in found for one in _counted(cursor, [file])])
     files = [file for file, events in listed if (file, events) in counted]
+    # The oldest file has the fewest columns: dimensions may have been added since.
+    while files and not (there := {name for name, *_ in _tried(cursor, f"describe from {_read(files[:1])}")}):
+        files.pop(0)
     missing = frozenset(known).difference(map(Path, files))
     if missing:
         events, first = sum(map(known.__getitem__, missing)), str(min(missing))
@@ -49,8 +55,6 @@ def view(cursor: duckdb.DuckDBPyConnection) -> ArchiveView:
         return ArchiveView("", known, reached, missing)
     [[database]] = cursor.execute("select current_database()").fetchall()
     columns = [row[0] for row in cursor.execute(f'describe "{database}".main.events').fetchall()]
-    # The oldest file has the fewest columns: dimensions may have been added since.
-    there = {row[0] for row in cursor.execute(f"describe from {_read(files[:1])}").fetchall()}
     named = (f'"{name}"' if name in there else f"""attributes ->> '$."{name}"' as "{name}\"""" for name in columns)
     return ArchiveView(
         f'create or replace temporary view events as from "{database}".main.events'
@@ -181,9 +185,13 @@ def _counted(cursor: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[tu
 
 def _tried(cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query of a file, none if that is missing or damaged. Leaves the transaction of `cursor` alone."""
-    with closing(cursor.cursor()) as aside, suppress(duckdb.IOException, duckdb.InvalidInputException):
-        return aside.execute(query).fetchall()
-    return []
+    with closing(cursor.cursor()) as aside:
+        try:
+            return aside.execute(query).fetchall()
+        except duckdb.Error as error:
+            if not damaged(error):
+                raise
+            return []
 
 
 def _generation(place: Path) -> int:

@@ -21,9 +21,6 @@ from collector.errors import Unavailable
 from collector.store.connection import Connection, OutOfMemory, all_or_nothing, first_line
 from collector.store.kept import whole_hours
 
-# The engine's words for a damaged Parquet file, an error without a class of its own.
-DAMAGED = re.compile("Failed to read file|Parquet file|No magic bytes")
-
 Stamp = tuple[int, int]  # a file's size, and when it was changed
 
 
@@ -118,6 +115,11 @@ def stamps(files: Iterable[Path]) -> dict[Path, Stamp]:
 WHOLE = re.compile(r"\$low__(\w+?)__(\w+)")
 
 
+def damaged(error: duckdb.Error) -> bool:
+    """Whether a damaged Parquet file may be why: the engine's reader throws errors of these classes or of none."""
+    return type(error) is duckdb.Error or isinstance(error, duckdb.IOException | duckdb.InvalidInputException)
+
+
 def whole(start: str, until: str) -> tuple[str, str]:
     """Two parameters that `bound` adds: between them all hours of a range are counted (kept.py).
 
@@ -145,13 +147,18 @@ def bound(cursor: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any]
         yield given
 
 
+See = Callable[[duckdb.DuckDBPyConnection, Mapping[Path, Stamp]], ArchiveView]
+
+
 class Reader:
     """Queries to one database, from any thread."""
 
-    def __init__(self, connection: Connection, see: Callable[[duckdb.DuckDBPyConnection], ArchiveView]) -> None:
+    def __init__(self, connection: Connection, see: See) -> None:
         self._connection = connection
         self._see = see
         self._view = ArchiveView()
+        self._read: dict[Path, Stamp] = {}  # files that were read from beginning to end
+        self._left_out: dict[Path, Stamp] = {}  # files that cannot be
 
     @property
     def missing_events(self) -> int:
@@ -201,12 +208,17 @@ class Reader:
                     yield cursor
             except duckdb.InterruptException:
                 raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
-            except (duckdb.IOException, duckdb.InvalidInputException) as error:
-                if isinstance(error, duckdb.InvalidInputException) and not DAMAGED.search(str(error)):
+            except duckdb.Error as error:
+                if isinstance(error, duckdb.OutOfMemoryException):
+                    raise QueryTooLarge("the query needs more memory than MISSTEP_MEMORY allows") from None
+                file = self._damaged_file(cursor) if archived and damaged(error) else None
+                if file:
+                    raise Unavailable(
+                        f"{file} is damaged: put it back; until then its events are left out", 5
+                    ) from None
+                if not isinstance(error, duckdb.IOException) and type(error) is not duckdb.Error:
                     raise
                 raise Unavailable(first_line(error), 5) from None
-            except duckdb.OutOfMemoryException:
-                raise QueryTooLarge("the query needs more memory than MISSTEP_MEMORY allows") from None
             finally:
                 timer.cancel()
                 cursor.close()
@@ -214,6 +226,29 @@ class Reader:
     def _look(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Lets a cursor see archived events, in the files that exist now: disks are unplugged and plugged in again."""
         if self._view.stale():
-            self._view = self._see(cursor)
+            self._view = self._see(cursor, self._left_out)
         if self._view.sql:
             cursor.execute(self._view.sql)
+
+    def _damaged_file(self, cursor: duckdb.DuckDBPyConnection) -> Path | None:
+        """The first file that can be opened but not read to its end, which is left out from now on until it changes.
+
+        Ends with the time limit of the query that failed; the next that fails goes on from there.
+        """
+        view = self._view
+        for file in view.files:
+            stamp = view.stamps.get(file)
+            if stamp is None or file in view.missing or self._read.get(file) == stamp:
+                continue
+            try:
+                cursor.execute("select bit_xor(hash(found)) from read_parquet(?) found", [str(file)]).fetchall()
+            except duckdb.InterruptException:
+                return None
+            except duckdb.Error as error:
+                if not damaged(error):
+                    raise
+                self._left_out[file] = stamp
+                self._view = self._see(cursor, self._left_out)
+                return file
+            self._read[file] = stamp
+        return None

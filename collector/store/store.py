@@ -321,7 +321,7 @@ class Store(Reader):
         with self._executing, self._keeping, self._connection.alone(PATIENCE_S) as connection:
             with all_or_nothing(connection):
                 yield connection
-                seen = view(connection)
+                seen = view(connection, self._left_out)
             self._view = seen
             connection.execute("checkpoint")
         self._changed()
@@ -329,7 +329,7 @@ class Store(Reader):
     def see_archived(self) -> None:
         """Lets every query from now on see the Parquet files that belong to the store."""
         with self._connection.use() as connection, closing(connection.cursor()) as cursor:
-            self._view = view(cursor)
+            self._view = view(cursor, self._left_out)
 
     def _remove(self, files: Sequence[Path]) -> None:
         if files:
