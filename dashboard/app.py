@@ -18,8 +18,9 @@ from dashboard.components import NARROW_PX, WIDTH
 # The script sets Streamlit's base URL: opened at a page's own address, it would first look for its server below that
 # address, which costs two round trips and two 404s in the browser's console. The last part of the path is always the
 # page, whatever prefix a proxy adds. The cookie tells the server the window's width: narrow ones get fewer columns.
-# The style limits the width, since longer lines are hard to read; aligns links with their headings and wraps them; and
-# outlines what has the keyboard focus, since a grey background alone is hard to see.
+# The style limits the width, since longer lines are hard to read; aligns links with their headings and wraps them;
+# greys what is out of date at once after a second, since a browser that fades it draws the page sixty times a second
+# while the new answers come in; and outlines what has the keyboard focus, since a grey background alone is hard to see.
 WHERE = """<head><script>
 document.cookie = "%s=" + innerWidth + "; path=/; SameSite=Strict"
 window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.replace(/\\/(%s)\\/?$/, "/")}
@@ -27,6 +28,7 @@ window.__streamlit = {BACKEND_BASE_URL: location.origin + location.pathname.repl
 [data-testid=stMainBlockContainer] {max-width: 1800px}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] {position: relative; left: -0.5rem}
 [data-testid=stMain] [data-testid=stPageLink-NavLink] :is(span, div, p) {white-space: normal}
+[data-testid=stElementContainer][data-stale=true] {transition: opacity 0s 1s}
 [data-testid=stApp] :is(a[data-testid], button):focus-visible {outline: 2px solid; outline-offset: -2px}
 @media (max-width: %dpx) {[data-testid=stMain] [data-testid=stMainBlockContainer] {padding-inline: 1.5rem}}
 </style>"""

@@ -27,6 +27,7 @@ WIDTH = "misstep-width"  # cookie with the width of the browser's window
 NARROW_PX = 1200  # in narrower windows, tables leave out dispensable columns
 FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fit on the same line
 BARS = 96  # in a chart of full width
+SENDERS = {"limit": "500"}
 log = logging.getLogger(__name__)
 
 
@@ -226,8 +227,9 @@ def quiet(sentence: str) -> None:
 
 def sampling(page: Page) -> str:
     """The note on rates of this page that their senders are sampled upstream; empty if they are not."""
-    asked = {**page.filters.api(), "limit": "500"}
-    senders = page.collector.ask("sources", asked, max_age=30.0).pick("source", "service", "sampled", "kept")
+    senders = page.collector.ask("sources", {**page.filters.api(), **SENDERS}, max_age=30.0).pick(
+        "source", "service", "sampled", "kept"
+    )
     return sentences.sampled(senders)
 
 

@@ -7,6 +7,9 @@ from dashboard.components import Figure, Page
 
 STORM = "At least ten errors of one class within a minute of each other."
 COSTS = "Streaks from their first mistake to the success that ended them, and retries in vain; a retry can be in both."
+CLASSES = {"by": "error_class", "limit": "200"}
+CURVE = {"by": "error_class"}
+STORMS = {"sort": "-ended", "limit": "100"}
 CURVES = 5  # classes drawn besides all errors
 CERTAIN = words.UNCERTAIN_BELOW
 STRIP = 240  # bars in the chart of rate-limit errors
@@ -18,6 +21,11 @@ NAMES = (
 
 def body(page: Page) -> None:
     """Figures, said against seen, curves, storms, tables, costs."""
+    page.later("retries")
+    page.later("sources", **components.SENDERS)  # these two for the figures
+    page.later("retries/storms", **STORMS)  # the slowest of the parts, which begin after the first answer
+    page.later("retries", **CLASSES)
+    page.later("retries/curve", **CURVE)
     total: dict[str, float | None] = {}
     with components.part():
         total = page.ask("retries").first()
@@ -75,7 +83,7 @@ def _figures(page: Page, total: dict[str, float | None]) -> None:
 
 def _classes(page: Page) -> pl.DataFrame:
     """What was said and what was seen of each class, the strongest disagreement first."""
-    rows = page.ask("retries", by="error_class", limit="200").pick(*NAMES)
+    rows = page.ask("retries", **CLASSES).pick(*NAMES)
     return frames.findings(rows.drop_nulls("error_class"))
 
 
@@ -103,7 +111,7 @@ def _curve(page: Page, axis: str) -> pl.DataFrame:
     """Recovery by attempts or seconds: of all errors, and of the classes that were retried most often."""
     names = ("axis", "at", "retried", "recovery_rate", "low", "high")
     asking = page.later("retries/curve")
-    each = page.ask("retries/curve", by="error_class").pick(*names, "error_class").drop_nulls("error_class")
+    each = page.ask("retries/curve", **CURVE).pick(*names, "error_class").drop_nulls("error_class")
     whole = asking().pick(*names).with_columns(error_class=pl.lit(attempts.ALL))
     most = each.group_by("error_class").agg(pl.col("retried").max()).filter(pl.col("retried") >= CERTAIN)
     most = most.sort("retried", "error_class", descending=[True, False]).head(CURVES)
@@ -132,7 +140,7 @@ def _storms(page: Page) -> None:
     names = (
         "error_class", "state", "started", "ended", "sessions", "calls", "most_in_a_minute", "told_to_wait", "honoured",
     )  # fmt: skip
-    bursts = page.later("retries/storms", sort="-ended", limit="100")
+    bursts = page.later("retries/storms", **STORMS)
     step = page.bucket(STRIP)
     strip = page.ask("timeseries", category="rate_limit", outcome="error", bucket=f"{step}s").pick("time", "errors")
     rows = bursts().pick(*names)

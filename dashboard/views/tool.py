@@ -17,6 +17,8 @@ def body(page: Page) -> None:
         components.link(page, "tools", "Choose a tool on the Tools page →")
         return
     st.subheader(words.plain(tool), anchor=False)
+    page.later("retries")  # this and the next for the figures
+    page.later("sources", **components.SENDERS)
     totals: dict[str, float | None] = {}
     with components.part():
         totals = page.ask("breakdown", measures="sessions,p50_ms,p95_ms").first()
