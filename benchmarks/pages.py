@@ -57,6 +57,7 @@ new MutationObserver(() => {
   const waits = main.querySelector('[data-testid=stSkeleton]');
   if (!seen.first && !waits && main.querySelector(answers)) seen.first = seen.last;
 }).observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+document.addEventListener('click', event => seen.clicked ??= event.timeStamp, true);
 """
 STANDS = f"""() => document.querySelector('[data-test-script-state=notRunning]') && seen.first
   && !document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')
@@ -191,10 +192,12 @@ def opened(page: Page, url: str) -> tuple[float, float]:
 
 
 def _clicked(page: Page, target: Locator) -> float:
-    """Milliseconds from a click until nothing on the page changes any more; NaN if there is no target."""
+    """Milliseconds from a click, by the browser's clock, until nothing on the page changes any more; NaN if there is no
+    target.
+    """
     if not target.count():
         return float("nan")
-    page.evaluate("[seen.clicked, seen.before] = [performance.now(), seen.runs]")
+    page.evaluate("[seen.clicked, seen.before] = [null, seen.runs]")
     target.click()
     with suppress(TimeoutError):  # a click that only the browser handles runs no script
         page.wait_for_function("seen.runs > seen.before", timeout=5_000, polling=20)
