@@ -7,7 +7,7 @@ store keeps (store/kept.py); the other functions count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from collector.query.filters import Selection, own_dimensions
@@ -131,13 +131,20 @@ def curve(
         where=selection.where(),
         rated=selection.rated(),
         attempts=list(ATTEMPTS),
+        attempts_reached=_reached("attempts", ATTEMPTS),
         seconds=list(SECONDS),
+        seconds_reached=_reached("seconds", SECONDS),
         rate=share("recovered", "retried"),
         low=low,
         high=high,
     )
     empty = dict.fromkeys(("retried", "recovered"), "0")
     return rates(selection, sql, (*by, "axis", "at"), CURVE_COLUMNS, empty, previous=previous, sort=sort, limit=limit)
+
+
+def _reached(name: str, steps: Iterable[int]) -> str:
+    """The first step that is not below a column, as SQL."""
+    return f"case {' '.join(f'when {name} <= {step} then {step}' for step in steps)} end"
 
 
 def storms(
