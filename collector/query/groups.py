@@ -48,6 +48,9 @@ def groups(
         "rated": f"retried and {rated}", "rated_recovered": "retried and recovered",
     } if "recovery_rate" in measures else {}  # fmt: skip
     all_events = ever()
+    # The tools of the groups that match: the sessions of others would be counted in vain.
+    of_groups = f"""select called.* from {counted(called, ("operation", "tool")).source} as called semi join matching
+      on called.operation is not distinct from matching.operation and called.tool is not distinct from matching.tool"""
     sql = load("groups").format(
         columns=", ".join(f"{rates[name]} as {name}" if name in rates else name for name in columns),
         told="".join(f", count(*) filter ({condition}) as {name}" for name, condition in told.items()),
@@ -59,7 +62,7 @@ def groups(
         first=all_events.first(),
         last=all_events.last(),
         uses=sessions_by(
-            counted(called, ("operation", "tool")).source,
+            f"({of_groups})",
             "events",
             called.where(),
             {"called_operation": "operation", "called_tool": "tool"},
