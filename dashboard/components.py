@@ -27,7 +27,7 @@ WIDTH = "misstep-width"  # cookie with the width of the browser's window
 NARROW_PX = 1200  # in narrower windows, tables leave out dispensable columns
 FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fit on the same line
 BARS = 96  # in a chart of full width
-SENDERS = {"limit": "500"}
+SENDERS = {"limit": "500"}  # what `sampling` asks of the sources
 log = logging.getLogger(__name__)
 
 

@@ -23,7 +23,7 @@ from collector.query.queries import event, events, sessions
 from collector.query.retries import retries
 from collector.query.sql_queries import answer_sql
 from collector.query.streaks import Scope, streaks
-from collector.store import archive
+from collector.store import archive, reading
 from collector.store.changes import Changes
 from collector.store.lookup import StoreLookup
 from collector.store.retention import DAY_NS, ROOM
@@ -276,6 +276,22 @@ def test_whatever_is_damaged_in_a_file_every_query_is_answered_or_can_be_asked_a
             left_out += bool(store.missing_events)
     assert left_out > 40
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_damage"),
+    [
+        (duckdb.Error("TProtocolException: Invalid data"), True),
+        (duckdb.InvalidInputException("Invalid Input Error: Failed to read file x: ZSTD Decompression failure"), True),
+        (duckdb.IOException('IO Error: Could not read enough bytes from file "x": attempted to read 9 bytes'), True),
+        (duckdb.IOException('IO Error: Could not read from file "x": Input/output error'), False),
+        (duckdb.InterruptException("INTERRUPT Error: Interrupted!"), False),
+        (duckdb.OutOfMemoryException("Out of Memory Error: failed to allocate"), False),
+    ],
+)
+def test_a_file_is_left_out_for_damage_alone(error: duckdb.Error, is_damage: bool) -> None:
+    """A disk that cannot be read now may come back, and so may memory and time."""
+    assert reading.damaged(error) is is_damage
 
 
 def test_files_that_all_are_damaged_keep_nobody_from_writing(store: Store, tmp_path: Path) -> None:

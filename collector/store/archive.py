@@ -189,7 +189,7 @@ def _tried(cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...
         try:
             return aside.execute(query).fetchall()
         except duckdb.Error as error:
-            if not damaged(error):
+            if not damaged(error) and not isinstance(error, duckdb.IOException):
                 raise
             return []
 

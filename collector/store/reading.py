@@ -116,8 +116,11 @@ WHOLE = re.compile(r"\$low__(\w+?)__(\w+)")
 
 
 def damaged(error: duckdb.Error) -> bool:
-    """Whether a damaged Parquet file may be why: the engine's reader throws errors of these classes or of none."""
-    return type(error) is duckdb.Error or isinstance(error, duckdb.IOException | duckdb.InvalidInputException)
+    """Whether a damaged Parquet file may be why: the engine's reader throws errors of no class or of this one. A disk
+    that cannot be read now is no damage.
+    """
+    nameless = type(error) is duckdb.Error or isinstance(error, duckdb.InvalidInputException)
+    return nameless or (isinstance(error, duckdb.IOException) and "Could not read enough bytes" in str(error))
 
 
 def whole(start: str, until: str) -> tuple[str, str]:
@@ -242,11 +245,9 @@ class Reader:
                 continue
             try:
                 cursor.execute("select bit_xor(hash(found)) from read_parquet(?) found", [str(file)]).fetchall()
-            except duckdb.InterruptException:
-                return None
             except duckdb.Error as error:
                 if not damaged(error):
-                    raise
+                    return None
                 self._left_out[file] = stamp
                 self._view = self._see(cursor, self._left_out)
                 return file
