@@ -78,7 +78,8 @@ CASES = {
     ),
     "dumbbells": lambda p: shares.dumbbells(SIDES, p),
     "over-represented": lambda p: shares.over_share(
-        pl.DataFrame({"name": ["m"], "share": [0.8], "expected": [0.3], "events": [4.0]}), p
+        pl.DataFrame({"name": ["Models", "m"], "share": [None, 0.8], "expected": [None, 0.3], "events": [None, 4.0]}),
+        p,
     ),
     "scatter": lambda p: shares.scatter(
         RATES.with_columns(calls=pl.lit(40.0), sessions=pl.lit(3.0), attribution=pl.lit("model")), p

@@ -195,7 +195,7 @@ def test_the_chart_of_a_group_shows_its_denied_calls_too(
     }
     [when] = [part for part in frames_of["Errors of this group over time."] if "errors" in part.columns]
     assert when["errors"].sum() == group["events"] == 2
-    assert any(said.startswith("a: 100") for said in frames_of)
+    assert any(said.startswith("Most often in a (100") for said in frames_of)
 
 
 @pytest.mark.parametrize("page", ["tool", "group", "session", "streak"])

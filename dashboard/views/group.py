@@ -146,7 +146,7 @@ def _where(page: Page) -> None:
     """For each dimension the values with the most events of the group, compared with their share of all calls."""
     of_all, of_it = _places(page)
     events, calls = (asking().pick(*DIMENSIONS, "calls") for asking in (of_it, of_all))
-    shown = False
+    parts, said = [], []
     for dimension, many in DIMENSIONS.items():
         mine, everything = frames.summed(events, dimension, "calls"), frames.summed(calls, dimension, "calls")
         if mine.is_empty():
@@ -154,21 +154,22 @@ def _where(page: Page) -> None:
         rows = (
             mine.rename({"calls": "events"})
             .join(everything, on=dimension, how="left", maintain_order="left")
-            .with_columns(
+            .select(
                 name=pl.col(dimension).cast(pl.String).str.slice(0, 30),
+                events="events",
                 share=pl.col("events") / mine["calls"].sum(),
                 expected=pl.col("calls") / (everything["calls"].sum() or 1),
             )
             .head(MOST)
         )
-        shown = True
-        components.quiet(many)
-        text = f"{rows['name'][0]}: {words.rate(rows['share'][0])} of this group."
-        components.chart(shares.over_share(rows, page.palette), f"where-{dimension}", text)
-    if shown:
-        components.quiet("Bar: share of this group. Tick: share of all calls.")
-    else:
+        parts += [pl.DataFrame({"name": [many]}), rows]
+        said.append(f"{rows['name'][0]} ({words.rate(rows['share'][0])})")
+    if not parts:
         components.quiet("Its senders tell neither model, version nor agent.")
+        return
+    picture = shares.over_share(pl.concat(parts, how="diagonal"), page.palette)
+    components.chart(picture, "where", f"Most often in {', '.join(said)}.")
+    components.quiet("Bar: share of this group. Tick: share of all calls.")
 
 
 def _samples(page: Page) -> None:
