@@ -58,8 +58,9 @@ def _taken(source: Source, row: Row, text: str) -> bool:
     given, wrong = _parts(text)
     if wrong:
         return any({name: one.get(name) for name in wrong} == wrong for one in _reports(source, row, given))
-    around = Around(given.get("resource", {}), given.get("scope", ""), version=given.get("scope_version", ""))
-    return row_of(Plan(True, (source,)), _record(given, row), around) is row
+    scope = given.get("scope", "")
+    around = Around(given.get("resource", {}), scope, version=given.get("scope_version", ""))
+    return row_of(Plan(True, (source,), scope), _record(given, row), around) is row
 
 
 def _parts(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -71,7 +72,7 @@ def _parts(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 def _reports(source: Source, row: Row, given: Mapping[str, Any]) -> list[Report]:
     """What the table alone makes of the record, in a scope that it claims."""
     resource, scope = given.get("resource", {}), given.get("scope", "")
-    alone = Sources((source,), {(resource.get("service.name", ""), scope): Plan(True, (source,))})
+    alone = Sources((source,), {(resource.get("service.name", ""), scope): Plan(True, (source,), scope)})
     version = given.get("scope_version", "")
     return recognise([Scope(resource, scope, version, [_record(given, row)])], alone).reports
 

@@ -203,10 +203,10 @@ def row_of(plan: Plan, record: Record, around: Around) -> Row | None:
 
 def _fitting(plan: Plan, signal: str, name: str, record: Record, around: Around) -> Row | None:
     around.event = name
-    for row, captured in plan.fitting(signal, name, record.attributes):
-        around.captured = captured
-        if row.fits(record, around):
-            return row
+    for one in plan.fitting(signal, name, record.attributes):
+        around.captured = one.captured
+        if one.fits(record, around):
+            return one.row
     return None
 
 

@@ -8,7 +8,7 @@ mistake in a table.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
@@ -71,6 +71,44 @@ class Rules:
         )
 
 
+class Wanted(NamedTuple):
+    """Texts and globs: a value must match one of them."""
+
+    words: frozenset[str]
+    globs: re.Pattern[str] | None
+
+
+class Condition(NamedTuple):
+    """What the value at a key must be: present or absent (True, False), or one that matches."""
+
+    key: str
+    read: Reader
+    wanted: bool | Wanted
+
+    def known(self, scope: str, attributes: Container[str]) -> bool | None:
+        """Whether it holds for every record of this scope with these attributes; None if that depends on the record."""
+        if self.key == "@scope":
+            return _holds(self.wanted, scope)
+        return None if not is_attribute(self.key) or self.key in attributes else self.wanted is False
+
+
+class Fitting(NamedTuple):
+    """A row for records of one scope with one set of attribute names: what its `*` matched in their name, and the
+    conditions that depend on the record.
+    """
+
+    row: Row
+    captured: str
+    where: tuple[Condition, ...]
+
+    def fits(self, record: Any, around: Any) -> bool:
+        """Whether these conditions hold."""
+        for _, read, wanted in self.where:  # noqa: SIM110 -- `all` over a generator costs twice as much here
+            if not _holds(wanted, read(record, around)):
+                return False
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One `[[records]]` row, compiled."""
@@ -78,7 +116,7 @@ class Row:
     source: str
     signals: frozenset[str]
     names: tuple[re.Pattern[str], ...]
-    where: tuple[tuple[Reader, Any], ...]
+    where: tuple[Condition, ...]
     operation: str
     drop: str
     rank: int | None
@@ -101,13 +139,6 @@ class Row:
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
     shapes: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False)  # cache of `fields`
-
-    def fits(self, record: Any, around: Any) -> bool:
-        """Whether all conditions of the row hold; name and signal have been compared before."""
-        for read, wanted in self.where:  # noqa: SIM110 -- `all` over a generator costs twice as much here
-            if not _holds(wanted, read(record, around)):
-                return False
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +180,9 @@ class Plan:
 
     claimed: bool
     sources: tuple[Source, ...]
+    scope: str
     _names: dict[tuple[str, ...], tuple[Candidates, ...]] = field(default_factory=dict)
-    _marked: dict[tuple[str, ...], tuple[tuple[Row, str], ...]] = field(default_factory=dict)
+    _fitting: dict[tuple[str, ...], tuple[Fitting, ...]] = field(default_factory=dict)
 
     def rows(self, signal: str, name: str) -> tuple[Candidates, ...]:
         """Tables whose rows may match; if there are none, no record of that name is a report."""
@@ -159,15 +191,22 @@ class Plan:
             found = cached(self._names, (signal, name), tuple(self._candidates(signal, name)), PLANS)
         return found
 
-    def fitting(self, signal: str, name: str, attributes: Mapping[str, Any]) -> tuple[tuple[Row, str], ...]:
+    def fitting(self, signal: str, name: str, attributes: Mapping[str, Any]) -> tuple[Fitting, ...]:
         """The rows to try for a record with these attributes, in order. They depend only on the attributes' names."""
         key = (signal, name, *attributes)
-        found = self._marked.get(key)
+        found = self._fitting.get(key)
         if found is None:
-            tables = self.rows(signal, name)
-            known = (one for one in tables if one.markers is None or not one.markers.isdisjoint(attributes))
-            found = cached(self._marked, key, tuple(row for one in known for row in one.rows), PLANS)
+            found = cached(self._fitting, key, tuple(self._fitted(signal, name, attributes)), PLANS)
         return found
+
+    def _fitted(self, signal: str, name: str, attributes: Mapping[str, Any]) -> Iterator[Fitting]:
+        for markers, rows in self.rows(signal, name):
+            if markers is not None and markers.isdisjoint(attributes):
+                continue
+            for row, captured in rows:
+                known = [(one, one.known(self.scope, attributes)) for one in row.where]
+                if all(holds is not False for _, holds in known):
+                    yield Fitting(row, captured, tuple(one for one, holds in known if holds is None))
 
     def _candidates(self, signal: str, name: str) -> Iterable[Candidates]:
         for source in self.sources:
@@ -200,8 +239,8 @@ class Sources:
                 or (source.services and source.services.fullmatch(service))
                 or scope in source.routes
             ):
-                return Plan(True, (source,))
-        return Plan(False, tuple(source for source in self.sources if source.events or source.markers))
+                return Plan(True, (source,), scope)
+        return Plan(False, tuple(one for one in self.sources if one.events or one.markers), scope)
 
     @property
     def failure_only(self) -> list[str]:
@@ -222,7 +261,7 @@ def _captured(row: Row, name: str) -> str | None:
     return None
 
 
-def _holds(wanted: Any, value: Any) -> bool:
+def _holds(wanted: bool | Wanted, value: Any) -> bool:
     if isinstance(wanted, bool):
         return present(value) == wanted
     if isinstance(value, str):
@@ -323,7 +362,7 @@ def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
         source=table["id"],
         signals=_same(frozenset(_listed(row["signal"]))),
         names=_same(tuple(_name_pattern(name) for name in _listed(row.get("name", [])))),
-        where=_same(tuple((reader(key), _wanted(value)) for key, value in row.get("where", {}).items())),
+        where=_same(tuple(Condition(key, reader(key), _wanted(value)) for key, value in row.get("where", {}).items())),
         operation=row.get("operation", ""),
         drop=row.get("drop", "noise"),
         rank=row.get("rank"),
@@ -356,14 +395,7 @@ def _name_pattern(name: str) -> re.Pattern[str]:
     return re.compile("(.*)".join(re.escape(part) for part in name.split("*")), re.DOTALL)
 
 
-class Wanted(NamedTuple):
-    """Texts and globs: a value must match one of them."""
-
-    words: frozenset[str]
-    globs: re.Pattern[str] | None
-
-
-def _wanted(value: Any) -> Any:
+def _wanted(value: Any) -> bool | Wanted:
     if isinstance(value, bool):
         return value
     listed = _listed(value)
