@@ -45,7 +45,7 @@ TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its
 NAME_CHARS = 512  # names and ids
 
 # Besides columns, reports keep these for the correlator.
-IDENTITIES = frozenset(("_keys", "_refs"))
+IDENTITIES = ("_keys", "_refs")
 RAW = ("_text", "_shape", "_cut")  # removed after classifying
 IDS = frozenset(("session", "call_id", "turn", "subagent", "service_instance"))
 
@@ -58,11 +58,14 @@ SCRUBBED = frozenset((*TEXTS, "params", "attributes")).difference(
 
 
 class Held(NamedTuple):
-    """The columns to check in reports with one set of names: texts, JSON values, integers."""
+    """The columns to check in reports with one set of names: texts, JSON values, integers; whether anything tells what
+    they acted on or what went wrong.
+    """
 
     texts: tuple[str, ...]
     values: tuple[str, ...]
     integers: tuple[str, ...]
+    described: bool
 
 
 @dataclass(slots=True)
@@ -163,13 +166,14 @@ class Pipeline:
         report["received_ns"] = received_ns
         report["time_ns"] = sane_time(report.get("time_ns"), received_ns, report.pop("_observed", None))
         params = report.get("params")
-        if not report.get("target") and isinstance(params, Mapping) and (target := target_from_params(params)):
+        if not report.get("target") and isinstance(params, dict) and (target := target_from_params(params)):
             report["target"] = target
         self._classify(report)
         if params is not None and not report.pop("_cut", False):
             report["params_hash"] = params_hash(params, self.hash_key)
-        for name in IDENTITIES.intersection(report):  # they may contain a tool's name, and are stored with the report
-            report[name] = [key64(*map(str, key)) for key in report[name]]
+        for name in IDENTITIES:  # they may contain a tool's name, and are stored with the report
+            if name in report:
+                report[name] = [key64(*map(str, key)) for key in report[name]]
         for name in RAW:
             report.pop(name, None)
 
@@ -222,48 +226,51 @@ class Pipeline:
         return {**clean, "redactions": len(rules)}
 
     def _sanitise(self, reports: Iterable[Report], batch: Batch) -> None:
-        """Cuts secrets and excess length from all texts of the reports; equal texts are checked once."""
-        held = [(report, self._held(report)) for report in reports]
-        texts: set[str] = set()
-        for report, names in held:
-            texts.update(map(report.__getitem__, names.texts))
-        looked_at = [*texts, *(_parsed(report[name]) for report, names in held for name in names.values)]
-        documents = written(looked_at)
+        """Cuts secrets and excess length from all texts of the reports, column by column of those with equal names;
+        equal texts are checked once.
+        """
+        lots: dict[tuple[str, ...], list[Report]] = {}
+        for report in reports:
+            lots.setdefault(tuple(report), []).append(report)
+        held = [(lot, self._held(names)) for names, lot in lots.items()]
+        columns = [[[report[name] for report in lot] for name in names.texts] for lot, names in held]
+        texts: set[str] = set().union(*(column for part in columns for column in part))
+        values = [_parsed(report[name]) for lot, names in held for name in names.values for report in lot]
+        documents = written([*texts, *values])
         suspects = self.sanitiser.suspects(documents)
-        place = len(texts)
-        stopped = {text for one, text in enumerate(texts) if one in suspects}
+        stopped = {text for place, text in enumerate(texts) if place in suspects}
         touched = stopped.union(text for text in texts if len(text) > NAME_CHARS)
-        for report, names in held:
-            doubtful: dict[str, Any] = {}
-            whole: dict[str, int] = {}
-            if not touched.isdisjoint(map(report.__getitem__, names.texts)):
-                for name in names.texts:
-                    if (text := report[name]) in stopped:
-                        doubtful[name] = text
-                    else:
-                        report[name] = self._cut(name, text)
+        place = len(texts)
+        for (lot, names), part in zip(held, columns, strict=True):
+            doubtful: dict[int, Report] = {}
+            whole: dict[int, dict[str, int]] = {}
+            for name, column in zip(names.texts, part, strict=True):
+                if touched.isdisjoint(column):
+                    continue
+                for one, text in enumerate(column):
+                    if text in stopped:
+                        doubtful.setdefault(one, {})[name] = text
+                    elif text in touched:
+                        lot[one][name] = self._cut(name, text)
             for name in names.values:
-                document = documents[place]
-                if document is None or place in suspects:
-                    doubtful[name] = looked_at[place]
-                    if document and len(document) > READ_BYTES:
-                        doubtful[name], whole[name] = beginning(looked_at[place], READ_BYTES), len(document)
-                else:
-                    report[name] = bounded(document.decode(), JSON_BYTES[name])
-                place += 1
-            if doubtful:
-                self._redact(report, doubtful, whole, batch)
+                for one, report in enumerate(lot):
+                    document = documents[place]
+                    if document is None or place in suspects:
+                        value = values[place - len(texts)]
+                        if document and len(document) > READ_BYTES:
+                            value = beginning(value, READ_BYTES)
+                            whole.setdefault(one, {})[name] = len(document)
+                        doubtful.setdefault(one, {})[name] = value
+                    else:
+                        report[name] = bounded(document.decode(), JSON_BYTES[name])
+                    place += 1
+            for one, fields in doubtful.items():
+                self._redact(lot[one], fields, whole.get(one, {}), batch)
             for name in names.integers:
-                if type(value := report[name]) is not int or not SMALLEST <= value < TOO_LARGE:
-                    report[name] = _integer(value)
-            # From clean text only: a part of a secret, as between two slashes, would no longer be recognised.
-            # A model request acts on nothing, and its retries must share a chain with it.
-            message = report.get("message") if report.get("operation") != "model" else None
-            if target := report.get("target") or (message and extract_target(message)):
-                report["target"] = target[:TARGET_CHARS]
-            if report.get("error_class"):
-                report["template"] = template(report.get("message") or "")
-                report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
+                _fit([report[name] for report in lot], lot, name)
+            if names.described:
+                for report in lot:
+                    _describe(report)
 
     def _redact(self, report: Report, doubtful: dict[str, Any], whole: Mapping[str, int], batch: Batch) -> None:
         """The slow path, for fields that may contain a secret; `whole` has the full length of those reduced to their
@@ -283,9 +290,8 @@ class Pipeline:
             return f"{cut(text, most)} {params_hash(text, self.hash_key):016x}"
         return cut(text, most)
 
-    def _held(self, report: Report) -> Held:
-        """The columns to check in this report, from a cache: most reports repeat the same names."""
-        names = tuple(report)
+    def _held(self, names: tuple[str, ...]) -> Held:
+        """The columns to check in reports with these names, from a cache: most reports repeat them."""
         found = self._names.get(names)
         if found is None:
             scrubbed = [name for name in names if name in SCRUBBED or name in self.dimensions]
@@ -293,11 +299,33 @@ class Pipeline:
                 tuple(name for name in scrubbed if name not in JSON_BYTES),
                 tuple(name for name in scrubbed if name in JSON_BYTES),
                 tuple(INTEGERS.intersection(names)),
+                not {"target", "message", "error_class"}.isdisjoint(names),
             )
             if len(self._names) >= NAMES_REMEMBERED:
                 self._names.clear()
             self._names[names] = found
         return found
+
+
+def _describe(report: Report) -> None:
+    """Adds target, template and fingerprint.
+
+    From clean text only: a part of a secret, as between two slashes, would no longer be recognised.
+    """
+    # A model request acts on nothing, and its retries must share a chain with it.
+    message = report.get("message") if report.get("operation") != "model" else None
+    if target := report.get("target") or (message and extract_target(message)):
+        report["target"] = target[:TARGET_CHARS]
+    if report.get("error_class"):
+        report["template"] = template(report.get("message") or "")
+        report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
+
+
+def _fit(column: list[Any], lot: list[Report], name: str) -> None:
+    """Replaces values of an integer column that are not integers of 64 bits."""
+    if set(map(type, column)) != {int} or min(column) < SMALLEST or max(column) >= TOO_LARGE:
+        for report, value in zip(lot, column, strict=True):
+            report[name] = _integer(value)
 
 
 def identity(signal: str, body: bytes) -> bytes:
