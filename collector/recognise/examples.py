@@ -13,7 +13,7 @@ from typing import Any
 from collector.columns import Report
 from collector.decode.record import Record, Scope, SpanEvent
 from collector.recognise.readers import Around
-from collector.recognise.recognise import recognise, row_of
+from collector.recognise.recognise import fitting, recognise
 from collector.recognise.sources import Plan, Row, Source, Sources
 from collector.tables import TableError
 
@@ -60,7 +60,8 @@ def _taken(source: Source, row: Row, text: str) -> bool:
         return any({name: one.get(name) for name in wrong} == wrong for one in _reports(source, row, given))
     scope = given.get("scope", "")
     around = Around(given.get("resource", {}), scope, version=given.get("scope_version", ""))
-    return row_of(Plan(True, (source,), scope), _record(given, row), around) is row
+    found = fitting(Plan(True, (source,), scope), _record(given, row), around)
+    return found is not None and found.row is row
 
 
 def _parts(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -28,7 +28,7 @@ from collector.recognise.readers import (
     as_text,
     present,
 )
-from collector.recognise.sources import Row, Use, cached
+from collector.recognise.sources import Fitting, Row, Use
 from collector.times import time_of
 
 Signs = dict[str, list[Any]]
@@ -42,7 +42,6 @@ SAID = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 TOOL_CHARS = 64  # of a tool's name are compared with known kinds; no known name is longer
-SHAPES = 64  # sets of attribute names remembered per row, limited because senders may use random names
 PHASES = ("model", "tool", "sandbox", "system")
 SEVERITIES = {
     "info": "info",
@@ -123,10 +122,12 @@ def _scaled(value: Any, scale: float) -> float | None:
     return None if number is None else number * scale
 
 
-def read(row: Row, record: Record, around: Around, report: Report) -> tuple[Signs, Report]:
+def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tuple[Signs, Report]:
     """Fills the report's columns by the row's keys; returns the evidence, and the other attributes that are kept."""
     attributes = record.attributes
-    shape = _shape(row, tuple(attributes))
+    shape: Shape | None = fitting.shape
+    if shape is None:
+        shape = fitting.shape = _made(fitting.row, attributes)
     for slot, convert, places in shape.columns:
         for key, read_place, scale, resource in places:
             value = attributes[key] if read_place is None else read_place(record, around)
@@ -153,14 +154,6 @@ def read(row: Row, record: Record, around: Around, report: Report) -> tuple[Sign
     rest = {key: value for key in shape.kept if _short(value := attributes[key])}
     _tidy(report)
     return signs, rest if len(rest) <= KEPT_COUNT else dict(islice(rest.items(), KEPT_COUNT))
-
-
-def _shape(row: Row, keys: tuple[str, ...]) -> Shape:
-    """The row's shape for these attribute names, from a cache: most records repeat them."""
-    found: Shape | None = row.shapes.get(keys)
-    if found is None:
-        found = cached(row.shapes, keys, _made(row, keys), SHAPES)
-    return found
 
 
 def _made(row: Row, keys: Iterable[str]) -> Shape:

@@ -34,7 +34,7 @@ from collector.recognise.reasons import retry_after_in, status_in
 from collector.recognise.results import BEGUN, asked_reports, result_reports
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
-from collector.recognise.sources import RANKS, Plan, Row, Sources
+from collector.recognise.sources import RANKS, Fitting, Plan, Row, Sources
 
 RESOURCE = {
     "service": ("service.name",),
@@ -109,15 +109,15 @@ class _Reading:
             if record.signal == "span" and not plan.rows("span", record.name):
                 dropped["no_event"] += 1
                 continue
-            row = row_of(plan, record, around)
-            if row is None and record.signal == "log" and _opened(record):
-                row = row_of(plan, record, around)
-            if row is None:
+            found = fitting(plan, record, around)
+            if found is None and record.signal == "log" and _opened(record):
+                found = fitting(plan, record, around)
+            if found is None:
                 dropped["no_event"] += 1
-            elif row.operation == "drop":
-                dropped[row.drop] += 1
+            elif found.row.operation == "drop":
+                dropped[found.row.drop] += 1
             else:
-                self._report(row, record)
+                self._report(found, record)
         self._sampled()
 
     def _sampled(self) -> None:
@@ -131,10 +131,10 @@ class _Reading:
             known.were += sampled.were
             known.signs |= sampled.signs
 
-    def _report(self, row: Row, record: Record) -> None:
-        found = self._found
+    def _report(self, fits: Fitting, record: Record) -> None:
+        found, row = self._found, fits.row
         report = self._start(row, record).copy()
-        signs, rest = read(row, record, self._around, report)
+        signs, rest = read(fits, record, self._around, report)
         if self._dimensions:
             report.update(_own(record.attributes, self._dimensions))
         if "session" in report and record.trace_id and report["session_source"] == "record":
@@ -185,28 +185,25 @@ def _own(attributes: Mapping[str, Any], dimensions: Sequence[str]) -> Report:
     return {name: text for name in dimensions if (text := as_text(attributes.get(name)))}
 
 
-def row_of(plan: Plan, record: Record, around: Around) -> Row | None:
+def fitting(plan: Plan, record: Record, around: Around) -> Fitting | None:
     """The first row that matches the record; None if it is not a report."""
     if record.signal == "span":
-        row = _fitting(plan, "span", record.name, record, around)
-        disguised = row is not None and row.disguised
-        return (
-            _fitting(plan, "log", as_text(record.attributes.get("event.name")) or "", record, around)
-            if disguised
-            else row
-        )
+        found = _first(plan, "span", record.name, record, around)
+        if found is None or not found.row.disguised:
+            return found
+        return _first(plan, "log", as_text(record.attributes.get("event.name")) or "", record, around)
     for name in _event_names(record):
-        if (row := _fitting(plan, record.signal, name, record, around)) is not None:
-            return row
+        if (found := _first(plan, record.signal, name, record, around)) is not None:
+            return found
     return None
 
 
-def _fitting(plan: Plan, signal: str, name: str, record: Record, around: Around) -> Row | None:
+def _first(plan: Plan, signal: str, name: str, record: Record, around: Around) -> Fitting | None:
     around.event = name
     for one in plan.fitting(signal, name, record.attributes):
         around.captured = one.captured
         if one.fits(record, around):
-            return one.row
+            return one
     return None
 
 

@@ -92,14 +92,16 @@ class Condition(NamedTuple):
         return None if not is_attribute(self.key) or self.key in attributes else self.wanted is False
 
 
-class Fitting(NamedTuple):
-    """A row for records of one scope with one set of attribute names: what its `*` matched in their name, and the
-    conditions that depend on the record.
+@dataclass(slots=True)
+class Fitting:
+    """A row for records of one scope with one set of attribute names: what its `*` matched in their name, the
+    conditions that depend on the record, and what `fields` reads from it.
     """
 
     row: Row
     captured: str
     where: tuple[Condition, ...]
+    shape: Any = None
 
     def fits(self, record: Any, around: Any) -> bool:
         """Whether these conditions hold."""
@@ -138,7 +140,6 @@ class Row:
     rules: Rules
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
-    shapes: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False)  # cache of `fields`
 
 
 @dataclass(frozen=True, slots=True)
