@@ -16,10 +16,12 @@ create table if not exists keys (
 
 -- The single reports of events that are folded from several, and of calls whose outcome is not known yet.
 -- An event with one report has no row here: its own row in `events` is that report.
+-- `orphan` is the trace of a report whose session is only a guess, which a parent span may bring later.
 create table if not exists reports (
   event_id    ubigint not null,
   received_ns bigint not null,
-  report      json not null
+  report      json not null,
+  orphan      varchar
 );
 
 -- Events that belong to a call that has not been reported yet: an MCP client's span below a tool span that ends later.

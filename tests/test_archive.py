@@ -152,7 +152,7 @@ def test_what_comes_later_to_a_session_that_was_moved(store: Store, tmp_path: Pa
         pass
     compared(store, ALL_SETS[:2])
     old = store.rows("select min(event_id) as one from events where received_ns < $edge", {"edge": WEEK_AGO})[0]["one"]
-    assert StoreLookup(store).reports_of([old]) == {}  # as for any call of which the keys were forgotten
+    assert StoreLookup(store).reports_of([old], NOW) == {}  # as for any call of which the keys were forgotten
     store.close()
 
 

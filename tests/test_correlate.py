@@ -19,8 +19,10 @@ from collector.recognise.identify import key64
 from collector.store.correlate import Correlator, keys_of
 from collector.store.fold import adding, fold
 from collector.store.lookup import StoreLookup
+from collector.store.retention import DAY_NS
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.store import Store
+from collector.times import HOUR
 
 NOW = 1_800_000_000_000_000_000
 
@@ -98,6 +100,57 @@ def test_a_session_that_comes_later_reaches_what_was_stored_before(store: Store)
     assert (found[0]["session"], found[0]["session_source"]) == ("S", "trace")
     assert store_all(store, [[batch(report())]], correlator)[0]["outcome"] == "error"
     assert len(events(store)) == 1
+
+
+@pytest.mark.parametrize("after_ns", [0, 2 * HOUR, 30 * HOUR])
+def test_a_call_is_corrected_however_old_its_event_is(store: Store, after_ns: int) -> None:
+    store_all(store, [[batch(report(message="no such file"))]])
+    late = batch(span(session="S", session_source="record", received_ns=NOW + after_ns))
+    late.received_ns += after_ns
+    [found] = store_all(store, [[late]], Correlator(StoreLookup(store), fresh=False))
+    assert (found["outcome"], found["message"], found["trace_id"]) == ("error", "no such file", "t1")
+
+
+def test_reports_of_a_call_are_forgotten_together(store: Store) -> None:
+    for after_ns, told in (
+        (0, report(message="no such file")),
+        (20 * HOUR, span(session="S", session_source="record")),
+    ):
+        late = batch(told | {"received_ns": NOW + after_ns})
+        late.received_ns += after_ns
+        store_all(store, [[late]], Correlator(StoreLookup(store), fresh=False))
+    left = []
+    for hours in (25, 45):
+        store.prune(NOW + hours * HOUR, 90 * DAY_NS)
+        left.append(store.count("reports"))
+    assert left == [2, 0]
+    assert len(events(store)) == 1
+
+
+def test_what_was_stored_is_asked_for_once_however_many_reports_come(store: Store) -> None:
+    """After a restart: with one query for each report, 2,000 of them took seconds."""
+    asked: list[str] = []
+
+    class Noting(StoreLookup):
+        def known_sessions(self, traces: Sequence[str]) -> dict[str, str]:
+            asked.append("sessions")
+            return super().known_sessions(traces)
+
+        def orphaned(self, traces: Sequence[str], now_ns: int) -> set[int]:
+            asked.append("orphaned")
+            return super().orphaned(traces, now_ns)
+
+    store_all(store, [[batch(span(trace_id="t9", span_id="a9"), sessions={"t0": "S0"})]])
+    spans = [span(trace_id=f"t{number}", span_id=f"a{number}", call_id=f"c{number}") for number in range(5)]
+    correlator = Correlator(Noting(store), fresh=False)
+    found = store_all(store, [[batch(*spans, sessions={"t1": "S1"})]], correlator)
+    assert {one["trace_id"]: one["session"] for one in found} == {
+        "t0": "S0", "t1": "S1", "t2": "t2", "t3": "t3", "t4": "t4", "t9": "t9",
+    }  # fmt: skip
+    assert asked == ["sessions"]  # no stored event has lost its session to t1
+    found = store_all(store, [[batch(sessions={"t9": "S9"})]], correlator)
+    assert next(one["session"] for one in found if one["trace_id"] == "t9") == "S9"
+    assert asked[2:] == ["orphaned"]
 
 
 def test_two_events_that_come_to_share_a_key_become_the_older(store: Store) -> None:
@@ -382,6 +435,19 @@ def test_a_store_of_the_first_version_learns_to_hold_senders(tmp_path: Path) -> 
     again = Store.open(url)
     store_all(again, [[senders(1, "cn")]])
     assert len(again.rows("select * from seen")) == 1
+    again.close()
+
+
+def test_a_store_of_an_earlier_version_learns_which_reports_are_orphans(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path}/m.duckdb"
+    old = Store.open(url)
+    waits = {"outcome": None, "_strength": 0}
+    store_all(old, [[batch(span(**waits), report(call_id="c2", trace_id="t2", error_class=None, **waits))]])
+    old.execute("alter table reports drop column orphan")
+    old.execute("update meta set value = '11' where name = 'schema_version'")
+    old.close()
+    again = Store.open(url)
+    assert again.rows("select orphan from reports order by all") == [{"orphan": "t1"}, {"orphan": None}]
     again.close()
 
 

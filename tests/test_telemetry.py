@@ -134,7 +134,7 @@ def test_queues_and_sizes_are_told(collector: RunningCollector) -> None:
 
 def test_what_waits_for_the_store_is_told_before_it_is_waited_for(collector: RunningCollector) -> None:
     told: set[tuple[str, float]] = set()
-    for number in range(20):  # each waits for up to a quarter of a second after the previous transaction
+    for number in range(20):  # each waits for up to half a second after the previous transaction
         for place in ("metrics", "health"):
             assert collector.post("/v1/traces", traces(span(2 * number), span(2 * number + 1))).status_code == 200
             if place == "metrics":

@@ -17,7 +17,8 @@ class Changes:
     identities: list[bytes] = field(default_factory=list)
     duplicates: set[int] = field(default_factory=set)  # indexes of batches that were stored before
     events: list[Report] = field(default_factory=list)
-    replaced: list[int] = field(default_factory=list)  # events whose row and reports are removed and written again
+    # Events whose row and reports are removed, and maybe written again: when the first of these reports was received.
+    replaced: dict[int, int] = field(default_factory=dict)
     reports: list[tuple[int, Report]] = field(default_factory=list)
     keys: dict[int, int] = field(default_factory=dict)
     sessions: dict[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ of reports do not change what is stored. `Correlator.plan` decides, the store wr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from collector.batch import Batch
@@ -15,7 +15,7 @@ from collector.columns import Report
 from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
 from collector.store.changes import Changes
-from collector.store.fold import adding, canonical, fold, oldest
+from collector.store.fold import adding, canonical, first_received, fold, oldest, orphan
 from collector.store.joined import Entry, JoinedReports, Joiner
 from collector.store.lookup import Lookup
 from collector.store.senders import Senders
@@ -30,8 +30,6 @@ REQUESTS_REMEMBERED = 50_000
 ONLY_OF_REPORTS = frozenset(("_keys", "_refs", "_lends", "_twin", SITE))
 
 _bare = lru_cache(maxsize=1_000)(bare_tool)
-
-GUESSED = frozenset(("trace", "trace_id", "instance"))
 
 
 def keys_of(report: Report) -> list[int]:
@@ -53,6 +51,15 @@ def keys_of(report: Report) -> list[int]:
     return found
 
 
+def _adopt_session(report: Report, sessions: Mapping[str, str]) -> None:
+    """Gives a report without a session that of its trace, else the trace itself, else the instance of the service."""
+    if trace := report.get("trace_id"):
+        session = sessions.get(trace)
+        report["session"], report["session_source"] = (session, "trace") if session else (trace, "trace_id")
+    elif instance := report.get("service_instance"):
+        report["session"], report["session_source"] = instance, "instance"
+
+
 class Correlator:
     """Decides which reports are new events, which correct a stored one, and which are repetitions."""
 
@@ -61,7 +68,9 @@ class Correlator:
         self._lookup = lookup
         self._keys: Recent[int] = Recent(KEYS_REMEMBERED, whole=fresh)
         self._sessions: Recent[str] = Recent(TRACES_REMEMBERED, whole=fresh)
-        self._orphans: Recent[bool] = Recent(TRACES_REMEMBERED, whole=fresh)
+        orphans = set() if fresh else lookup.orphans(TRACES_REMEMBERED + 1)
+        self._orphans: Recent[bool] = Recent(TRACES_REMEMBERED, whole=len(orphans) <= TRACES_REMEMBERED)
+        self._orphans.update(dict.fromkeys(orphans, True))
         self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
@@ -73,13 +82,13 @@ class Correlator:
         changes = Changes(max(batch.received_ns for batch in batches))
         changes.accepted = sum(batch.records for batch in batches)
         new = self._new_batches(batches, changes)
-        self._learn_sessions(new, changes)
+        sessions = self._sessions_of(new, changes)
         changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
         changes.sampled = self._sampled.due((batch.sampled for batch in new), changes.received_ns)
-        entries = [entry for batch in new for entry in self._told(batch, changes)]
+        entries = [entry for batch in new for entry in self._told(batch, sessions)]
         entries += self._orphaned(changes)
-        entries += self._awaited(entries)
-        self._place(entries)
+        entries += self._awaited(entries, changes.received_ns)
+        self._place(entries, changes.received_ns)
         self._resolve(self._joined(entries, changes), changes)
         pair(changes, self._lookup)
         return changes
@@ -116,35 +125,30 @@ class Correlator:
         changes.identities = list(seen)
         return new
 
-    def _learn_sessions(self, batches: Sequence[Batch], changes: Changes) -> None:
+    def _sessions_of(self, batches: Sequence[Batch], changes: Changes) -> dict[str, str]:
+        """The session of each trace of these batches that has one; adds those that they tell to the changes."""
         told: dict[str, str] = {}
         for batch in batches:
             for trace, session in batch.sessions.items():
                 told[trace] = min(session, told.get(trace, session))
-        known = dict(self._sessions.known(told.keys()))
-        unknown = [] if self._sessions.whole else [trace for trace in told if trace not in known]
+        asked = {
+            report.get("trace_id", "") for batch in batches for report in batch.reports if not report.get("session")
+        }
+        asked = told.keys() | (asked - {""})
+        known = dict(self._sessions.known(asked))
+        unknown = [] if self._sessions.whole else [trace for trace in asked if trace not in known]
         if unknown:
             known |= self._lookup.known_sessions(unknown)
         for trace, session in told.items():
             before = known.get(trace)
             if before is None or session < before:
                 changes.sessions[trace] = session
+        return known | changes.sessions
 
-    def _adopt_session(self, report: Report, changes: Changes) -> None:
-        if report.get("session"):
-            return
-        trace = report.get("trace_id")
-        if trace:
-            session = changes.sessions.get(trace) or self._sessions.get(trace)
-            if session is None and not self._sessions.whole:
-                session = self._lookup.known_sessions([trace]).get(trace)
-            report["session"], report["session_source"] = (session, "trace") if session else (trace, "trace_id")
-        elif report.get("service_instance"):
-            report["session"], report["session_source"] = report["service_instance"], "instance"
-
-    def _told(self, batch: Batch, changes: Changes) -> Iterator[Entry]:
+    def _told(self, batch: Batch, sessions: Mapping[str, str]) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
-            self._adopt_session(report, changes)
+            if not report.get("session"):
+                _adopt_session(report, sessions)
             # A report without any key is identified by its place in its request.
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
             yield Entry([report], keys, refs=report.get("_refs") or ())
@@ -162,16 +166,17 @@ class Correlator:
 
     def _orphaned(self, changes: Changes) -> Iterator[Entry]:
         """Stored events of traces whose session has only now become known: they are folded again with it."""
-        traces = [trace for trace in changes.sessions if self._orphans.get(trace) or not self._orphans.whole]
-        if not traces:
+        traces = [trace for trace in changes.sessions if trace in self._orphans or not self._orphans.whole]
+        orphaned = self._lookup.orphaned(traces, changes.received_ns) if traces else ()
+        if not orphaned:
             return
-        for event_id, reports in self._lookup.reports_of(sorted(self._lookup.sessionless(traces))).items():
+        for event_id, reports in self._lookup.reports_of(sorted(orphaned), changes.received_ns).items():
             for report in reports:
-                if report.get("session_source") in GUESSED and report.get("trace_id") in changes.sessions:
-                    report["session"], report["session_source"] = changes.sessions[report["trace_id"]], "trace"
+                if (trace := orphan(report)) in changes.sessions:
+                    report["session"], report["session_source"] = changes.sessions[trace], "trace"
             yield _reloaded(event_id, reports)
 
-    def _awaited(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+    def _awaited(self, entries: Sequence[Entry], now_ns: int) -> Iterator[Entry]:
         """Stored events that refer to a call whose report has only now arrived."""
         told = {key for entry in entries for key in entry.keys}
         waiting = {self._now(one) for _, event_ids in self._waiting.known(told) for one in event_ids}
@@ -179,15 +184,15 @@ class Correlator:
             waiting |= self._lookup.awaiting(sorted(told))
         waiting.difference_update(entry.event_id for entry in entries if entry.event_id is not None)
         if waiting:
-            for event_id, reports in self._lookup.reports_of(sorted(waiting)).items():
+            for event_id, reports in self._lookup.reports_of(sorted(waiting), now_ns).items():
                 yield _reloaded(event_id, reports)
 
-    def _place(self, entries: Sequence[Entry]) -> None:
+    def _place(self, entries: Sequence[Entry], now_ns: int) -> None:
         """Adds the keys made of a call's site and arguments, from all of its reports, new and stored (sites.py)."""
         if placed := [entry for entry in entries if SITE in entry.reports[0]]:
             known = self._known({key for entry in placed for key in entry.keys})
             told = [(entry.keys, entry.reports) for entry in placed]
-            stored = self._lookup.reports_of(sorted(set(known.values()))) if known else {}
+            stored = self._lookup.reports_of(sorted(set(known.values())), now_ns) if known else {}
             told += [([key], stored.get(event_id, [])) for key, event_id in known.items()]
             for entry, more in zip(placed, site_keys(told), strict=False):
                 entry.keys += more
@@ -219,7 +224,7 @@ class Correlator:
 
     def _resolve(self, joiner: Joiner, changes: Changes) -> None:
         wanted = [event_id for joined in joiner for event_id in joined.event_ids if event_id not in joiner.loaded]
-        stored = {**(self._lookup.reports_of(wanted) if wanted else {}), **joiner.loaded}
+        stored = {**(self._lookup.reports_of(wanted, changes.received_ns) if wanted else {}), **joiner.loaded}
         owner: dict[int, int] = {}
         for joined in joiner:
             event_id = self._write(joined, stored, changes, frozenset(joiner.loaded))
@@ -240,7 +245,7 @@ class Correlator:
         if joined.event_ids and not changed:
             return event_id
         for old in joined.event_ids:
-            changes.replaced.append(old)
+            changes.replaced[old] = first_received(stored.get(old, ()))
             if old != event_id:
                 changes.redirects[old] = event_id
         reports = list(told.values())

@@ -14,6 +14,7 @@ from collector.recognise.results import FRESH
 SESSION_RANK = {None: 0, "instance": 1, "trace_id": 2, "trace": 3, "resource": 4, "record": 5}
 
 KNOWN = ("resource", "record")  # sessions that are never corrected
+GUESSED = ("trace", "trace_id", "instance")  # those that their trace may still correct
 
 CLASS_FIELDS = (
     "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "mistake", "retryable",
@@ -104,6 +105,11 @@ def _covers(best: Report, told: Report) -> bool:
     )
 
 
+def orphan(report: Report) -> str | None:
+    """The trace of a report whose session is a guess: a parent span may bring it later."""
+    return report.get("trace_id") if report.get("session_source") in GUESSED else None
+
+
 def _guessed(report: Report) -> tuple[str | None, str | None]:
     """What decides which session the report gets once that of its trace is known."""
     return report.get("session_source"), report.get("trace_id")
@@ -120,7 +126,12 @@ def canonical(report: Report) -> bytes:
 
 def oldest(event_ids: Iterable[int], reports: Mapping[int, Sequence[Report]]) -> int:
     """The event whose first report was received first; ties go to the smaller id."""
-    return min(event_ids, key=lambda one: (min((r["received_ns"] for r in reports.get(one, ())), default=0), one))
+    return min(event_ids, key=lambda one: (first_received(reports.get(one, ())), one))
+
+
+def first_received(reports: Iterable[Report]) -> int:
+    """When the first of these reports was received; 0 without any. The row that they were folded into is not older."""
+    return min((report["received_ns"] for report in reports), default=0)
 
 
 def _fold_session(row: Report, ranked: Sequence[Report]) -> None:

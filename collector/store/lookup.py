@@ -11,7 +11,10 @@ import msgspec
 
 from collector.batch import Sender
 from collector.columns import COLUMNS, Report
+from collector.store.fold import GUESSED
 from collector.store.reading import Reader
+from collector.store.retention import DAY_NS
+from collector.times import HOUR
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """
@@ -26,6 +29,22 @@ TWINS_NEAR = """
   select distinct unit, event_id from twins semi join near using (event_id)
 """
 
+# By row: where the engine compares ids it reads all columns of all rows.
+REPORTS_OF = """
+  select event_id, report from reports
+  where rowid in (select rowid from reports where event_id in (select unnest($ids::ubigint[])))
+"""
+EVENTS_OF = """
+  from events where rowid in (
+    select rowid from events where received_ns >= $since and event_id in (select unnest($ids::ubigint[]))
+  )
+"""
+ORPHANS = """
+  select event_id, trace_id from events
+  where received_ns >= $since and session_source in (select unnest($guessed::varchar[])) and trace_id is not null
+  union all select event_id, orphan from reports where orphan is not null
+"""
+
 
 Span = tuple[int, int]  # first and last time
 
@@ -36,9 +55,10 @@ class Lookup(Protocol):
     def known_requests(self, identities: Sequence[bytes]) -> set[bytes]: ...
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]: ...
     def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
-    def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]: ...
+    def reports_of(self, event_ids: Sequence[int], now_ns: int) -> dict[int, list[Report]]: ...
     def known_senders(self, table: str) -> dict[Sender, int]: ...
-    def sessionless(self, traces: Sequence[str]) -> set[int]: ...
+    def orphans(self, most: int) -> set[str]: ...
+    def orphaned(self, traces: Sequence[str], now_ns: int) -> set[int]: ...
     def awaiting(self, keys: Sequence[int]) -> set[int]: ...
     def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]: ...
 
@@ -79,16 +99,17 @@ class StoreLookup:
         """Senders of metrics (`seen`) or of sampled data (`sampled`), and when each was last noted."""
         return {(row["source"], row["service"]): row["last_ns"] for row in self._rows(f"from {table}")}
 
-    def sessionless(self, traces: Sequence[str]) -> set[int]:
-        """Events and reports of these traces whose session is a guess."""
-        found = self._rows(
-            "select event_id from events where trace_id in (select unnest($t::varchar[]))"
-            " and session_source in ('trace', 'trace_id', 'instance') union"
-            " select event_id from reports where report->>'trace_id' in (select unnest($t::varchar[]))"
-            " and report->>'session_source' in ('trace', 'trace_id', 'instance')",
-            {"t": list(traces)},
-        )
-        return {row["event_id"] for row in found}
+    def orphans(self, most: int) -> set[str]:
+        """Up to `most` traces of the newest day whose events or reports have a guessed session."""
+        [newest] = self._rows("select max(received_ns) as ns from events")
+        asked = {"since": (newest["ns"] or 0) - DAY_NS, "guessed": list(GUESSED), "most": most}
+        return {row["trace_id"] for row in self._rows(f"select distinct trace_id from ({ORPHANS}) limit $most", asked)}
+
+    def orphaned(self, traces: Sequence[str], now_ns: int) -> set[int]:
+        """Events and reports of these traces, not older than a day, whose session is a guess."""
+        asked = {"traces": list(traces), "since": now_ns - DAY_NS, "guessed": list(GUESSED)}
+        of_traces = f"select event_id from ({ORPHANS}) where trace_id in (select unnest($traces::varchar[]))"
+        return {row["event_id"] for row in self._rows(of_traces, asked)}
 
     def awaiting(self, keys: Sequence[int]) -> set[int]:
         """Events that refer to a call by one of these keys."""
@@ -107,15 +128,14 @@ class StoreLookup:
         asked = {"identities": list(spans), "low": low, "high": high, "units": list(units)}
         return {row["unit"]: row["event_id"] for row in self._rows(TWINS_NEAR, asked)}
 
-    def reports_of(self, event_ids: Sequence[int]) -> dict[int, list[Report]]:
-        """The reports from which each of these events was folded."""
-        ids = {"ids": list(event_ids)}
+    def reports_of(self, event_ids: Sequence[int], now_ns: int) -> dict[int, list[Report]]:
+        """The reports from which each of these events was folded; those received just before `now_ns` cost least."""
         found: dict[int, list[Report]] = {}
-        for row in self._rows("select * from reports where event_id in (select unnest($ids::ubigint[]))", ids):
+        for row in self._rows(REPORTS_OF, {"ids": list(event_ids)}):
             found.setdefault(row["event_id"], []).append(msgspec.json.decode(row["report"]))
-        stored = "select * from events where event_id in (select unnest($ids::ubigint[]))"
-        for row in self._rows(stored, ids):
-            if row["event_id"] not in found:
+        for since in (now_ns - HOUR, now_ns - DAY_NS, 0):
+            alone = [event_id for event_id in event_ids if event_id not in found]
+            for row in self._rows(EVENTS_OF, {"ids": alone, "since": since}) if alone else ():
                 found[row["event_id"]] = [_report_of(row)]
         return found
 

@@ -14,7 +14,7 @@ DAY_NS = 24 * HOUR
 FULL = 0.9  # of the allowed size: from here on the oldest hours are removed
 ROOM = 0.8  # of the allowed size: down to here
 
-IDENTITIES = ("keys", "reports", "waiting", "twins", "trace_session")
+IDENTITIES = ("keys", "waiting", "twins", "trace_session")
 
 
 class Retention(NamedTuple):
@@ -44,6 +44,10 @@ def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
     cursor.execute("delete from requests where received_ns < ?", [day])
     for table in IDENTITIES:
         cursor.execute(f"delete from {table} where received_ns < ?", [max(day, before_ns)])
+    cursor.execute(  # of an event all or none: its row is found by the time of the first
+        "delete from reports where event_id in (select event_id from reports group by all having max(received_ns) < ?)",
+        [max(day, before_ns)],
+    )
     cursor.execute("delete from redirects where received_ns < ?", [before_ns])
     for table in ("seen", "sampled"):
         cursor.execute(f"delete from {table} where last_ns < ?", [before_ns])

@@ -8,10 +8,11 @@ from pathlib import Path
 import duckdb
 
 from collector.columns import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
+from collector.store.fold import GUESSED
 from collector.store.kept import HOURS, KEPT, forget, forget_hours
 from collector.store.opening import StoreError
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -83,6 +84,15 @@ def _rule_labels(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute("alter table alerts add column if not exists rule_labels varchar default '{}'")
 
 
+def _orphans(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute("alter table reports add column if not exists orphan varchar")
+    cursor.execute(
+        "update reports set orphan = report->>'trace_id'"
+        " where report->>'session_source' in (select unnest($guessed::varchar[]))",
+        {"guessed": list(GUESSED)},
+    )
+
+
 # Step n brings a database from version n to n + 1.
 MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _first,
@@ -96,4 +106,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _hours,
     _hours,
     _rule_labels,
+    _orphans,
 )

@@ -17,7 +17,7 @@ from collector.columns import Report
 from collector.recognise.identify import key64
 from collector.recognise.results import ASKED, BEGUN, TOLD
 from collector.store.changes import Changes
-from collector.store.fold import canonical, fold, is_own, oldest
+from collector.store.fold import canonical, first_received, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
 
 WINDOW_NS = 2_000_000_000
@@ -47,7 +47,7 @@ def pair(changes: Changes, lookup: Lookup) -> None:
         if unit in told:
             told[unit].append(report)
     spans = _spans(told)
-    stored = lookup.twins_near(spans, changes.replaced) if spans or changes.replaced else {}
+    stored = lookup.twins_near(spans, list(changes.replaced)) if spans or changes.replaced else {}
     new = {unit: reports for unit, reports in told.items() if unit in stored or any(_told(unit, reports))}
     if not new:
         return
@@ -55,7 +55,7 @@ def pair(changes: Changes, lookup: Lookup) -> None:
     for unit, event_id in stored.items():
         before.setdefault(event_id, set()).add(unit)
     near = sorted(set(stored).difference(changes.replaced))
-    units = {**(lookup.reports_of(near) if near else {}), **new}
+    units = {**(lookup.reports_of(near, changes.received_ns) if near else {}), **new}
     parts = parts_of(units)
     redrawn = [part for part in parts if not new.keys().isdisjoint(part) or before[stored[min(part)]] != part]
     _draw(redrawn, units, set(new), changes)
@@ -65,7 +65,7 @@ def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new:
     """Writes each part as one event; reports stay with their unit, so that they can be paired differently later."""
     gone = set().union(*redrawn)
     changes.events[:] = [row for row in changes.events if row["event_id"] not in gone]
-    changes.replaced += sorted(gone - new)
+    changes.replaced |= {unit: first_received(units[unit]) for unit in gone - new}
     for part in redrawn:
         event_id = oldest(part, units)
         row = fold([report for unit in sorted(part) for report in units[unit]])
@@ -75,7 +75,7 @@ def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new:
         for unit in sorted(part):
             if unit not in new:
                 changes.reports += [(unit, report) for report in units[unit]]
-            received_ns = min(report["received_ns"] for report in units[unit])  # removed together with the first report
+            received_ns = first_received(units[unit])  # it is removed a day later
             row = {"unit": unit, "event_id": event_id, "received_ns": received_ns}
             changes.twins += [
                 row | {"identity": one.identity, "time_ns": one.time_ns} for one in _told(unit, units[unit])

@@ -13,6 +13,7 @@ from collector.batch import Sender
 from collector.columns import TABLES, Report
 from collector.store.arrow import ArrowColumns, Columns, columns_of
 from collector.store.changes import Changes
+from collector.store.fold import orphan
 from collector.store.kept import MAX_NS
 from collector.store.schema import POSITION
 from collector.times import HOUR
@@ -45,15 +46,20 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
             {"ids": [str(uuid.UUID(bytes=identity)) for identity in changes.identities], "now": now},
         )
     if changes.replaced:
-        gone = {"ids": changes.replaced}
+        gone = {"ids": list(changes.replaced)}
+        # By row: where the engine compares ids it reads all columns of all rows.
         old = cursor.execute(
-            "delete from events where event_id in (select unnest($ids::ubigint[]))"
-            " returning event_id, service, session, time_ns",
-            gone,
+            "delete from events where rowid in (select rowid from events where received_ns >= $since"
+            " and event_id in (select unnest($ids::ubigint[]))) returning event_id, service, session, time_ns",
+            gone | {"since": min(changes.replaced.values())},
         ).fetchall()
         before = {changes.redirects.get(event_id, event_id) for event_id, *_ in old}
         changed += [(service, session, time_ns) for _, service, session, time_ns in old]
-        cursor.execute("delete from reports where event_id in (select unnest($ids::ubigint[]))", gone)
+        cursor.execute(
+            "delete from reports where rowid in"
+            " (select rowid from reports where event_id in (select unnest($ids::ubigint[])))",
+            gone,
+        )
         cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
     insert(cursor, "events", changes.events)
     insert(cursor, "changed", earliest(changed))
@@ -127,6 +133,7 @@ def _report_rows(changes: Changes) -> list[Report]:
             "event_id": event_id,
             "received_ns": report["received_ns"],
             "report": msgspec.json.encode(report).decode(),
+            "orphan": orphan(report),
         }
         for event_id, report in changes.reports
     ]
