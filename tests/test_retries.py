@@ -80,6 +80,8 @@ def test_storms_are_found_among_more_errors_than_the_engine_handles_at_once(stor
       select range, {NOW} - (hash(range) % 40_000)::bigint * {SECOND}, {NOW}, 'bulk', 's' || range % 97,
         'model', 'error', 'Class' || range % 3
       from range(300_000)""")
+    for _ in store.rebuild():
+        pass
     events = store.rows("select error_class, outcome, time_ns, event_id, service, session from events")
     found = [
         (row["error_class"], row["started"], row["ended"], row["calls"], row["sessions"])

@@ -20,6 +20,7 @@ DAY = UNITS["d"]
 FEW = 20  # with fewer retried errors there is no verdict on retrying
 SELDOM, OFTEN = 0.2, 0.5  # retrying works seldom (often) if the whole interval lies below (above) this
 STORM_STATES = ("ongoing", "ended")
+SLOTS = 5_000  # over all storms listed: more make many pieces of long storms, fewer compare errors with many pieces
 ATTEMPTS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 50)
 SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
 
@@ -74,7 +75,9 @@ def chains(selection: Selection, *names: str) -> str:
         window=WINDOW,
         rated=selection.rated(),
         more="".join(f", {column}" for column in columns),
-        joined=f"join (select event_id, {', '.join(columns)} from events) using (event_id)" if columns else "",
+        joined=f"join (select event_id, time_ns, {', '.join(columns)} from events) using (event_id, time_ns)"
+        if columns
+        else "",
     )
 
 
@@ -82,6 +85,13 @@ def beyond(selection: Selection, names: Sequence[str]) -> list[str]:
     """The quoted columns that the selection or `names` need and that only the events have."""
     own = [name for name in own_dimensions() if selection.uses(name) or name in names]
     return [f'"{name}"' for name in (["message"] if selection.text else []) + own]
+
+
+def _errors(selection: Selection, *names: str) -> str:
+    """Like `chains`, with the errors that have no session."""
+    return f"""(select * from ({chains(selection, *names)})
+      union all by name
+      select * from events where outcome = 'error' and session is null)"""
 
 
 def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
@@ -181,12 +191,12 @@ def storms(
     sql = load("storms").format(
         keys="".join(f'"{name}", ' for name in keys),
         named="".join(f'any_value("{name}") as "{name}", ' for name in keys),
-        source=relation(wide, *keys),
+        source=_errors(wide, *keys),
         where=wide.where(),
-        errors="outcome = 'error' and error_class is not null",
         chosen=chosen,
         least=least,
         window=window_ns,
+        slots=SLOTS,
         minute=60 * SECOND,
     )
     params = wide.params() | {"from_ns": selection.start_ns}

@@ -1,9 +1,14 @@
 -- Bursts of errors of one class: stretches in which every error is one of at least {least} within {window} ns; a longer pause ends a burst. Of all
 -- errors only kind (class and keys, as a hash) and time are sorted, once: windows without an order of their own read the sorted rows as they
 -- come, without holding them. A run of {least} errors is dense if it is short enough; dense runs that overlap or touch are a stretch, and stretches
--- with short pauses between them a storm. What else is told of storms is read for those of `page` alone.
-with sorted as (
-  select kind, time_ns from (select hash({keys}error_class) as kind, time_ns from {source} where {where} and {errors}) order by kind, time_ns
+-- with short pauses between them a storm. What else is told of storms is read for those of `page` alone, and again from the errors: to hold
+-- them would take more than to read them.
+with errors as not materialized (
+  select {keys}error_class, time_ns, honoured, hash({keys}error_class) as kind, case when session is not null then hash(service, session) end as whose
+  from {source} where {where} and error_class is not null
+),
+sorted as (
+  select kind, time_ns from errors order by kind, time_ns
 ),
 runs as (
   select kind, row_number() over () as place, time_ns as started,
@@ -31,26 +36,25 @@ storms as (
   )
 ),
 page as materialized (select * from storms where {chosen}),
-errors as (
-  select {keys}error_class, time_ns, event_id, hash({keys}error_class) as kind, case when session is not null then hash(service, session) end as whose
-  from {source} where {where} and {errors} and time_ns between (select min(started) from page) and (select max(ended) from page)
+span as (select min(started) as first_ns, max(ended) as last_ns, greatest({window}, (max(ended) - min(started)) // {slots}) as slot from page),
+pieces as (             -- of their stretches, one for each slot: the engine joins equal slots faster than times that lie between others
+  select kind, storm, started, ended, unnest(range(started // slot, ended // slot + 1)) as slot
+  from stretches semi join page using (storm), span
 ),
 told as (
   select storm, {named}any_value(error_class) as error_class, count(distinct whose) as sessions, count(honoured) as told_to_wait,
     count(*) filter (honoured) as honoured
-  from errors
-  asof join (select kind, storm, started, ended from stretches semi join page using (storm)) as stretches
-    on errors.kind = stretches.kind and errors.time_ns >= stretches.started
-  left join (
-    select event_id, honoured from kept_chains where honoured is not null and time_ns >= (select min(started) from page)
-  ) as chains using (event_id)
-  where time_ns <= stretches.ended
+  from (select errors.*, time_ns // slot as slot from errors, span where time_ns between first_ns and last_ns) as errors
+    join pieces on errors.kind = pieces.kind and errors.slot = pieces.slot and time_ns between started and ended
   group by storm
 ),
 minutes as (
   select storm, max(errors) as most_in_a_minute
-  from page join (select kind, time_ns // {minute} as minute, count(*) as errors from errors group by all) as minutes
-    on page.kind = minutes.kind and minute between started // {minute} and ended // {minute}
+  from page join (
+    select kind, time_ns // {minute} as minute, count(*) as errors
+    from errors, span where time_ns between first_ns and last_ns
+    group by all
+  ) as minutes on page.kind = minutes.kind and minute between started // {minute} and ended // {minute}
   group by storm
 )
 select {keys}error_class, started, ended, state, sessions, calls, most_in_a_minute, told_to_wait, honoured
