@@ -28,7 +28,8 @@ VOLUME = "volume"
 TOTAL, GROUPS = "*total", "*groups"  # queried beside the dimensions
 # Usually the same in all calls of a session.
 OF_A_SESSION = ("model", "provider", "agent", "service", "service_version", "environment", "source")
-SIDE = "case when time_ns >= $start_ns then 'b' else 'a' end"
+PRESENT = "time_ns >= $start_ns"
+SIDE = f"case when {PRESENT} then 'b' else 'a' end"
 WHOSE = "hash(service, session)"
 LIKENESS = {"parts2": "sum(part * part)"}
 SUMS = {
@@ -124,7 +125,7 @@ def _sessions(
     `_counts` has the others.
     """
     common = {
-        "side": SIDE,
+        "present": PRESENT,
         "session": WHOSE if chains else f"case when session is null then event_id else {WHOSE} end",
         "part": part,
         "only": part if chains else whole,

@@ -6,27 +6,27 @@ with kinds as materialized (
   from (select distinct {names}, hash({names}) as kind from {counted} where {where})
 ),
 calls as not materialized (
-  select {side} as side, {session} as whose, hash({names}) as kind, {part} as counts from {source} where {where} and {only}
+  select {present} as present, {session} as whose, hash({names}) as kind, {part} as counts from {source} where {where} and {only}
 ),
 sessions as materialized (
-  select side, whose, min(kind) as kind, max(kind) as other, count(*) filter (counts) as part, count(*) as whole from calls group by side, whose
+  select present, whose, min(kind) as kind, max(kind) as other, count(*) filter (counts) as part, count(*) as whole from calls group by present, whose
 ),
 alike as (
-  select side, kind, {sums} from sessions where kind = other group by all
+  select present, kind, {sums} from sessions where kind = other group by all
 ),
 mixed as (
-  select told.dimension, told.value, side, sum(part) as part, sum(whole) as whole
+  select told.dimension, told.value, present, sum(part) as part, sum(whole) as whole
   from (
-    select side, whose, calls.kind, count(*) filter (counts) as part, count(*) as whole
-    from calls join (select side, whose from sessions where kind <> other) using (side, whose)
+    select present, whose, calls.kind, count(*) filter (counts) as part, count(*) as whole
+    from calls join (select present, whose from sessions where kind <> other) using (present, whose)
     group by all
   ) join kinds using (kind)
   group by 1, 2, 3, whose
 )
-select dimension, value, side, {added}
+select dimension, value, case when present then 'b' else 'a' end as side, {added}
 from (
-  select told.dimension, told.value, side, {listed} from alike join kinds using (kind)
+  select told.dimension, told.value, present, {listed} from alike join kinds using (kind)
   union all
-  select dimension, value, side, {sums} from mixed group by all
+  select dimension, value, present, {sums} from mixed group by all
 )
 group by all
