@@ -182,23 +182,19 @@ def limits(
 ) -> Statement:
     """Per limit: sessions it would have interrupted, those whose streaks all recovered, mistakes saved."""
     low, high = wilson("recovered", "interrupted")
+    keys = [f'"{name}"' for name in by]
     sql = load("limits").format(
-        keys="".join(f'"{name}", ' for name in by),
+        keys="".join(f"{key}, " for key in keys),
+        kind=f"hash({', '.join(keys)})" if keys else "0",
         firsts="".join(f'"first_{name}" as "{name}", ' for name in by),
         streaks=streak_sql(selection, asked, by),
         where=selection.where(),
-        same=_same("totals", by),
-        same_saved=_same("saved", by),
-        answered="".join(f'by_limit."{name}", ' for name in by),
         source=counted(selection, [*by, "operation", "session"]).source,
         rate=share("recovered", "interrupted"),
         low=low,
         high=high,
     )
     empty = dict.fromkeys(("sessions", "interrupted", "recovered", "mistakes_saved"), "0")
-    keys = (*by, "mistake_limit")
-    return rates(selection, sql, keys, LIMIT_COLUMNS, empty, previous=previous, sort=sort, limit=limit)
-
-
-def _same(relation: str, by: Sequence[str]) -> str:
-    return " and ".join(["true", *(f'{relation}."{name}" is not distinct from by_limit."{name}"' for name in by)])
+    return rates(
+        selection, sql, (*by, "mistake_limit"), LIMIT_COLUMNS, empty, previous=previous, sort=sort, limit=limit
+    )

@@ -1,32 +1,33 @@
 -- For each limit n, if the agent had stopped to ask after n in a row: the sessions that this would have interrupted, those of them in which every
 -- such streak recovered by itself, and the failures after the limit. Sessions with equal longest streaks, and equal longest ones that did not
 -- recover (`lost`), behave alike under every limit, so they are counted first.
-with found as (
+-- The values to break down by are compared as a hash (`kind`), and streaks read twice: rows of texts, or all streaks, would take more memory.
+with found as not materialized (
   select {firsts}hash(service, session) as whose, length, state = 'recovered' as recovered from ({streaks})
 ),
 alike as (
-  select {keys}longest, lost, count(*) as sessions
+  select kind, longest, lost, count(*) as sessions
   from (
-    select {keys}max(length) as longest, coalesce(max(length) filter (not recovered), 0) as lost from found group by {keys}whose
+    select {kind} as kind, max(length) as longest, coalesce(max(length) filter (not recovered), 0) as lost from found group by kind, whose
   )
   group by all
 ),
 by_limit as (
-  select {keys}mistake_limit, sum(sessions)::bigint as interrupted, coalesce(sum(sessions) filter (lost < mistake_limit), 0)::bigint as recovered
+  select kind, mistake_limit, sum(sessions)::bigint as interrupted, coalesce(sum(sessions) filter (lost < mistake_limit), 0)::bigint as recovered
   from alike, unnest(range(1, longest + 1)) as steps(mistake_limit)
   group by all
 ),
 saved as (
-  select {keys}mistake_limit, sum((length - mistake_limit) * streaks)::bigint as mistakes_saved
+  select {keys}{kind} as kind, mistake_limit, sum((length - mistake_limit) * streaks)::bigint as mistakes_saved
   from (select {keys}length, count(*) as streaks from found group by all), unnest(range(1, length + 1)) as steps(mistake_limit)
   group by all
 ),
 totals as (
-  select {keys}count(distinct hash(service, session)) as sessions
-  from {source} where {where} and operation = 'tool' and session is not null
-  group by all
+  select kind, count(*) as sessions
+  from (
+    select distinct {kind} as kind, hash(service, session) as whose from {source} where {where} and operation = 'tool' and session is not null
+  )
+  group by kind
 )
-select {answered}by_limit.mistake_limit, sessions, interrupted, recovered, {rate} as recovery_rate, {low} as low, {high} as high,
-  mistakes_saved
-from by_limit join saved on by_limit.mistake_limit = saved.mistake_limit and {same_saved}
-  left join totals on {same}
+select {keys}mistake_limit, sessions, interrupted, recovered, {rate} as recovery_rate, {low} as low, {high} as high, mistakes_saved
+from by_limit join saved using (kind, mistake_limit) left join totals using (kind)
