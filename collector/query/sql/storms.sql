@@ -1,5 +1,5 @@
 -- Bursts of errors of one class: stretches in which every error is one of at least {least} within {window} ns; a longer pause ends a burst. Of all
--- errors only kind (class and keys, as a hash) and time are sorted, once: windows without an order of their own read the sorted rows as they
+-- errors only kind (class and keys, as a number) and time are sorted, once: windows without an order of their own read the sorted rows as they
 -- come, without holding them. A run of {least} errors is dense if it is short enough; dense runs that overlap or touch are a stretch, and stretches
 -- with short pauses between them a storm. What else is told of storms is read for those of `page` alone, and again from the errors: to hold
 -- them would take more than to read them.
@@ -7,16 +7,17 @@ with errors as not materialized (
   select {keys}error_class, time_ns, honoured, hash({keys}error_class) as kind, case when session is not null then hash(service, session) end as whose
   from {source} where {where} and error_class is not null
 ),
+kinds as materialized (select kind, (row_number() over ())::integer as number from (select distinct kind from errors)),
 sorted as (
-  select kind, time_ns from errors order by kind, time_ns
+  select number, time_ns from errors join kinds using (kind) order by number, time_ns
 ),
 runs as (
-  select kind, row_number() over () as place, time_ns as started,
-    case when lead(kind, {least} - 1) over () = kind then lead(time_ns, {least} - 1) over () end as ended
+  select number, row_number() over () as place, time_ns as started,
+    case when lead(number, {least} - 1) over () = number then lead(time_ns, {least} - 1) over () end as ended
   from sorted
 ),
 dense as (
-  select *, lag(kind) over () is distinct from kind as other, place - lag(place) over () as further, started - lag(ended) over () as pause
+  select *, lag(number) over () is distinct from number as other, place - lag(place) over () as further, started - lag(ended) over () as pause
   from runs where ended - started <= {window}
 ),
 numbered as (
@@ -25,8 +26,11 @@ numbered as (
   from dense
 ),
 stretches as (
-  select kind, storm, min(started) as started, max(ended) as ended, max(place) - min(place) + {least} as calls
-  from numbered group by kind, storm, stretch
+  select kind, storm, started, ended, calls
+  from (
+    select number, storm, min(started) as started, max(ended) as ended, max(place) - min(place) + {least} as calls
+    from numbered group by number, storm, stretch
+  ) join kinds using (number)
 ),
 storms as (
   select *, case when (select max(time_ns) from events) - ended <= {window} then 'ongoing' else 'ended' end as state
