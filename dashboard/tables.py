@@ -88,8 +88,9 @@ def text(label: str, width: Any = None, help: str | None = None) -> Any:
 
 
 def number(label: str, help: str | None = None, *, width: Any = "small") -> Any:
-    """A column of counts."""
-    return st.column_config.NumberColumn(label, format="localized", help=help, width=width)
+    """A column of counts, written as elsewhere on the pages."""
+    # Not `localized`: the browser then makes a number format for each cell, each time it draws it.
+    return st.column_config.NumberColumn(label, format="%,d", help=help, width=width)
 
 
 def share(label: str, help: str | None = None, *, colour: str | None = None, width: int = 90) -> Any:

@@ -83,6 +83,24 @@ def test_every_page_is_whole_at_every_width_and_in_both_themes(
     context.close()
 
 
+def test_counts_in_tables_are_written_as_elsewhere_whatever_the_browsers_language(
+    browser: Browser, busy: Dashboard
+) -> None:
+    many = [{"tool": "often", "outcome": "ok", "session": "often"}] * 1_234
+    assert busy.collector.post("/v1/events", json.dumps(many)).is_success
+    drawn = []
+    for language in ("en-US", "de-DE"):
+        context = browser.new_context(locale=language, viewport={"width": 1440, "height": 900})
+        tab = Tab(context, busy.url)
+        tab.open(f"{busy.url}/tools?{urlencode({'tool': 'often'})}", "Tools")
+        table = tab.page.get_by_test_id("data-grid-canvas").first
+        expect(table.locator("td", has_text="1234").first).to_be_attached()
+        picture = Image.open(BytesIO(table.screenshot()))
+        drawn.append(picture.crop((4, 4, picture.width - 4, picture.height - 4)).tobytes())  # without round corners
+        context.close()
+    assert drawn[0] == drawn[1]
+
+
 def test_a_new_group_is_told_in_one_line(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
     told = tab.page.get_by_test_id("stPageLink-NavLink").filter(has_text=re.compile(r"(new|regressed) · .+ events?\b"))
