@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
 import polars as pl
@@ -100,6 +101,29 @@ def test_a_group_opens_with_its_message_and_advice(busy: RunningCollector, open_
     [meant] = [row for row in busy.get("/api/v1/classes")["rows"] if row["error_class"] == group["error_class"]]
     advice = f"**{words.plain(meant['title'])}.** {words.plain(meant['advice_person'])}"
     assert advice in [each.value for each in app.markdown]
+
+
+def test_a_group_counts_its_events_in_each_session_and_shows_the_oldest(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    denied = {"service": "s", "tool": "t", "outcome": "denied", "error_class": "ApprovalDeniedError", "message": "no"}
+    start = datetime.now(UTC) - timedelta(hours=2)
+    many = 70  # more than are read to choose samples from
+    calls = [
+        denied | {"session": f"s-{n % 2}", "time": (start + timedelta(seconds=n)).isoformat()} for n in range(many)
+    ]
+    later = denied | {"time": (start + timedelta(hours=1)).isoformat()}
+    calls += [later | {"service": f"without-{n % 9}"} for n in range(9 * many)]  # more of them, but in no session
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    [group] = collector.get("/api/v1/groups")["rows"]
+    app = open_app(collector.url, "group", fingerprint=group["fingerprint"], tz="UTC")
+    check(app, "Group")
+    [table] = [table.value for table in app.dataframe]
+    assert list(table["calls"]) == [many / 2, many / 2]
+    shown = [said.partition(" · ")[0] for said in captions(app) if " · denied" in said]
+    first = words.clock(start, ZoneInfo("UTC"), now=datetime.now(UTC))
+    assert first in shown
 
 
 def test_a_session_is_told_step_by_step(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:

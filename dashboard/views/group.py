@@ -1,6 +1,7 @@
 """Group: what is this error, and what do I do about it?"""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -14,6 +15,7 @@ from dashboard.filters import Filters, escaped
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
 TOGETHER = {"by": ",".join(DIMENSIONS), "limit": "2000"}
 MOST, SESSIONS, MESSAGES = 5, 8, 60
+OF_SESSIONS = {"by": "session,service", "session": "!", "sort": "-calls", "limit": str(SESSIONS)}  # `!`: not without
 CLASSES_S = 600.0  # they change only when the collector is restarted
 EVER = "1970-01-01T00:00:00Z"
 
@@ -176,8 +178,10 @@ def _samples(page: Page) -> None:
     """The newest event, the oldest, and the one least like the newest."""
     rows = page.ask("events", limit=str(MESSAGES)).rows  # the newest in the range
     oldest = rows.row(-1, named=True)
-    if rows.height == MESSAGES:  # there may be older ones
-        oldest = page.ask("events", limit="1", sort="time").first()
+    first = _places(page)[1]().pick("first_seen").select(pl.col("first_seen").min()).item()
+    if rows.height == MESSAGES and first:  # there may be older ones; to find the oldest at its time reads least
+        moment = {"from": first.isoformat(), "to": (first + timedelta(milliseconds=1)).isoformat()}
+        oldest = page.ask("events", limit="1", sort="time", **moment).first() or oldest
     chosen = {"Newest": rows.row(0, named=True), "Oldest": oldest}
     chosen["Most different"] = rows.row(frames.most_different(rows["message"]), named=True)
     seen: set[str] = set()
@@ -190,8 +194,7 @@ def _samples(page: Page) -> None:
 
 def _sessions(page: Page) -> None:
     """Sessions with this error, each with the outcomes of its last calls of any kind."""
-    names = ("session", "service", "errors", "started")
-    mine = page.ask("sessions", sort="-errors", limit=str(SESSIONS)).pick(*names).drop_nulls("session")
+    mine = page.ask("breakdown", **OF_SESSIONS).pick("session", "service", "calls", "first_seen")
     if mine.is_empty():
         components.quiet("Its events name no session.")
         return
@@ -202,12 +205,12 @@ def _sessions(page: Page) -> None:
     columns = {
         "session": tables.text("session", 220),
         "service": tables.text("service", 150),
-        "errors": tables.number("of this group"),
-        "started": tables.when("first of them", page),
+        "calls": tables.number("of this group"),
+        "first_seen": tables.when("first of them", page),
         "strip": tables.bars("last 60 calls", "ok is low, cancelled or denied half, error full height"),
     }
     picked = tables.table(page, shown, columns, key="group-sessions", alt_text="Sessions.", select=True,
-                          wide=("service", "started"))  # fmt: skip
+                          wide=("service", "first_seen"))  # fmt: skip
     first = picked or mine.row(0, named=True)
     about = {"session": first["session"], "service": first["service"]}
     components.link(page, "session", f"Open {words.plain(first['session'], 60)} →", **about)
