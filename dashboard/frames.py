@@ -165,6 +165,23 @@ def filled(rows: pl.DataFrame, step_s: int, span: tuple[datetime, datetime]) -> 
     return whole.join(rows, on="time", how="left").fill_null(0)
 
 
+def retried(rows: pl.DataFrame) -> dict[str, float | None]:
+    """The totals of what became of errors, from those of each class."""
+    counts = ("errors", "retried", "rated", "lasting", "identical_retries")
+    rate = (pl.col("recovery_rate") * pl.col("rated")).sum() / pl.col("rated").sum().replace(0, None)
+    return rows.select(*(pl.col(name).sum() for name in counts), recovery_rate=rate).row(0, named=True)
+
+
+def longer(rows: pl.DataFrame, step_s: int) -> pl.DataFrame:
+    """An error rate over time in longer buckets, of which each holds whole ones of before.
+
+    `rows`: time, error_rate, rated.
+    """
+    start = pl.col("time").dt.timestamp("ms") // (1000 * step_s) * (1000 * step_s)
+    rate = (pl.col("error_rate") * pl.col("rated")).sum() / pl.col("rated").sum().replace(0, None)
+    return rows.group_by(time=start.cast(pl.Datetime("ms", "UTC")).cast(rows.schema["time"])).agg(error_rate=rate)
+
+
 def summed(rows: pl.DataFrame, dimension: str, count: str) -> pl.DataFrame:
     """A count by one of the rows' dimensions, largest first; rows without a value of it are left out."""
     sums = rows.drop_nulls(dimension).group_by(dimension).agg(pl.col(count).sum())

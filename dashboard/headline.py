@@ -21,8 +21,7 @@ def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
 def against(page: Page) -> dict[str, dict[str, Any]]:
     """Measures by session of the period before (a) and of this one (b), and the verdict on the error rate."""
     asking = page.later("compare", measure=COMPARED)
-    page.later("streaks", **OPEN)  # these two for the figures
-    page.later("timeseries", **_trend(page))
+    page.later("streaks", **OPEN)  # for the figures
     return {row["measure"]: row for row in asking().rows.iter_rows(named=True)}
 
 
@@ -45,7 +44,7 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
     return [
         Figure(
             "Error rate", words.rough(now.get("error_rate"), now.get("rated")), words.HELP["error rate"], to="errors",
-            delta=words.points(change) if change else None, clear=sentences.clear(now), trend=trend(page),
+            delta=words.points(change) if change else None, clear=sentences.clear(now), trend=trend(page, now),
             more=f"of {words.plural(now.get('rated'), 'call')}", note=components.sampling(page),
         ),
         Figure(
@@ -63,14 +62,17 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
     ]  # fmt: skip
 
 
-def trend(page: Page) -> list[float]:
+def series(page: Page, now: dict[str, Any]) -> dict[str, str]:
+    """The query for calls and errors over time, with those of the period before if it had errors."""
+    past = {"previous": "true"} if now.get("previous_errors") else {}
+    return {"bucket": f"{page.bucket(components.BARS)}s", **past}
+
+
+def trend(page: Page, now: dict[str, Any]) -> list[float]:
     """The error rate in each of some longer buckets of the range, 0 if there is none."""
-    rows = page.ask("timeseries", **_trend(page)).pick("time", "error_rate")
-    return frames.filled(rows, page.bucket(TREND_BARS), page.span)["error_rate"].to_list()
-
-
-def _trend(page: Page) -> dict[str, str]:
-    return {"bucket": f"{page.bucket(TREND_BARS)}s"}
+    rows = page.ask("timeseries", **series(page, now)).pick("time", "error_rate", "rated")
+    step = page.bucket(TREND_BARS)
+    return frames.filled(frames.longer(rows, step), step, page.span)["error_rate"].to_list()
 
 
 def open_streaks(page: Page) -> pl.DataFrame:

@@ -398,6 +398,29 @@ def test_counts_by_several_dimensions_are_summed_by_one_of_them() -> None:
     assert frames.summed(rows, "model", "errors").rows() == [("b", 3.0), ("a", 2.0)]
 
 
+def test_what_became_of_errors_is_summed_over_their_classes() -> None:
+    counts = {"errors": [10.0, 30.0, 2.0], "retried": [8.0, 20.0, 0.0], "rated": [4.0, 20.0, 0.0],
+              "lasting": [5.0, 3.0, 2.0], "identical_retries": [1.0, 2.0, 0.0]}  # fmt: skip
+    rows = pl.DataFrame(counts | {"recovery_rate": [0.5, 0.8, None]})
+    total = frames.retried(rows)
+    assert total == {name: sum(values) for name, values in counts.items()} | {"recovery_rate": 18 / 24}
+    assert frames.retried(rows.filter(pl.col("rated") == 0))["recovery_rate"] is None
+    assert frames.retried(rows.clear())["errors"] == 0
+
+
+def test_a_rate_over_time_in_longer_buckets_is_that_of_their_calls() -> None:
+    rows = pl.DataFrame(
+        {
+            "time": [START + timedelta(hours=hour) for hour in (1, 2, 3, 5)],
+            "error_rate": [0.5, 0.1, None, 1.0],
+            "rated": [2.0, 10.0, 0.0, 1.0],
+        },
+        schema_overrides={"time": client.column_type("time")},
+    )
+    told = frames.longer(rows, 3 * 3600)
+    assert dict(told.rows()) == {START: pytest.approx(2 / 12), START + timedelta(hours=3): 1.0}
+
+
 def test_rules_that_failed_are_named_with_the_reason() -> None:
     rules = pl.DataFrame({"name": ["a", "b*"], "error": [None, "QueryTooLarge: more memory than it may have"]})
     [said] = sentences.failed_rules(rules)

@@ -75,12 +75,12 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
         picture = charts.calls_over_time(rows, page.palette, page.axis, step)
         components.chart(picture, "calls", "Calls over time, none failed.")
         return
-    past = {"previous": "true"} if now.get("previous_errors") else {}
-    asking = page.later("timeseries", bucket=f"{page.bucket(components.BARS)}s", **past)
+    asking = page.later("timeseries", **headline.series(page, now))
     versions = page.later("breakdown", by="service,service_version", limit="100")
     rows, step = components.over_time(page)
     totals = asking().pick("time", "error_rate", "rated", "previous_errors")
-    before = page.drawn(frames.filled(totals.select("time", "previous_errors"), step, page.span)) if past else None
+    past = totals.select("time", "previous_errors")
+    before = page.drawn(frames.filled(past, step, page.span)) if now.get("previous_errors") else None
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True,
         rates=page.drawn(tables.with_rate_words(totals)), before=before, deploys=page.drawn(_deploys(versions())),

@@ -7,7 +7,7 @@ from dashboard.components import Figure, Page
 
 STORM = "At least ten errors of one class within a minute of each other."
 COSTS = "Streaks from their first mistake to the success that ended them, and retries in vain; a retry can be in both."
-CLASSES = {"by": "error_class", "limit": "200"}
+CLASSES = {"by": "error_class", "limit": "10000"}  # all of them: the totals are their sums
 CURVE = {"by": "error_class"}
 STORMS = {"sort": "-ended", "limit": "100"}
 CURVES = 5  # classes drawn besides all errors
@@ -21,14 +21,13 @@ NAMES = (
 
 def body(page: Page) -> None:
     """Figures, said against seen, curves, storms, tables, costs."""
-    page.later("retries")
-    page.later("sources", **components.SENDERS)  # these two for the figures
+    asking = page.later("retries", **CLASSES)
+    page.later("sources", **components.SENDERS)  # for the figures
     page.later("retries/storms", **STORMS)  # the slowest of the parts, which begin after the first answer
-    page.later("retries", **CLASSES)
     page.later("retries/curve", **CURVE)
     total: dict[str, float | None] = {}
     with components.part():
-        total = page.ask("retries").first()
+        total = frames.retried(asking().pick(*NAMES))
         if not total.get("errors"):
             components.nothing(page, "errors with a session")
             return
