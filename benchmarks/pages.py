@@ -42,14 +42,16 @@ STILL_MS = 700
 FORMS = (",.0f", ",.0f", ".1f", ",.0f", ".1f", ",.0f", ".1f")  # as `_measured` gives them
 UNITS = {"h": 3600, "d": 86_400}
 # Records when the first part of the answer appeared, when anything changed last, and how often the page's script ran.
+# What is inside a canvas is never drawn: it is a table's copy for screen readers, which follows the table after 200 ms.
 WATCH = """
+const undrawn = ({type, target}) => (type === 'childList' ? target : target.parentElement)?.closest?.('canvas');
 const answers = ['stMetric', 'stVegaLiteChart', 'stDataFrame', 'stAlert', 'stText', 'stCode', 'stJson']
   .map(name => `[data-testid=${name}]`).concat('[data-testid=stMain] [data-testid=stPageLink]',
     '[data-testid=stMain] [data-testid=stMarkdown]:not(:has([data-testid=stCaptionContainer]))').join(',');
 window.seen = {first: 0, last: 0, runs: 0};
-new MutationObserver(() => {
+new MutationObserver(changes => {
   const main = document.querySelector('[data-testid=stMain]');
-  if (!main) return;
+  if (!main || changes.every(undrawn)) return;
   seen.last = performance.now();
   const state = document.querySelector('[data-test-script-state]')?.dataset.testScriptState;
   if (state === 'running' && seen.state !== state) seen.runs++;
