@@ -24,7 +24,7 @@ from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
-from tests.traffic import two_versions
+from tests.traffic import storm, two_versions
 
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live"]
 RANGE = {"from": "-7d"}
@@ -337,16 +337,34 @@ def test_the_rows_of_tables_are_the_apis(busy: RunningCollector, open_app: Calla
     assert {row["error_class"]: row["errors"] for row in classes}.items() <= named.items()
 
 
+def pixels(table: Any) -> dict[str, int]:
+    """The width of each column of a table; `small` is 75 pixels."""
+    columns = json.loads(table.proto.columns)
+    wide = {name: each["width"] for name, each in columns.items() if each.get("width")}
+    return {name: 75 if width == "small" else width for name, width in wide.items()}
+
+
 def test_at_1440_pixels_the_table_of_groups_and_the_filter_bar_are_not_cut(
     busy: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
     app = open_app(busy.url, "errors", from_="-7d", service="an-agent-with-a-long-name")
     [service] = [each.proto.popover.label for each in app.get("popover") if "service" in each.proto.popover.label]
     assert len(service.replace("\\", "")) <= len("service: ") + 16
-    columns = json.loads(open_app(busy.url, "errors", from_="-7d").dataframe[0].proto.columns)
-    widths = {name: each["width"] for name, each in columns.items() if each.get("width")}
+    widths = pixels(open_app(busy.url, "errors", from_="-7d").dataframe[0])
     assert widths["tool"] >= 8 * len("run_command") + 16  # pixels of a character, and around a cell
     assert sum(widths.values()) + 36 <= 1440 - 360  # the column that selects a row; menu and margins
+
+
+def test_at_1440_pixels_no_title_of_a_column_of_senders_or_storms_is_cut(
+    coder: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    assert coder.post("/v1/events", json.dumps(storm(datetime.now(UTC)))).is_success
+    coder.kept_up()
+    senders = pixels(open_app(coder.url, "sources", from_="-7d").dataframe[0])
+    assert sum(senders.values()) + 36 <= 1440 - 360
+    storms = open_app(coder.url, "retries", from_="-7d").dataframe[0]
+    assert storms.value.columns[0] == "started"
+    assert pixels(storms)["most_in_a_minute"] >= 6.2 * len("most a minute") + 16
 
 
 def test_the_figures_of_retries_and_streaks_are_the_apis(

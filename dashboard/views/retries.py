@@ -165,7 +165,7 @@ def _storms(page: Page) -> None:
         "error_class": tables.text("class", 180),
         "sessions": tables.number("sessions"),
         "calls": tables.number("calls"),
-        "most_in_a_minute": tables.number("most a minute"),
+        "most_in_a_minute": tables.number("most a minute", width=100),
         "waits": tables.text("Retry-After honoured", 140),
     }
     text = f"Latest storm: {rows['error_class'][0]}, {said[0]}."

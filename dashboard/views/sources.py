@@ -74,13 +74,13 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     )
     columns = {
         "source": tables.text("source", 105),
-        "service": tables.text("service", 150),
+        "service": tables.text("service", 132),
         "events": tables.number("events", width=55),
         "errors": tables.number("errors", width=65),
         "seen": tables.text("last seen", 90),
         "unclassified": tables.text("unclassified", 92, words.HELP["unclassified"]),
         "reports": tables.text(
-            "reports", 115, "A source that reports only failures has no error rate and no recovery."
+            "reports", 105, "A source that reports only failures has no error rate and no recovery."
         ),
     }
     if any(shown["sampling"]):
