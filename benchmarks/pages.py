@@ -3,10 +3,10 @@
     python -m benchmarks.pages [--events 1000000] [--store duckdb:////tmp/bench.duckdb] [--range 24h] [--only Tools]
 
 Creates the store if there is none (`misstep demo --bulk`) and starts a collector and a dashboard over it. `first`: from
-the request of the page to the first figure, sentence, chart or table; `whole`: until nothing on it changes any more.
-`7d`: from a click on `7d` in the filter bar, `inside`: from a click inside the page, until nothing changes any more.
-Medians of three in milliseconds; no answer comes from a cache. CPU time is that of collector and dashboard together,
-for opening the page and for `7d`; `others` is the number of cores that other processes kept busy meanwhile.
+the request of the page to the first figure, sentence, chart or table; `whole`: until nothing drawn changes any more.
+`7d`: from a click on `7d` in the filter bar, `inside`: from a click inside the page, until nothing drawn changes any
+more. Medians of three in milliseconds; no answer comes from a cache. CPU time is that of collector and dashboard
+together, for opening the page and for `7d`; `others` is the number of cores that other processes kept busy meanwhile.
 """
 
 from __future__ import annotations
