@@ -74,14 +74,12 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     )
     columns = {
         "source": tables.text("source", 105),
-        "service": tables.text("service", 132),
+        "service": tables.text("service", 140),
         "events": tables.number("events", width=55),
         "errors": tables.number("errors", width=65),
         "seen": tables.text("last seen", 90),
         "unclassified": tables.text("unclassified", 92, words.HELP["unclassified"]),
-        "reports": tables.text(
-            "reports", 105, "A source that reports only failures has no error rate and no recovery."
-        ),
+        "reports": tables.text("reports", 98, "A source that reports only failures has no error rate and no recovery."),
     }
     if any(shown["sampling"]):
         columns["sampling"] = tables.text("sampled", 95, "How much was kept on the way here.")
