@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
 
 from collector.query.filters import Selection, select
 from collector.query.retries import curve, retries, storms
-from collector.store.opening import SETTINGS
 from collector.store.store import Store
 from collector.times import SECOND
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
@@ -226,51 +222,3 @@ def test_recovery_by_attempt_and_time_is_told_class_by_class(store: Store) -> No
     for row in curve(EVER, []).rows(store):
         each = [found[name, row["axis"], row["at"]] for name in ("Seldom", "Often")]
         assert (row["recovered"], row["retried"]) == tuple(map(sum, zip(*each, strict=True)))
-
-
-def waits(dice: random.Random, many: int) -> list[int]:
-    """Nanoseconds until the call succeeds, from a microsecond to half an hour, some of them equal."""
-    scale = dice.choice([MINUTE, SECOND, SECOND // 1000])
-    return [dice.choice([scale, 1 + round(dice.expovariate(1 / scale))]) for _ in range(many)]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_medians_are_those_of_all_repaired_errors(store: Store, seed: int) -> None:
-    dice = random.Random(seed)
-    events, attempts, seconds = [], defaultdict(list), defaultdict(list)
-    for number in range(240):
-        name, tries = dice.choice(["One", "Two", "Many", "Many", "Many"]), dice.choice([1, 1, 2, 3])
-        pauses = waits(dice, tries)
-        at = NOW - 5 * HOUR
-        times = [at + sum(pauses[:step]) for step in range(tries + 1)]
-        for step, when in enumerate(times):
-            fields: dict[str, Any] = {"session": f"s{number}", "time_ns": when, "sequence": step}
-            how = event if step == tries else failed
-            events.append(how(10 * number + step, **fields, **({} if step == tries else {"error_class": name})))
-            if step < tries and times[-1] - when <= 30 * MINUTE:
-                attempts[name].append(tries - step)
-                seconds[name].append((times[-1] - when) / 1e9)
-    holding(store, [*events, event(10_000), failed(10_001, session="alone", error_class="Never")])
-    rows = {row["error_class"]: row for row in retries(EVER, ["error_class"]).rows(store)}
-    assert {name: (row["median_attempts"], row["median_seconds"]) for name, row in rows.items()} == {
-        "Never": (None, None), **{name: (median(attempts[name]), median(seconds[name])) for name in attempts},
-    }  # fmt: skip
-    [row] = retries(EVER, []).rows(store)
-    assert row["median_attempts"] == median(one for each in attempts.values() for one in each)
-    assert row["median_seconds"] == median(one for each in seconds.values() for one in each)
-
-
-def test_medians_of_many_errors_need_no_memory_for_each(tmp_path: Path) -> None:
-    """The engine's own median of two million numbers does not fit into this memory."""
-    url = f"duckdb:///{tmp_path}/many.duckdb"
-    store = Store.open(url)
-    store.execute(f"""insert into kept_chains by name
-      select range as event_id, {NOW} - range as time_ns, 'error' as outcome, 'Class' || range % 2 as error_class,
-        'codex' as source, 's' as session, true as retried, true as repaired, false as identical_retry,
-        1 + range % 4 as attempts, range / 16384 as seconds
-      from range(2_000_000)""")
-    store.close()
-    store = Store.open(url, {**SETTINGS, "memory_limit": "60MB", "temp_directory": ""})
-    [row] = retries(EVER, []).rows(store)
-    assert (row["recovered"], row["median_attempts"], row["median_seconds"]) == (2_000_000, 2.5, 999_999.5 / 16384)
-    store.close()

@@ -114,10 +114,6 @@ def retries(
     low, high = wilson("rated_recovered", "rated")
     sql = load("retries").format(
         keys="".join(f"{key}, " for key in keys),
-        of_middles="".join(f"middles.{key}, " for key in keys),
-        of_totals="".join(f"totals.{key}, " for key in keys),
-        same=_same("chains", "middles", keys),
-        same_totals=_same("totals", "medians", keys),
         judged=chains(selection, *by),
         where=selection.where(),
         rated=selection.rated(),
@@ -131,10 +127,6 @@ def retries(
     )
     order = sort or ["-disagreement", "-errors"]
     return rates(selection, sql, by, COLUMNS, EMPTY, previous=previous, sort=order, limit=limit)
-
-
-def _same(one: str, other: str, keys: Iterable[str]) -> str:
-    return " and ".join(["true", *(f"{one}.{key} is not distinct from {other}.{key}" for key in keys)])
 
 
 def curve(
