@@ -356,13 +356,14 @@ def test_at_1440_pixels_the_table_of_groups_and_the_filter_bar_are_not_cut(
 
 
 def test_at_1440_pixels_no_title_of_a_column_of_senders_or_storms_is_cut(
-    coder: RunningCollector, open_app: Callable[..., AppTest]
+    collector: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
-    assert coder.post("/v1/events", json.dumps(storm(datetime.now(UTC)))).is_success
-    coder.kept_up()
-    senders = pixels(open_app(coder.url, "sources", from_="-7d").dataframe[0])
+    now = datetime.now(UTC)
+    assert collector.post("/v1/events", json.dumps(two_versions(now) + storm(now))).is_success
+    collector.kept_up()
+    senders = pixels(open_app(collector.url, "sources", from_="-7d").dataframe[0])
     assert sum(senders.values()) + 36 <= 1440 - 360
-    storms = open_app(coder.url, "retries", from_="-7d").dataframe[0]
+    storms = open_app(collector.url, "retries", from_="-7d").dataframe[0]
     assert storms.value.columns[0] == "started"
     assert pixels(storms)["most_in_a_minute"] >= 6.2 * len("most a minute") + 16
 
