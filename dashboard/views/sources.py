@@ -74,10 +74,10 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     )
     columns = {
         "source": tables.text("source", 105),
-        "service": tables.text("service", 140),
+        "service": tables.text("service", 112 if page.narrow else 132),
         "events": tables.number("events", width=55),
         "errors": tables.number("errors", width=65),
-        "seen": tables.text("last seen", 90),
+        "seen": tables.text("last seen", 98),
         "unclassified": tables.text("unclassified", 92, words.HELP["unclassified"]),
         "reports": tables.text("reports", 98, "A source that reports only failures has no error rate and no recovery."),
     }
