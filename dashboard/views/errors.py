@@ -73,8 +73,8 @@ def _groups(page: Page) -> None:
     columns = {
         "state": tables.text("state", 65),
         "error_class": tables.text("class", 150),
-        "template": tables.text("message", 240 if page.narrow else 245),
-        "tool": tables.text("tool", 105),
+        "template": tables.text("message", 220 if page.narrow else 225),
+        "tool": tables.text("tool", 125),
         "trend": tables.trend("trend"),
         "events": tables.number("events", width=50),
         "sessions": tables.number("sessions", width=60),
