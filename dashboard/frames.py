@@ -168,8 +168,8 @@ def filled(rows: pl.DataFrame, step_s: int, span: tuple[datetime, datetime]) -> 
 def retried(rows: pl.DataFrame) -> dict[str, float | None]:
     """The totals of what became of errors, from those of each class."""
     counts = ("errors", "retried", "rated", "lasting", "identical_retries")
-    rate = (pl.col("recovery_rate") * pl.col("rated")).sum() / pl.col("rated").sum().replace(0, None)
-    return rows.select(*(pl.col(name).sum() for name in counts), recovery_rate=rate).row(0, named=True)
+    sums = (pl.col(name).sum() for name in counts)
+    return rows.select(*sums, recovery_rate=_of_all("recovery_rate")).row(0, named=True)
 
 
 def longer(rows: pl.DataFrame, step_s: int) -> pl.DataFrame:
@@ -178,8 +178,13 @@ def longer(rows: pl.DataFrame, step_s: int) -> pl.DataFrame:
     `rows`: time, error_rate, rated.
     """
     start = pl.col("time").dt.timestamp("ms") // (1000 * step_s) * (1000 * step_s)
-    rate = (pl.col("error_rate") * pl.col("rated")).sum() / pl.col("rated").sum().replace(0, None)
-    return rows.group_by(time=start.cast(pl.Datetime("ms", "UTC")).cast(rows.schema["time"])).agg(error_rate=rate)
+    times = start.cast(pl.Datetime("ms", "UTC")).cast(rows.schema["time"])
+    return rows.group_by(time=times).agg(error_rate=_of_all("error_rate"))
+
+
+def _of_all(rate: str) -> pl.Expr:
+    """The rate of all rows together, from that of each and `rated`, what it is a rate of; null if that is 0."""
+    return (pl.col(rate) * pl.col("rated")).sum() / pl.col("rated").sum().replace(0, None)
 
 
 def summed(rows: pl.DataFrame, dimension: str, count: str) -> pl.DataFrame:

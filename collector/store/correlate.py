@@ -131,10 +131,8 @@ class Correlator:
         for batch in batches:
             for trace, session in batch.sessions.items():
                 told[trace] = min(session, told.get(trace, session))
-        asked = {
-            report.get("trace_id", "") for batch in batches for report in batch.reports if not report.get("session")
-        }
-        asked = told.keys() | (asked - {""})
+        reports = (report for batch in batches for report in batch.reports if not report.get("session"))
+        asked = told.keys() | {report["trace_id"] for report in reports if report.get("trace_id")}
         known = dict(self._sessions.known(asked))
         unknown = [] if self._sessions.whole else [trace for trace in asked if trace not in known]
         if unknown:
