@@ -113,7 +113,7 @@ def mutated(body: bytes, other: bytes, random: Random) -> bytes:
             case 5:
                 del out[at:]
             case 6:
-                start = random.randrange(len(other))
+                start = random.randrange(len(other) + 1)
                 out[at:end] = other[start : start + 64]
             case _:
                 if at < len(out):

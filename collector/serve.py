@@ -140,8 +140,6 @@ async def _stored(settings: Settings, readers: Readers, forward: Forwarder | Non
     names = await asyncio.to_thread(most_called, store, telemetry.MOST_SERVICES, telemetry.MOST_TOOLS)
     telemetry.know_calls(*names)
 
-    keeper.start()
-    at_the_end(keeper.close)
     if forward:
         forward.start()
         started.push_async_callback(forward.close, FORWARD_DRAIN_S)
@@ -149,6 +147,8 @@ async def _stored(settings: Settings, readers: Readers, forward: Forwarder | Non
     started.callback(journal.close)
     writer.start()
     at_the_end(writer.close)
+    keeper.start()
+    at_the_end(keeper.close)  # before the writer, whose upkeep may wait for the end of its turn
     if left:
         log.info("storing what the journal holds", requests=len(left))
         if forward:  # what is in the journal is no copy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from collector.commands.bulk import bulk
 from collector.query.filters import DIMENSIONS, Selection, terms_of
 from collector.query.retries import chains, judged, retries
+from collector.query.signals import signals
 from collector.query.statement import used
 from collector.query.streaks import COLUMNS, KINDS, SCOPES, Scope, streak_sql, streaks, streaks_from_events
 from collector.store.changes import Changes
@@ -208,6 +209,78 @@ def test_nobody_waits_where_the_last_turn_took_longer(store: Store, monkeypatch:
     assert time.monotonic() - asked < 0.9
     ended.set()
     keeper.close()
+
+
+LONG = """
+insert into events by name
+select {start} + range * 1000000 as time_ns, {start} as received_ns, range::ubigint as event_id, 'agent' as source, 'service' as service,
+  'log' as source_signal, 'endless' as session, 'tool' as operation, 'read' as tool, range as params_hash, reported_streak,
+  case when fails then 'error' else 'ok' end as outcome, case when fails then 'FileNotFoundError' end as error_class, fails as mistake
+from (select range, {fails} as fails, {counted} as reported_streak from range({calls}))
+"""
+
+
+def endless(store: Store, calls: int, fails: str, counted: str = "null") -> None:
+    """One session with many calls, of which those fail for which `fails` is true of their number, `range`."""
+    emptied(store).execute(LONG.format(start=NOW, calls=calls, fails=fails, counted=counted))
+    store.execute("insert into changed select service, session, min(time_ns) from events group by all")
+
+
+def worked(work: Callable[[], object]) -> float:
+    """The least CPU time of two runs."""
+    used = []
+    for _ in range(2):
+        began = time.process_time()
+        work()
+        used.append(time.process_time() - began)
+    return min(used)
+
+
+OVER_EVENTS = {
+    name: f"select bit_xor(hash(found)) from ({sql}) found"  # of all columns: without them, windows are left out
+    for name, sql in {
+        "streaks": streaks_from_events(EVER, Scope("session", "error", 2), ["tool"]),
+        "chains": judged(EVER),
+        "signals": signals(EVER, "mistake").sql,
+    }.items()
+}
+
+
+@pytest.mark.parametrize("fails", ["false", "true", "range % 2 = 0", "range % 9 < 3"])
+@pytest.mark.parametrize("by", ["keeper", *OVER_EVENTS])
+def test_a_long_session_takes_time_in_proportion_to_its_length(store: Store, by: str, fails: str) -> None:
+    """Four times as many calls take about four times as long, and never sixteen times."""
+
+    def once() -> None:
+        if by == "keeper":
+            store.execute("insert into changed select service, session, min(time_ns) from events group by all")
+            store.keep_up()
+        else:
+            store.rows(OVER_EVENTS[by], used(OVER_EVENTS[by], EVER.params()))
+
+    took = []
+    for calls in (20_000, 80_000):
+        endless(store, calls, fails, counted="case when range % 1000 = 0 then 1 end")
+        took.append(worked(once))
+    assert took[1] < 8 * took[0]
+
+
+def test_a_keeper_that_is_closed_ends_within_a_turn_and_another_does_what_is_left(store: Store) -> None:
+    endless(store, 600_000, "range % 2 = 0")
+    keeper = Keeper(store)
+    keeper.start()
+    time.sleep(0.3)
+    began = time.monotonic()
+    keeper.close()
+    assert time.monotonic() - began < 2
+    assert store.behind() == 1
+    assert store.count("kept_streaks") == 0
+    endless(store, 6, "range % 2 = 0")
+    keeper = Keeper(store)
+    keeper.start()
+    assert keeper.settle(20)
+    keeper.close()
+    assert store.behind() == 0
 
 
 @pytest.mark.parametrize(("took_s", "rest_s"), [(0.01, 1), (0.5, 4.5), (60, 10)])

@@ -21,7 +21,8 @@ from collector.query.filters import Selection, select
 from collector.query.sandbox import needed
 from collector.query.sql_queries import ONE_AT_A_TIME, answer_sql, names
 from collector.store.arrow import ArrowColumns
-from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
+from collector.store.connection import CalledOff
+from collector.store.reading import CALL_OFF, CallOff, QueryTimeout
 from collector.store.store import Store
 from collector.times import rfc3339
 from tests.conftest import RunningCollector, misstep

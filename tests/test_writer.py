@@ -103,6 +103,25 @@ def test_a_small_transaction_waits_for_more_unless_somebody_asks(
     assert recorded.groups == [[0], [1, 2], [3]]
 
 
+def test_work_between_transactions_does_not_delay_the_end(recorded: Recorded) -> None:
+    """What is queued is stored, what would take minutes is interrupted."""
+    begun = Event()
+
+    def job() -> bool:
+        with recorded.store.transaction() as cursor:
+            begun.set()
+            cursor.execute("select sum(hash(range)) from range(1000000000000)").fetchall()
+        return False
+
+    recorded.writer.between(job)
+    assert begun.wait(20)
+    recorded.put(0)
+    began = time.monotonic()
+    recorded.writer.close()
+    assert time.monotonic() - began < 5
+    assert recorded.groups == [[0]]
+
+
 @pytest.mark.parametrize(("ahead_s", "in_order"), [(0, True), (-60, True), (30, True), (-86_400, False)])
 def test_events_are_received_in_the_order_in_which_they_are_stored(
     recorded: Recorded, ahead_s: int, in_order: bool

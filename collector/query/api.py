@@ -39,7 +39,8 @@ from collector.query.queries import LAST, arrived, newest_ns, redirected, token
 from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
 from collector.recognise.sources import Source
-from collector.store.reading import CALL_OFF, CalledOff, CallOff, QueryTimeout
+from collector.store.connection import CalledOff
+from collector.store.reading import CALL_OFF, CallOff, QueryTimeout
 from collector.times import SECOND, rfc3339
 
 QUERY_SECONDS = 20.0

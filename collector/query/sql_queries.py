@@ -21,7 +21,8 @@ from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.sandbox import Needs, Outcome, Task
 from collector.query.statement import used
-from collector.store.reading import CALL_OFF, CalledOff, QueryTimeout
+from collector.store.connection import CalledOff
+from collector.store.reading import CALL_OFF, QueryTimeout
 
 MOST_SQL = 20_000
 MOST_BYTES = 64 << 20

@@ -30,6 +30,10 @@ class OutOfMemory(Unavailable):
     """The engine's memory is used up, by queries that release it when they end."""
 
 
+class CalledOff(Exception):
+    """A statement was interrupted, because its client is gone or the collector stops."""
+
+
 class Connection:
     """Lends the connection to `open()`; raises Unavailable while there is none that works."""
 
@@ -59,6 +63,8 @@ class Connection:
         except duckdb.FatalException as error:
             self._give_up(str(error))
             raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
+        except duckdb.InterruptException:
+            raise CalledOff from None
         except duckdb.Error as error:
             if not first_line(error).startswith("Corrupt"):  # it has no class of its own
                 raise
@@ -108,6 +114,8 @@ class Connection:
             except duckdb.FatalException as error:
                 self._give_up(str(error))
                 raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
+            except duckdb.InterruptException:
+                raise CalledOff from None
             finally:
                 self._alone = False
                 self._change.notify_all()
@@ -127,6 +135,10 @@ class Connection:
                 self._file = _file(self._path)
                 self._connection = self._open()
                 self._broken = False
+
+    def interrupt(self) -> None:
+        """Ends the statement that this connection, and none of its cursors, runs now. From any thread."""
+        self._connection.interrupt()
 
     def close(self) -> None:
         """Closes the database."""

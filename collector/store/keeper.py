@@ -14,13 +14,16 @@ from contextlib import contextmanager
 import structlog
 
 from collector import telemetry
+from collector.store.connection import CalledOff
 from collector.store.priority import KEEPING, step_back
+from collector.store.reading import CALL_OFF, CallOff
 from collector.store.store import MOST_SESSIONS, Store
 
 EVERY_S = 1.0
 REST = (
     9  # Sleep nine times as long as the last turn took: at most 10 % of the time is spent here. `settle` cuts it short.
 )
+CLOSE_EVERY_S = 0.2
 MOST_REST_S = 10.0  # But no longer: after a turn of a minute, on a busy machine, sessions would pile up for nine more.
 
 log = structlog.get_logger()
@@ -37,6 +40,7 @@ class Keeper:
         self._since = time.monotonic()  # time of the first note that is not done yet
         self._took = 0.0  # duration of the last turn
         self._asked = self._closing = False
+        self._call_off = CallOff()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
     def start(self) -> None:
@@ -44,11 +48,13 @@ class Keeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Stops the thread after the present turn."""
+        """Stops the thread. A turn in progress is called off: the next start does it from the same notes."""
         with self._wake:
             self._closing = True
             self._wake.notify_all()
-        self._thread.join()
+        while self._thread.is_alive():
+            self._call_off.now()  # again and again, as it ends only the statement that runs at that moment
+            self._thread.join(CLOSE_EVERY_S)
 
     def noted(self) -> None:
         """To be called when events were committed, changed or removed."""
@@ -79,6 +85,7 @@ class Keeper:
 
     def _run(self) -> None:
         step_back(KEEPING)
+        CALL_OFF.set(self._call_off)
         rest = 0.0
         while True:
             with self._wake:
@@ -121,6 +128,8 @@ def _reported() -> Iterator[None]:
     """Logs a failed turn instead of ending the thread: the next turn finds the same notes."""
     try:
         yield
+    except CalledOff:
+        pass
     except Exception as error:
         telemetry.FAILED.labels("keeper").inc()
         log.error("streaks and counts could not be updated", error=str(error)[:300], kind=type(error).__name__)

@@ -18,7 +18,7 @@ import duckdb
 from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
-from collector.store.connection import Connection, OutOfMemory, all_or_nothing, first_line
+from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, first_line
 from collector.store.kept import whole_hours
 
 Stamp = tuple[int, int]  # a file's size, and when it was changed
@@ -30,10 +30,6 @@ class QueryTimeout(Unavailable):
 
 class QueryTooLarge(QueryTimeout, OutOfMemory):
     """A query exceeded the memory limit."""
-
-
-class CalledOff(Exception):
-    """A query was interrupted because its client is gone."""
 
 
 class Running(Protocol):

@@ -22,7 +22,7 @@ from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
-from collector.store.connection import Connection, OutOfMemory, all_or_nothing, first_line
+from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, first_line
 from collector.store.kept import Slice, compute, count_hours, forget, slices
 from collector.store.opening import SETTINGS, connect, unopened
 from collector.store.reading import Reader, bound, stamps
@@ -49,6 +49,7 @@ class Store(Reader):
         self._executing = threading.Lock()
         self._versions = count()
         self._keeping = threading.Lock()
+        self._interrupted = False
         self.rebuilding = False  # derived tables are being recomputed, and incomplete
         self.version = f"{uuid.uuid4()}.{next(self._versions)}"
 
@@ -81,6 +82,11 @@ class Store(Reader):
             connection.close()
             raise
         return store
+
+    def interrupt(self) -> None:
+        """Ends what the writing connection does now, and a rebuild; either can be done again later. From any thread."""
+        self._interrupted = True
+        self._connection.interrupt()
 
     def close(self) -> None:
         """Writes the log into the file and closes it."""
@@ -246,6 +252,8 @@ class Store(Reader):
                 parts = slices(cursor, REBUILD_SESSIONS)
             yield (left := sum(part.sessions for part in parts))
             for part in parts:
+                if self._interrupted:
+                    raise CalledOff
                 left -= self.keep_up(part=part)
                 yield left
             while self.count_hours():

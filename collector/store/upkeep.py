@@ -10,6 +10,7 @@ import structlog
 from collector import telemetry
 from collector.errors import Unavailable
 from collector.store.archive import sweep
+from collector.store.connection import CalledOff
 from collector.store.retention import Retention
 from collector.store.store import Store
 
@@ -65,6 +66,8 @@ class Upkeep:
             return step()
         except Unavailable as error:
             log.warning("old events could not be removed or archived", error=str(error), again_in_s=FIT_EVERY_S)
+        except CalledOff:
+            log.info("old events could not be removed or archived, because the collector stops")
         except Exception as error:  # keeping old rows is better than refusing new ones
             telemetry.FAILED.labels("retention").inc()
             log.error("old events could not be removed or archived", error=str(error))

@@ -23,7 +23,7 @@ from collector.errors import Unavailable, where
 from collector.store.aside import Aside, tombstone
 from collector.store.changes import Changes
 from collector.store.complaint import Complaint
-from collector.store.connection import OutOfMemory
+from collector.store.connection import CalledOff, OutOfMemory
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, unpack
 from collector.store.lookup import StoreLookup
@@ -40,6 +40,7 @@ MOST_BYTES = 6 << 20  # Most in the queue: beyond it senders wait for their answ
 PATIENCE_S = 5.0  # Longest wait of a query for requests that were answered but are not stored yet.
 BUSY_S = 0.05  # Longest such wait while further requests keep coming.
 ELSEWHERE_S = 0.5  # Longest such wait while the writer does other work, such as pruning.
+CLOSE_EVERY_S = 0.2
 SHORTAGE_S = 5.0  # A shortage of memory that lasts less is no failure: queries release theirs when they end.
 AGAIN_S = 2.0  # Pause after a failed transaction, unless a query waits.
 TRIES = 3  # Failed attempts at a batch that do not set it aside yet.
@@ -130,11 +131,18 @@ class Writer:
         self._thread.start()
 
     def close(self) -> None:
-        """Writes what is queued, then stops the thread. What cannot be stored stays in the journal."""
+        """Writes what is queued, then stops the thread. What cannot be stored stays in the journal.
+
+        Jobs and upkeep in progress, which can take minutes, are interrupted.
+        """
         with self._wake:
             self._closing = True
             self._wake.notify_all()
-        self._thread.join()
+        while self._thread.is_alive():
+            with self._wake:
+                if self._elsewhere:
+                    self._store.interrupt()
+            self._thread.join(CLOSE_EVERY_S)
 
     @property
     def queued(self) -> int:
@@ -231,7 +239,8 @@ class Writer:
             if self._jobs:
                 self._do(self._jobs.popleft())
             self._upkeep.turn()
-            self._elsewhere = False
+            with self._wake:
+                self._elsewhere = False
         return True
 
     def _worth_it(self) -> bool:
@@ -242,6 +251,8 @@ class Writer:
             if job():
                 self._jobs.appendleft(job)
                 return
+        except CalledOff:
+            log.info("a job between transactions was interrupted")
         except Exception as error:  # the writer must go on
             telemetry.FAILED.labels("writer").inc()
             log.error("a job between transactions failed", kind=type(error).__name__, where=where(error))

@@ -23,8 +23,9 @@ from (
     lead(time_ns - coalesce(duration_ms, 0) * 1e6) over chain as next_start_ns,
     lead(event_id) over chain as next_id,
     lead(params_hash) over chain as next_hash,
-    lead(case when outcome = 'ok' then struct_pack(time_ns := time_ns, hash := params_hash, step := step) end ignore nulls)
-      over chain as ok
+    arg_min(struct_pack(time_ns := time_ns, hash := params_hash, step := step), step) filter (outcome = 'ok') over (
+      partition by service, session, subagent, operation, tool, target
+      order by step rows between 1 following and unbounded following) as ok
   from (
     select *, row_number() over chain as step
     from ({events})

@@ -11,19 +11,19 @@ timeline as (
   window session_order as (partition by service, session order by time_ns, sequence nulls last, event_id)
 ),
 parts as (
-  select *, count(*) filter (idle) over (partition by service, session order by place) as part from timeline
+  select *, count(case when idle then 1 end) over (partition by service, session order by place) as part from timeline
 ),
 runs as (               -- cut as streaks are: by a success of the sub-agent, and by an hour without any event
-  select *, count(*) filter (operation = 'tool' and outcome = 'ok') over (
+  select *, count(case when operation = 'tool' and outcome = 'ok' then 1 end) over (
     partition by service, session, subagent, part order by place) as run
   from parts
 ),
 counted as (
   select *,
-    count(*) filter (operation = 'tool' and {counts}) over so_far as ours,
-    count(*) filter (operation = 'tool' and outcome = 'error') over so_far as tool_errors,
-    count(*) filter (operation in ('tool', 'model') and outcome = 'error') over so_far as errors,
-    count(*) filter (error_class = 'ConsecutiveMistakeError') over before > 0 as asked
+    count(case when operation = 'tool' and {counts} then 1 end) over so_far as ours,
+    count(case when operation = 'tool' and outcome = 'error' then 1 end) over so_far as tool_errors,
+    count(case when operation in ('tool', 'model') and outcome = 'error' then 1 end) over so_far as errors,
+    count(case when error_class = 'ConsecutiveMistakeError' then 1 end) over before > 0 as asked
   from runs
   window so_far as (partition by service, session, subagent, part, run order by place),
     before as (partition by service, session, subagent order by place rows between unbounded preceding and 1 preceding)

@@ -13,17 +13,17 @@ timeline as (           -- their events in order; `idle`: more than an hour has 
 ),
 parts as (              -- numbered stretches without such a pause, and how often the agent had asked its user
   select *,
-    count(*) filter (idle) over so_far as part,
-    count(*) filter (idle) over (partition by service, session) as last_part,
-    count(*) filter (error_class = 'ConsecutiveMistakeError') over (
+    count(case when idle then 1 end) over so_far as part,
+    count(case when idle then 1 end) over (partition by service, session) as last_part,
+    count(case when error_class = 'ConsecutiveMistakeError' then 1 end) over (
       partition by service, session, subagent order by place) as asked
   from timeline
   window so_far as (partition by service, session order by place)
 ),
 calls as (              -- calls that extend or end a streak, with the number of successes so far
   select *, {counts} as counts,
-    count(*) filter (outcome = 'ok') over (partition by {key}, part order by place) as successes,
-    count(*) filter (outcome = 'ok') over (partition by {key}, part) as all_successes,
+    count(case when outcome = 'ok' then 1 end) over (partition by {key}, part order by place) as successes,
+    count(case when outcome = 'ok' then 1 end) over (partition by {key}, part) as all_successes,
     min(time_ns) filter (outcome = 'ok') over (
       partition by {key}, part order by place rows between current row and unbounded following) as ok_ns
   from (select *, max(time_ns) over (partition by service, session, part) as rest_ns from parts)
@@ -37,6 +37,6 @@ steps as (              -- the events of streaks, and whether the agent's own co
 counted as (            -- and their number since the agent last reset its own count
   select *, row_number() over (partition by {key}, part, successes, asked, falls order by place) as count_since
   from (
-    select *, count(*) filter (fell) over (partition by {key}, part, successes order by place) as falls from steps
+    select *, count(case when fell then 1 end) over (partition by {key}, part, successes order by place) as falls from steps
   )
 )

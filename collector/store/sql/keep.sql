@@ -1,5 +1,6 @@
 -- Recomputes the streaks and retry chains of the taken sessions (by the same rules as query/sql/streaks.sql and judged.sql, which read all
 -- events) and the newest event of their services.
+-- Not `count(*) filter (…) over (… order by …)`: DuckDB 2.0 needs the square of a session's length for it (400,000 rows: 6.2 s, `count(case …)`: 0.05).
 -- Sums of fractions are rounded to a nanosecond and a billionth of a dollar, because their last bits depend on the order of addition.
 delete from kept_streaks using bounds b
 where kept_streaks.session = b.session and kept_streaks.service is not distinct from b.service
@@ -19,10 +20,12 @@ where e.time_ns between $low_ns and $high_ns and e.time_ns >= b.begin_ns;
 -- The events of each session in order, as narrow rows of numbers, because they are sorted several times below. Sub-agent, tool and target are
 -- hashes of 64 bits, which are enough within one session.
 create or replace temporary table ordered as
-select *,
-  count(*) filter (idle) over so_far as part,
-  lead(case when idle then time_ns end ignore nulls) over so_far as resumed_ns,
-  count(*) filter (asks) over (partition by number, helper order by place) as asked
+select *, count(case when idle then 1 end) over so_far as part,
+  min(case when idle then time_ns end) over (
+    partition by number order by place rows between 1 following and unbounded following) as resumed_ns,
+  count(case when asks then 1 end) over (partition by number, helper order by place) as asked,
+  count(case when tool_call and ok then 1 end) over (
+    partition by number, helper order by place rows between unbounded preceding and 1 preceding) as earlier_successes
 from (                  -- `idle`: more than an hour has passed since the session's previous event
   select event_id, number, from_ns, time_ns, operation = 'tool' as tool_call, outcome = 'ok' as ok, outcome = 'error' as error,
     outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
@@ -40,8 +43,9 @@ window so_far as (partition by number order by place);
 insert into kept_streaks by name
 with scoped as (        -- calls in each scope, with the number of earlier successes and the time of the next one
   select number, event_id, from_ns, time_ns, last_ns, resumed_ns, ok, error, denied, mistake, reported_streak, asked, part, place, scope, key,
-    count(*) filter (ok) over scope_order as successes,
-    lead(case when ok then time_ns end ignore nulls) over scope_order as ok_ns
+    earlier_successes, count(case when ok then 1 end) over scope_order as successes,
+    min(case when ok then time_ns end) over (
+      partition by number, part, scope, key order by place rows between 1 following and unbounded following) as ok_ns
   from (
     select *, 'session' as scope, helper as key from ordered union all
     select *, 'tool' as scope, tool_key as key from ordered where tool_key is not null union all
@@ -61,12 +65,12 @@ steps as (              -- whether the agent's own count fell: in narrower scope
   window streak as (partition by number, part, scope, kind, key, successes order by place)
 ),
 counted as (
-  select *, count(*) filter (fell) over (partition by number, part, scope, kind, key, successes order by place) as falls
+  select *, count(case when fell then 1 end) over (partition by number, part, scope, kind, key, successes order by place) as falls
   from steps
 ),
 pieces as (             -- streaks, cut where the agent reset its own count
   select number, part, scope, kind, key, successes, counted.from_ns, last_ns, ok_ns, resumed_ns,
-    count(*) as length, min(place) as place, arg_min(event_id, place) as first_event_id, arg_max(event_id, place) as last_event_id,
+    count(*) as length, min(place) as place, max(place) as last_place, min(earlier_successes) as earlier_successes, arg_min(event_id, place) as first_event_id, arg_max(event_id, place) as last_event_id,
     min(counted.time_ns) as started, max(counted.time_ns) as ended, count(tool) as tooled, min(tool) as low_tool, max(tool) as high_tool,
     count(target) as targeted, min(target) as low_target, max(target) as high_target,
     list(error_class) as classes, list(tool) as tools
@@ -74,27 +78,28 @@ pieces as (             -- streaks, cut where the agent reset its own count
   group by number, part, scope, kind, key, successes, counted.from_ns, last_ns, ok_ns, resumed_ns, asked, falls
 ),
 runs as (
-  select scope, kind, number, key,
+  select scope, kind, number, part, key, min(place) as place, max(last_place) as last_place, min(earlier_successes) as earlier_successes,
     case when sum(tooled) = sum(length) and min(low_tool) = max(high_tool) then min(low_tool) end as only_tool,
     case when sum(targeted) = sum(length) and min(low_target) = max(high_target) then min(low_target) end as only_target,
     min(started) as started, max(ended) as ended, coalesce(ok_ns, resumed_ns) as closed_ns, ok_ns is not null as succeeded, last_ns,
-    list(length order by place) as since,
+    list(length order by pieces.place) as since,
     list_sort(list_distinct(flatten(list(classes)))) as classes, list_sort(list_distinct(flatten(list(tools)))) as tools,
-    arg_min(first_event_id, place) as first_event_id, arg_max(last_event_id, place) as last_event_id,
+    arg_min(first_event_id, pieces.place) as first_event_id, arg_max(last_event_id, pieces.place) as last_event_id,
     sum(length) as length, from_ns
   from pieces
   group by number, part, scope, kind, key, successes, from_ns, last_ns, ok_ns, resumed_ns
 )
-select runs.* exclude (from_ns, number, key), told.service, told.session, told.subagent, {firsts},
+select runs.* exclude (from_ns, number, part, key, place, last_place, earlier_successes), told.service, told.session, told.subagent, {firsts},
   calls, busy_ms, spent.told, spent.input_tokens, spent.output_tokens, spent.cost_usd
 from runs join (from told where outcome in ('error', 'denied')) as told on told.event_id = runs.first_event_id
-  left join (
+  left join (           -- of each streak what its sub-agent did from its first call to the success that ended it, or else to its last call
     select first_event_id, kind, count(*) as calls, round(sum(told.duration_ms), 6) as busy_ms,
       count(coalesce(told.input_tokens, told.output_tokens)) as told, sum(told.input_tokens) as input_tokens,
       sum(told.output_tokens) as output_tokens, round(sum(told.cost_usd), 9) as cost_usd
-    from runs join told on told.number = runs.number and hash(told.subagent) = runs.key
-      and told.time_ns between started and case when succeeded then closed_ns else ended end
-    where scope = 'session'
+    from runs join ordered on ordered.number = runs.number and ordered.part = runs.part and ordered.helper = runs.key
+        and ordered.earlier_successes = runs.earlier_successes
+      join told on told.event_id = ordered.event_id
+    where scope = 'session' and ordered.place >= runs.place and (succeeded or ordered.place <= last_place)
     group by first_event_id, kind
   ) as spent on scope = 'session' and spent.first_event_id = runs.first_event_id and spent.kind = runs.kind
 where closed_ns is null or closed_ns >= runs.from_ns
@@ -122,7 +127,8 @@ from told join (
       lead(time_ns - coalesce(duration_ms, 0) * 1e6) over chain as next_start_ns,
       lead(event_id) over chain as next_id,
       lead(params_hash) over chain as next_hash,
-      lead(case when ok then struct_pack(time_ns := time_ns, hash := params_hash, step := step) end ignore nulls) over chain as mended
+      arg_min(struct_pack(time_ns := time_ns, hash := params_hash, step := step), step) filter (ok) over (
+        partition by number, chain_key order by step rows between 1 following and unbounded following) as mended
     from (select *, row_number() over (partition by number, chain_key order by place) as step from ordered) as stepped
     window chain as (partition by number, chain_key order by step)
   )
