@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from collector.query import changes as module
 from collector.query.changes import DIMENSIONS, MEASURES, VOLUME, added, changes
 from collector.query.filters import BY_NAME, Selection
 from collector.store.store import Store
@@ -202,3 +203,25 @@ def test_nothing_changed_where_nothing_happened(store: Store) -> None:
     holding(store, [failed(500), failed(100)])
     rows = changes(HALF, "errors", ["tool"]).rows(store)
     assert [(row["contribution"], row["share"]) for row in rows if row["dimension"] == "tool"] == [(0, None)]
+
+
+@pytest.mark.parametrize("measure", ["errors", "error_rate"])
+def test_of_many_values_those_with_most_errors_are_compared(
+    store: Store, monkeypatch: pytest.MonkeyPatch, measure: str
+) -> None:
+    """A name that is different in every call must not cost time and memory for each; the rest stays exact."""
+    events = story()
+    for number in range(60):
+        where = {"time_ns": NOW - number * MINUTE, "session": f"s{number}", "tool": f"tool {number}"}
+        events.append(failed(10_000 + number, **where))
+    holding(store, events)
+    all_rows = {(row["dimension"], row["value"]): row for row in changes(HALF, measure, limit=10_000).rows(store)}
+    monkeypatch.setattr(module, "MOST_VALUES", 3)
+    rows = changes(HALF, measure, limit=10_000).rows(store)
+    tools = [row["value"] for row in rows if row["dimension"] == "tool"]
+    assert len(tools) <= 6  # three of each side
+    most = max((row for row in all_rows.values() if row["dimension"] == "tool"), key=lambda row: row["b_errors"])
+    assert most["value"] in tools
+    for row in rows:
+        if row["dimension"] in (VOLUME, "service", "model", "tool") and row["value"] in (most["value"], None):
+            assert row == all_rows[row["dimension"], row["value"]]

@@ -213,10 +213,11 @@ def test_nobody_waits_where_the_last_turn_took_longer(store: Store, monkeypatch:
 
 LONG = """
 insert into events by name
-select {start} + range * 1000000 as time_ns, {start} as received_ns, range::ubigint as event_id, 'agent' as source, 'service' as service,
-  'log' as source_signal, 'endless' as session, 'tool' as operation, 'read' as tool, range as params_hash, reported_streak,
-  case when fails then 'error' else 'ok' end as outcome, case when fails then 'FileNotFoundError' end as error_class, fails as mistake
-from (select range, {fails} as fails, {counted} as reported_streak from range({calls}))
+select {start} + range * 1000000 as time_ns, {start} as received_ns, range::ubigint as event_id, range as params_hash,
+  'agent' as source, 'service' as service, 'log' as source_signal, 'endless' as session, 'tool' as operation,
+  'read' as tool, {counted} as reported_streak, fails as mistake, case when fails then 'error' else 'ok' end as outcome,
+  case when fails then 'FileNotFoundError' end as error_class
+from (select range, {fails} as fails from range({calls}))
 """
 
 

@@ -8,7 +8,8 @@ that neither period is preferred.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from collector.query.compare import COMPARED, RATED
 from collector.query.filters import BY_NAME, Selection
@@ -36,7 +37,8 @@ SUMS = {
     "sessions": "count(*)", "part": "sum(part)", "whole": "sum(whole)", **LIKENESS,
     "cross": "sum(part * whole)", "wholes2": "sum(whole * whole)",
 }  # fmt: skip
-MOST_VALUES = 100_000
+MOST_VALUES = 2_000  # of a dimension: with more, those with most errors on a side, and else with most calls
+MOST_ROWS = 100_000
 NOTHING = Gathered()
 
 TYPES = {
@@ -75,9 +77,9 @@ def changes(
     rest = [name for name in names if name not in calls]
     # One after the other: all grouping sets at once would hold all their sessions in memory.
     asked = [
-        *_counts(selection, rest, part, whole),
-        *_sessions(selection, rest, part, chains=True),
-        *_sessions(selection, calls, part, whole),
+        *(_most(sql, "part desc, whole desc") for sql in _counts(selection, rest, part, whole)),
+        *(_most(sql, "parts2 desc") for sql in _sessions(selection, rest, part, chains=True)),
+        *(_most(sql, "part desc, whole desc") for sql in _sessions(selection, calls, part, whole)),
     ]
     beside = {}
     if not of_rate and (VOLUME in by or not by):
@@ -90,8 +92,13 @@ def changes(
         found = dict(zip(beside, answers[len(asked) :], strict=True))
         return _explained(measure, names, added(answers[: len(asked)]), found)
 
-    statements = tuple(Statement(sql, params, "1", MOST_VALUES) for sql in (*asked, *beside.values()))
+    statements = tuple(Statement(sql, params, "1", MOST_ROWS) for sql in (*asked, *beside.values()))
     return Derived(statements, work, TYPES, sort, limit)
+
+
+def _most(sql: str, order: str) -> str:
+    ranked = f"row_number() over (partition by dimension, side order by {order}, value)"
+    return f"select * from ({sql}) qualify {ranked} <= {MOST_VALUES}"
 
 
 def _counts(selection: Selection, names: Sequence[str], part: str, whole: str) -> Iterator[str]:
@@ -176,14 +183,21 @@ def _groups(selection: Selection) -> str:
 
 def added(answers: Iterable[Sequence[Row]]) -> dict[str, dict[str | None, Both]]:
     """The sums of each value of each dimension; each statement has some of them."""
-    found: dict[str, dict[str | None, Both]] = {}
+    sums: dict[str, dict[str | None, dict[str, dict[str, Any]]]] = {}
     for row in (row for rows in answers for row in rows):
-        values = found.setdefault(row["dimension"], {})
-        both = values.get(row["value"], Both())
-        sums = asdict(getattr(both, row["side"]))
-        more = Gathered(**{name: known + row.get(name, 0) for name, known in sums.items()})
-        values[row["value"]] = replace(both, **{row["side"]: more})
-    return found
+        told = sums.setdefault(row["dimension"], {}).setdefault(row["value"], {"a": {}, "b": {}})[row["side"]]
+        for name in SUMS:
+            if name in row:
+                told[name] = told.get(name, 0) + row[name]
+    return {
+        dimension: {value: Both(**{side: _gathered(told) for side, told in both.items()}) for value, both in of.items()}
+        for dimension, of in sums.items()
+    }
+
+
+def _gathered(told: Mapping[str, Any]) -> Gathered:
+    least = told.get("part", 0)  # where `_most` left out the row with Σ part²
+    return Gathered(**{**told, "parts2": max(told.get("parts2", 0), least)})
 
 
 def _explained(
