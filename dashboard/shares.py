@@ -132,11 +132,17 @@ def paired_bars(frame: pl.DataFrame, palette: Palette) -> Picture:
 
 
 def dumbbells(frame: pl.DataFrame, palette: Palette) -> Picture:
-    """A measure of both sides per name, A hollow, B filled. `frame`: name, a, b, low and high of each, sentence."""
+    """A measure of both sides per name, A hollow, B filled.
+
+    `frame`: name, a, b, low and high of each, verdict, sentence.
+    """
     names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
     base = alt.Chart(frame).encode(y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names))
     axis = value_axis(palette, PERCENT)
-    ink = alt.ColorValue(palette.quiet, condition=where("datum.clear", palette.outcome["error"]))
+    clear = {"worse": palette.outcome["error"], "better": palette.alert["resolved"]}
+    ink = alt.ColorValue(
+        palette.quiet, condition=[where(f"datum.verdict === '{word}'", colour) for word, colour in clear.items()]
+    )
     tooltip = [Tooltip("name:N"), Tooltip("sentence:N")]
     line = base.mark_rule(strokeWidth=3, opacity=0.35).encode(x=alt.X("a:Q", axis=axis), x2=alt.X2("b:Q"), color=ink)
     layers = [line]

@@ -58,7 +58,7 @@ LENGTHS = pl.DataFrame(
 VALUES = pl.DataFrame({"time": [START], "value": [0.2], "labels": ["{}"]})
 SIDES = pl.DataFrame(
     {"name": ["a"], "a": [0.1], "a_low": [0.0], "a_high": [0.2], "b": [0.3], "b_low": [0.2], "b_high": [0.4],
-     "clear": [True], "sentence": ["worse"]}
+     "verdict": ["worse"], "sentence": ["worse"]}
 )  # fmt: skip
 CASES = {
     "errors": lambda p: charts.errors_over_time(over_time(), p, SPAN, 300, brush=True),

@@ -385,6 +385,29 @@ def test_the_figures_of_retries_and_streaks_are_the_apis(
     assert said in [each.value for each in app.markdown]
 
 
+def test_of_many_groups_the_most_frequent_is_found_though_others_were_seen_later(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
+) -> None:
+    collector = start_collector()
+    now = datetime.now(UTC)
+    failed = {"outcome": "error", "error_class": "FileNotFoundError", "message": "no such file", "session": "s"}
+    sent = [
+        failed | {"tool": f"tool{number}", "time": (now - timedelta(seconds=number)).isoformat()}
+        for number in (*range(500), 3600, 3600, 3600)
+    ]
+    assert collector.post("/v1/events", json.dumps(sent)).is_success
+    app = open_app(collector.kept_up().url, "errors", sort="events")
+    check(app, "Errors")
+    groups = next(each.value for each in app.dataframe if "template" in each.value.columns)
+    assert (groups["tool"].iloc[0], groups["events"].iloc[0]) == ("tool3600", 3)
+    [states] = [each for each in app.button_group if "New 500+" in each.options]
+    assert "All 500+" in states.options
+    app = open_app(collector.url)
+    check(app, "Overview")
+    rows = [each.proto.label for each in app.get("page_link") if "tool3600" in each.proto.label]
+    assert any("3 events" in label for label in rows)
+
+
 def test_verdicts_are_the_apis(coder: RunningCollector, open_app: Callable[..., AppTest]) -> None:
     app = open_app(coder.url, "compare", from_="-7d")
     check(app, "Compare")
@@ -394,6 +417,10 @@ def test_verdicts_are_the_apis(coder: RunningCollector, open_app: Callable[..., 
     assert row["verdict"] == "worse"
     said = f"Error rate: {sentences.compared(row['verdict'], row['sentence'])}"
     assert said in [each.value for each in app.markdown]
+    tools = coder.get("/api/v1/compare", **RANGE, measure="error_rate", by="tool", operation="tool", **sides)["rows"]
+    worse = [row["tool"] for row in sorted(tools, key=lambda row: -row["difference"]) if row["verdict"] == "worse"]
+    assert worse
+    assert f":red[▲ Worse]: {', '.join(map(words.plain, worse))}" in [each.value for each in app.markdown]
     app = open_app(coder.url, from_="-24h")
     check(app, "Overview")
     verdicts = [each.value for each in app.markdown if each.value.startswith(":red[▲ Worse]")]

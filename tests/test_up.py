@@ -102,6 +102,9 @@ def test_addresses_are_ones_that_can_be_opened() -> None:
     assert "hunter2" not in greeting(settings)
     settings = load({}, {"MISSTEP_OTLP_URL": "https://misstep.example.org"}, Path("no such file"))
     assert "export OTEL_EXPORTER_OTLP_ENDPOINT=https://misstep.example.org" in greeting(settings)
+    assert greeting(settings).endswith(" demo")
+    settings = load({}, {"MISSTEP_HTTP": "127.0.0.1:9318"}, Path("no such file"))
+    assert greeting(settings).endswith(" demo --to http://127.0.0.1:9318")
 
 
 def test_page_tells_agents_the_address_that_they_reach() -> None:

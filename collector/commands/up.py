@@ -61,13 +61,14 @@ def greeting(settings: Settings) -> str:
     endpoint = f"OTEL_EXPORTER_OTLP_ENDPOINT={settings.otlp_url or settings.http.url}"
     if settings.ingest_tokens:
         endpoint += ' OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20<one of MISSTEP_INGEST_TOKENS>"'
+    to = "" if settings.collector_url == settings.http.url else f" --to {settings.http.url}"  # where it sends by itself
     return "\n".join(
         (
             f"Dashboard  {settings.dashboard.url}",
             f"Collector  {settings.http.url}  (OTLP/HTTP and query API), {settings.grpc} (OTLP/gRPC)",
             "Paste into the shell that starts your agent:",
             f"  export {endpoint}",
-            f"No agent at hand? {sys.argv[0]} demo",
+            f"No agent at hand? {sys.argv[0]} demo{to}",
         )
     )
 

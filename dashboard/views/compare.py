@@ -1,5 +1,6 @@
 """Compare: did this version, model, agent or period make it worse?"""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -98,7 +99,10 @@ def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
         return
     enough = rows.filter((pl.col("a_whole") >= words.UNCERTAIN_BELOW) & (pl.col("b_whole") >= words.UNCERTAIN_BELOW))
     shown = (enough if enough.height else rows).sort(pl.col("difference").abs(), descending=True).head(TOOLS)
-    shown = shown.with_columns(name="tool", clear=pl.col("verdict").is_in(["worse", "better"]))
+    shown = shown.with_columns(name="tool")
+    for verdict in ("worse", "better"):
+        if tools := shown.filter(pl.col("verdict") == verdict)["tool"].to_list():
+            st.markdown(f"{sentences.VERDICTS[verdict]}: {', '.join(words.plain(tool, 40) for tool in tools)}")
     worst = str(shown["sentence"][0])
     components.chart(shares.dumbbells(shown, page.palette), "dumbbells", f"{shown['name'][0]}: {worst}")
     components.quiet(
@@ -118,8 +122,11 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
         return
     none_in_a, none_in_b = (pl.col(f"{side}_part").fill_null(0) == 0 for side in "ab")
     only = pl.when(none_in_a).then(pl.lit("only in B")).when(none_in_b).then(pl.lit("only in A"))
+    said = [text.partition(", n = ")[0] for text in rows["sentence"]]
+    if page.narrow:  # without the interval, for which there is no room
+        said = [re.sub(r", between .*\)", ")", text) for text in said]
     shown = rows.with_columns(
-        pl.Series("sentence", [text.partition(", n = ")[0] for text in rows["sentence"]], dtype=pl.String),
+        pl.Series("sentence", said, dtype=pl.String),
         only=only.otherwise(pl.lit("")),
     )
     columns = {

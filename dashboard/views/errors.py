@@ -8,6 +8,7 @@ from dashboard.components import Page
 
 STATES = ("new", "regressed", "ongoing", "resolved")
 SORTS = {"last_seen": "last seen", "events": "events", "sessions": "sessions", "lasting": "lasting", "growth": "growth"}
+MOST = 500  # groups that are asked for at once
 NAMES = (
     "state", "error_class", "template", "tool", "trend", "events", "sessions", "spread", "recovery_rate", "rated",
     "lasting", "growth", "first_seen", "last_seen", "fingerprint", "sample",
@@ -47,16 +48,20 @@ def _tree(page: Page) -> None:
 
 
 def _groups(page: Page) -> None:
-    rows = page.ask("groups", limit="500", measures="recovery_rate").pick(*NAMES)
+    asked = {"limit": str(MOST), "measures": "recovery_rate"}
+    rows = page.ask("groups", **asked).pick(*NAMES)
     if rows.is_empty():
         components.nothing(page, "groups")
         return
     counts = dict(rows.group_by("state").len().iter_rows())
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        labels = {state: f"{state.capitalize()} {counts.get(state, 0)}" for state in STATES}
-        labels = {"all": f"All {rows.height}", **labels}
+        more = "+" if rows.height == MOST else ""
+        labels = {state: f"{state.capitalize()} {counts.get(state, 0)}{more}" for state in STATES}
+        labels = {"all": f"All {rows.height}{more}", **labels}
         state = components.switch(page, "state", "State", list(labels), labels)
         order = components.switch(page, "sort", "Sort by", list(SORTS), SORTS)
+    if more:  # the first of all groups in this order, which need not be among those seen last
+        rows = page.ask("groups", sort=f"-{order}", state=None if state == "all" else state, **asked).pick(*NAMES)
     rows = (rows if state == "all" else rows.filter(pl.col("state") == state)).sort(
         order, descending=True, nulls_last=True
     )

@@ -23,6 +23,7 @@ from dashboard.client import Answer
 from dashboard.components import Page
 
 ROWS = 6
+GROUPS = 500  # that are asked for at once
 SILENT = timedelta(hours=1)
 LONG = 3  # mistakes in a row
 RECENT = timedelta(hours=24)  # storms that ended earlier are not shown
@@ -128,7 +129,10 @@ def _changes(page: Page, now: dict[str, Any]) -> None:
 
 def _groups(page: Page) -> None:
     columns = ("fingerprint", "state", "error_class", "tool", "events", "spread", "last_seen", "template")
-    rows = page.ask("groups", sort="-last_seen", limit="500").pick(*columns)
+    rows = page.ask("groups", sort="-last_seen", limit=str(GROUPS)).pick(*columns)
+    more = "+" if rows.height == GROUPS else ""
+    if more:
+        rows = page.ask("groups", sort="-events", limit=str(GROUPS)).pick(*columns)
     fresh = rows.filter(pl.col("state").is_in(["new", "regressed"])).sort("events", descending=True)
     for fingerprint, state, name, tool, events, spread, seen, template in fresh.head(ROWS).iter_rows():
         where = [words.plain(tool, 24)] if tool else []
@@ -141,7 +145,7 @@ def _groups(page: Page) -> None:
     if fresh.is_empty():
         components.quiet(f"Nothing new: {words.plural(rows.height, 'group')} went on.")
     elif fresh.height > ROWS:
-        components.link(page, "errors", f"All {fresh.height} →")
+        components.link(page, "errors", f"All {fresh.height}{more} →")
 
 
 def _turns(page: Page) -> None:

@@ -72,17 +72,18 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         .then(pl.lit("all calls"))
         .otherwise(pl.lit("failures only")),
     )
+    sampled = any(shown["sampling"])
     columns = {
         "source": tables.text("source", 105),
         "service": tables.text("service", 112 if page.narrow else 132),
         "events": tables.number("events", width=55),
-        "errors": tables.number("errors", width=65),
+        **({} if sampled else {"errors": tables.number("errors", width=65)}),  # they stand in "unclassified", too
         "seen": tables.text("last seen", 98),
         "unclassified": tables.text("unclassified", 92, words.HELP["unclassified"]),
         "reports": tables.text("reports", 98, "A source that reports only failures has no error rate and no recovery."),
     }
-    if any(shown["sampling"]):
-        columns["sampling"] = tables.text("sampled", 95, "How much was kept on the way here.")
+    if sampled:
+        columns["sampling"] = tables.text("sampled", 66, "How much was kept on the way here.")
     columns |= {
         f"tells {fact}": tables.text(
             fact, 18 + 7 * len(fact), f"Whether it tells the {fact}: ✓ nearly always, ~ at times, – never."
