@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +18,7 @@ from collector.batch import SENDERS, Batch
 from collector.columns import Report
 from collector.recent import Recent
 from collector.recognise.identify import key64
+from collector.store import correlate as module
 from collector.store.correlate import Correlator, keys_of
 from collector.store.fold import adding, fold
 from collector.store.lookup import StoreLookup
@@ -357,11 +360,23 @@ def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
     return reports
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(CALLS, st.randoms(use_true_random=False), st.sets(st.integers(0, 2)), st.booleans())
+class Slow:
+    """A clock by which everything takes a second, so that the store is seldom asked."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CALLS, st.randoms(use_true_random=False), st.sets(st.integers(0, 2)), st.sampled_from(["", "forgets", "late"]))
 def test_order_batching_and_repetition_change_nothing(
-    calls: list[tuple[int, int, int, str]], chance: random.Random, linked: set[int], forgetful: bool
+    calls: list[tuple[int, int, int, str]], chance: random.Random, linked: set[int], trouble: str
 ) -> None:
+    """Also where the correlator remembers nothing, and where it asks the store only now and then."""
     reports = made(calls)
     links = [{f"t{trace}": f"S{trace}"} for trace in sorted(linked)]
     whole = Store.open("duckdb://:memory:")
@@ -375,13 +390,19 @@ def test_order_batching_and_repetition_change_nothing(
     for position, piece in enumerate(pieces):  # sent again in different batches, so with different identities
         piece.identity = position.to_bytes(16, "big")
     cut = Store.open("duckdb://:memory:")
-    correlator = Correlator(StoreLookup(cut), fresh=not forgetful)
-    while pieces:
-        size = chance.randint(1, 3)
-        if forgetful:
-            correlator = Correlator(StoreLookup(cut), fresh=False)
-        store_all(cut, [pieces[:size]], correlator)
-        pieces = pieces[size:]
+    correlator, clock = Correlator(StoreLookup(cut), fresh=not trouble), Slow()
+    with ExitStack() as forgetting:
+        if trouble == "late":
+            for name in ("KEYS_REMEMBERED", "TRACES_REMEMBERED"):
+                forgetting.enter_context(patch.object(module, name, 0))
+        while pieces:
+            size = chance.randint(1, 3)
+            if trouble == "forgets" or (trouble and chance.random() < 0.2):
+                correlator = Correlator(StoreLookup(cut), fresh=False, clock=clock)
+            store_all(cut, [pieces[:size]], correlator)
+            pieces = pieces[size:]
+        clock.now += 100
+        store_all(cut, [[batch(identity=b"the last request")]], correlator)
     found = events(cut)
     cut.close()
     assert found == expected

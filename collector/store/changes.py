@@ -21,6 +21,7 @@ class Changes:
     replaced: dict[int, int] = field(default_factory=dict)
     reports: list[tuple[int, Report]] = field(default_factory=list)
     keys: dict[int, int] = field(default_factory=dict)
+    unchecked: set[int] = field(default_factory=set)  # those of them that were not looked for in the store
     sessions: dict[str, str] = field(default_factory=dict)
     redirects: dict[int, int] = field(default_factory=dict)
     # Keys of calls that were not reported yet, each with an event that refers to it.

@@ -7,7 +7,8 @@ of reports do not change what is stored. `Correlator.plan` decides, the store wr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from collector.batch import Batch
@@ -17,6 +18,7 @@ from collector.recognise.identify import bare_tool, key64
 from collector.store.changes import Changes
 from collector.store.fold import adding, canonical, first_received, fold, oldest, orphan
 from collector.store.joined import Entry, JoinedReports, Joiner
+from collector.store.later import Later
 from collector.store.lookup import Lookup
 from collector.store.senders import Senders
 from collector.store.sites import SITE, site_keys
@@ -63,9 +65,13 @@ def _adopt_session(report: Report, sessions: Mapping[str, str]) -> None:
 class Correlator:
     """Decides which reports are new events, which correct a stored one, and which are repetitions."""
 
-    def __init__(self, lookup: Lookup, *, fresh: bool) -> None:
+    def __init__(self, lookup: Lookup, *, fresh: bool, clock: Callable[[], float] = time.monotonic) -> None:
         """`fresh`: the store is empty, so that nothing needs to be looked up until something was forgotten."""
         self._lookup = lookup
+        self._later = Later(clock)
+        if not fresh:  # an earlier run may have stored them without looking
+            self._later.keys = lookup.newest_keys()
+            self._later.traces = dict.fromkeys(lookup.misplaced())
         self._keys: Recent[int] = Recent(KEYS_REMEMBERED, whole=fresh)
         self._sessions: Recent[str] = Recent(TRACES_REMEMBERED, whole=fresh)
         orphans = set() if fresh else lookup.orphans(TRACES_REMEMBERED + 1)
@@ -82,15 +88,18 @@ class Correlator:
         changes = Changes(max(batch.received_ns for batch in batches))
         changes.accepted = sum(batch.records for batch in batches)
         new = self._new_batches(batches, changes)
+        self._later.begin()
         sessions = self._sessions_of(new, changes)
         changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
         changes.sampled = self._sampled.due((batch.sampled for batch in new), changes.received_ns)
         entries = [entry for batch in new for entry in self._told(batch, sessions)]
+        entries += self._unchecked()
         entries += self._orphaned(changes)
         entries += self._awaited(entries, changes.received_ns)
         self._place(entries, changes.received_ns)
         self._resolve(self._joined(entries, changes), changes)
         pair(changes, self._lookup)
+        self._later.end()
         return changes
 
     def learn(self, changes: Changes) -> None:
@@ -99,6 +108,7 @@ class Correlator:
         self._sampled.learn(changes.sampled, changes.received_ns)
         self._requests.update(dict.fromkeys(changes.identities, True))
         self._keys.update(changes.keys)
+        self._later.keys |= changes.unchecked
         self._sessions.update(changes.sessions)
         for ref, event_id in changes.waiting:
             self._waiting.put(ref, (*(self._waiting.get(ref) or ()), event_id))
@@ -134,14 +144,29 @@ class Correlator:
         reports = (report for batch in batches for report in batch.reports if not report.get("session"))
         asked = told.keys() | {report["trace_id"] for report in reports if report.get("trace_id")}
         known = dict(self._sessions.known(asked))
-        unknown = [] if self._sessions.whole else [trace for trace in asked if trace not in known]
-        if unknown:
-            known |= self._lookup.known_sessions(unknown)
+        unknown = set() if self._sessions.whole else asked - known.keys()
+        if self._later.looking:
+            known |= self._stored_sessions(unknown, changes)
+        else:
+            self._later.traces.update((trace, told.get(trace)) for trace in unknown)
         for trace, session in told.items():
             before = known.get(trace)
             if before is None or session < before:
                 changes.sessions[trace] = session
         return known | changes.sessions
+
+    def _stored_sessions(self, unknown: Collection[str], changes: Changes) -> dict[str, str]:
+        """The sessions of these traces in the store. One that was not looked for at its time is a change."""
+        later = self._later.traces
+        if not unknown and not later:
+            return {}
+        with self._later.timed():
+            found = self._lookup.known_sessions([*unknown, *later])
+        for trace, given in later.items():
+            if trace in found and (given is None or found[trace] < given):
+                changes.sessions[trace] = found[trace]
+        later.clear()
+        return found
 
     def _told(self, batch: Batch, sessions: Mapping[str, str]) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
@@ -153,8 +178,32 @@ class Correlator:
 
     def _known(self, keys: set[int]) -> dict[int, int]:
         known = {key: self._now(event_id) for key, event_id in self._keys.known(keys)}
-        unknown = [] if self._keys.whole else [key for key in keys if key not in known]
-        return known | self._lookup.known_keys(unknown) if unknown else known
+        unknown = set() if self._keys.whole else keys - known.keys()
+        if unknown:
+            with self._later.timed():
+                known |= self._lookup.known_keys(list(unknown))
+        return known
+
+    def _known_now(self, keys: set[int], needed: set[int], changes: Changes) -> dict[int, int]:
+        """The same, but later for those that are not needed now, where looking takes long."""
+        if self._later.looking or self._keys.whole:
+            return self._known(keys)
+        remembered = {key for key, _ in self._keys.known(keys)}
+        changes.unchecked = keys - remembered - needed
+        return self._known(keys - changes.unchecked)
+
+    def _unchecked(self) -> Iterator[Entry]:
+        """Stored events that share a key with others, which was not looked for when they were stored."""
+        if not self._later.keys or not self._later.looking:
+            return
+        with self._later.timed():
+            shared = self._lookup.sharing(self._later.keys)
+        self._later.keys.clear()
+        if shared:
+            for event_id, reports in self._lookup.reports_of(sorted(shared), 0).items():
+                entry = _reloaded(event_id, reports)
+                entry.keys += shared[event_id]
+                yield entry
 
     def _now(self, event_id: int) -> int:
         """The id of the event into which this one was merged, or its own."""
@@ -203,16 +252,19 @@ class Correlator:
             shared.update(told.intersection(entry.keys))
             told.update(entry.keys)
         refs = {ref for entry in entries for ref in entry.refs}
-        known = self._known(told | refs)
+        stored = {key for entry in entries if entry.event_id is not None for key in entry.keys}
+        known = self._known_now(told | refs, refs | stored, changes)
         shared.update(known)
         shared.update(refs & told)
         joiner = Joiner()
         for entry in entries:
             own = entry.keys[0]
-            if entry.refs:
-                entry.keys += [ref for ref in entry.refs if ref in shared]
-                changes.waiting += [(ref, own) for ref in entry.refs if ref not in shared]
-            if entry.event_id is None and shared.isdisjoint(entry.keys):
+            entry.keys += [ref for ref in entry.refs if ref in shared]
+            alone = entry.event_id is None and shared.isdisjoint(entry.keys)
+            if alone:
+                own = _new_id(own, changes)
+            changes.waiting += [(ref, own) for ref in entry.refs if ref not in shared]
+            if alone:
                 _insert(fold(entry.reports), own, changes, entry.reports)
                 changes.keys.update(dict.fromkeys(entry.keys, own))
             else:
@@ -238,7 +290,7 @@ class Correlator:
         count = len(told)
         for report in adding(joined.reports, before):
             told.setdefault(canonical(report), report)
-        event_id = oldest(joined.event_ids, stored) if joined.event_ids else joined.keys[0]
+        event_id = oldest(joined.event_ids, stored) if joined.event_ids else _new_id(joined.keys[0], changes)
         changed = len(told) > count or len(joined.event_ids) > 1 or not reloaded.isdisjoint(joined.event_ids)
         if joined.event_ids and not changed:
             return event_id
@@ -248,6 +300,11 @@ class Correlator:
                 changes.redirects[old] = event_id
         reports = list(told.values())
         return _insert(fold(reports), event_id, changes, reports)
+
+
+def _new_id(key: int, changes: Changes) -> int:
+    """The id of an event that is new, or new until its key is looked for: another event may have the key as its id."""
+    return key64("unchecked", changes.identities[0].hex(), str(key)) if key in changes.unchecked else key
 
 
 def _insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Report]) -> int:

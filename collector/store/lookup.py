@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from collector.columns import COLUMNS, Report
 from collector.store.fold import GUESSED
 from collector.store.reading import Reader
 from collector.store.retention import DAY_NS
-from collector.times import HOUR
+from collector.times import HOUR, UNITS
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """
@@ -39,12 +39,24 @@ EVENTS_OF = """
     select rowid from events where received_ns >= $since and event_id in (select unnest($ids::ubigint[]))
   )
 """
+SHARING = """
+  select key, list(distinct coalesce(r.event_id, k.event_id)) as event_ids
+  from keys k left join redirects r on r.old_id = k.event_id
+  where key in (select unnest($keys::ubigint[]))
+  group by key having count(distinct coalesce(r.event_id, k.event_id)) > 1
+"""
+MISPLACED = """
+  select distinct trace_id
+  from events join (select trace_id, min(session) as told from trace_session group by trace_id) using (trace_id)
+  where received_ns >= $since and session_source in ('trace_id', 'trace') and told is distinct from session
+"""
 ORPHANS = """
   select event_id, trace_id from events
   where received_ns >= $since and session_source in (select unnest($guessed::varchar[])) and trace_id is not null
   union all select event_id, orphan from reports where orphan is not null
 """
 
+MINUTE = UNITS["m"]
 
 Span = tuple[int, int]  # first and last time
 
@@ -54,7 +66,10 @@ class Lookup(Protocol):
 
     def known_requests(self, identities: Sequence[bytes]) -> set[bytes]: ...
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]: ...
+    def newest_keys(self) -> set[int]: ...
+    def sharing(self, keys: Collection[int]) -> dict[int, list[int]]: ...
     def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
+    def misplaced(self) -> list[str]: ...
     def reports_of(self, event_ids: Sequence[int], now_ns: int) -> dict[int, list[Report]]: ...
     def known_senders(self, table: str) -> dict[Sender, int]: ...
     def orphans(self, most: int) -> set[str]: ...
@@ -94,6 +109,25 @@ class StoreLookup:
             {"t": list(traces)},
         )
         return {row["trace_id"]: row["session"] for row in found}
+
+    def newest_keys(self) -> set[int]:
+        """The keys of the last minute before the store was closed."""
+        newest = "select max(received_ns) - $minute from keys"
+        found = self._rows(f"select key from keys where received_ns >= ({newest})", {"minute": MINUTE})
+        return {row["key"] for row in found}
+
+    def sharing(self, keys: Collection[int]) -> dict[int, list[int]]:
+        """The events of those of these keys that several events have, each with these keys."""
+        found: dict[int, list[int]] = {}
+        for row in self._rows(SHARING, {"keys": list(keys)}):
+            for event_id in row["event_ids"]:
+                found.setdefault(event_id, []).append(row["key"])
+        return found
+
+    def misplaced(self) -> list[str]:
+        """The traces with a session whose events of the last minute have none, or a larger one."""
+        [newest] = self._rows("select max(received_ns) as ns from events")
+        return [row["trace_id"] for row in self._rows(MISPLACED, {"since": (newest["ns"] or 0) - MINUTE})]
 
     def known_senders(self, table: str) -> dict[Sender, int]:
         """Senders of metrics (`seen`) or of sampled data (`sampled`), and when each was last noted."""

@@ -36,7 +36,7 @@ from collector.store.upkeep import FIT_EVERY_S, Upkeep
 LOT_BYTES = 3 << 20  # Most in one transaction: a larger one delays everybody.
 WORTH_BYTES = 3 << 19  # Least for a transaction, which has a fixed cost of about 300 calls: with less, wait for more.
 EVERY_S = 0.5  # But start one this long after the last one began, and at once if a query waits.
-MOST_BYTES = 6 << 20  # Most in the queue: beyond it senders wait for their answers.
+MOST_BYTES = 10 << 20  # Most in the queue, three seconds of 5,000 calls: beyond it senders wait for their answers.
 PATIENCE_S = 5.0  # Longest wait of a query for requests that were answered but are not stored yet.
 BUSY_S = 0.05  # Longest such wait while further requests keep coming.
 ELSEWHERE_S = 0.5  # Longest such wait while the writer does other work, such as pruning.
