@@ -13,6 +13,7 @@ from contextlib import contextmanager
 CHEAP_S = 0.05  # looking is worth it in each transaction
 REST = 20  # times as long as looking took
 MOST_REST_S = 30.0
+MOST_KEYS = 300_000  # 20 MB; with more the store is asked at once
 
 
 class Later:
@@ -27,7 +28,7 @@ class Later:
 
     def begin(self) -> None:
         """Decides whether the store is asked in this transaction."""
-        self.looking = self._clock() >= self._next
+        self.looking = self._clock() >= self._next or len(self.keys) > MOST_KEYS
         self._took = 0.0
 
     @contextmanager

@@ -46,9 +46,12 @@ SHARING = """
   group by key having count(distinct coalesce(r.event_id, k.event_id)) > 1
 """
 MISPLACED = """
-  select distinct trace_id
-  from events join (select trace_id, min(session) as told from trace_session group by trace_id) using (trace_id)
-  where received_ns >= $since and session_source in ('trace_id', 'trace') and told is distinct from session
+  with recent as (
+    select distinct trace_id, session from events
+    where received_ns >= $since and session_source in ('trace_id', 'trace')
+  )
+  select distinct trace_id from recent join trace_session as told using (trace_id)
+  group by trace_id, recent.session having min(told.session) is distinct from recent.session
 """
 ORPHANS = """
   select event_id, trace_id from events
