@@ -21,6 +21,7 @@ from collector.recognise.identify import key64
 from collector.store import correlate as module
 from collector.store.correlate import Correlator, keys_of
 from collector.store.fold import adding, fold
+from collector.store.later import Later
 from collector.store.lookup import StoreLookup
 from collector.store.retention import DAY_NS
 from collector.store.schema import SCHEMA_VERSION
@@ -390,7 +391,8 @@ def test_order_batching_and_repetition_change_nothing(
     for position, piece in enumerate(pieces):  # sent again in different batches, so with different identities
         piece.identity = position.to_bytes(16, "big")
     cut = Store.open("duckdb://:memory:")
-    correlator, clock = Correlator(StoreLookup(cut), fresh=not trouble), Slow()
+    clock = Slow()
+    correlator = Correlator(StoreLookup(cut), fresh=not trouble, later=Later(clock, clock))
     with ExitStack() as forgetting:
         if trouble == "late":
             for name in ("KEYS_REMEMBERED", "TRACES_REMEMBERED"):
@@ -398,7 +400,7 @@ def test_order_batching_and_repetition_change_nothing(
         while pieces:
             size = chance.randint(1, 3)
             if trouble == "forgets" or (trouble and chance.random() < 0.2):
-                correlator = Correlator(StoreLookup(cut), fresh=False, clock=clock)
+                correlator = Correlator(StoreLookup(cut), fresh=False, later=Later(clock, clock))
             store_all(cut, [pieces[:size]], correlator)
             pieces = pieces[size:]
         clock.now += 100

@@ -201,7 +201,7 @@ def test_who_brings_more_than_may_wait_waits_for_his_answer(recorded: Recorded) 
 
     async def brought() -> None:
         taker = Taker(recorded.journal, recorded.writer)
-        batches = [replace(BATCHES[number], warning="x" * (4 << 20)) for number in range(4)]
+        batches = [replace(BATCHES[number], warning="x" * (6 << 20)) for number in range(4)]
         takes = [asyncio.create_task(taker.take(pack(batch), 1)) for batch in batches]
         await asyncio.sleep(0)
         held = Event()

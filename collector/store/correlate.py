@@ -7,8 +7,7 @@ of reports do not change what is stored. `Correlator.plan` decides, the store wr
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from collector.batch import Batch
@@ -65,10 +64,10 @@ def _adopt_session(report: Report, sessions: Mapping[str, str]) -> None:
 class Correlator:
     """Decides which reports are new events, which correct a stored one, and which are repetitions."""
 
-    def __init__(self, lookup: Lookup, *, fresh: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, lookup: Lookup, *, fresh: bool, later: Later | None = None) -> None:
         """`fresh`: the store is empty, so that nothing needs to be looked up until something was forgotten."""
         self._lookup = lookup
-        self._later = Later(clock)
+        self._later = later or Later()
         if not fresh:  # an earlier run may have stored them without looking
             self._later.keys = lookup.newest_keys()
             self._later.traces = dict.fromkeys(lookup.misplaced())
