@@ -70,7 +70,8 @@ counted as (
 ),
 pieces as (             -- streaks, cut where the agent reset its own count
   select number, part, scope, kind, key, successes, counted.from_ns, last_ns, ok_ns, resumed_ns,
-    count(*) as length, min(place) as place, max(place) as last_place, min(earlier_successes) as earlier_successes, arg_min(event_id, place) as first_event_id, arg_max(event_id, place) as last_event_id,
+    count(*) as length, min(place) as place, max(place) as last_place, min(earlier_successes) as earlier_successes,
+    arg_min(event_id, place) as first_event_id, arg_max(event_id, place) as last_event_id,
     min(counted.time_ns) as started, max(counted.time_ns) as ended, count(tool) as tooled, min(tool) as low_tool, max(tool) as high_tool,
     count(target) as targeted, min(target) as low_target, max(target) as high_target,
     list(error_class) as classes, list(tool) as tools
