@@ -75,7 +75,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     sampled = any(shown["sampling"])
     columns = {
         "source": tables.text("source", 105),
-        "service": tables.text("service", 112 if page.narrow else 132),
+        "service": tables.text("service", 180 if page.narrow else 152),
         "events": tables.number("events", width=55),
         **({} if sampled else {"errors": tables.number("errors", width=65)}),  # they stand in "unclassified", too
         "seen": tables.text("last seen", 98),
@@ -86,13 +86,14 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         columns["sampling"] = tables.text("sampled", 66, "How much was kept on the way here.")
     columns |= {
         f"tells {fact}": tables.text(
-            fact, 18 + 7 * len(fact), f"Whether it tells the {fact}: ✓ nearly always, ~ at times, – never."
+            fact, 18 + 13 * len(fact) // 2, f"Whether it tells the {fact}: ✓ nearly always, ~ at times, – never."
         )
         for fact in FACTS
     }
     picked = tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.", select=True,
                           rows_shown=SENDERS,
-                          wide=("source", "errors", "unclassified", "reports", "sampling", "tells order"))  # fmt: skip
+                          wide=("source", "errors", "unclassified", "reports", "sampling", "tells order",
+                                "tells retryable"))  # fmt: skip
     components.quiet("What a sender tells: ✓ nearly always, ~ at times, – never.")
     if picked:
         label = f"Errors of {words.plain(picked['service'] or picked['source'], 60)} →"
