@@ -27,9 +27,9 @@ create table if not exists kept_streaks (
   length                integer not null,
   started               bigint not null,   -- time of its first event; next, of its last
   ended                 bigint not null,
-  closed_ns             bigint,            -- time of the event that ended it: a success, or the session's first after an hour without any
-  succeeded             boolean not null,  -- closed by a success
-  last_ns               bigint not null,   -- time of the session's last event when this was computed; valid while closed_ns is null
+  until_ns              bigint not null,   -- time of the success that ended it, else an hour after the last event before a pause of more
+                                           -- than that: no later event changes it
+  succeeded             boolean not null,
   since                 integer[] not null, -- its length in parts, between which the agent's own count restarted
   classes               varchar[],
   tools                 varchar[],

@@ -71,7 +71,6 @@ def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = ()) -
         scope=asked.scope,
         kind=asked.kind,
         limit=asked.limit,
-        idle=IDLE,
         chosen=selection.condition(),
         rated=selection.rated(),
         firsts="".join(f', "{name}" as "first_{name}"' for name in firsts),

@@ -2,7 +2,7 @@
 hour.
 
 `compute` updates them for sessions that changed. However late or often events came, the result is the same as when
-computed from scratch: what an event can no longer change is left alone, the rest is recomputed (sql/take.sql says why).
+computed from scratch: what an event can no longer change is left alone, the rest is recomputed (sql/bounds.sql says why).
 `count_hours` recounts whole hours.
 """
 
@@ -98,11 +98,14 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None = N
     with all_or_nothing(cursor):
         for statement in _statements("take"):
             _run(cursor, statement, given)
-        taken, low, newest = cursor.execute(
-            "select (select count(*) from taken), (select min(begin_ns) from bounds),"
-            " (select min(time_ns) from services)"
-        ).fetchone() or (0, None, None)
+        taken, changed = cursor.execute("select count(*), min(from_ns) from taken").fetchone() or (0, None)
         if taken:
+            given["changed_ns"] = changed
+            for statement in _statements("bounds"):
+                _run(cursor, statement, given)
+            low, newest = cursor.execute(
+                "select (select min(begin_ns) from bounds), (select min(time_ns) from services)"
+            ).fetchone() or (None, None)
             given |= {"low_ns": low or 0, "high_ns": until, "newest_ns": newest}
             for statement in _statements("keep"):
                 _run(cursor, statement, given)

@@ -4,7 +4,7 @@
 -- Sums of fractions are rounded to a nanosecond and a billionth of a dollar, because their last bits depend on the order of addition.
 delete from kept_streaks using bounds b
 where kept_streaks.session = b.session and kept_streaks.service is not distinct from b.service
-  and (kept_streaks.closed_ns is null or kept_streaks.closed_ns >= b.from_ns) and not $nothing_kept;
+  and kept_streaks.until_ns >= b.from_ns and kept_streaks.until_ns >= $changed_ns and not $nothing_kept;
 
 delete from kept_chains using bounds b
 where kept_chains.session = b.session and kept_chains.service is not distinct from b.service
@@ -20,29 +20,29 @@ where e.time_ns between $low_ns and $high_ns and e.time_ns >= b.begin_ns;
 -- The events of each session in order, as narrow rows of numbers, because they are sorted several times below. Sub-agent, tool and target are
 -- hashes of 64 bits, which are enough within one session.
 create or replace temporary table ordered as
-select *, count(case when idle then 1 end) over so_far as part,
-  min(case when idle then time_ns end) over (
-    partition by number order by place rows between 1 following and unbounded following) as resumed_ns,
-  count(case when asks then 1 end) over (partition by number, helper order by place) as asked,
-  count(case when tool_call and ok then 1 end) over (
-    partition by number, helper order by place rows between unbounded preceding and 1 preceding) as earlier_successes
-from (                  -- `idle`: more than an hour has passed since the session's previous event
-  select event_id, number, from_ns, time_ns, operation = 'tool' as tool_call, outcome = 'ok' as ok, outcome = 'error' as error,
-    outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
-    retry_after_ms, duration_ms, hash(subagent) as helper, case when tool is not null then hash(subagent, tool) end as tool_key,
-    case when tool is not null and target is not null then hash(subagent, tool, target) end as target_key,
-    hash(subagent, operation, tool, target) as chain_key,
-    row_number() over session_order as place,
-    coalesce(time_ns - lag(time_ns) over session_order > $idle, false) as idle,
-    max(time_ns) over (partition by number) as last_ns
-  from told
-  window session_order as (partition by number order by time_ns, sequence nulls last, event_id)
-)
-window so_far as (partition by number order by place);
+select *, max(time_ns) over (partition by number, part) as paused_ns
+from (
+  select *, count(case when idle then 1 end) over so_far as part,
+    count(case when asks then 1 end) over (partition by number, helper order by place) as asked,
+    count(case when tool_call and ok then 1 end) over (
+      partition by number, helper order by place rows between unbounded preceding and 1 preceding) as earlier_successes
+  from (                -- `idle`: more than an hour has passed since the session's previous event
+    select event_id, number, from_ns, time_ns, operation = 'tool' as tool_call, outcome = 'ok' as ok, outcome = 'error' as error,
+      outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
+      retry_after_ms, duration_ms, hash(subagent) as helper, case when tool is not null then hash(subagent, tool) end as tool_key,
+      case when tool is not null and target is not null then hash(subagent, tool, target) end as target_key,
+      hash(subagent, operation, tool, target) as chain_key,
+      row_number() over session_order as place,
+      coalesce(time_ns - lag(time_ns) over session_order > $idle, false) as idle
+    from told
+    window session_order as (partition by number order by time_ns, sequence nulls last, event_id)
+  )
+  window so_far as (partition by number order by place)
+);
 
 insert into kept_streaks by name
 with scoped as (        -- calls in each scope, with the number of earlier successes and the time of the next one
-  select number, event_id, from_ns, time_ns, last_ns, resumed_ns, ok, error, denied, mistake, reported_streak, asked, part, place, scope, key,
+  select number, event_id, from_ns, time_ns, paused_ns, ok, error, denied, mistake, reported_streak, asked, part, place, scope, key,
     earlier_successes, count(case when ok then 1 end) over scope_order as successes,
     min(case when ok then time_ns end) over (
       partition by number, part, scope, key order by place rows between 1 following and unbounded following) as ok_ns
@@ -69,26 +69,26 @@ counted as (
   from steps
 ),
 pieces as (             -- streaks, cut where the agent reset its own count
-  select number, part, scope, kind, key, successes, counted.from_ns, last_ns, ok_ns, resumed_ns,
+  select number, part, scope, kind, key, successes, counted.from_ns, paused_ns, ok_ns,
     count(*) as length, min(place) as place, max(place) as last_place, min(earlier_successes) as earlier_successes,
     arg_min(event_id, place) as first_event_id, arg_max(event_id, place) as last_event_id,
     min(counted.time_ns) as started, max(counted.time_ns) as ended, count(tool) as tooled, min(tool) as low_tool, max(tool) as high_tool,
     count(target) as targeted, min(target) as low_target, max(target) as high_target,
     list(error_class) as classes, list(tool) as tools
   from counted join (select event_id, tool, target, error_class from told where outcome in ('error', 'denied')) using (event_id)
-  group by number, part, scope, kind, key, successes, counted.from_ns, last_ns, ok_ns, resumed_ns, asked, falls
+  group by number, part, scope, kind, key, successes, counted.from_ns, paused_ns, ok_ns, asked, falls
 ),
 runs as (
   select scope, kind, number, part, key, min(place) as place, max(last_place) as last_place, min(earlier_successes) as earlier_successes,
     case when sum(tooled) = sum(length) and min(low_tool) = max(high_tool) then min(low_tool) end as only_tool,
     case when sum(targeted) = sum(length) and min(low_target) = max(high_target) then min(low_target) end as only_target,
-    min(started) as started, max(ended) as ended, coalesce(ok_ns, resumed_ns) as closed_ns, ok_ns is not null as succeeded, last_ns,
+    min(started) as started, max(ended) as ended, coalesce(ok_ns, paused_ns + $idle) as until_ns, ok_ns is not null as succeeded,
     list(length order by pieces.place) as since,
     list_sort(list_distinct(flatten(list(classes)))) as classes, list_sort(list_distinct(flatten(list(tools)))) as tools,
     arg_min(first_event_id, pieces.place) as first_event_id, arg_max(last_event_id, pieces.place) as last_event_id,
     sum(length) as length, from_ns
   from pieces
-  group by number, part, scope, kind, key, successes, from_ns, last_ns, ok_ns, resumed_ns
+  group by number, part, scope, kind, key, successes, from_ns, paused_ns, ok_ns
 )
 select runs.* exclude (from_ns, number, part, key, place, last_place, earlier_successes), told.service, told.session, told.subagent, {firsts},
   calls, busy_ms, spent.told, spent.input_tokens, spent.output_tokens, spent.cost_usd
@@ -103,8 +103,9 @@ from runs join (from told where outcome in ('error', 'denied')) as told on told.
     where scope = 'session' and ordered.place >= runs.place and (succeeded or ordered.place <= last_place)
     group by first_event_id, kind
   ) as spent on scope = 'session' and spent.first_event_id = runs.first_event_id and spent.kind = runs.kind
-where closed_ns is null or closed_ns >= runs.from_ns
-order by scope, kind;   -- queries want one scope and kind: other columns of blocks without them are not read
+where until_ns >= runs.from_ns
+-- Queries want one scope and kind: other columns of blocks without them are not read.
+order by scope, kind;
 
 insert into kept_chains by name
 select told.* exclude (
