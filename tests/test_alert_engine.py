@@ -14,7 +14,7 @@ import pytest
 import stamina
 
 from collector.alerts.dispatch import in_batches
-from collector.alerts.engine import Engine, Measuring
+from collector.alerts.engine import Engine, Measuring, rest_after
 from collector.alerts.ledger import UNTIL_RESOLVED, Ledger, Silence
 from collector.alerts.notify import send
 from collector.alerts.rulefile import RuleBook
@@ -722,3 +722,8 @@ def test_what_is_saved_together_is_saved_whole_or_not_at_all() -> None:
         ledger.save([replace(alert, value=7.0)], [("gone", ())])
     assert list(ledger.alerts().values()) == [alert]
     store.close()
+
+
+@pytest.mark.parametrize(("took_s", "pause_s"), [(0.1, 14.9), (3, 12), (10, 40)])
+def test_evaluations_that_take_long_are_made_less_often(took_s: float, pause_s: float) -> None:
+    assert rest_after(took_s, 15) == pytest.approx(pause_s)

@@ -19,7 +19,16 @@ from collector.query.filters import DIMENSIONS, Selection, terms_of
 from collector.query.retries import chains, judged, retries
 from collector.query.signals import signals
 from collector.query.statement import used
-from collector.query.streaks import COLUMNS, KINDS, SCOPES, Scope, streak_sql, streaks, streaks_from_events
+from collector.query.streaks import (
+    COLUMNS,
+    KINDS,
+    SCOPES,
+    Scope,
+    streak_sql,
+    streaks,
+    streaks_from_events,
+    streaks_then,
+)
 from collector.store.changes import Changes
 from collector.store.keeper import Keeper, rest_after
 from collector.store.kept import DIMENSIONS as OF_CHAINS
@@ -95,6 +104,34 @@ def arrivals(draw: st.DrawFn) -> list[tuple[list[Event], list[int], bool]]:
         stored |= {one["event_id"]: one for one in coming}
         steps.append((coming, gone, draw(st.booleans())))
     return steps
+
+
+@CHECKED
+@given(steps=arrivals(), most=st.sampled_from([1, 1000]), one=st.sampled_from(ALL_SETS), place=st.floats(0, 1))
+def test_streaks_as_known_at_an_earlier_time_are_what_the_events_until_then_say(
+    store: Store,
+    steps: Sequence[tuple[list[Event], list[int], bool]],
+    most: int,
+    one: tuple[str, str],
+    place: float,
+) -> None:
+    """Some sessions went on since, some are not recomputed yet, and the others are read from the kept streaks."""
+    emptied(store)
+    asked_for = Scope(*one, 2)
+    for coming, gone, kept in steps:
+        store.write(Changes(NOW, events=coming, replaced=dict.fromkeys(gone, 0)))
+        if kept:
+            store.keep_up(most)
+        times = [row["time_ns"] for row in store.rows("select time_ns from events order by time_ns")]
+        end = times[int(place * (len(times) - 1))] + 1 if times else NOW
+        for start in (0, end - 2 * HOUR):
+            then = Selection(start, end, failure_only=("roo-code",))
+            questions = (
+                streaks_then(then, asked_for, ["tool", "model"]),
+                streaks_from_events(then, asked_for, ["tool", "model"], as_of_end=True),
+            )
+            found, said = (asked(store, f"select {SHOWN} from ({question})", then) for question in questions)
+            assert found == said
 
 
 @CHECKED

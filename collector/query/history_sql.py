@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from collector.query.filters import Selection
-from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, needs_chains, returned
+from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, needs_chains, returned, silence_start
 from collector.query.retries import AS_OF_END, judged
 from collector.query.statement import load
 from collector.query.streaks import Scope, key_of, streak_steps
@@ -22,7 +22,7 @@ EVER = 2**61
 
 EVENTS = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
 QUANTILE = "quantile_cont(duration_ms, 0.95) as value, count(duration_ms) as calls"
-NEWEST = """any_value({at} - newest_ns) / 1e9 as value, count(*) filter (time_ns > newest_ns - {window}) as calls"""
+NEWEST = """any_value({at} - newest_ns) / 1e9 as value, count(*) filter (time_ns >= {since}) as calls"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ def _looks(asked: WindowedMeasure, kept_ns: int, answer: str) -> str:
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
     same = "".join(f'and spans."{name}" is not distinct from looks."{name}" ' for name in asked.by)
     listed = "".join(f'looks."{name}", ' for name in asked.by)
-    at = f"({grid.first_ns} + number * {grid.step_ns})"
+    at, since = f"({grid.first_ns} + number * {grid.step_ns})", silence_start("newest_ns", asked.window_ns)
     return f"""with spans as (
         select {keys}time_ns, duration_ms, {after("enter_ns")} as enters, {after("leave_ns")} as leaves
         from ({_chains(asked, kept_ns)}) where {asked.selection.condition()}
@@ -238,14 +238,15 @@ def _looks(asked: WindowedMeasure, kept_ns: int, answer: str) -> str:
         select {listed}number, time_ns, duration_ms, max(time_ns) over (partition by {listed}number) as newest_ns
         from looks left join spans on enters <= number and number < leaves {same}
       )
-      select {keys}number, count(time_ns) > 0 as there, {answer.format(at=at, window=asked.window_ns)}
+      select {keys}number, count(time_ns) > 0 as there, {answer.format(at=at, since=since)}
       from seen group by all"""
 
 
 def _silences(asked: WindowedMeasure) -> str:
     """The seconds since the newest event, from each event on, until its sender is considered gone."""
     after, keys, grid = asked.evaluations.after, asked.keys, asked.evaluations
-    recent = asked.over(f"time_ns range between {asked.window_ns - 1} preceding and current row")
+    since = silence_start("time_ns", asked.window_ns)
+    recent = asked.over(f"time_ns range between time_ns - {since} preceding and current row")
     return f"""with heard as (
         select {keys}time_ns, lead(time_ns) over {asked.over("time_ns")} as next_ns, count(*) over {recent} as calls
         from events where {asked.selection.where()}

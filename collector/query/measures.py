@@ -14,11 +14,10 @@ from collector.query.filters import BY_NAME, Selection, Term
 from collector.query.groups import SILENCE
 from collector.query.hours import counted, ever
 from collector.query.retries import AS_OF_END, judged
-from collector.query.retries import relation as with_chains
 from collector.query.sample import Sample
 from collector.query.statement import Reads, load, share, used
-from collector.query.streaks import Scope, streaks_from_events
-from collector.times import UNITS
+from collector.query.streaks import Scope, streaks_from_events, streaks_then
+from collector.times import HOUR, UNITS
 
 GONE = 7 * UNITS["d"]  # a sender that is silent for longer is considered gone
 
@@ -216,30 +215,39 @@ def _over_streaks(asked: Sequence[_Placed], window: Selection, relation: Relatio
 
 def _silence(asked: Sequence[_Placed], window: Selection, relation: Relation) -> str:
     by = asked[0].query.by
-    wide = replace(window, terms=tuple(term for one in asked for term in one.query.terms))
-    rows = counted(wide, by)
+    rows = counted(replace(window, terms=tuple(term for one in asked for term in one.query.terms)), by)
     keys, group = _keys(asked)
-    lengths = {one.place: one.query.end_ns - one.query.start_ns for one in asked}
+    mine = f"partition by {keys.removesuffix(', ')}" if by else ""
+    told = [(rows.count(one.here), rows.last(one.here), one.place) for one in asked]
     return load("silence").format(
         keys=keys,
         group=group,
+        hour=HOUR,
         where=_where(asked),
         counted=rows.source,
-        lasts=", ".join(f"{rows.last(one.here)} as last_{one.place}" for one in asked),
-        earliest=f"least({', '.join(f'min(last_{place}) - {length}' for place, length in lengths.items())})",
-        heres=", ".join(f"coalesce({one.here}, false) as here_{one.place}" for one in asked),
-        source=with_chains(wide, *by),
-        same=" and ".join(["true", *(f'matching."{name}" is not distinct from last."{name}"' for name in by)]),
-        answered="".join(f'last."{name}", ' for name in by),
+        told=", ".join(f"{count} as count_{place}, {last} as last_{place}" for count, last, place in told),
+        newest=", ".join(f"max(last_{one.place}) over ({mine}) as newest_{one.place}" for one in asked),
         answers=", ".join(
             one.answers(
-                f"($until_ns - any_value(last_{one.place})) / 1e9",
-                f"count(*) filter (here_{one.place} and time_ns > last_{one.place} - {lengths[one.place]})",
-                f"any_value(last_{one.place}) is not null",
+                f"($until_ns - any_value(newest_{one.place})) / 1e9",
+                f"sum(count_{one.place}) filter (hour >= {_heard_since(one)})",
+                f"any_value(newest_{one.place}) is not null",
             )
             for one in asked
         ),
     )
+
+
+def _heard_since(asked: _Placed) -> str:
+    return silence_start(f"newest_{asked.place}", asked.query.end_ns - asked.query.start_ns)
+
+
+def silence_start(newest: str, window_ns: int) -> str:
+    """From when on the events before a silence count whose last event was at this time, as SQL: the beginning of the
+    hour in which a window begins that ends with it.
+    """
+    first = f"({newest} - {window_ns - 1})"
+    return f"({first} - {first} % {HOUR})"
 
 
 Writes = Callable[[Sequence[_Placed], Selection, Relation], str]
@@ -300,19 +308,28 @@ def _chains(window: Selection) -> str:
     return f"select time_ns, duration_ms, retried, {names} from ({chains})"
 
 
-def _runs(window: Selection, *, judged: bool) -> str:
+def _runs(window: Selection) -> str:
     """Every streak of the window, with its first event's dimensions under their own names."""
-    firsts = [name for name in BY_NAME if judged or name != "recovered"]
+    firsts = [name for name in BY_NAME if name != "recovered"]
+    return _named(streaks_then(window, Scope(), firsts), firsts)
+
+
+def _judged_runs(window: Selection) -> str:
+    """The same with `recovered`."""
+    firsts = list(BY_NAME)
+    return _named(streaks_from_events(window, Scope(), firsts, as_of_end=True), firsts)
+
+
+def _named(streaks: str, firsts: Sequence[str]) -> str:
     named = ", ".join(f'"first_{name}" as "{name}"' for name in firsts)
-    streaks = streaks_from_events(window, Scope(), firsts, as_of_end=True)
     return f"select length, ended, state, limit_reached, {named} from ({streaks})"
 
 
 # Relations that several families can share: those of the same window, or of a longer one with the same end.
 RELATIONS: Mapping[str, Callable[[Selection], str]] = {
     "chains": _chains,
-    "runs": lambda window: _runs(window, judged=False),
-    "judged_runs": lambda window: _runs(window, judged=True),
+    "runs": _runs,
+    "judged_runs": _judged_runs,
     "new_groups": lambda _: _born(),
     "regressed_groups": lambda _: returned(),
 }

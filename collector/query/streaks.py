@@ -51,11 +51,11 @@ class Scope:
         return self.mistake_limit or LIMITS[self.scope]
 
 
-def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = ()) -> str:
+def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = (), newest: str = "kept_newest") -> str:
     """Every streak that the selection chooses, as SQL with the columns of `COLUMNS`, times in nanoseconds.
 
     Each dimension of `firsts` is added as `first_…`: its value in the streak's first event. Read from what the store
-    keeps up (store/kept.py).
+    keeps up (store/kept.py). `newest`: a relation with the time of each service's newest event.
     """
     columns = beyond(selection, firsts)
     more = "".join(f", {column}" for column in columns)
@@ -74,17 +74,30 @@ def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = ()) -
         chosen=selection.condition(),
         rated=selection.rated(),
         firsts="".join(f', "{name}" as "first_{name}"' for name in firsts),
+        newest=newest,
+    )
+
+
+def streaks_then(selection: Selection, asked: Scope, firsts: Sequence[str]) -> str:
+    """The same if nothing after the range is known: what an alert would have seen at that time. `recovered` is not
+    among `firsts`.
+    """
+    kept = streak_sql(selection, asked, firsts, newest="newest")
+    computed = streaks_from_events(selection, asked, firsts, as_of_end=True, among="fresh")
+    columns = ", ".join([*COLUMNS, *(f'"first_{name}"' for name in firsts)])
+    return load("streaks_then").format(
+        kept=f"select {columns} from ({kept})", computed=f"select {columns} from ({computed})"
     )
 
 
 def streaks_from_events(
-    selection: Selection, asked: Scope, firsts: Sequence[str] = (), *, as_of_end: bool = False
+    selection: Selection, asked: Scope, firsts: Sequence[str] = (), *, as_of_end: bool = False, among: str = ""
 ) -> str:
-    """The same from the events themselves. With `as_of_end` nothing after the range is known: what an alert would
-    have seen at that time.
+    """The same as `streak_sql` from the events themselves. With `as_of_end` nothing after the range is known. `among`:
+    a relation with the sessions to read, if not all.
     """
     return load("streaks").format(
-        steps=streak_steps(selection, asked, judging="recovered" in firsts, as_of_end=as_of_end),
+        steps=streak_steps(selection, asked, judging="recovered" in firsts, as_of_end=as_of_end, among=among),
         known_by=AS_OF_END if as_of_end else "true",
         idle=IDLE,
         key=key_of(asked),
@@ -96,10 +109,15 @@ def streaks_from_events(
     )
 
 
-def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, as_of_end: bool = False) -> str:
+def streak_steps(
+    selection: Selection, asked: Scope, *, judging: bool = False, as_of_end: bool = False, among: str = ""
+) -> str:
     """The relations of sql/streak_steps.sql, for a WITH: of these `counted` has the events of streaks."""
     counts = KINDS[asked.kind]
     touched = f"operation = 'tool' and session is not null and {counts}"
+    if among:
+        touched += f""" and exists (select 1 from {among}
+          where {among}.session = events.session and {among}.service is not distinct from events.service)"""
     known_by = "time_ns < $until_ns" if as_of_end else "true"
     theirs = """from events semi join touched
       on events.session = touched.session and events.service is not distinct from touched.service"""

@@ -2,8 +2,8 @@
 hour.
 
 `compute` updates them for sessions that changed. However late or often events came, the result is the same as when
-computed from scratch: what an event can no longer change is left alone, the rest is recomputed (sql/bounds.sql says why).
-`count_hours` recounts whole hours.
+computed from scratch: what an event can no longer change is left alone, the rest is recomputed (sql/bounds.sql says
+why). `count_hours` recounts whole hours.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from (
     classes, tools, calls, busy_ms, told, input_tokens, output_tokens, cost_usd, first_event_id, last_event_id, newest_ns, len(list_filter(since, lambda part: part >= {limit})) as limit_times,
     {dimensions}{more}
   from kept_streaks {joined}
-    left join (select service as newest_service, time_ns as newest_ns from kept_newest) on service is not distinct from newest_service
+    left join (select service as newest_service, time_ns as newest_ns from {newest}) on service is not distinct from newest_service
   where scope = '{scope}' and kind = '{kind}' and ended >= $start_ns and ended < $until_ns
 )
 where {chosen}

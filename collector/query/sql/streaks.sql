@@ -15,7 +15,9 @@ runs as (
   from counted
   group by {key}, part, successes
 ),
-newest as (select service as newest_service, max(time_ns) as newest_ns from events where {known_by} group by service)
+newest as (             -- the streaks of the range ended in it, so older events end none of them
+  select service as newest_service, max(time_ns) as newest_ns from events where time_ns >= $start_ns and {known_by} group by service
+)
 select runs.*,
   only_tool as tool, only_target as target, '{scope}' as scope, '{kind}' as kind, limit_times > 0 as limit_reached,
   case
