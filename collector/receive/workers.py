@@ -9,6 +9,7 @@ collector, however that ends, because its pipe is closed then.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -162,6 +163,7 @@ def _work(pipe: Connection, inherited: Connection | None, pipeline: Callable[[],
         inherited.close()  # our copy of the other end would keep the pipe open when the collector is gone
     for number in (signal.SIGINT, signal.SIGTERM):  # a terminal signals the whole process group; the collector ends us
         signal.signal(number, signal.SIG_IGN)
+    gc.freeze()  # what was inherited is never collected: native objects can crash without the threads that a fork lacks
     _bound_memory()
     here = Here(pipeline())
     pipe.send_bytes(b"ready")
