@@ -8,8 +8,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 SECOND = 1_000_000_000
-HOUR = 3600 * SECOND
-UNITS = {"ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": HOUR, "d": 24 * HOUR, "w": 7 * 24 * HOUR}
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+UNITS = {"ms": 1_000_000, "s": SECOND, "m": MINUTE, "h": HOUR, "d": 24 * HOUR, "w": 7 * 24 * HOUR}
 DURATION = "([0-9]{1,9}(ms|s|m|h|d|w))+"
 LONGEST = 36_525 * 24 * HOUR  # longer durations are cut to this, so that they can be added to a time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,9 +14,9 @@ import pytest
 from collector.commands.bulk import bulk
 from collector.errors import Unavailable
 from collector.store import upkeep
-from collector.store.retention import DAY_NS, FULL, Retention
+from collector.store.retention import DAY_NS, FULL, IDENTITIES, Retention
 from collector.store.store import OWED, Store
-from collector.times import HOUR
+from collector.times import HOUR, MINUTE
 from tests.conftest import RunningCollector
 
 NOW = time.time_ns()  # collectors use the real clock
@@ -84,6 +84,25 @@ def test_the_present_hour_stays_however_large(store: Store) -> None:
     _, _, newest = received(store)
     store.fit(newest, 1)
     assert received(store)[1] // HOUR == newest // HOUR
+    store.close()
+
+
+@pytest.mark.parametrize("table", [*IDENTITIES, "reports"])
+def test_of_many_identities_only_the_newest_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    """Two a minute for an hour. Those of the last ten minutes stay however many they are."""
+
+    def left(most: int) -> int:
+        monkeypatch.setattr("collector.store.retention.MOST_IDENTITIES", most)
+        store.prune(NOW, 60 * DAY_NS)
+        return store.count(table)
+
+    columns = [row["column_name"] for row in store.rows(f"describe {table}")]
+    values = ", ".join("$now - i * $half" if name == "received_ns" else "i" for name in columns)
+    store.execute(f"insert into {table} select {values} from range(120) rows(i)", {"now": NOW, "half": MINUTE // 2})
+    assert left(120) == 120
+    assert 58 <= left(60) <= 60
+    assert store.rows(f"select max(received_ns) as ns from {table}") == [{"ns": NOW}]
+    assert 20 <= left(0) <= 22
     store.close()
 
 

@@ -76,7 +76,9 @@ class Correlator:
         orphans = set() if fresh else lookup.orphans(TRACES_REMEMBERED + 1)
         self._orphans: Recent[bool] = Recent(TRACES_REMEMBERED, whole=len(orphans) <= TRACES_REMEMBERED)
         self._orphans.update(dict.fromkeys(orphans, True))
-        self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=fresh)
+        waiting = [] if fresh else lookup.waiting(TRACES_REMEMBERED + 1)
+        self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=len(waiting) <= TRACES_REMEMBERED)
+        self._wait(waiting)
         self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
         self._senders = Senders({} if fresh else lookup.known_senders("seen"))
@@ -109,12 +111,15 @@ class Correlator:
         self._keys.update(changes.keys)
         self._later.keys |= changes.unchecked
         self._sessions.update(changes.sessions)
-        for ref, event_id in changes.waiting:
-            self._waiting.put(ref, (*(self._waiting.get(ref) or ()), event_id))
+        self._wait(changes.waiting)
         self._merged.update(changes.redirects)
         for told in (*changes.events, *(report for _, report in changes.reports)):
             if told.get("session_source") == "trace_id":
                 self._orphans.put(told["trace_id"], True)
+
+    def _wait(self, waiting: Sequence[tuple[int, int]]) -> None:
+        for ref, event_id in waiting:
+            self._waiting.put(ref, (*(self._waiting.get(ref) or ()), event_id))
 
     def _new_batches(self, batches: Sequence[Batch], changes: Changes) -> list[Batch]:
         asked = [] if self._requests.whole else [b.identity for b in batches if not self._requests.get(b.identity)]

@@ -14,7 +14,7 @@ from collector.columns import COLUMNS, Report
 from collector.store.fold import GUESSED
 from collector.store.reading import Reader
 from collector.store.retention import DAY_NS
-from collector.times import HOUR, UNITS
+from collector.times import HOUR, MINUTE
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """
@@ -53,13 +53,15 @@ MISPLACED = """
   select distinct trace_id from recent join trace_session as told using (trace_id)
   group by trace_id, recent.session having min(told.session) is distinct from recent.session
 """
+WAITING = """
+  select w.key, coalesce(r.event_id, w.event_id) as event_id
+  from waiting w left join redirects r on r.old_id = w.event_id
+"""
 ORPHANS = """
   select event_id, trace_id from events
   where received_ns >= $since and session_source in (select unnest($guessed::varchar[])) and trace_id is not null
   union all select event_id, orphan from reports where orphan is not null
 """
-
-MINUTE = UNITS["m"]
 
 Span = tuple[int, int]  # first and last time
 
@@ -77,6 +79,7 @@ class Lookup(Protocol):
     def known_senders(self, table: str) -> dict[Sender, int]: ...
     def orphans(self, most: int) -> set[str]: ...
     def orphaned(self, traces: Sequence[str], now_ns: int) -> set[int]: ...
+    def waiting(self, most: int) -> list[tuple[int, int]]: ...
     def awaiting(self, keys: Sequence[int]) -> set[int]: ...
     def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]: ...
 
@@ -148,13 +151,13 @@ class StoreLookup:
         of_traces = f"select event_id from ({ORPHANS}) where trace_id in (select unnest($traces::varchar[]))"
         return {row["event_id"] for row in self._rows(of_traces, asked)}
 
+    def waiting(self, most: int) -> list[tuple[int, int]]:
+        """Up to `most` keys of calls that have not been reported, each with an event that refers to it."""
+        return [(row["key"], row["event_id"]) for row in self._rows(f"{WAITING} limit $most", {"most": most})]
+
     def awaiting(self, keys: Sequence[int]) -> set[int]:
         """Events that refer to a call by one of these keys."""
-        found = self._rows(
-            "select coalesce(r.event_id, w.event_id) as event_id from waiting w left join redirects r"
-            " on r.old_id = w.event_id where w.key in (select unnest($keys::ubigint[]))",
-            {"keys": list(keys)},
-        )
+        found = self._rows(f"{WAITING} where w.key in (select unnest($keys::ubigint[]))", {"keys": list(keys)})
         return {row["event_id"] for row in found}
 
     def twins_near(self, spans: Mapping[int, Span], units: Sequence[int]) -> dict[int, int]:

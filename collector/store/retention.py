@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from collector.times import HOUR
+from collector.times import HOUR, MINUTE
 
 DAY_NS = 24 * HOUR
 
@@ -15,6 +15,8 @@ FULL = 0.9  # of the allowed size: from here on the oldest hours are removed
 ROOM = 0.8  # of the allowed size: down to here
 
 IDENTITIES = ("keys", "waiting", "twins", "trace_session")
+MOST_IDENTITIES = 20_000_000  # rows of one table: without an index, looking one up takes time in proportion to all
+LEAST_NS = HOUR // 6  # for this long identities are kept, however many there are
 
 
 class Retention(NamedTuple):
@@ -34,19 +36,22 @@ class Space(NamedTuple):
 
 
 def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
-    """Removes events received before a time and identities older than a day; returns the number of events removed.
+    """Removes events received before a time and old identities; returns the number of events removed.
 
-    In the caller's transaction.
+    Identities of requests are kept for a day; those of calls too, but at most MOST_IDENTITIES in each table. In the
+    caller's transaction.
     """
     day = now_ns - DAY_NS
     forget_events(cursor, f"(from events where received_ns < {before_ns})")
     gone = cursor.execute("delete from events where received_ns < ?", [before_ns]).fetchone()
     cursor.execute("delete from requests where received_ns < ?", [day])
     for table in IDENTITIES:
-        cursor.execute(f"delete from {table} where received_ns < ?", [max(day, before_ns)])
+        cursor.execute(
+            f"delete from {table} where received_ns < ?", [max(day, before_ns, _newest(cursor, table, now_ns))]
+        )
     cursor.execute(  # of an event all or none: its row is found by the time of the first
         "delete from reports where event_id in (select event_id from reports group by all having max(received_ns) < ?)",
-        [max(day, before_ns)],
+        [max(day, before_ns, _newest(cursor, "reports", now_ns))],
     )
     cursor.execute("delete from redirects where received_ns < ?", [before_ns])
     for table in ("seen", "sampled"):
@@ -56,6 +61,18 @@ def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
     if sums:
         cursor.executemany("insert into accounting values (?, ?, ?)", [(*row, now_ns) for row in sums])
     return int(gone[0]) if gone else 0
+
+
+def _newest(cursor: duckdb.DuckDBPyConnection, table: str, now_ns: int) -> int:
+    """The minute since which a table has at most MOST_IDENTITIES rows, but at least LEAST_NS ago; 0 if all may stay."""
+    found = cursor.execute(
+        "select max(minute) + 1 from (select minute, sum(n) over (order by minute desc) as since"
+        f" from (select received_ns // $width as minute, count(*) as n from {table} group by all))"
+        " where since > $most",
+        {"width": MINUTE, "most": MOST_IDENTITIES},
+    ).fetchone()
+    minute = found[0] if found and found[0] is not None else 0
+    return int(min(minute * MINUTE, now_ns - LEAST_NS))
 
 
 def forget_events(cursor: duckdb.DuckDBPyConnection, events: str) -> None:
