@@ -1,5 +1,6 @@
 -- Tables by which the writer stores each request and each call exactly once. `requests`, `keys`, `reports`, `waiting`, `twins`
--- and `trace_session` are kept for 24 hours, `redirects` as long as the events.
+-- and `trace_session` are kept for 24 hours, all but `requests` in limited number (docs/decisions/0017), `redirects` as long as the
+-- events.
 
 -- The identity of every stored request: the same bytes sent again add nothing.
 create table if not exists requests (
