@@ -124,6 +124,9 @@ def retries(
         seldom=SELDOM,
         often=OFTEN,
         group=f"group by {', '.join(keys)}" if keys else "",
+        parts=", ".join(keys) or "true",
+        renamed="".join(f"{key} as of_{place}, " for place, key in enumerate(keys)),
+        same=" and ".join(f"{key} is not distinct from of_{place}" for place, key in enumerate(keys)) or "true",
     )
     order = sort or ["-disagreement", "-errors"]
     return rates(selection, sql, by, COLUMNS, EMPTY, previous=previous, sort=order, limit=limit)

@@ -1,4 +1,15 @@
 -- What became of the errors with a session. The rate is only of sources that also report successes.
+-- The median of attempts comes from counts of each number: `median` would hold a number for every error.
+with found as not materialized (select * from ({judged}) where {where} and begins),
+middles as (            -- of an even number, the two in the middle
+  select {keys}avg(attempts) as median_attempts
+  from (
+    select *, sum(errors) over (partition by {parts} order by attempts) as so_far, sum(errors) over (partition by {parts}) as every
+    from (select {keys}attempts, count(*) as errors from found where attempts is not null group by all)
+  )
+  where so_far - errors < (every + 2) // 2 and so_far >= (every + 1) // 2
+  {group}
+)
 select {keys}errors, retried, rated, recovered, lasting, recovered_identical, recovered_changed,
   {rate} as recovery_rate, {low} as low, {high} as high,
   identical_retries, wasted_retries, median_attempts, median_seconds, told_to_wait, honoured,
@@ -25,14 +36,12 @@ from (
     count(*) filter (retried and recovered = false) as wasted_retries,
     count(honoured) as told_to_wait,
     count(*) filter (honoured) as honoured,
-    median(attempts) as median_attempts,
     median(seconds) as median_seconds,
     count(retryable_declared) as declared,
     count(*) filter (retryable_declared) as declared_retryable,
     count(*) filter (recovery in ('retry', 'fix_and_retry')) as taxonomy_retryable,
     case when declared > 0 then 2 * declared_retryable >= declared
       when count(recovery) > 0 then 2 * taxonomy_retryable >= count(*) end as said_retryable
-  from ({judged})
-  where {where} and begins
+  from found
   {group}
-)
+) left join (select {renamed}median_attempts from middles) on {same}
