@@ -185,7 +185,6 @@ def storms(
         chosen += f" order by {order_by(sort, NARROW, ('started',))} limit {limit + 1}"
     sql = load("storms").format(
         keys="".join(f'"{name}", ' for name in keys),
-        named="".join(f'any_value("{name}") as "{name}", ' for name in keys),
         source=_errors(wide, *keys),
         where=wide.where(),
         chosen=chosen,

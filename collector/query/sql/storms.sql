@@ -7,7 +7,9 @@ with errors as not materialized (
   select {keys}error_class, time_ns, honoured, hash({keys}error_class) as kind, case when session is not null then hash(service, session) end as whose
   from {source} where {where} and error_class is not null
 ),
-kinds as materialized (select kind, (row_number() over ())::integer as number from (select distinct kind from errors)),
+kinds as materialized (
+  select *, hash({keys}error_class) as kind, (row_number() over ())::integer as number from (select distinct {keys}error_class from errors)
+),
 sorted as (
   select number, time_ns from errors join kinds using (kind) order by number, time_ns
 ),
@@ -21,11 +23,11 @@ dense as (
   from runs where ended - started <= {window}
 ),
 numbered as (
-  select *, sum((other or further > {least})::int) over (rows unbounded preceding) as stretch,
-    sum((other or pause > {window})::int) over (rows unbounded preceding) as storm
+  select *, (sum((other or further > {least})::int) over (rows unbounded preceding))::integer as stretch,
+    (sum((other or pause > {window})::int) over (rows unbounded preceding))::integer as storm
   from dense
 ),
-stretches as (
+stretches as materialized (
   select kind, storm, started, ended, calls
   from (
     select number, storm, min(started) as started, max(ended) as ended, max(place) - min(place) + {least} as calls
@@ -45,14 +47,17 @@ pieces as (             -- of their stretches, one for each slot: the engine joi
   select kind, storm, started, ended, unnest(range(started // slot, ended // slot + 1)) as slot
   from stretches semi join page using (storm), span
 ),
-told as (
-  select storm, {named}any_value(error_class) as error_class, count(distinct whose) as sessions, count(honoured) as told_to_wait,
-    count(*) filter (honoured) as honoured
-  from (select errors.*, time_ns // slot as slot from errors, span where time_ns between first_ns and last_ns) as errors
-    join pieces on errors.kind = pieces.kind and errors.slot = pieces.slot and time_ns between started and ended
+told as (               -- of each session, then of all: distinct ones of large storms do not fit into memory
+  select storm, count(whose) as sessions, sum(told_to_wait)::bigint as told_to_wait, sum(honoured)::bigint as honoured
+  from (
+    select storm, whose, count(honoured) as told_to_wait, count(*) filter (honoured) as honoured
+    from (select kind, time_ns, honoured, whose, time_ns // slot as slot from errors, span where time_ns between first_ns and last_ns) as errors
+      join pieces on errors.kind = pieces.kind and errors.slot = pieces.slot and time_ns between started and ended
+    group by storm, whose
+  )
   group by storm
 ),
-minutes as (
+minutes as (            -- after `told`, on which the span depends here: both at once do not fit into memory
   select storm, max(errors) as most_in_a_minute
   from page join (
     select kind, time_ns // {minute} as minute, count(*) as errors
@@ -62,4 +67,4 @@ minutes as (
   group by storm
 )
 select {keys}error_class, started, ended, state, sessions, calls, most_in_a_minute, told_to_wait, honoured
-from page join told using (storm) join minutes using (storm)
+from page join kinds using (kind) join told using (storm) join minutes using (storm)
