@@ -187,7 +187,7 @@ class Pipeline:
             Evidence(
                 source,
                 report.get("operation", "tool"),
-                report.get("tool_kind"),
+                report.get("tool_kind") if outcome == "error" else None,  # what usually fails in such a tool did not
                 report.get("reported_class"),
                 report.get("_shape") or (),
                 report.get("status_code"),

@@ -106,6 +106,18 @@ def test_a_session_that_comes_later_reaches_what_was_stored_before(store: Store)
     assert len(events(store)) == 1
 
 
+def test_an_event_has_one_id_whenever_its_session_comes(store: Store) -> None:
+    """Calls of one instant are ordered by it."""
+    link = {"t1": "S"}
+    ids = []
+    for groups in ([[batch(sessions=link)], [batch(span())]], [[batch(span())], [batch(sessions=link)]]):
+        for table in ("events", "keys", "requests", "trace_session"):
+            store.execute(f"delete from {table}")
+        assert store_all(store, groups)[0]["session"] == "S"
+        ids += [row["event_id"] for row in store.rows("select event_id from events")]
+    assert ids == [ids[0]] * 2
+
+
 @pytest.mark.parametrize("after_ns", [0, 2 * HOUR, 30 * HOUR])
 def test_a_call_is_corrected_however_old_its_event_is(store: Store, after_ns: int) -> None:
     store_all(store, [[batch(report(message="no such file"))]])

@@ -96,6 +96,12 @@ def test_a_group_that_comes_back_after_a_week_has_regressed(store: Store, days_a
     assert [row["state"] for row in groups(EVER, fingerprint=ONE).rows(store)] == [state]
 
 
+def test_a_group_that_came_back_after_the_range_has_not_regressed_in_it(store: Store) -> None:
+    holding(store, [failed(n, time_ns=NOW - days * DAY) for n, days in enumerate((20, 1))])
+    assert [row["state"] for row in groups(Selection(NOW - 21 * DAY, NOW - 19 * DAY)).rows(store)] == ["new"]
+    assert [row["state"] for row in groups(Selection(NOW - 2 * DAY, NOW)).rows(store)] == ["regressed"]
+
+
 def test_a_resolved_group_regresses_when_it_comes_back(store: Store) -> None:
     week = Selection(NOW - 2 * DAY, NOW + DAY)
 

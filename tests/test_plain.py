@@ -231,6 +231,13 @@ def test_what_was_cancelled_is_nobody_s_mistake() -> None:
     assert (report["outcome"], report.get("error_class"), report.get("mistake")) == ("cancelled", None, None)
 
 
+@pytest.mark.parametrize(("tool", "kind"), [("Bash", "command"), ("browser_action", "browser")])
+def test_a_tool_that_was_denied_did_not_fail(tool: str, kind: str) -> None:
+    report = only(taken(json.dumps({"tool": tool, "outcome": "denied"}).encode(), "events"))
+    assert (report["tool_kind"], report["outcome"]) == (kind, "denied")
+    assert (report.get("error_class"), report.get("fingerprint")) == (None, None)
+
+
 def test_ids_that_differ_beyond_their_bound_stay_different() -> None:
     told = [{"tool": "t", "outcome": "ok", "call_id": "c", "session": "S" * 600 + end, "timestamp": 1} for end in "xy"]
     told += [{"tool": "t", "outcome": "ok", "session": "s", "call_id": "C" * 600 + end, "timestamp": 1} for end in "xy"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,8 +27,11 @@ def limited(number: int, at_ns: int, **fields: Any) -> Event:
     return failed(number, **(base | fields))
 
 
+STORM = ("error_class", "started", "ended", "calls", "sessions", "most_in_a_minute")
+
+
 def expected_storms(events: Sequence[Event], window: int, least: int) -> list[tuple[Any, ...]]:
-    """(class, started, ended, calls, sessions), by the definition, error by error."""
+    """(class, started, ended, calls, sessions, most in a minute), by the definition, error by error."""
     found = []
     for name in {one["error_class"] for one in events if one["outcome"] == "error"}:
         mine = sorted(
@@ -43,7 +47,8 @@ def expected_storms(events: Sequence[Event], window: int, least: int) -> list[tu
             one = None if place is None else mine[place]
             if run and (one is None or one["time_ns"] - run[-1]["time_ns"] > window):
                 sessions = {(each.get("service"), each["session"]) for each in run if "session" in each}
-                found.append((name, run[0]["time_ns"], run[-1]["time_ns"], len(run), len(sessions)))
+                busiest = max(Counter(each["time_ns"] // MINUTE for each in run).values())
+                found.append((name, run[0]["time_ns"], run[-1]["time_ns"], len(run), len(sessions), busiest))
                 run = []
             if one is not None:
                 run.append(one)
@@ -62,10 +67,7 @@ def test_storms_are_what_the_definition_says(store: Store, seed: int) -> None:
         events.append(limited(number, at, **fields) if dice.random() < 0.8 else event(number, time_ns=at))
     holding(store, events)
     window, least = dice.choice([10, 60]) * SECOND, dice.choice([2, 5, 10])
-    found = [
-        (row["error_class"], row["started"], row["ended"], row["calls"], row["sessions"])
-        for row in storms(EVER, window, least, limit=1000).rows(store)
-    ]
+    found = [tuple(row[name] for name in STORM) for row in storms(EVER, window, least, limit=1000).rows(store)]
     assert sorted(found) == expected_storms(events, window, least)
 
 
@@ -80,10 +82,7 @@ def test_storms_are_found_among_more_errors_than_the_engine_handles_at_once(stor
     for _ in store.rebuild():
         pass
     events = store.rows("select error_class, outcome, time_ns, event_id, service, session from events")
-    found = [
-        (row["error_class"], row["started"], row["ended"], row["calls"], row["sessions"])
-        for row in storms(EVER, 2 * SECOND, 12, limit=100_000).rows(store)
-    ]
+    found = [tuple(row[name] for name in STORM) for row in storms(EVER, 2 * SECOND, 12, limit=100_000).rows(store)]
     assert len(found) > 1000
     assert sorted(found) == expected_storms(events, 2 * SECOND, 12)
 
@@ -128,6 +127,12 @@ def test_the_first_storms_are_those_of_the_whole_list(store: Store, sort: str) -
     every = storms(EVER, MINUTE, 10, sort=[sort]).rows(store)
     assert len(every) == 40
     assert storms(EVER, MINUTE, 10, sort=[sort], limit=7).rows(store) == every[:8]
+
+
+def test_a_storm_that_goes_on_after_the_range_is_whole_and_one_that_began_after_is_left_out(store: Store) -> None:
+    holding(store, [*burst(NOW - HOUR, 20, 0), *burst(NOW - HOUR // 2, 60, 500)])
+    [row] = storms(Selection(NOW - HOUR - MINUTE, NOW - HOUR + 3 * SECOND), MINUTE, 10).rows(store)
+    assert (row["calls"], row["ended"], row["state"]) == (20, NOW - HOUR + 19 * SECOND, "ended")
 
 
 def test_a_storm_that_began_before_the_range_is_whole_and_one_that_ended_before_is_left_out(store: Store) -> None:

@@ -172,10 +172,11 @@ def storms(
 ) -> Statement:
     """Bursts of errors of one class (and one value of each dimension of `by`) that reach into the range, newest first.
 
-    A storm is a stretch of the selected errors in which each is one of at least `least` within `window_ns`. The day
-    before the range is read too, to find its beginning.
+    A storm is a stretch of the selected errors in which each is one of at least `least` within `window_ns`. The days
+    before and after the range are read too, to find its beginning and its end.
     """
-    wide = replace(selection, start_ns=max(0, selection.start_ns - DAY))
+    end_ns = selection.end_ns if selection.to_now else selection.end_ns + DAY
+    wide = replace(selection, start_ns=max(0, selection.start_ns - DAY), end_ns=end_ns)
     keys = [name for name in by if name != "error_class"]
     columns = (*keys, *STORM_COLUMNS)
     sort = sort or ["-ended"]
@@ -193,5 +194,5 @@ def storms(
         slots=SLOTS,
         minute=60 * SECOND,
     )
-    params = wide.params() | {"from_ns": selection.start_ns}
+    params = wide.params() | {"from_ns": selection.start_ns, "to_ns": selection.until_ns}
     return Statement(sql, params, order, limit, ("started", "ended"))

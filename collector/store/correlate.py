@@ -34,7 +34,11 @@ _bare = lru_cache(maxsize=1_000)(bare_tool)
 
 
 def keys_of(report: Report) -> list[int]:
-    """Every key by which the call of this report can be recognised; the first is the most reliable."""
+    """Every key by which the call of this report can be recognised; the first becomes the id of a new event.
+
+    It is the most reliable one that is known whether or not a parent span has told the session: calls of one instant
+    are ordered by their ids.
+    """
     found: list[int] = []
     get = report.get
     operation, call, trace = get("operation") or "", get("call_id"), get("trace_id")
@@ -42,7 +46,8 @@ def keys_of(report: Report) -> list[int]:
         if (session := get("session")) and get("session_source") != "trace_id":
             found.append(key64(operation, "call", get("service") or "", session, call))
         if trace:
-            found.append(key64(operation, "trace call", trace, call))
+            of_trace = key64(operation, "trace call", trace, call)
+            found.insert(0 if get("session_source") == "trace" else len(found), of_trace)
     if trace and (span := get("span_id")) and get("source_signal") == "span":
         found.append(key64("span", trace, span))
         if operation == "tool" and (tool := get("tool")):  # child spans refer to it by this

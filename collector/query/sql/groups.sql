@@ -38,7 +38,7 @@ days as (               -- to find pauses of more than {silence} ns it is enough
 ),
 ever as (               -- `woke`: such a pause ended in the range
   select day_fingerprint as ever_fingerprint, min(first_ns) as first_seen, max(last_ns) as last_seen,
-    bool_or(coalesce(first_ns >= $fresh_ns and first_ns - before_ns > {silence}, false)) as woke
+    bool_or(coalesce(first_ns between $fresh_ns and $until_ns - 1 and first_ns - before_ns > {silence}, false)) as woke
   from (select *, lag(last_ns) over (partition by day_fingerprint order by day) as before_ns from days)
   group by all
 ),

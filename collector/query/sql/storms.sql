@@ -38,7 +38,7 @@ storms as (
   select *, case when (select max(time_ns) from events) - ended <= {window} then 'ongoing' else 'ended' end as state
   from (
     select storm, any_value(kind) as kind, min(started) as started, max(ended) as ended, sum(calls)::bigint as calls
-    from stretches group by storm having max(ended) >= $from_ns
+    from stretches group by storm having max(ended) >= $from_ns and min(started) < $to_ns
   )
 ),
 page as materialized (select * from storms where {chosen}),
@@ -47,23 +47,21 @@ pieces as (             -- of their stretches, one for each slot: the engine joi
   select kind, storm, started, ended, unnest(range(started // slot, ended // slot + 1)) as slot
   from stretches semi join page using (storm), span
 ),
+struck as not materialized (
+  select storm, time_ns, honoured, whose
+  from (select kind, time_ns, honoured, whose, time_ns // slot as slot from errors, span where time_ns between first_ns and last_ns) as errors
+    join pieces on errors.kind = pieces.kind and errors.slot = pieces.slot and time_ns between started and ended
+),
 told as (               -- of each session, then of all: distinct ones of large storms do not fit into memory
   select storm, count(whose) as sessions, sum(told_to_wait)::bigint as told_to_wait, sum(honoured)::bigint as honoured
   from (
-    select storm, whose, count(honoured) as told_to_wait, count(*) filter (honoured) as honoured
-    from (select kind, time_ns, honoured, whose, time_ns // slot as slot from errors, span where time_ns between first_ns and last_ns) as errors
-      join pieces on errors.kind = pieces.kind and errors.slot = pieces.slot and time_ns between started and ended
-    group by storm, whose
+    select storm, whose, count(honoured) as told_to_wait, count(*) filter (honoured) as honoured from struck group by storm, whose
   )
   group by storm
 ),
-minutes as (            -- after `told`, on which the span depends here: both at once do not fit into memory
+minutes as (
   select storm, max(errors) as most_in_a_minute
-  from page join (
-    select kind, time_ns // {minute} as minute, count(*) as errors
-    from errors, span where time_ns between first_ns and last_ns
-    group by all
-  ) as minutes on page.kind = minutes.kind and minute between started // {minute} and ended // {minute}
+  from (select storm, time_ns // {minute} as minute, count(*) as errors from struck group by all)
   group by storm
 )
 select {keys}error_class, started, ended, state, sessions, calls, most_in_a_minute, told_to_wait, honoured
