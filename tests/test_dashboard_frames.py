@@ -137,12 +137,14 @@ def test_the_verdict_is_only_clear_where_the_api_says_so(facts: dict[str, Any], 
 
 def test_what_a_limit_would_have_done() -> None:
     row: dict[str, float | None] = {
-        "sessions": 120, "interrupted": 41, "recovered": 29, "recovery_rate": 0.7073, "mistakes_saved": 87
+        "sessions": 120, "interrupted": 41, "rated": 41, "recovered": 29, "recovery_rate": 0.7073, "mistakes_saved": 87
     }  # fmt: skip
+    mixed = row | {"interrupted": 61}
     assert spaced(sentences.limit(3, row)) == (
         "A limit of **3** would have stopped **41** of 120 sessions. 29 of them (70.7 %) recovered by themselves. "
         "It would have saved 87 failed calls."
     )
+    assert "29 of the 41 whose agents also report successes (70.7 %) recovered" in spaced(sentences.limit(3, mixed))
     assert "0 of them recovered" in sentences.limit(9, {"sessions": 120})
 
 

@@ -13,11 +13,12 @@ import pytest
 from collector.alerts.rules import MEASURES
 from collector.errors import Unavailable
 from collector.query import history as module
+from collector.query import measures
 from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
 from collector.query.groups import mark
 from collector.query.history import History, history
 from collector.query.history_sql import Evaluations
-from collector.query.measures import RELATIONS, MeasureQuery
+from collector.query.measures import RELATIONS, MeasureQuery, measure_family
 from collector.query.sample import Labels, Sample, labels_of
 from collector.query.shared import measure_all
 from collector.store.store import Store
@@ -160,6 +161,27 @@ def test_many_questions_at_once_are_answered_as_each_alone(store: Store, room: b
         assert sorted(map(str, found[one].samples)) == sorted(map(str, alone)), one
     assert Counter(keeping.kept) == (dict.fromkeys(RELATIONS, 2) if room else {})
     assert not store.rows("select table_name from duckdb_tables() where database_name = 'kept'")
+
+
+@pytest.mark.parametrize(
+    ("low_first", "least_calls", "by", "first"),
+    [(False, 0, "session", "dc"), (True, 0, "session", "ab"), (False, 3, "session", "dc"), (True, 3, "session", "cd"),
+     (False, 0, "tool", "dcba")],
+)  # fmt: skip
+def test_of_very_many_label_sets_those_nearest_to_firing_are_answered(
+    store: Store, monkeypatch: pytest.MonkeyPatch, low_first: bool, least_calls: int, by: str, first: str
+) -> None:
+    """Session a has one call, b two …; one error more would make each twice as likely to come first."""
+    monkeypatch.setattr(measures, "MOST", 2)
+    calls = [(name, number) for many, name in enumerate("abcd", 1) for number in range(many)]
+    holding(store, [
+        failed(place, session=name, tool=name, time_ns=START - MINUTE) for place, (name, _) in enumerate(calls)
+    ])  # fmt: skip
+    asked = MeasureQuery("errors", (), (by,), START - HOUR, START, least_calls, low_first)
+    [samples] = measure_family(store, [asked])
+    assert sorted(one.labels[by] for one in samples) == sorted(first)
+    [every] = measure_family(store, [replace(asked, every=True)])
+    assert len(every) == 4
 
 
 def test_a_question_that_fails_costs_no_other_its_answer(store: Store) -> None:

@@ -126,17 +126,33 @@ def test_summary_and_limits_follow_from_the_streaks(store: Store, events: list[E
         assert row["low"] <= row["hazard"] <= row["high"]
         for state in ("open", "recovered", "ended"):
             assert row[state] == sum(one["state"] == state for one in reached)
-    for row in limits(EVER, Scope(), []).rows(store):
+    for row in limits(Selection(0, NOW + DAY, failure_only=SILENT), Scope(), []).rows(store):
         sessions: dict[Any, list[dict[str, Any]]] = defaultdict(list)
         for one in every:
             if one["length"] >= row["mistake_limit"]:
                 sessions[session_of(by_id[one["first_event_id"]])].append(one)
         assert row["interrupted"] == len(sessions)
         assert row["recovered"] == sum(all(one["state"] == "recovered" for one in runs) for runs in sessions.values())
+        firsts = [by_id[one["first_event_id"]] for one in every]
+        silent = {session_of(one) for one in firsts if one.get("source") in SILENT}
+        rated = [runs for whose, runs in sessions.items() if whose not in silent]
+        assert row["rated"] == len(rated)
+        mended = sum(all(one["state"] == "recovered" for one in runs) for runs in rated)
+        share = mended / len(rated) if rated else None
+        assert row["recovery_rate"] == (None if share is None else pytest.approx(share))
         saved = [one["length"] - row["mistake_limit"] for runs in sessions.values() for one in runs]
         assert row["mistakes_saved"] == sum(saved)
         used_tools = [one for one in events if one["operation"] == "tool" and one.get("session") is not None]
         assert row["sessions"] == len({session_of(one) for one in used_tools})
+
+
+def test_a_session_with_a_streak_counts_though_its_calls_in_the_range_have_another_model(store: Store) -> None:
+    events = [failed(10, model="a", session="s"), failed(9, model="b", session="s"), event(8, model="b", session="s")]
+    holding(store, events)
+    rows = limits(Selection(NOW - 9 * MINUTE, NOW), Scope(), ["model"]).rows(store)
+    assert [(row["model"], row["mistake_limit"], row["sessions"], row["interrupted"]) for row in rows] == [
+        ("a", 1, 1, 1), ("a", 2, 1, 1),
+    ]  # fmt: skip
 
 
 # Examples

@@ -22,7 +22,7 @@ from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import MEASURES, Condition, Rule
 from collector.alerts.state import Alert, State, step
 from collector.query.filters import terms_of_rule
-from collector.query.measures import MeasureQuery
+from collector.query.measures import MeasureQuery, few
 from collector.query.sample import Sample, labels_of
 from collector.query.shared import Measured
 from collector.times import HOUR
@@ -277,7 +277,11 @@ def _queries(rule: Rule, now_ns: int) -> list[MeasureQuery]:
     spans = [(start_ns, end_ns)]
     if rule.condition.previous_ns:
         spans.append((start_ns - rule.condition.previous_ns, start_ns))
-    return [MeasureQuery(rule.measure, terms, rule.by, *span) for span in spans]
+    queries = [MeasureQuery(rule.measure, terms, rule.by, *span) for span in spans]
+    if few(rule.by):  # equal queries of several rules are one
+        return queries
+    low_first, compared = rule.condition.operator.startswith("<"), len(spans) > 1
+    return [replace(one, least_calls=rule.min_calls, low_first=low_first, every=compared) for one in queries]
 
 
 def _samples(rule: Rule, answers: Sequence[Measured]) -> list[Sample]:

@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 from collector.query.breakdowns import SESSION
 from collector.query.filters import BY_NAME, Selection, Term
 from collector.query.groups import SILENCE
-from collector.query.hours import counted, ever
+from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import AS_OF_END, judged
 from collector.query.sample import Sample
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streaks_from_events, streaks_then
+from collector.store.kept import COUNTED as HOURLY
 from collector.times import HOUR, UNITS
 
+MOST = 5_000  # label sets of a query: those of all sessions of an hour, 700,000 at 5,000 events/s, would take 1 GB
+FEW = {*HOURLY[OF_ALL], "recovered"}  # dimensions with few values
 GONE = 7 * UNITS["d"]  # a sender that is silent for longer is considered gone
 
 # The condition of the part, and of the events of which it is a share.
@@ -46,13 +49,20 @@ KINDS = {"failing_sessions": "sessions", "streak": "streaks", "streaks": "streak
 
 @dataclass(frozen=True, slots=True)
 class MeasureQuery:
-    """A measure of the events with `start_ns` ≤ time < `end_ns` that meet all terms, for each label set of `by`."""
+    """A measure of the events with `start_ns` ≤ time < `end_ns` that meet all terms, for each label set of `by`.
+
+    If there may be very many (sessions), only the `MOST` first ones are answered: with at least `least_calls`, and with
+    the largest values or, with `low_first`, the smallest. With `every`, all are.
+    """
 
     measure: str
     terms: tuple[Term, ...]
     by: tuple[str, ...]
     start_ns: int
     end_ns: int
+    least_calls: int = 0
+    low_first: bool = False
+    every: bool = False
 
     @property
     def kind(self) -> str:
@@ -127,7 +137,7 @@ def _written(
     params = window.params()
     for where in wheres.values():
         params |= where.params()
-    return asked, STATEMENTS[queries[0].kind](asked, window, relation), params
+    return asked, _first(asked, STATEMENTS[queries[0].kind](asked, window, relation)), params
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +152,24 @@ class _Placed:
         """The aggregate of those events that it selects and that meet the condition."""
         return f"{aggregate} filter ({self.here} and ({condition}))"
 
+    def first(self) -> str:
+        """The order of its label sets."""
+        there = f"there_{self.place}::boolean and calls_{self.place} >= {self.query.least_calls}"
+        return f"({there}) desc, value_{self.place} {'asc' if self.query.low_first else 'desc'} nulls last"
+
     def answers(self, value: str, calls: str, there: str) -> str:
         """The columns of its answer."""
         return f"{value} as value_{self.place}, {calls} as calls_{self.place}, {there} as there_{self.place}"
+
+
+def _first(asked: Sequence[_Placed], sql: str) -> str:
+    """The statement without the label sets that come first for none of the queries, if there may be very many."""
+    by = asked[0].query.by
+    if few(by) or any(one.query.every for one in asked):
+        return sql
+    keys = ", ".join(f'"{name}"' for name in by)
+    ranked = " or ".join(f"row_number() over (order by {one.first()}, {keys}) <= {MOST}" for one in asked)
+    return f"select * from ({sql}) qualify {ranked}"
 
 
 def _sample(row: Mapping[str, object], asked: _Placed) -> Sample:
@@ -281,6 +306,11 @@ def _source(asked: Sequence[_Placed], window: Selection, relation: Relation) -> 
     groups = dict.fromkeys(one.query.measure for one in asked if one.query.measure in GROUPS)
     told = "".join(f", {GROUPS[name].format(relation=relation(name, window))} as of_{name}" for name in groups)
     return f"(select *{told} from {events} where {_where(asked)})"
+
+
+def few(by: Sequence[str]) -> bool:
+    """Whether these dimensions have few values."""
+    return FEW.issuperset(by)
 
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:

@@ -35,7 +35,9 @@ LISTS = ("limit_reached", "limit_times", "classes", "tools")  # what is read fro
 AGENTS_COLUMNS = ("reported_streak", "agent_stopped")
 # What an agent says of its own streak: a count on a failed call, or an event of the state category.
 SAID = "(reported_streak is not null or coalesce(category = 'state', false))"
-LIMIT_COLUMNS = ("sessions", "interrupted", "recovered", "recovery_rate", "low", "high", "mistakes_saved")
+LIMIT_COLUMNS = (
+    "sessions", "interrupted", "rated", "recovered", "recovery_rate", "low", "high", "mistakes_saved",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +199,11 @@ def limits(
     *,
     previous: bool = False,
 ) -> Statement:
-    """Per limit: sessions it would have interrupted, those whose streaks all recovered, mistakes saved."""
-    low, high = wilson("recovered", "interrupted")
+    """Per limit: sessions it would have interrupted, those whose streaks all recovered, mistakes saved.
+
+    The rate is only of sources that also report successes (`rated`).
+    """
+    low, high = wilson("rated_recovered", "rated")
     keys = [f'"{name}"' for name in by]
     sql = load("limits").format(
         keys="".join(f"{key}, " for key in keys),
@@ -207,11 +212,11 @@ def limits(
         streaks=streak_sql(selection, asked, by),
         where=selection.where(),
         source=counted(selection, [*by, "operation", "session"]).source,
-        rate=share("recovered", "interrupted"),
+        rate=share("rated_recovered", "rated"),
         low=low,
         high=high,
     )
-    empty = dict.fromkeys(("sessions", "interrupted", "recovered", "mistakes_saved"), "0")
+    empty = dict.fromkeys(("sessions", "interrupted", "rated", "recovered", "mistakes_saved"), "0")
     return rates(
         selection, sql, (*by, "mistake_limit"), LIMIT_COLUMNS, empty, previous=previous, sort=sort, limit=limit
     )

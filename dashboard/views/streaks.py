@@ -62,7 +62,7 @@ def _stops(page: Page, kind: str) -> pl.DataFrame:
 
 def _limits(page: Page, asked: dict[str, str]) -> None:
     """What each limit would have done. One answer has all limits, so that the slider seldom waits."""
-    names = ("mistake_limit", "sessions", "interrupted", "recovered", "recovery_rate", "mistakes_saved")
+    names = ("mistake_limit", "sessions", "interrupted", "rated", "recovered", "recovery_rate", "mistakes_saved")
     rows = page.ask("streaks/limits", **asked).pick(*names)
     limit = _limit(page)
     chosen = rows.filter(pl.col("mistake_limit") == limit)
@@ -71,7 +71,8 @@ def _limits(page: Page, asked: dict[str, str]) -> None:
     fates = rows.filter(pl.col("mistake_limit").is_between(LIMITS[0], LIMITS[-1])).select(
         "mistake_limit",
         pl.col("recovered").alias("recovered anyway"),
-        (pl.col("interrupted") - pl.col("recovered")).alias("did not recover"),
+        (pl.col("rated") - pl.col("recovered")).clip(0).alias("did not recover"),
+        (pl.col("interrupted") - pl.col("rated")).alias("not known"),
     )
     if fates.is_empty():
         return
@@ -106,7 +107,7 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
         components.quiet("No session would have been stopped.")
         return
     mine = rows.sort("interrupted", descending=True)
-    again = [words.rate_of(*pair) for pair in mine.select("recovery_rate", "interrupted").iter_rows()]
+    again = [words.rate_of(*pair) for pair in mine.select("recovery_rate", "rated").iter_rows()]
     columns = {
         by: tables.text(by, 160),
         "sessions": tables.number("sessions"),
