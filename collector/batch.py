@@ -30,7 +30,7 @@ class Batch:
     redacted: Counter[str] = field(default_factory=Counter)  # number of secrets removed, by rule
     senders: dict[Sender, str] = field(default_factory=dict)  # senders of metrics, with the metrics' names
     sampled: dict[Sender, Sampling] = field(default_factory=dict)
-    told: set[int] = field(default_factory=set)  # digests of tool results that can be skipped once they are stored
+    told_ns: dict[int, int] = field(default_factory=dict)  # tool results that can be skipped once stored: digest, time
 
 
 @dataclass(slots=True)
@@ -42,4 +42,4 @@ class Receipt:
     warning: str
     failed: int
     rejected: int
-    told: set[int]
+    told_ns: dict[int, int] = field(default_factory=dict)

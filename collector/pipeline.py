@@ -77,7 +77,7 @@ class Pipeline:
     sanitiser: Sanitiser
     hash_key: bytes
     dimensions: tuple[str, ...] = ()  # user-defined attributes that become columns
-    seen: Recent[bool] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
+    seen: Recent[int] = field(default_factory=lambda: Recent(TOLD_REMEMBERED))
     _names: dict[tuple[str, ...], Held] = field(default_factory=dict, init=False)
 
     def process(self, body: bytes, media_type: str, signal: str, received_ns: int) -> Batch:
@@ -109,9 +109,9 @@ class Pipeline:
             batch = Batch(identity, received_ns, [], {}, dropped, request.records, request.warning)
             batch.senders = self._senders(request.metrics, batch)
             return batch
-        found: Recognised = recognise(request.scopes, self.sources, self.seen, self.dimensions)
+        found: Recognised = recognise(request.scopes, self.sources, self.seen.get, self.dimensions)
         batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, found.kept)
-        batch.told = found.told
+        batch.told_ns = found.told_ns
         if request.rejected:
             batch.rejected = batch.dropped["malformed"] = request.rejected
         batch.reports = found.reports
@@ -141,10 +141,10 @@ class Pipeline:
         redacted.update(batch.redacted)
         return {**clean, "redactions": (report.get("redactions") or 0) + batch.redacted.total()}
 
-    def stored(self, told: Iterable[int]) -> None:
+    def stored(self, told_ns: Mapping[int, int]) -> None:
         """Remembers tool results that are stored, so that repetitions are skipped. To be called after the commit."""
-        for digest in told:
-            self.seen.put(digest, True)
+        for digest, time_ns in told_ns.items():
+            self.seen.put(digest, min(time_ns, self.seen.get(digest) or time_ns))
 
     def _senders(self, metrics: Iterable[Metrics], batch: Batch) -> dict[Sender, str]:
         """Senders of metrics, with the metrics' names; those with neither service nor source are left out."""

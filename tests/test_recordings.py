@@ -45,7 +45,7 @@ def stored(requests: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
         changes = correlator.plan([batch])
         store.write(changes)
         correlator.learn(changes)
-        reader.stored(batch.told)
+        reader.stored(batch.told_ns)
     rows = store.rows("select * from events")
     store.close()
     return sorted(({k: v for k, v in row.items() if v is not None and k not in OWN} for row in rows), key=str)

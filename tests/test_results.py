@@ -279,8 +279,8 @@ def test_text_without_results_is_not_parsed() -> None:
     assert tool_results('[{"role": "user", "parts": [' + "x" * 100, PLAIN) == []
 
 
-def told_by(record: Record, scope: str = "my.agent", seen: frozenset[int] = frozenset()) -> Recognised:
-    return recognise([Scope({"service.name": "s"}, scope, "", [record])], TABLES, seen)
+def told_by(record: Record, scope: str = "my.agent") -> Recognised:
+    return recognise([Scope({"service.name": "s"}, scope, "", [record])], TABLES)
 
 
 def chat(**fields: Any) -> Record:
@@ -372,8 +372,11 @@ def test_repeated_history_counts_once_and_what_is_stored_needs_no_second_report(
     first = recognise([Scope({}, "x", "", [later, record])], TABLES)
     tools = [report for report in first.reports if report["operation"] == "tool"]
     assert [tool["time_ns"] for tool in tools] == [100]
-    again = recognise([Scope({}, "x", "", [later])], TABLES, first.told)
+    again = recognise([Scope({}, "x", "", [later])], TABLES, first.told_ns.get)
     assert [report["operation"] for report in again.reports] == ["model"]
+    alone = recognise([Scope({}, "x", "", [later])], TABLES)
+    earlier = recognise([Scope({}, "x", "", [record])], TABLES, alone.told_ns.get)
+    assert [report["time_ns"] for report in earlier.reports if report["operation"] == "tool"] == [100]
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)

@@ -119,10 +119,10 @@ def conversation(number: int) -> Body:
 
 def test_what_needs_no_second_look_is_known_by_the_same_numbers_in_every_process() -> None:
     here, fork, fresh = Here(pipeline()), Worker(pipeline), Worker(pipeline, "spawn")
-    [told] = {tuple(reader.read(conversation(1), NOW).receipt.told) for reader in (here, fork, fresh)}
+    [told] = {tuple(reader.read(conversation(1), NOW).receipt.told_ns.items()) for reader in (here, fork, fresh)}
     assert len(told) == 1
     for reader in (fork, fresh):
-        reader.stored(told)
+        reader.stored(dict(told))
         assert [len(unpack(reader.read(conversation(each), NOW).packed).reports) for each in (1, 2)] == [1, 2]
         reader.close()
 
@@ -130,7 +130,7 @@ def test_what_needs_no_second_look_is_known_by_the_same_numbers_in_every_process
 def test_a_reader_of_large_bodies_alone_does_not_collect_what_it_will_be_told() -> None:
     readers = Readers(pipeline(), 0, never)
     for first in range(0, 3 * TOLD_REMEMBERED, 10_000):
-        readers.stored(range(first, first + 10_000))
+        readers.stored(dict.fromkeys(range(first, first + 10_000), NOW))
     [worker] = (reader for reader in readers._all if isinstance(reader, Worker))
     assert len(worker._told) == TOLD_REMEMBERED
     assert readers.read(Body(traces(*[span(1)] * 9_000), JSON, "traces"), NOW).receipt.records == 9_000

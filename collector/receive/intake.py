@@ -81,13 +81,13 @@ class Intake:
             if receipt.failed:
                 telemetry.FAILED.labels("pipeline").inc(receipt.failed)
             stored = await self._taker.take(packed, receipt.records)
-            self._begin(self._follow(stored, body if self._forward else None, receipt.told))
+            self._begin(self._follow(stored, body if self._forward else None, receipt.told_ns))
             self.accepted += receipt.records
             return receipt
         finally:
             self._hold(-size)
 
-    async def _follow(self, stored: asyncio.Future[bool], body: Body | None, told: set[int]) -> None:
+    async def _follow(self, stored: asyncio.Future[bool], body: Body | None, told_ns: dict[int, int]) -> None:
         """Forwards the copy and updates the readers once a request is stored."""
         size = len(body.content) if body else 0
         self._hold(size)
@@ -95,7 +95,7 @@ class Intake:
             repeated = await stored
             if self._forward and body and not repeated:
                 self._forward.offer(body.content, body.media, body.signal)
-            self._readers.stored(told)
+            self._readers.stored(told_ns)
         finally:
             self._hold(-size)
 

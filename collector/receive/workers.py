@@ -18,7 +18,7 @@ import resource
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -63,7 +63,7 @@ class BodyReader(Protocol):
     """Reads one body at a time."""
 
     def read(self, body: Body, received_ns: int) -> Read: ...
-    def stored(self, told: Iterable[int]) -> None: ...
+    def stored(self, told_ns: Mapping[int, int]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -101,9 +101,9 @@ class Here:
             log.error("a request could not be read", kind=type(error).__name__, where=where(error))
             return Unavailable("the collector failed on this request; its log says where", retry_after=30)
 
-    def stored(self, told: Iterable[int]) -> None:
+    def stored(self, told_ns: Mapping[int, int]) -> None:
         """Remembers tool results that are stored, so that they are skipped when they are sent again."""
-        self._pipeline.stored(told)
+        self._pipeline.stored(told_ns)
 
     def close(self) -> None:
         """Nothing to release."""
@@ -115,7 +115,9 @@ class Worker:
     def __init__(self, pipeline: Callable[[], Pipeline], start: Literal["fork", "spawn"] = "fork") -> None:
         """`pipeline` is called in the new process. Raises Gone where that process does not get ready."""
         self._pipe, theirs = multiprocessing.Pipe()
-        self._told: deque[int] = deque(maxlen=TOLD_REMEMBERED)  # sent with the next request, if there is one
+        self._told: deque[tuple[int, int]] = deque(
+            maxlen=TOLD_REMEMBERED
+        )  # sent with the next request, if there is one
         context = multiprocessing.get_context("fork") if start == "fork" else multiprocessing.get_context("spawn")
         inherited = self._pipe if start == "fork" else None
         arguments = (theirs, inherited, pipeline)
@@ -134,7 +136,7 @@ class Worker:
 
     def read(self, body: Body, received_ns: int) -> Read:
         """As `Here.read`. Raises Unavailable where the process is gone."""
-        told = [self._told.popleft() for _ in range(len(self._told))]
+        told = dict(self._told.popleft() for _ in range(len(self._told)))
         try:
             self._pipe.send_bytes(pickle.dumps((told, body, received_ns), protocol=5))
             failed, found = self._pipe.recv_bytes(), self._pipe.recv_bytes()
@@ -144,9 +146,9 @@ class Worker:
             raise pickle.loads(failed)
         return Read(receipt(found), found)
 
-    def stored(self, told: Iterable[int]) -> None:
+    def stored(self, told_ns: Mapping[int, int]) -> None:
         """As `Here.stored`; sent to the process with its next request."""
-        self._told.extend(told)
+        self._told.extend(told_ns.items())
 
     def close(self) -> None:
         """Ends the process."""
@@ -251,10 +253,10 @@ class Readers:
             self._all.append(other)
         return other
 
-    def stored(self, told: Iterable[int]) -> None:
+    def stored(self, told_ns: Mapping[int, int]) -> None:
         """Tells all readers which tool results are stored. To be called after the commit."""
         for reader in self._all:
-            reader.stored(told)
+            reader.stored(told_ns)
 
     def close(self) -> None:
         """Lets what is being read finish, then ends the processes."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,22 +51,26 @@ SIGNS = frozenset(load_signs().attributes)
 
 @dataclass(slots=True)
 class Recognised:
-    """The result for one request. `links` are (trace id, session) of records that have both; `told` are digests of tool
-    results found in model requests, to be passed as `seen` once they are stored.
+    """The result for one request. `links` are (trace id, session) of records that have both; `told_ns` are digests of
+    tool results found in model requests and their times, for `seen` once they are stored.
     """
 
     reports: list[Report] = field(default_factory=list)
     links: set[tuple[str, str]] = field(default_factory=set)
     dropped: Counter[str] = field(default_factory=Counter)
     kept: int = 0  # records that made a report; all others must be counted in `dropped`
-    told: set[int] = field(default_factory=set)
+    told_ns: dict[int, int] = field(default_factory=dict)
     sampled: dict[tuple[str, str], Sampled] = field(default_factory=dict)  # by source ("" if none claims it), service
 
 
 def recognise(
-    request: Iterable[Scope], sources: Sources, seen: Container[int] = frozenset(), dimensions: Sequence[str] = ()
+    request: Iterable[Scope],
+    sources: Sources,
+    seen: Callable[[int], int | None] = lambda _: None,
+    dimensions: Sequence[str] = (),
 ) -> Recognised:
-    """Reports, links and drop counts of one request. `seen` holds digests of told results that are stored already.
+    """Reports, links and drop counts of one request. `seen` gives the time of a told result that is stored already,
+    by its digest: told at an earlier time, it is reported again.
 
     `dimensions` are attributes that become columns of the same name; the record's win over its resource's.
     """
@@ -74,8 +78,10 @@ def recognise(
     told: dict[int, Report] = {}
     for scope in request:
         _Reading(scope, sources, found, told, dimensions).run()
-    found.told.update(told)
-    found.reports.extend(report for digest, report in told.items() if digest not in seen)
+    for digest, report in told.items():
+        found.told_ns[digest] = time_ns = report["time_ns"]
+        if (before := seen(digest)) is None or time_ns < before:
+            found.reports.append(report)
     return found
 
 
