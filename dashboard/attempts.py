@@ -73,9 +73,8 @@ def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Pictur
 def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
     """Sessions that each limit would have stopped. `frame`: mistake_limit, fate, sessions."""
     colours = {"recovered anyway": palette.outcome["ok"], "did not recover": palette.outcome["error"]}
-    if not frame.filter(
-        pl.col("fate") == "not known", pl.col("sessions") > 0
-    ).is_empty():  # of sources without successes
+    silent = frame.filter(pl.col("fate") == "not known", pl.col("sessions") > 0)  # of sources without successes
+    if silent.height:
         colours["not known"] = palette.quiet
     bars = (
         alt.Chart(frame, height=HEIGHT)

@@ -72,7 +72,7 @@ def limit(n: int, row: dict[str, float | None]) -> str:
     them = "them" if rated == stopped else f"the {words.count(rated)} whose agents also report successes"
     return (
         f"A limit of **{n}** would have stopped **{words.count(stopped)}** of {sessions}. "
-        f"{words.count(recovered)} of {them}{share} recovered by themselves. "
+        f"{words.count(min(recovered, rated))} of {them}{share} recovered by themselves. "
         f"It would have saved {words.plural(row.get('mistakes_saved') or 0, 'failed call')}."
     )
 

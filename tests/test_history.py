@@ -18,7 +18,7 @@ from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
 from collector.query.groups import mark
 from collector.query.history import History, history
 from collector.query.history_sql import Evaluations
-from collector.query.measures import RELATIONS, MeasureQuery, measure_family
+from collector.query.measures import RELATIONS, First, MeasureQuery, measure_family, nearest
 from collector.query.sample import Labels, Sample, labels_of
 from collector.query.shared import measure_all
 from collector.store.store import Store
@@ -177,10 +177,10 @@ def test_of_very_many_label_sets_those_nearest_to_firing_are_answered(
     holding(store, [
         failed(place, session=name, tool=name, time_ns=START - MINUTE) for place, (name, _) in enumerate(calls)
     ])  # fmt: skip
-    asked = MeasureQuery("errors", (), (by,), START - HOUR, START, least_calls, low_first)
-    [samples] = measure_family(store, [asked])
+    asked = MeasureQuery("errors", (), (by,), START - HOUR, START)
+    [samples] = measure_family(store, [nearest(asked, First(least_calls, low_first))])
     assert sorted(one.labels[by] for one in samples) == sorted(first)
-    [every] = measure_family(store, [replace(asked, every=True)])
+    [every] = measure_family(store, [asked])
     assert len(every) == 4
 
 

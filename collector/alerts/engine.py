@@ -22,7 +22,7 @@ from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import MEASURES, Condition, Rule
 from collector.alerts.state import Alert, State, step
 from collector.query.filters import terms_of_rule
-from collector.query.measures import MeasureQuery, few
+from collector.query.measures import First, MeasureQuery, nearest
 from collector.query.sample import Sample, labels_of
 from collector.query.shared import Measured
 from collector.times import HOUR
@@ -278,10 +278,9 @@ def _queries(rule: Rule, now_ns: int) -> list[MeasureQuery]:
     if rule.condition.previous_ns:
         spans.append((start_ns - rule.condition.previous_ns, start_ns))
     queries = [MeasureQuery(rule.measure, terms, rule.by, *span) for span in spans]
-    if few(rule.by):  # equal queries of several rules are one
+    if len(queries) > 1:  # each label set is compared with itself
         return queries
-    low_first, compared = rule.condition.operator.startswith("<"), len(spans) > 1
-    return [replace(one, least_calls=rule.min_calls, low_first=low_first, every=compared) for one in queries]
+    return [nearest(queries[0], First(rule.min_calls, rule.condition.operator.startswith("<")))]
 
 
 def _samples(rule: Rule, answers: Sequence[Measured]) -> list[Sample]:

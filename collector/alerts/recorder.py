@@ -9,10 +9,10 @@ from collector.alerts.ledger import Key, labels_text
 from collector.alerts.rules import Rule
 from collector.alerts.state import Alert, State
 from collector.query.sample import Sample, labels_of
-from collector.times import SECOND
+from collector.times import MINUTE, SECOND
 
 SHOWN_LABEL_SETS = 100  # of one rule, those nearest to firing or beyond
-CHANGE_NS = 60 * SECOND  # between two rows while the state stays
+CHANGE_NS = MINUTE  # between two rows while the state stays
 HEARTBEAT_NS = 600 * SECOND  # between two rows while the value stays
 
 

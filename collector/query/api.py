@@ -41,7 +41,7 @@ from collector.query.statement import Answer, Reads, Row
 from collector.recognise.sources import Source
 from collector.store.connection import CalledOff
 from collector.store.reading import CALL_OFF, CallOff, QueryTimeout
-from collector.times import SECOND, rfc3339
+from collector.times import MINUTE, rfc3339
 
 QUERY_SECONDS = 20.0
 QUERIES = ThreadPoolExecutor(4, "query")  # more would only compete for the same cores and memory
@@ -159,7 +159,7 @@ def _tag(store: Holds, endpoint: Endpoint, asked: ParsedQuery, arrow: bool) -> s
     """
     selection = asked.selection
     length = selection.end_ns - selection.start_ns
-    step = min(max(1, length // 1000), 60 * SECOND) if selection.to_now else 1
+    step = min(max(1, length // 1000), MINUTE) if selection.to_now else 1
     placed = replace(selection, start_ns=selection.start_ns // step, end_ns=selection.end_ns // step)
     text = repr((store.version, endpoint.path, placed, sorted(asked.options.items()), arrow))
     return f'"{hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()}"'

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from collector.query.breakdowns import SESSION
 from collector.query.filters import BY_NAME, Selection, Term
@@ -47,12 +48,20 @@ GROUPS = {
 KINDS = {"failing_sessions": "sessions", "streak": "streaks", "streaks": "streaks", "silent": "silence"}
 
 
+class First(NamedTuple):
+    """Which label sets come first: those with at least `calls`, and of these those with the largest value, or with
+    `low` the smallest.
+    """
+
+    calls: int
+    low: bool
+
+
 @dataclass(frozen=True, slots=True)
 class MeasureQuery:
     """A measure of the events with `start_ns` ≤ time < `end_ns` that meet all terms, for each label set of `by`.
 
-    If there may be very many (sessions), only the `MOST` first ones are answered: with at least `least_calls`, and with
-    the largest values or, with `low_first`, the smallest. With `every`, all are.
+    With `first`, only for the `MOST` label sets that come first.
     """
 
     measure: str
@@ -60,9 +69,7 @@ class MeasureQuery:
     by: tuple[str, ...]
     start_ns: int
     end_ns: int
-    least_calls: int = 0
-    low_first: bool = False
-    every: bool = False
+    first: First | None = None
 
     @property
     def kind(self) -> str:
@@ -87,6 +94,11 @@ class MeasureQuery:
         if self.kind == "silence":
             return (*shared, self.chains, counted(self.window, self.by).table)
         return (*shared, self.chains) if self.kind == "streaks" else shared
+
+
+def nearest(query: MeasureQuery, first: First) -> MeasureQuery:
+    """The query with `first` if there may be very many label sets, such as sessions."""
+    return query if FEW.issuperset(query.by) else replace(query, first=first)
 
 
 # Returns where to read one of `RELATIONS` for a window: SQL, or the name of a table that holds it.
@@ -137,7 +149,7 @@ def _written(
     params = window.params()
     for where in wheres.values():
         params |= where.params()
-    return asked, _first(asked, STATEMENTS[queries[0].kind](asked, window, relation)), params
+    return asked, _only_first(asked, STATEMENTS[queries[0].kind](asked, window, relation)), params
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +164,23 @@ class _Placed:
         """The aggregate of those events that it selects and that meet the condition."""
         return f"{aggregate} filter ({self.here} and ({condition}))"
 
-    def first(self) -> str:
+    def order(self, first: First) -> str:
         """The order of its label sets."""
-        there = f"there_{self.place}::boolean and calls_{self.place} >= {self.query.least_calls}"
-        return f"({there}) desc, value_{self.place} {'asc' if self.query.low_first else 'desc'} nulls last"
+        there = f"there_{self.place}::boolean and calls_{self.place} >= {first.calls}"
+        return f"({there}) desc, value_{self.place} {'asc' if first.low else 'desc'} nulls last"
 
     def answers(self, value: str, calls: str, there: str) -> str:
         """The columns of its answer."""
         return f"{value} as value_{self.place}, {calls} as calls_{self.place}, {there} as there_{self.place}"
 
 
-def _first(asked: Sequence[_Placed], sql: str) -> str:
-    """The statement without the label sets that come first for none of the queries, if there may be very many."""
-    by = asked[0].query.by
-    if few(by) or any(one.query.every for one in asked):
+def _only_first(asked: Sequence[_Placed], sql: str) -> str:
+    """The statement without the label sets that come first for none of the queries; all if one of them needs all."""
+    orders = [one.order(one.query.first) for one in asked if one.query.first]
+    if len(orders) < len(asked):
         return sql
-    keys = ", ".join(f'"{name}"' for name in by)
-    ranked = " or ".join(f"row_number() over (order by {one.first()}, {keys}) <= {MOST}" for one in asked)
+    keys = ", ".join(f'"{name}"' for name in asked[0].query.by)
+    ranked = " or ".join(f"row_number() over (order by {order}, {keys}) <= {MOST}" for order in orders)
     return f"select * from ({sql}) qualify {ranked}"
 
 
@@ -306,11 +318,6 @@ def _source(asked: Sequence[_Placed], window: Selection, relation: Relation) -> 
     groups = dict.fromkeys(one.query.measure for one in asked if one.query.measure in GROUPS)
     told = "".join(f", {GROUPS[name].format(relation=relation(name, window))} as of_{name}" for name in groups)
     return f"(select *{told} from {events} where {_where(asked)})"
-
-
-def few(by: Sequence[str]) -> bool:
-    """Whether these dimensions have few values."""
-    return FEW.issuperset(by)
 
 
 def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from collector.query.filters import Selection, own_dimensions
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
 from collector.store.kept import PATIENCE
 from collector.store.kept import WINDOW_NS as WINDOW
-from collector.times import SECOND, UNITS
+from collector.times import MINUTE, UNITS
 
 DAY = UNITS["d"]
 FEW = 20  # with fewer retried errors there is no verdict on retrying
@@ -192,7 +192,7 @@ def storms(
         least=least,
         window=window_ns,
         slots=SLOTS,
-        minute=60 * SECOND,
+        minute=MINUTE,
     )
     params = wide.params() | {"from_ns": selection.start_ns, "to_ns": selection.until_ns}
     return Statement(sql, params, order, limit, ("started", "ended"))

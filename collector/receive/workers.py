@@ -115,9 +115,8 @@ class Worker:
     def __init__(self, pipeline: Callable[[], Pipeline], start: Literal["fork", "spawn"] = "fork") -> None:
         """`pipeline` is called in the new process. Raises Gone where that process does not get ready."""
         self._pipe, theirs = multiprocessing.Pipe()
-        self._told: deque[tuple[int, int]] = deque(
-            maxlen=TOLD_REMEMBERED
-        )  # sent with the next request, if there is one
+        # Sent with the next request, if there is one.
+        self._told: deque[tuple[int, int]] = deque(maxlen=TOLD_REMEMBERED)
         context = multiprocessing.get_context("fork") if start == "fork" else multiprocessing.get_context("spawn")
         inherited = self._pipe if start == "fork" else None
         arguments = (theirs, inherited, pipeline)

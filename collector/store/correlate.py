@@ -46,8 +46,9 @@ def keys_of(report: Report) -> list[int]:
         if (session := get("session")) and get("session_source") != "trace_id":
             found.append(key64(operation, "call", get("service") or "", session, call))
         if trace:
-            of_trace = key64(operation, "trace call", trace, call)
-            found.insert(0 if get("session_source") == "trace" else len(found), of_trace)
+            found.append(key64(operation, "trace call", trace, call))
+        if get("session_source") == "trace":
+            found.reverse()
     if trace and (span := get("span_id")) and get("source_signal") == "span":
         found.append(key64("span", trace, span))
         if operation == "tool" and (tool := get("tool")):  # child spans refer to it by this
