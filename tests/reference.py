@@ -80,13 +80,11 @@ def expected_streaks(events: Sequence[Event], scope: str, kind: str, limit: int)
 
 def described(run: list[Event], state: str, limit: int, scope: str) -> dict[str, Any]:
     """One streak; the limit can be reached again after the agent asked its user, or its own count fell."""
-    since, times, before = 0, 0, None
+    since, times, before, count = 0, 0, None, None
     for one in run:
-        fell = (
-            scope == "session"
-            and before is not None
-            and one.get("reported_streak", 99) < before.get("reported_streak", -1)
-        )
+        told = one.get("reported_streak")
+        fell = scope == "session" and told is not None and count is not None and told < count
+        count = count if told is None else told
         asked = before is not None and one["resets"] > before["resets"]
         since = 1 if asked or fell else since + 1
         times += since == limit

@@ -325,6 +325,17 @@ def test_a_page_of_sessions_is_the_same_as_the_first_of_all_sessions(store: Stor
     assert queries.sessions(EVER, [sort, "-ended"], 9).rows(store) == every[:10]
 
 
+def test_a_session_has_the_last_model_that_it_used_whichever_event_came_first(store: Store) -> None:
+    """At one time the agent's own order decides, else the id, as it does for streaks."""
+    at = [event(9, sequence=2, model="second"), event(9, sequence=1, model="first", event_id=99)]
+    other = [event(8, session="s2", model="low", event_id=97), event(8, session="s2", model="high", event_id=98)]
+    for arrived in (at + other, [*reversed(at), *reversed(other)]):
+        store.execute("delete from events")
+        holding(store, arrived)
+        rows = queries.sessions(EVER, ["session"]).rows(store)
+        assert [row["model"] for row in rows] == ["second", "high"]
+
+
 def test_sessions_show_their_worst_streak_and_last_outcomes(store: Store) -> None:
     holding(store, [failed(9), failed(8), event(7), failed(6), event(5, outcome="denied"), event(4, session="s2")])
     rows = queries.sessions(EVER).rows(store)

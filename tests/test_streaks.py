@@ -225,6 +225,9 @@ def test_the_limit_is_reached_again_after_the_agent_asked(store: Store) -> None:
     """Roo Code counts to three, asks its user, and counts from one again; its report of that is not a mistake."""
     count = [failed(20 - number, reported_streak=reported) for number, reported in enumerate((1, 2, 3, 1, 2, 3))]
     assert only(store, count)["limit_times"] == 2
+    numbers = (1, 2, 3, None, 1, None, 3)  # a mistake without a number does not hide that the count fell
+    gaps = [failed(20 - number, reported_streak=reported) for number, reported in enumerate(numbers)]
+    assert only(store, gaps)["limit_times"] == 2
     silent = [failed(20 - number) for number in range(6)]
     assert only(store, silent)["limit_times"] == 1
     asked = failed(17, event_id=99, operation="agent", tool=None, mistake=None, error_class="ConsecutiveMistakeError")

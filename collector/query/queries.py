@@ -20,8 +20,10 @@ SESSION_COLUMNS = (
     "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "worst_streak", "started",
     "ended", "strip",
 )  # fmt: skip
+LAST = 2**63 - 1  # stands for an absent sequence number: sorted last
+PLACE = f"{{'time': time_ns, 'sequence': coalesce(sequence, {LAST}), 'id': event_id}}"  # in its session
 TOLD_OF_SESSIONS = {
-    "agent": "arg_max(agent, time_ns)", "model": "arg_max(model, time_ns)", "calls": "count(*)",
+    "agent": f"arg_max(agent, {PLACE})", "model": f"arg_max(model, {PLACE})", "calls": "count(*)",
     **{name: f"count(*) filter (outcome = '{outcome}')" for name, outcome in OUTCOMES.items()},
     "started": "min(time_ns)", "ended": "max(time_ns)",
 }  # fmt: skip
@@ -31,7 +33,6 @@ SOURCE_COLUMNS = (
 )  # fmt: skip
 PAGED = "event_id, time_ns, received_ns, service, session, outcome"  # what `whole.sql` needs of a page
 STRIP = 60
-LAST = 2**63 - 1  # stands for an absent sequence number: sorted last
 
 
 def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "", sort: str = "-time") -> Statement:

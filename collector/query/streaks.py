@@ -137,7 +137,7 @@ def streak_steps(
         known=" and ".join(["true", *(f"{name} is not null" for name in SCOPES[asked.scope])]),
         # Roo Code's own count falls when it has asked the person; in narrower scopes it also falls for other tools'
         # sake.
-        fell="coalesce(reported_streak < lag(reported_streak) over streak, false)"
+        fell="coalesce(reported_streak < lag(reported_streak ignore nulls) over streak, false)"
         if asked.scope == "session"
         else "false",
     )

@@ -12,7 +12,7 @@ from collector.store.fold import GUESSED
 from collector.store.kept import HOURS, KEPT, forget, forget_hours
 from collector.store.opening import StoreError
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -107,5 +107,6 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _hours,
     _rule_labels,
     _orphans,
+    _kept,
     _kept,
 )

@@ -60,7 +60,7 @@ calls as (              -- those that count, of each kind
   where case kind when 'mistake' then error and mistake when 'error' then error else denied end
 ),
 steps as (              -- whether the agent's own count fell: in narrower scopes it also falls because of other tools
-  select *, coalesce(scope = 'session' and reported_streak < lag(reported_streak) over streak, false) as fell
+  select *, coalesce(scope = 'session' and reported_streak < lag(reported_streak ignore nulls) over streak, false) as fell
   from calls
   window streak as (partition by number, part, scope, kind, key, successes order by place)
 ),
