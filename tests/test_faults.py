@@ -332,3 +332,15 @@ def test_sigterm_ends_it_in_time_whatever_is_on_its_way(collector: RunningCollec
         each.close()
     collector.restart()
     wait_until(lambda: len(collector.events()) == 1, 20)
+
+
+def test_a_transaction_that_could_not_be_rolled_back_does_not_stop_the_next(tmp_path: Path) -> None:
+    """The engine needs memory to roll back, too. The collector refused all requests until it was restarted."""
+    store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
+    with store._connection.use() as connection:
+        connection.begin()
+        with pytest.raises(duckdb.Error):
+            connection.execute("insert into meta select error('no memory'), ''")
+    store.write(Changes(1, identities=[bytes(16)]))
+    assert store.count("requests") == 1
+    store.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from collector.store import later as module
 from collector.store.later import Later
 
 
@@ -32,14 +31,16 @@ def test_looking_takes_a_twentieth_of_the_time_unless_it_is_cheap(took_s: float,
     assert looks(later)
 
 
-def test_keys_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_KEYS", 2)
-    clock = iter(range(100)).__next__  # every look takes a second
+def test_what_was_postponed_is_looked_for_once_since_the_earliest_time() -> None:
+    clock = iter(range(0, 1000, 25)).__next__  # every look takes long enough for a rest of 30 s
     later = Later(clock, clock)
-    assert looks(later)
+    assert later.begin() is None
     with later.timed():
         pass
     later.end()
-    for keys, looking in (({1, 2}, False), ({1, 2, 3}, True)):
-        later.keys = keys
-        assert looks(later) is looking
+    assert later.begin() is None and not later.looking
+    for received_ns in (20, 10, 30):  # the system's clock may go back
+        later.postpone(received_ns)
+    later.end()
+    assert later.begin() == 10 and later.looking
+    assert later.begin() is None

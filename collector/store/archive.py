@@ -17,6 +17,7 @@ import structlog
 
 from collector.columns import Report
 from collector.store.journal import synchronise
+from collector.store.opening import DATABASE
 from collector.store.reading import ArchiveView, Reader, Stamp, damaged, stamps
 from collector.store.retention import DAY_NS, forget_events
 
@@ -53,11 +54,10 @@ def view(cursor: duckdb.DuckDBPyConnection, left_out: Mapping[Path, Stamp]) -> A
                     older.unlink()
     if not files:
         return ArchiveView("", known, reached, missing)
-    [[database]] = cursor.execute("select current_database()").fetchall()
-    columns = [row[0] for row in cursor.execute(f'describe "{database}".main.events').fetchall()]
+    columns = [row[0] for row in cursor.execute(f"describe {DATABASE}.main.events").fetchall()]
     named = (f'"{name}"' if name in there else f"""attributes ->> '$."{name}"' as "{name}\"""" for name in columns)
     return ArchiveView(
-        f'create or replace temporary view events as from "{database}".main.events'
+        f"create or replace temporary view events as from {DATABASE}.main.events"
         f" union all select {', '.join(named)} from {_read(files)}",
         known,
         reached,

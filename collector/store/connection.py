@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -19,6 +19,7 @@ import structlog
 from collector import telemetry
 from collector.errors import Unavailable
 from collector.store.journal import synchronise
+from collector.store.opening import DATABASE
 
 AGAIN_S = 3.0  # between attempts to reopen the database: each may have to read a long log
 IDLE_S = 30.0  # for users of the old connection to finish
@@ -60,12 +61,12 @@ class Connection:
             self._users += 1
         try:
             yield connection
-        except duckdb.FatalException as error:
-            self._give_up(str(error))
-            raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
         except duckdb.InterruptException:
             raise CalledOff from None
         except duckdb.Error as error:
+            if lost(error):
+                self._give_up(str(error))
+                raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
             if not first_line(error).startswith("Corrupt"):  # it has no class of its own
                 raise
             raise Unavailable(first_line(error), 5) from None
@@ -73,6 +74,13 @@ class Connection:
             with self._change:
                 self._users -= 1
                 self._change.notify_all()
+
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor of its own, for as long as the block lasts."""
+        with self.use() as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(f"use {DATABASE}")  # a new cursor is not where its connection is
+            yield cursor
 
     def check_file(self) -> None:
         """Raises Unavailable if the file is no longer the one that was opened: writes to it would be lost."""
@@ -111,11 +119,13 @@ class Connection:
                 if not self._change.wait_for(lambda: self._users == 0, patience_s):
                     raise Unavailable("the store cannot be written anew while queries run", 5)
                 yield self._connection
-            except duckdb.FatalException as error:
-                self._give_up(str(error))
-                raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
             except duckdb.InterruptException:
                 raise CalledOff from None
+            except duckdb.Error as error:
+                if not lost(error):
+                    raise
+                self._give_up(str(error))
+                raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
             finally:
                 self._alone = False
                 self._change.notify_all()
@@ -176,7 +186,11 @@ class Connection:
 @contextmanager
 def all_or_nothing(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """A transaction of a cursor, rolled back if the block raises."""
-    cursor.begin()
+    try:
+        cursor.begin()
+    except duckdb.TransactionException:  # an earlier one is still open: rolling back takes memory, and there was none
+        cursor.rollback()
+        cursor.begin()
     try:
         yield
         cursor.commit()
@@ -184,6 +198,11 @@ def all_or_nothing(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         with suppress(duckdb.Error):  # DuckDB may have rolled back already
             cursor.rollback()
         raise
+
+
+def lost(error: duckdb.Error) -> bool:
+    """Whether the engine refuses this database until it is opened again, for which it has no class of its own."""
+    return isinstance(error, duckdb.FatalException) or "has been invalidated" in first_line(error)
 
 
 def first_line(error: Exception) -> str:

@@ -22,8 +22,9 @@ from collector.store.lookup import Lookup
 from collector.store.senders import Senders
 from collector.store.sites import SITE, site_keys
 from collector.store.twins import pair
+from collector.times import MINUTE
 
-KEYS_REMEMBERED = 300_000  # about 40 MB in two generations; older keys are looked up in the store
+KEYS_REMEMBERED = 100_000  # about 15 MB in two generations; older keys are looked up in the store
 TRACES_REMEMBERED = 50_000
 REQUESTS_REMEMBERED = 50_000
 
@@ -75,8 +76,7 @@ class Correlator:
         self._lookup = lookup
         self._later = later or Later()
         if not fresh:  # an earlier run may have stored them without looking
-            self._later.keys = lookup.newest_keys()
-            self._later.traces = dict.fromkeys(lookup.misplaced())
+            self._later.postpone(lookup.newest_ns() - MINUTE)
         self._keys: Recent[int] = Recent(KEYS_REMEMBERED, whole=fresh)
         self._sessions: Recent[str] = Recent(TRACES_REMEMBERED, whole=fresh)
         orphans = set() if fresh else lookup.orphans(TRACES_REMEMBERED + 1)
@@ -95,13 +95,14 @@ class Correlator:
         changes = Changes(max(batch.received_ns for batch in batches))
         changes.accepted = sum(batch.records for batch in batches)
         new = self._new_batches(batches, changes)
-        self._later.begin()
+        since_ns = self._later.begin()
         sessions = self._sessions_of(new, changes)
+        misplaced = self._misplaced(since_ns, changes)
         changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
         changes.sampled = self._sampled.due((batch.sampled for batch in new), changes.received_ns)
         entries = [entry for batch in new for entry in self._told(batch, sessions)]
-        entries += self._unchecked()
-        entries += self._orphaned(changes)
+        entries += self._unchecked(since_ns)
+        entries += self._orphaned(misplaced, changes)
         entries += self._awaited(entries, changes.received_ns)
         self._place(entries, changes.received_ns)
         self._resolve(self._joined(entries, changes), changes)
@@ -115,7 +116,6 @@ class Correlator:
         self._sampled.learn(changes.sampled, changes.received_ns)
         self._requests.update(dict.fromkeys(changes.identities, True))
         self._keys.update(changes.keys)
-        self._later.keys |= changes.unchecked
         self._sessions.update(changes.sessions)
         self._wait(changes.waiting)
         self._merged.update(changes.redirects)
@@ -155,28 +155,26 @@ class Correlator:
         asked = told.keys() | {report["trace_id"] for report in reports if report.get("trace_id")}
         known = dict(self._sessions.known(asked))
         unknown = set() if self._sessions.whole else asked - known.keys()
-        if self._later.looking:
-            known |= self._stored_sessions(unknown, changes)
-        else:
-            self._later.traces.update((trace, told.get(trace)) for trace in unknown)
+        if unknown and self._later.looking:
+            with self._later.timed():
+                known |= self._lookup.known_sessions(list(unknown))
+        elif unknown:
+            self._later.postpone(changes.received_ns)
         for trace, session in told.items():
             before = known.get(trace)
             if before is None or session < before:
                 changes.sessions[trace] = session
         return known | changes.sessions
 
-    def _stored_sessions(self, unknown: Collection[str], changes: Changes) -> dict[str, str]:
-        """The sessions of these traces in the store. One that was not looked for at its time is a change."""
-        later = self._later.traces
-        if not unknown and not later:
-            return {}
+    def _misplaced(self, since_ns: int | None, changes: Changes) -> Collection[str]:
+        """The traces whose session was not looked for when their events were stored, and has to be given to them."""
+        if since_ns is None:
+            return ()
         with self._later.timed():
-            found = self._lookup.known_sessions([*unknown, *later])
-        for trace, given in later.items():
-            if trace in found and (given is None or found[trace] < given):
-                changes.sessions[trace] = found[trace]
-        later.clear()
-        return found
+            found = self._lookup.misplaced(since_ns)
+        for trace, session in found.items():
+            changes.sessions[trace] = min(session, changes.sessions.get(trace, session))
+        return found.keys()
 
     def _told(self, batch: Batch, sessions: Mapping[str, str]) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
@@ -200,15 +198,16 @@ class Correlator:
             return self._known(keys)
         remembered = {key for key, _ in self._keys.known(keys)}
         changes.unchecked = keys - remembered - needed
+        if changes.unchecked:
+            self._later.postpone(changes.received_ns)
         return self._known(keys - changes.unchecked)
 
-    def _unchecked(self) -> Iterator[Entry]:
+    def _unchecked(self, since_ns: int | None) -> Iterator[Entry]:
         """Stored events that share a key with others, which was not looked for when they were stored."""
-        if not self._later.keys or not self._later.looking:
+        if since_ns is None:
             return
         with self._later.timed():
-            shared = self._lookup.sharing(self._later.keys)
-        self._later.keys.clear()
+            shared = self._lookup.sharing(since_ns)
         if shared:
             for event_id, reports in self._lookup.reports_of(sorted(shared), 0).items():
                 entry = _reloaded(event_id, reports)
@@ -221,9 +220,10 @@ class Correlator:
             event_id = merged
         return event_id
 
-    def _orphaned(self, changes: Changes) -> Iterator[Entry]:
+    def _orphaned(self, misplaced: Collection[str], changes: Changes) -> Iterator[Entry]:
         """Stored events of traces whose session has only now become known: they are folded again with it."""
-        traces = [trace for trace in changes.sessions if trace in self._orphans or not self._orphans.whole]
+        whole = self._orphans.whole
+        traces = [one for one in changes.sessions if not whole or one in self._orphans or one in misplaced]
         orphaned = self._lookup.orphaned(traces, changes.received_ns) if traces else ()
         if not orphaned:
             return

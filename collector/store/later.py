@@ -1,4 +1,4 @@
-"""What the correlator looks up in the store later, because looking takes long: stored keys have no index.
+"""When the correlator looks for what it no longer remembers: stored keys have no index, so that looking takes long.
 
 The store is asked in each transaction while that is cheap. Later, with many stored keys, it is asked so rarely that it
 takes a twentieth of the time, for all transactions since; what is found corrects events that are stored by then.
@@ -13,26 +13,34 @@ from contextlib import contextmanager
 CHEAP_S = 0.05  # looking is worth it in each transaction
 REST = 20  # times as long as looking took
 MOST_REST_S = 30.0
-MOST_KEYS = 300_000  # 20 MB; with more the store is asked at once
 
 
 class Later:
-    """Keys and traces to look for. `begin` each transaction, and `end` it."""
+    """`begin` each transaction, `postpone` what it does not look for, and `end` it."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, spent: Callable[[], float] = time.thread_time
     ) -> None:
         """`spent` measures how long looking takes, without what others do on a busy machine."""
-        self.keys: set[int] = set()
-        self.traces: dict[str, str | None] = {}  # with the session that their reports were given
         self.looking = True  # in this transaction
+        self._since_ns: int | None = None
         self._clock, self._spent = clock, spent
         self._took = self._next = 0.0
 
-    def begin(self) -> None:
-        """Decides whether the store is asked in this transaction."""
-        self.looking = self._clock() >= self._next or len(self.keys) > MOST_KEYS
+    def begin(self) -> int | None:
+        """Decides whether the store is asked in this transaction, and returns for what else: for what was received
+        since this time, None if nothing was postponed.
+        """
+        self.looking = self._clock() >= self._next
         self._took = 0.0
+        if not self.looking:
+            return None
+        since_ns, self._since_ns = self._since_ns, None
+        return since_ns
+
+    def postpone(self, received_ns: int) -> None:
+        """Some of what was received at this time was not looked for."""
+        self._since_ns = received_ns if self._since_ns is None else min(received_ns, self._since_ns)
 
     @contextmanager
     def timed(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from collector.columns import COLUMNS, Report
 from collector.store.fold import GUESSED
 from collector.store.reading import Reader
 from collector.store.retention import DAY_NS
-from collector.times import HOUR, MINUTE
+from collector.times import HOUR
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """
@@ -39,10 +39,15 @@ EVENTS_OF = """
     select rowid from events where received_ns >= $since and event_id in (select unnest($ids::ubigint[]))
   )
 """
+# Keys with more than one row first: lists of distinct events for all of them would take much memory.
 SHARING = """
+  with again as (
+    select key from keys where key in (select key from keys where received_ns >= $since)
+    group by key having count(*) > 1
+  )
   select key, list(distinct coalesce(r.event_id, k.event_id)) as event_ids
   from keys k left join redirects r on r.old_id = k.event_id
-  where key in (select unnest($keys::ubigint[]))
+  where key in (from again)
   group by key having count(distinct coalesce(r.event_id, k.event_id)) > 1
 """
 MISPLACED = """
@@ -50,7 +55,7 @@ MISPLACED = """
     select distinct trace_id, session from events
     where received_ns >= $since and session_source in ('trace_id', 'trace')
   )
-  select distinct trace_id from recent join trace_session as told using (trace_id)
+  select trace_id, min(told.session) as session from recent join trace_session as told using (trace_id)
   group by trace_id, recent.session having min(told.session) is distinct from recent.session
 """
 WAITING = """
@@ -71,10 +76,10 @@ class Lookup(Protocol):
 
     def known_requests(self, identities: Sequence[bytes]) -> set[bytes]: ...
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]: ...
-    def newest_keys(self) -> set[int]: ...
-    def sharing(self, keys: Collection[int]) -> dict[int, list[int]]: ...
+    def newest_ns(self) -> int: ...
+    def sharing(self, since_ns: int) -> dict[int, list[int]]: ...
     def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
-    def misplaced(self) -> list[str]: ...
+    def misplaced(self, since_ns: int) -> dict[str, str]: ...
     def reports_of(self, event_ids: Sequence[int], now_ns: int) -> dict[int, list[Report]]: ...
     def known_senders(self, table: str) -> dict[Sender, int]: ...
     def orphans(self, most: int) -> set[str]: ...
@@ -116,24 +121,24 @@ class StoreLookup:
         )
         return {row["trace_id"]: row["session"] for row in found}
 
-    def newest_keys(self) -> set[int]:
-        """The keys of the last minute before the store was closed."""
-        newest = "select max(received_ns) - $minute from keys"
-        found = self._rows(f"select key from keys where received_ns >= ({newest})", {"minute": MINUTE})
-        return {row["key"] for row in found}
+    def newest_ns(self) -> int:
+        """When the newest event or key was received; 0 if there is none."""
+        [newest] = self._rows(
+            "select greatest((select max(received_ns) from events), (select max(received_ns) from keys)) as ns"
+        )
+        return newest["ns"] or 0
 
-    def sharing(self, keys: Collection[int]) -> dict[int, list[int]]:
-        """The events of those of these keys that several events have, each with these keys."""
+    def sharing(self, since_ns: int) -> dict[int, list[int]]:
+        """The events that share a key that was stored since this time, each with these keys."""
         found: dict[int, list[int]] = {}
-        for row in self._rows(SHARING, {"keys": list(keys)}):
+        for row in self._rows(SHARING, {"since": since_ns}):
             for event_id in row["event_ids"]:
                 found.setdefault(event_id, []).append(row["key"])
         return found
 
-    def misplaced(self) -> list[str]:
-        """The traces with a session whose events of the last minute have none, or a larger one."""
-        [newest] = self._rows("select max(received_ns) as ns from events")
-        return [row["trace_id"] for row in self._rows(MISPLACED, {"since": (newest["ns"] or 0) - MINUTE})]
+    def misplaced(self, since_ns: int) -> dict[str, str]:
+        """The sessions of those traces whose events received since this time have none, or a larger one."""
+        return {row["trace_id"]: row["session"] for row in self._rows(MISPLACED, {"since": since_ns})}
 
     def known_senders(self, table: str) -> dict[Sender, int]:
         """Senders of metrics (`seen`) or of sampled data (`sampled`), and when each was last noted."""
@@ -141,8 +146,7 @@ class StoreLookup:
 
     def orphans(self, most: int) -> set[str]:
         """Up to `most` traces of the newest day whose events or reports have a guessed session."""
-        [newest] = self._rows("select max(received_ns) as ns from events")
-        asked = {"since": (newest["ns"] or 0) - DAY_NS, "guessed": list(GUESSED), "most": most}
+        asked = {"since": self.newest_ns() - DAY_NS, "guessed": list(GUESSED), "most": most}
         return {row["trace_id"] for row in self._rows(f"select distinct trace_id from ({ORPHANS}) limit $most", asked)}
 
     def orphaned(self, traces: Sequence[str], now_ns: int) -> set[int]:

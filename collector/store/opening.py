@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
+    import duckdb
+
     from collector.store.connection import Connection
 
-# A checkpoint holds up acknowledgements, the longer the more log there is, and until then DuckDB has the log's rows in
-# memory as well (docs/benchmarks.md). Its own 16 MB makes too many of them.
+DATABASE = "misstep"  # the name by which statements can refer to the store's file, whatever that is called
+# Each checkpoint compresses the rows of the last, incomplete row group again. A quarter of DuckDB's own 122,880 saves
+# half of that work, and lets retention give space back in smaller pieces (docs/decisions/0018).
+ROW_GROUP = 30_720
+
+# A checkpoint holds up the writer, the longer the more log there is, and until then DuckDB has the log's rows in memory
+# as well. Its own 16 MB makes too many of them (docs/decisions/0018).
 # An ASOF join of what looks like few rows is planned as two nested loops, and the estimate behind windows is wrong
 # by thousands: a backtest of streaks over a day of 10 million events took minutes instead of 2 s.
 SETTINGS = {
     "memory_limit": "200MB",
-    "checkpoint_threshold": "64MB",
+    "checkpoint_threshold": "32MB",
     "preserve_insertion_order": "false",
     "asof_loop_join_threshold": "0",
 }
@@ -48,13 +55,32 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
         left += Path(f"{path}.tmp").glob("*")  # of a process that crashed, with rows in them
         left += (Path(f"{path.resolve()}{end}") for end in (".fresh", ".fresh.wal"))
         left += (Path(f"{path}{end}") for end in (".backup", ".backup.wal"))
+    if path is not None:
+        settings = {"temp_directory": f"{path}.tmp", **settings}
+
+    def opened() -> duckdb.DuckDBPyConnection:
+        engine = duckdb.connect(":memory:", config=dict(settings))
+        try:
+            attach(engine, path or ":memory:", DATABASE)
+            engine.execute(f"use {DATABASE}")
+        except BaseException:
+            engine.close()
+            raise
+        return engine
+
     try:
-        connection = Connection(lambda: duckdb.connect(str(path) if path else ":memory:", config=dict(settings)), path)
+        connection = Connection(opened, path)
     except duckdb.Error as error:
         raise unopened(path, error) from None
     for one in left:  # not before the file is ours: a running collector may be using these
         one.unlink(missing_ok=True)
     return connection, path
+
+
+def attach(cursor: duckdb.DuckDBPyConnection, path: Path | str, name: str) -> None:
+    """Opens or creates a database file as `name`; new row groups have ROW_GROUP rows, which no file can say itself."""
+    quoted = str(path).replace("'", "''")
+    cursor.execute(f"attach '{quoted}' as \"{name}\" (type duckdb, row_group_size {ROW_GROUP})")
 
 
 def path_of(url: str) -> Path | None:

@@ -18,7 +18,7 @@ import duckdb
 from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
-from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, first_line
+from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, first_line, lost
 from collector.store.kept import whole_hours
 
 Stamp = tuple[int, int]  # a file's size, and when it was changed
@@ -194,8 +194,7 @@ class Reader:
 
     @contextmanager
     def _cursor(self, timeout_s: float, *, archived: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
-        with self._connection.use() as connection:
-            cursor = connection.cursor()
+        with self._connection.cursor() as cursor:
             timer = threading.Timer(timeout_s, cursor.interrupt)
             timer.daemon = True
             timer.start()
@@ -215,12 +214,11 @@ class Reader:
                     raise Unavailable(
                         f"{file} is damaged: put it back; until then its events are left out", 5
                     ) from None
-                if not isinstance(error, duckdb.IOException) and type(error) is not duckdb.Error:
+                if lost(error) or not (isinstance(error, duckdb.IOException) or type(error) is duckdb.Error):
                     raise
                 raise Unavailable(first_line(error), 5) from None
             finally:
                 timer.cancel()
-                cursor.close()
 
     def _look(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Lets a cursor see archived events, in the files that exist now: disks are unplugged and plugged in again."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from collector.columns import Report
 from collector.store import archive
 from collector.store.kept import KEPT
+from collector.store.opening import DATABASE
 from collector.store.store import Store, owe
 from collector.store.writing import earliest, insert
 
@@ -57,10 +58,10 @@ def text_columns(store: Store) -> list[tuple[str, str]]:
     found = store.rows(
         "select table_name, column_name from duckdb_columns()"
         " where not internal and data_type in ('VARCHAR', 'JSON')"
-        " and schema_name = 'main' and database_name = current_database()"
+        " and schema_name = 'main' and database_name = $database"
         " and table_name in (select table_name from duckdb_tables())"
         " and not list_contains($others, table_name) order by all",
-        {"others": ["events", "reports", "meta", "archived", "changed", *KEPT]},
+        {"database": DATABASE, "others": ["events", "reports", "meta", "archived", "changed", *KEPT]},
     )
     return [(row["table_name"], row["column_name"]) for row in found]
 

@@ -10,7 +10,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
-from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, first_line
+from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, first_line, lost
 from collector.store.kept import Slice, compute, count_hours, forget, slices
-from collector.store.opening import SETTINGS, connect, unopened
+from collector.store.opening import DATABASE, SETTINGS, attach, connect, unopened
 from collector.store.reading import Reader, bound, stamps
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.store.schema import POSITION, add_column, migrate
@@ -106,6 +106,8 @@ class Store(Reader):
             except duckdb.OutOfMemoryException as error:
                 raise OutOfMemory(first_line(error), 5) from None
             except duckdb.OperationalError as error:  # the disk, not the rows
+                if lost(error):
+                    raise
                 raise Unavailable(first_line(error), 5) from None
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
@@ -123,13 +125,15 @@ class Store(Reader):
 
     def try_to_write(self) -> None:
         """Writes a meaningless row as a trial, from any thread. Raises Unavailable if that fails."""
-        with self._executing, self._connection.use() as connection, closing(connection.cursor()) as cursor:
+        with self._executing, self._connection.cursor() as cursor:
             try:
                 with all_or_nothing(cursor):
                     cursor.execute("delete from meta where name = 'written'")
                     cursor.execute("insert into meta values ('written', '')")
                     self._connection.check_file()
             except duckdb.OperationalError as error:
+                if lost(error):
+                    raise
                 raise Unavailable(first_line(error), 5) from None
 
     def keep(self, name: str, sql: str, params: Mapping[str, Any] | None = None) -> str:
@@ -149,7 +153,7 @@ class Store(Reader):
         self, tables: Mapping[str, tuple[Sequence[Report], dict[str, str]]]
     ) -> Iterator[Callable[[str, Mapping[str, Any]], object]]:
         """Runs statements that also see these small tables (rows, types), each in a transaction of its own."""
-        with self._connection.use() as connection, closing(connection.cursor()) as cursor:
+        with self._connection.cursor() as cursor:
             for name, (rows, types) in tables.items():
                 cursor.register("incoming", ArrowColumns(columns_of(rows, types), types))
                 cursor.execute(f"create temporary table {name} as select * from incoming")
@@ -219,7 +223,7 @@ class Store(Reader):
         From any thread. Raises Unavailable if the disk is full; then nothing is left of the copy.
         """
         place.unlink(missing_ok=True)
-        with self._connection.use() as connection, closing(connection.cursor()) as cursor:
+        with self._connection.cursor() as cursor:
             try:
                 _copy(cursor, place)
             except BaseException as error:
@@ -336,7 +340,7 @@ class Store(Reader):
 
     def see_archived(self) -> None:
         """Lets every query from now on see the Parquet files that belong to the store."""
-        with self._connection.use() as connection, closing(connection.cursor()) as cursor:
+        with self._connection.cursor() as cursor:
             self._view = view(cursor, self._left_out)
 
     def _remove(self, files: Sequence[Path]) -> None:
@@ -382,7 +386,8 @@ class Store(Reader):
         """The size of the file, and the bytes in use."""
         [row] = self.rows(
             "select block_size * total_blocks as file, block_size * used_blocks as used"
-            " from pragma_database_size() where database_name = current_database()"
+            " from pragma_database_size() where database_name = $database",
+            {"database": DATABASE},
         )
         return Space(row["file"], row["used"])
 
@@ -400,15 +405,13 @@ def _discard(copy: Path) -> None:
 
 def _copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -> None:
     """Copies the database into a new file, rows in order, except for one entry of `meta`."""
-    name = connection.execute("select current_database()").fetchall()[0][0]
-    fresh = f'"{into.name}"'
     connection.execute("set preserve_insertion_order = true")
     try:
-        connection.execute(f"attach '{str(into).replace(chr(39), chr(39) * 2)}' as {fresh}")
+        attach(connection, into, into.name)
         try:
-            connection.execute(f'copy from database "{name}" to {fresh}')
-            connection.execute(f"delete from {fresh}.meta where name = ?", [without])
+            connection.execute(f'copy from database {DATABASE} to "{into.name}"')
+            connection.execute(f'delete from "{into.name}".meta where name = ?', [without])
         finally:
-            connection.execute(f"detach {fresh}")
+            connection.execute(f'detach "{into.name}"')
     finally:
         connection.execute("set preserve_insertion_order = false")
