@@ -160,6 +160,15 @@ def test_a_group_seen_long_before_is_not_new(store: Store) -> None:
     assert not rows["77"]["sentence"].startswith("new")
 
 
+def test_a_group_that_only_the_period_before_has_is_told_by_its_class(store: Store) -> None:
+    gone = {"fingerprint": 5, "error_class": "DiskFullError", "tool": "write_file", "template": "no space left"}
+    holding(store, [*story(), *(failed(400 + number, event_id=9_000 + number, **gone) for number in range(9))])
+    rows = {row["value"]: row for row in changes(HALF, "errors", ["fingerprint"]).rows(store)}
+    assert rows["5"]["state"] == "gone"
+    assert rows["5"]["sentence"].startswith("DiskFullError of write_file: 9 fewer errors")
+    assert rows["5"]["sentence"].endswith(": no space left")
+
+
 def test_volume_tells_sessions_calls_and_rate_apart(store: Store) -> None:
     def period(first: int, sessions: int, calls: int, errors: int, hours: int) -> list[Event]:
         return [

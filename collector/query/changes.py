@@ -170,14 +170,14 @@ def _volumes(selection: Selection) -> str:
 
 
 def _groups(selection: Selection) -> str:
-    """The SQL of class, tool and template of each group in this period, and whether it was never seen before."""
-    all_events, shown = ever(), counted(selection, ["fingerprint"])
+    """The SQL of class, tool and template of each group in either period, and whether it was never seen before."""
+    all_events, shown = ever(), counted(selection, ["fingerprint"], previous=True)
     return load("told").format(
         ever=all_events.source,
         first=all_events.first(),
         last=all_events.last(),
         shown=shown.source,
-        where=selection.where(),
+        where=selection.where("$previous_ns"),
     )
 
 

@@ -1,4 +1,4 @@
--- Class, tool and template of each group in the range, read only from its newest event, and whether it was never seen before (`fresh`).
+-- Class, tool and template of each group in either period, read only from its newest event, and whether it was never seen before (`fresh`).
 with ever as (          -- of all groups: they are fewer rows to join than events
   select fingerprint, {first} >= $middle_ns as fresh, {last} as time_ns
   from {ever} where fingerprint is not null
