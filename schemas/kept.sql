@@ -18,7 +18,7 @@ create table if not exists kept_newest (
 -- All streaks, by scope and kind; `first_…` are the dimensions of the first event, to which filters apply.
 create table if not exists kept_streaks (
   scope                 varchar not null,  -- session, tool, target
-  kind                  varchar not null,  -- mistake, error, denied
+  kind                  varchar not null,  -- mistake, error, denied; both: a streak of errors that are all mistakes
   service               varchar,
   session               varchar not null,
   subagent              varchar,

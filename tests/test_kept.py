@@ -210,7 +210,7 @@ def test_the_keeper_is_done_when_it_says_so() -> None:
         keeper.noted()
         assert keeper.settle(20)
         assert keeper.waiting_s() == 0
-        assert store.rows("select length from kept_streaks where kind = 'mistake' and scope = 'session'") == [
+        assert store.rows("select length from kept_streaks where kind = 'both' and scope = 'session'") == [
             {"length": number + 1}
         ]
     keeper.close()

@@ -72,6 +72,7 @@ def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = (), n
         joined=joined,
         scope=asked.scope,
         kind=asked.kind,
+        kinds=f"'{asked.kind}'" if asked.kind == "denied" else f"'{asked.kind}', 'both'",
         limit=asked.limit,
         chosen=selection.condition(),
         rated=selection.rated(),

@@ -9,11 +9,11 @@ select service, session, subagent, only_tool as tool, only_target as target, sco
   last_event_id, case when succeeded then until_ns else ended end as until_ns, calls, busy_ms, told, input_tokens, output_tokens,
   cost_usd{firsts}
 from (
-  select service, session, subagent, scope, kind, only_tool, only_target, length, started, ended, succeeded, until_ns,
+  select service, session, subagent, scope, '{kind}' as kind, only_tool, only_target, length, started, ended, succeeded, until_ns,
     classes, tools, calls, busy_ms, told, input_tokens, output_tokens, cost_usd, first_event_id, last_event_id, newest_ns, len(list_filter(since, lambda part: part >= {limit})) as limit_times,
     {dimensions}{more}
   from kept_streaks {joined}
     left join (select service as newest_service, time_ns as newest_ns from {newest}) on service is not distinct from newest_service
-  where scope = '{scope}' and kind = '{kind}' and ended >= $start_ns and ended < $until_ns
+  where scope = '{scope}' and kind in ({kinds}) and ended >= $start_ns and ended < $until_ns
 )
 where {chosen}

@@ -54,10 +54,16 @@ with scoped as (        -- calls in each scope, with the number of earlier succe
   where tool_call and (ok or error or denied)
   window scope_order as (partition by number, part, scope, key order by place)
 ),
-calls as (              -- those that count, of each kind
-  select scoped.*, kind
-  from scoped, unnest(['mistake', 'error', 'denied']) as kinds(kind)
-  where case kind when 'mistake' then error and mistake when 'error' then error else denied end
+calls as (              -- those that count, of each kind; errors between two successes that are all mistakes are the same streak for both
+  select *, unnest(case
+      when denied then ['denied'] when errors = mistakes then ['both'] when mistake then ['mistake', 'error'] else ['error']
+    end) as kind
+  from (
+    select *, count(case when error then 1 end) over between_successes as errors,
+      count(case when error and mistake then 1 end) over between_successes as mistakes
+    from scoped where error or denied
+    window between_successes as (partition by number, part, scope, key, successes)
+  )
 ),
 steps as (              -- whether the agent's own count fell: in narrower scopes it also falls because of other tools
   select *, coalesce(scope = 'session' and reported_streak < lag(reported_streak ignore nulls) over streak, false) as fell
