@@ -28,6 +28,7 @@ from collector.store.store import Store
 from collector.store.writing import put
 from tests.conftest import RunningCollector, largest_file, misstep, wait_until
 from tests.doors import span, traces
+from tests.recorded import event
 
 HEADERS, BLOCK = 12_288, 262_144  # in DuckDB's file
 
@@ -343,4 +344,41 @@ def test_a_transaction_that_could_not_be_rolled_back_does_not_stop_the_next(tmp_
             connection.execute("insert into meta select error('no memory'), ''")
     store.write(Changes(1, identities=[bytes(16)]))
     assert store.count("requests") == 1
+    store.close()
+
+
+def test_the_file_is_opened_again_when_much_was_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while somebody reads, and not again before as much is added; tables in memory stay."""
+    monkeypatch.setattr("collector.store.store.MOST_ADDED", 3)
+    monkeypatch.setattr("collector.store.store.PATIENCE_S", 0.05)
+    store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
+    table = store.keep("held", "select 1 as one")
+    engine = store._connection._connection
+    for number in range(1, 5):
+        store.write(Changes(number, events=[event(number)]))
+        with store._connection.use():
+            assert not store.reopen()
+        assert store.reopen() == (number == 3)
+    assert store.count("events") == 4
+    assert store.rows(f"from {table}") == [{"one": 1}]
+    assert store._connection._connection is engine
+    store.close()
+    assert not (tmp_path / "x.duckdb.wal").exists()
+
+
+def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may lock it at the moment at which nobody has it open."""
+    monkeypatch.setattr("collector.store.store.MOST_ADDED", 1)
+    store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
+    store.write(Changes(1, events=[event(1)]))
+    with monkeypatch.context() as locked:
+
+        def refused(*_: object) -> None:
+            raise duckdb.IOException("Could not set lock on file")
+
+        locked.setattr("collector.store.opening.attach", refused)
+        with pytest.raises(duckdb.IOException):
+            store.reopen()
+    store.write(Changes(2, events=[event(2)]))
+    assert store.count("events") == 2
     store.close()

@@ -130,6 +130,13 @@ class Connection:
                 self._alone = False
                 self._change.notify_all()
 
+    def renew(self, renew: Callable[[duckdb.DuckDBPyConnection], None], patience_s: float) -> None:
+        """Lets `renew` close the database and open it again. Raises Unavailable if queries do not end in time."""
+        with self.alone(patience_s) as connection:
+            self._broken = True  # if it cannot be opened now, `use` tries again
+            renew(connection)
+            self._broken = False
+
     def swap(self, fresh: Path) -> None:
         """Replaces the database file by another and opens that. Raises Unavailable if queries do not end in time."""
         assert self._path

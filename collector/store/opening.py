@@ -83,6 +83,14 @@ def attach(cursor: duckdb.DuckDBPyConnection, path: Path | str, name: str) -> No
     cursor.execute(f"attach '{quoted}' as \"{name}\" (type duckdb, row_group_size {ROW_GROUP})")
 
 
+def reattach(engine: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Closes the database file and opens it again in the same engine, whose tables in memory stay."""
+    engine.execute("use memory")
+    engine.execute(f"detach {DATABASE}")
+    attach(engine, path, DATABASE)
+    engine.execute(f"use {DATABASE}")
+
+
 def path_of(url: str) -> Path | None:
     """The file that a store URL names; None for a database in memory. Raises StoreError for any other URL."""
     parts = urlsplit(url)

@@ -24,7 +24,7 @@ from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, first_line, lost
 from collector.store.kept import Slice, compute, count_hours, forget, slices
-from collector.store.opening import DATABASE, SETTINGS, attach, connect, unopened
+from collector.store.opening import DATABASE, SETTINGS, attach, connect, reattach, unopened
 from collector.store.reading import Reader, bound, stamps
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.store.schema import POSITION, add_column, migrate
@@ -34,6 +34,7 @@ OWED = "rewrite_file"  # in `meta` while the file still contains what was cut fr
 
 LEAST_REWRITTEN = 256 << 20  # smaller files are not worth shrinking
 KEEP_UP_S = 600  # far longer than it ever takes
+MOST_ADDED = 3_000_000  # events, and what belongs to them: the engine has 20 MB about their row groups by then
 MOST_SESSIONS = 2_000  # in one transaction of `keep_up`: about half a second
 PATIENCE_S = 2.0  # wait for running queries, where it can be tried again later
 REBUILD_SESSIONS = 2_500  # more would exceed `memory_limit`
@@ -50,6 +51,7 @@ class Store(Reader):
         self._versions = count()
         self._keeping = threading.Lock()
         self._interrupted = False
+        self._added = 0  # events since the file was opened
         self.rebuilding = False  # derived tables are being recomputed, and incomplete
         self.version = f"{uuid.uuid4()}.{next(self._versions)}"
 
@@ -163,6 +165,7 @@ class Store(Reader):
         """Writes all changes or none; durable when it returns. Returns the ids of events that were stored before."""
         with self.transaction() as cursor:
             before = put(cursor, changes)
+        self._added += len(changes.events)
         if self._connection.log_is_gone():  # DuckDB still has its rows in memory; after a checkpoint this does nothing
             self.execute("checkpoint")
         return before
@@ -204,6 +207,23 @@ class Store(Reader):
         if shutil.disk_usage(self.path.resolve().parent).free < space.used:
             return False
         self._copy_file()
+        return True
+
+    def reopen(self) -> bool:
+        """Closes the file and opens it again if much was added since it was opened; whether it did.
+
+        The engine keeps in memory what it knows of every row group that it wrote, but of a file that it opens only what
+        it needs. For the writer's thread; nobody reads meanwhile.
+        """
+        if self.path is None or self._added < MOST_ADDED:
+            return False
+        path = self.path
+        with self._executing, self._keeping:
+            try:
+                self._connection.renew(lambda engine: reattach(engine, path), PATIENCE_S)
+            except Unavailable:  # queries run on: there is a next time
+                return False
+        self._added = 0
         return True
 
     def _copy_file(self, without: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What the writer does between transactions: removes or archives old events, and shrinks the file."""
+"""What the writer does between transactions: removes or archives old events, shrinks the file, and opens it anew."""
 
 from __future__ import annotations
 
@@ -59,18 +59,19 @@ class Upkeep:
             self._done(lambda: self._store.move(folder, self._clock() - self._retention.archive_after_ns))
         if old and self._done(lambda: self._store.give_back(self._retention.most_bytes)):
             log.info("the store file was rewritten to free disk space")
+        self._done(self._store.reopen, "the store file could not be opened again to free memory")
 
-    def _done(self, step: Callable[[], int]) -> int:
+    def _done(self, step: Callable[[], int], failed: str = "old events could not be removed or archived") -> int:
         """What a step returns; 0 if it failed, so that others are not kept back."""
         try:
             return step()
         except Unavailable as error:
-            log.warning("old events could not be removed or archived", error=str(error), again_in_s=FIT_EVERY_S)
+            log.warning(failed, error=str(error), again_in_s=FIT_EVERY_S)
         except CalledOff:
-            log.info("old events could not be removed or archived, because the collector stops")
+            log.info(f"{failed}, because the collector stops")
         except Exception as error:  # keeping old rows is better than refusing new ones
             telemetry.FAILED.labels("retention").inc()
-            log.error("old events could not be removed or archived", error=str(error))
+            log.error(failed, error=str(error))
         return 0
 
     def _believed(self, now: float) -> bool:
