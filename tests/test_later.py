@@ -38,11 +38,9 @@ def test_what_was_postponed_is_looked_for_once_since_the_earliest_time() -> None
     with later.timed():
         pass
     later.end()
-    assert later.begin() is None
-    assert not later.looking
+    assert (later.begin(), later.looking) == (None, False)
     for received_ns in (20, 10, 30):  # the system's clock may go back
         later.postpone(received_ns)
     later.end()
-    assert later.begin() == 10
-    assert later.looking
+    assert (later.begin(), later.looking) == (10, True)
     assert later.begin() is None
