@@ -19,6 +19,7 @@ from collector.columns import Report
 from collector.recent import Recent
 from collector.recognise.identify import key64
 from collector.store import correlate as module
+from collector.store.changes import Changes
 from collector.store.correlate import Correlator, keys_of
 from collector.store.fold import adding, fold
 from collector.store.later import Later
@@ -490,3 +491,14 @@ def test_keys_need_a_session_that_is_more_than_a_guess() -> None:
     assert len(keys_of(report())) == 1
     assert len(keys_of(span(session="t1", session_source="trace_id"))) == 3
     assert len(keys_of(span(session="S", session_source="trace"))) == 4
+
+
+@pytest.mark.parametrize("outcome", ["ok", None])  # without an outcome it is no event yet
+def test_reports_whose_session_was_not_looked_for_are_found(store: Store, outcome: str | None) -> None:
+    report = {"operation": "tool", "trace_id": "t", "span_id": "a", "source_signal": "span", "outcome": outcome}
+    store_all(store, [[batch(report | {"time_ns": NOW, "received_ns": NOW})]])
+    lookup = StoreLookup(store)
+    assert lookup.misplaced(0) == {}
+    store.write(Changes(NOW + 1, sessions={"t": "s"}))
+    assert lookup.misplaced(NOW) == {"t": "s"}
+    assert lookup.misplaced(NOW + 1) == {}

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-CHEAP_S = 0.05  # looking is worth it in each transaction
+CHEAP_S = 0.025  # looking is worth it in each transaction: a twentieth of the half second between them (writer.py)
 REST = 20  # times as long as looking took
 MOST_REST_S = 30.0
 

@@ -54,6 +54,7 @@ MISPLACED = """
   with recent as (
     select distinct trace_id, session from events
     where received_ns >= $since and session_source in ('trace_id', 'trace')
+    union select orphan, report->>'session' from reports where received_ns >= $since and orphan is not null
   )
   select trace_id, min(told.session) as session from recent join trace_session as told using (trace_id)
   group by trace_id, recent.session having min(told.session) is distinct from recent.session
@@ -137,7 +138,7 @@ class StoreLookup:
         return found
 
     def misplaced(self, since_ns: int) -> dict[str, str]:
-        """The sessions of those traces whose events received since this time have none, or a larger one."""
+        """The sessions of those traces whose events or reports received since this time have none, or a larger one."""
         return {row["trace_id"]: row["session"] for row in self._rows(MISPLACED, {"since": since_ns})}
 
     def known_senders(self, table: str) -> dict[Sender, int]:

@@ -55,7 +55,6 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
         left += Path(f"{path}.tmp").glob("*")  # of a process that crashed, with rows in them
         left += (Path(f"{path.resolve()}{end}") for end in (".fresh", ".fresh.wal"))
         left += (Path(f"{path}{end}") for end in (".backup", ".backup.wal"))
-    if path is not None:
         settings = {"temp_directory": f"{path}.tmp", **settings}
 
     def opened() -> duckdb.DuckDBPyConnection:
