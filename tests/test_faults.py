@@ -350,7 +350,7 @@ def test_a_transaction_that_could_not_be_rolled_back_does_not_stop_the_next(tmp_
 def test_the_file_is_opened_again_when_much_was_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not while somebody reads, and not again before as much is added; tables in memory stay."""
     monkeypatch.setattr("collector.store.store.MOST_ADDED", 3)
-    monkeypatch.setattr("collector.store.store.PATIENCE_S", 0.05)
+    monkeypatch.setattr("collector.store.store.MOMENT_S", 0.05)
     store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
     table = store.keep("held", "select 1 as one")
     engine = store._connection._connection

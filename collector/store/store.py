@@ -37,6 +37,7 @@ KEEP_UP_S = 600  # far longer than it ever takes
 MOST_ADDED = 3_000_000  # events, and what belongs to them: the engine has 20 MB about their row groups by then
 MOST_SESSIONS = 2_000  # in one transaction of `keep_up`: about half a second
 PATIENCE_S = 2.0  # wait for running queries, where it can be tried again later
+MOMENT_S = 0.2  # the same, where it does not matter when
 REBUILD_SESSIONS = 2_500  # more would exceed `memory_limit`
 
 
@@ -213,16 +214,18 @@ class Store(Reader):
         """Closes the file and opens it again if much was added since it was opened; whether it did.
 
         The engine keeps in memory what it knows of every row group that it wrote, but of a file that it opens only what
-        it needs. For the writer's thread; nobody reads meanwhile.
+        it needs. For the writer's thread. There is a next time, if others are busy with it.
         """
-        if self.path is None or self._added < MOST_ADDED:
-            return False
         path = self.path
-        with self._executing, self._keeping:
-            try:
-                self._connection.renew(lambda engine: reattach(engine, path), PATIENCE_S)
-            except Unavailable:  # queries run on: there is a next time
-                return False
+        if path is None or self._added < MOST_ADDED or not self._keeping.acquire(blocking=False):
+            return False
+        try:
+            with self._executing:
+                self._connection.renew(lambda engine: reattach(engine, path), MOMENT_S)
+        except Unavailable:
+            return False
+        finally:
+            self._keeping.release()
         self._added = 0
         return True
 
