@@ -245,7 +245,7 @@ def test_in_memory_what_is_kept_beside_the_events_is_clean_too(tmp_path: Path) -
     correlator = Correlator(StoreLookup(store), fresh=True)
     store.write(correlator.plan([taken(spans(*(_span(number) for number in range(20))), "traces")]))
     store.keep_up()
-    streaks = "select session from kept_streaks where scope = 'session' and kind = 'both'"
+    streaks = "select session from kept_streaks where scope = 'session' and kind = 'error'"
     assert len(store.rows(streaks)) == 5
     assert WORD in str(store.rows(streaks))
     work = Apply(store, _with_rule(tmp_path))

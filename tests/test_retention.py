@@ -193,6 +193,9 @@ def test_a_clock_that_leaps_ahead_removes_nothing_until_it_has_stayed_there(monk
         def give_back(self, _: int) -> bool:
             return False
 
+        def reopen(self) -> bool:
+            return False
+
     held: Any = Pruned()
     passed, leap = 10_000.0, 0
 
