@@ -49,7 +49,7 @@ def received(store: Store) -> tuple[int, int, int]:
 def test_the_oldest_hours_go_until_the_rest_fits(store: Store) -> None:
     assert store.path
     before, low, high = received(store)
-    used = store.space().used
+    used, size = store.space().used, store.path.stat().st_size
     assert store.fit(NOW, 2 * used) == 0
     with store._connection.use(), pytest.raises(Unavailable, match="while queries run"):
         store.fit(NOW, used)
@@ -69,11 +69,11 @@ def test_the_oldest_hours_go_until_the_rest_fits(store: Store) -> None:
     gone_streaks = "select count(*) as n from kept_streaks where ended < $oldest - $day"
     assert store.rows(gone_streaks, {"oldest": oldest, "day": DAY_NS}) == [{"n": 0}]
     store.close()
-    again, size = Store.open(f"duckdb:///{store.path}"), store.path.stat().st_size
-    more = again.fit(NOW, most)  # updates of the kept tables may have filled some blocks again
+    again = Store.open(f"duckdb:///{store.path}")
+    again.fit(NOW, most)  # updates of the kept tables may have filled some blocks again
     left, oldest, newest = received(again)
     assert again.space().used <= FULL * most
-    assert again.give_back(most) or more
+    again.give_back(most)  # if the file was not written anew because few rows were left in each row group
     assert store.path.stat().st_size <= most < size
     assert received(again) == (left, oldest, newest)
     assert not again.give_back(most)
