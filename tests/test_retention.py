@@ -17,7 +17,7 @@ from collector.store import upkeep
 from collector.store.retention import DAY_NS, FULL, IDENTITIES, Retention
 from collector.store.store import OWED, Store
 from collector.times import HOUR, MINUTE
-from tests.conftest import RunningCollector
+from tests.conftest import RunningCollector, wait_until
 
 NOW = time.time_ns()  # collectors use the real clock
 
@@ -175,6 +175,7 @@ def test_a_running_collector_keeps_to_its_size(
     path.write_bytes(month)
     collector = start_collector(STORE=f"duckdb:///{path}", RETENTION="3650d", RETENTION_SIZE=str(len(month) // 2))
     collector.post("/v1/events", "{}")  # it looks after each commit, and once a minute
+    wait_until(lambda: collector.get("/api/v1/health")["events"] < 30_000, 90)  # stopping would interrupt it
     collector.stop()
     kept = Store.open(f"duckdb:///{path}")
     assert 0 < kept.count("events") < 30_000
