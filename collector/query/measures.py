@@ -328,7 +328,9 @@ def needs_chains(measure: str, selection: Selection, by: Sequence[str]) -> bool:
 def returned() -> str:
     """The times at which groups came back in the range: `fingerprint, returned_ns`."""
     before = ever("$start_ns")
-    return load("returned").format(silence=SILENCE, day=UNITS["d"], before=before.source, last=before.last())
+    return load("returned").format(
+        silence=SILENCE, day=UNITS["d"], before=before.source, last=before.last(), ever=ever("$until_ns").source
+    )
 
 
 def _born() -> str:

@@ -1,22 +1,30 @@
 -- The events with which groups came back in a range: the first one since the group was resolved, or the first one after more than {silence} ns
--- without any, if its service sent events on one of the seven days before. Otherwise, all groups would come back after a holiday.
-with lately as (
-  select fingerprint, service, time_ns, lag(time_ns) over (partition by fingerprint order by time_ns) as before_ns
+-- without any, if its service sent events on one of the seven days before. Otherwise, all groups would come back after a holiday. Such a pause
+-- takes several days and so ends with the first event of a day: errors are many, and the first and last of each day few.
+with lately as materialized (
+  select fingerprint, service, time_ns // {day} as day, min(time_ns) as first_ns, max(time_ns) as last_ns
   from events where time_ns >= $start_ns and time_ns < $until_ns and fingerprint is not null
+  group by all
 ),
 earlier as (
   select fingerprint, {last} as last_ns from {before} where fingerprint in (select fingerprint from lately)
   group by all
 ),
 days as (
-  select distinct service, time_ns // {day} as day from events where time_ns >= $start_ns - {silence} - {day} and time_ns < $until_ns
+  select distinct service, time_ns // {day} as day from {ever} where time_ns >= $start_ns - {silence} - {day}
 ),
 known as (
-  select fingerprint, service, time_ns, coalesce(before_ns, last_ns) as before_ns, resolved_ns
-  from lately left join earlier using (fingerprint) left join group_marks using (fingerprint)
+  select fingerprint, day, first_ns, coalesce(lag(last_ns) over (partition by fingerprint order by day), before_ns) as before_ns
+  from (select fingerprint, day, min(first_ns) as first_ns, max(last_ns) as last_ns from lately group by all)
+    left join (select fingerprint, last_ns as before_ns from earlier) using (fingerprint)
 )
-select fingerprint, time_ns as returned_ns from known
-where (resolved_ns > 0 and time_ns > resolved_ns and coalesce(before_ns, 0) <= resolved_ns)
-  or (time_ns - before_ns > {silence} and exists (
-    from days where days.service is not distinct from known.service
-      and day >= known.time_ns // {day} - 7 and day < known.time_ns // {day}))
+select fingerprint, first_ns as returned_ns
+from known join (select fingerprint, service, first_ns from lately) as lately using (fingerprint, first_ns)
+where first_ns - before_ns > {silence} and exists (
+  from days where days.service is not distinct from lately.service and days.day >= known.day - 7 and days.day < known.day)
+union
+select fingerprint, min(time_ns) as returned_ns
+from events join (select fingerprint, resolved_ns from group_marks where resolved_ns > 0) using (fingerprint)
+where time_ns >= $start_ns and time_ns < $until_ns and time_ns > resolved_ns
+  and fingerprint not in (select fingerprint from earlier join group_marks using (fingerprint) where last_ns > resolved_ns)
+group by fingerprint
