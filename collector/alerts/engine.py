@@ -17,7 +17,7 @@ from collector import telemetry
 from collector.alerts.dispatch import Dispatch, in_batches
 from collector.alerts.ledger import DAY_NS, Key, Ledger, Silence
 from collector.alerts.notify import Item, Notification, Scrub, describe
-from collector.alerts.recorder import Evaluation, Recorder
+from collector.alerts.recorder import Evaluation, Recorder, worst_first
 from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import MEASURES, Condition, Rule
 from collector.alerts.state import Alert, State, step
@@ -215,7 +215,7 @@ class Engine:
             excess = f"{len(alerts)} label sets have an alert, {MAX_LABEL_SETS} are kept; group by fewer dimensions"
             alerts = dict(list(alerts.items())[:MAX_LABEL_SETS])
         took_ms = sum(answer.took_ms for answer in answers)
-        return Evaluation(rule, tuple(found.values()), now_ns, took_ms, excess), alerts
+        return Evaluation(rule, worst_first(rule, found.values()), len(found), now_ns, took_ms, excess), alerts
 
     def _describe(self, alert: Alert) -> Item:
         rule = self._rules.get(alert.rule) or replace(_GONE, name=alert.rule)

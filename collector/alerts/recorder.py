@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from collector.alerts.ledger import Key, labels_text
 from collector.alerts.rules import Rule
@@ -21,15 +22,11 @@ class Evaluation:
     """How one rule was last evaluated. `error` is empty unless it failed or had to leave label sets out."""
 
     rule: Rule
-    samples: tuple[Sample, ...] = ()
+    worst: tuple[Sample, ...] = ()  # see `worst_first`
+    label_sets: int = 0
     evaluated_ns: int = 0
     took_ms: float = 0.0
     error: str = ""
-
-    def worst_first(self) -> list[Sample]:
-        """The samples, those first that are furthest on the firing side."""
-        sign = -1 if self.rule.condition.operator.startswith(">") else 1
-        return sorted(self.samples, key=lambda one: (one.value is None, sign * (one.value or 0.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Recorder:
             if evaluation.evaluated_ns != now_ns:
                 seen |= {key for key in self._last if key[0] == rule.name}
                 continue
-            for sample in evaluation.worst_first()[:SHOWN_LABEL_SETS]:
+            for sample in evaluation.worst:
                 key = (rule.name, labels_of(sample.labels))
                 state = alerts[key].state if key in alerts else State.INACTIVE
                 seen.add(key)
@@ -76,6 +73,12 @@ class Recorder:
                 return False
         self._last[key] = row
         return True
+
+
+def worst_first(rule: Rule, samples: Iterable[Sample]) -> tuple[Sample, ...]:
+    """The SHOWN_LABEL_SETS samples that are furthest on the firing side, the furthest first."""
+    sign = -1 if rule.condition.operator.startswith(">") else 1
+    return tuple(nsmallest(SHOWN_LABEL_SETS, samples, lambda one: (one.value is None, sign * (one.value or 0.0))))
 
 
 def _columns(key: Key, row: _Row, calls: int, threshold: float | None) -> dict[str, object]:

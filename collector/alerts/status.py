@@ -67,7 +67,7 @@ def rule_rows(engine: Engine) -> list[dict[str, Any]]:
 
 def _rule_row(engine: Engine, rule: Rule, evaluation: Evaluation) -> dict[str, Any]:
     states = [alert.state for (name, _), alert in engine.alerts.items() if name == rule.name]
-    worst = next(iter(evaluation.worst_first()), None)
+    worst = next(iter(evaluation.worst), None)
     value = worst.value if worst else None
     return {
         "name": rule.name,
@@ -95,7 +95,7 @@ def _rule_row(engine: Engine, rule: Rule, evaluation: Evaluation) -> dict[str, A
         "value_text": None if value is None else format_value(rule.measure, value),
         "threshold": rule.condition.limit(worst.baseline if worst else None),
         "calls": worst.calls if worst else 0,
-        "label_sets": len(evaluation.samples),
+        "label_sets": evaluation.label_sets,
         "evaluated": at(evaluation.evaluated_ns),
         "took_ms": round(evaluation.took_ms, 3),
         "error": evaluation.error or None,
