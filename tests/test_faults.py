@@ -21,9 +21,9 @@ from collector.commands.bulk import bulk
 from collector.errors import Unavailable
 from collector.store.changes import Changes
 from collector.store.complaint import Complaint, remedy
-from collector.store.connection import Connection
+from collector.store.connection import CalledOff, OutOfMemory
 from collector.store.lookup import StoreLookup
-from collector.store.opening import SETTINGS, StoreError
+from collector.store.opening import SETTINGS, StoreError, connect
 from collector.store.store import Store
 from collector.store.writing import put
 from tests.conftest import RunningCollector, largest_file, misstep, wait_until
@@ -254,23 +254,48 @@ def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monk
     store.close()
 
 
-def test_a_file_that_was_written_anew_and_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:
+def test_a_file_that_was_written_anew_and_cannot_be_opened_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another process may lock it at the moment at which nobody has it open."""
     path, fresh = tmp_path / "x.duckdb", tmp_path / "x.duckdb.fresh"
-    duckdb.connect(str(fresh)).close()
-    failures: list[Exception] = []
+    connection, _ = connect(f"duckdb:///{path}", {})
+    with duckdb.connect(str(fresh)) as made:
+        made.execute("create table swapped as select 1 as one")
 
-    def opened() -> duckdb.DuckDBPyConnection:
-        if failures:
-            raise failures.pop()
-        return duckdb.connect(str(path))
+    def locked(*_: object) -> None:
+        raise duckdb.IOException("Could not set lock on file")
 
-    connection = Connection(opened, path)
-    failures.append(duckdb.IOException("Could not set lock on file"))
-    with pytest.raises(duckdb.IOException):
-        connection.swap(fresh)
+    with monkeypatch.context() as changed:
+        changed.setattr("collector.store.connection.attach", locked)
+        with pytest.raises(Unavailable, match="Could not set lock"):
+            connection.swap(fresh)
     with connection.use() as cursor:
-        assert cursor.execute("select 1").fetchall() == [(1,)]
+        assert cursor.execute("from swapped").fetchall() == [(1,)]
+    connection.close()
+
+
+TRANSLATED = [
+    (duckdb.InterruptException("INTERRUPT Error: Interrupted!"), CalledOff),
+    (duckdb.OutOfMemoryException("Out of Memory Error: could not allocate block"), OutOfMemory),
+    (
+        duckdb.TransactionException("Failed to commit: failed to pin block of 256.0 KiB (192.1 MiB/190.7 MiB used)"),
+        OutOfMemory,
+    ),
+    (duckdb.IOException("IO Error: No space left on device"), Unavailable),
+    (duckdb.Error("Corrupt ZSTD block"), Unavailable),
+    (duckdb.BinderException("Binder Error: no such column"), duckdb.BinderException),
+]
+
+
+@pytest.mark.parametrize(("error", "expected"), TRANSLATED, ids=lambda one: str(one)[:30])
+def test_what_is_not_the_fault_of_a_statement_is_told_in_our_words(error: Exception, expected: type[Exception]) -> None:
+    connection, _ = connect("duckdb://:memory:", {})
+    for lent in (connection.use, connection.alone):
+        with pytest.raises(expected) as caught, lent():
+            raise error
+        assert type(caught.value) is expected
+        assert str(error) in str(caught.value) or expected is CalledOff
     connection.close()
 
 
@@ -376,9 +401,8 @@ def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path, monke
         def refused(*_: object) -> None:
             raise duckdb.IOException("Could not set lock on file")
 
-        locked.setattr("collector.store.opening.attach", refused)
-        with pytest.raises(duckdb.IOException):
-            store.reopen()
+        locked.setattr("collector.store.connection.attach", refused)
+        assert not store.reopen()
     store.write(Changes(2, events=[event(2)]))
     assert store.count("events") == 2
     store.close()

@@ -19,7 +19,7 @@ import structlog
 from collector import telemetry
 from collector.errors import Unavailable
 from collector.store.journal import synchronise
-from collector.store.opening import DATABASE
+from collector.store.opening import DATABASE, attach, detach
 
 AGAIN_S = 3.0  # between attempts to reopen the database: each may have to read a long log
 IDLE_S = 30.0  # for users of the old connection to finish
@@ -60,16 +60,8 @@ class Connection:
             connection = self._connection
             self._users += 1
         try:
-            yield connection
-        except duckdb.InterruptException:
-            raise CalledOff from None
-        except duckdb.Error as error:
-            if lost(error):
-                self._give_up(str(error))
-                raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
-            if not first_line(error).startswith("Corrupt"):  # it has no class of its own
-                raise
-            raise Unavailable(first_line(error), 5) from None
+            with self._translated():
+                yield connection
         finally:
             with self._change:
                 self._users -= 1
@@ -118,40 +110,36 @@ class Connection:
             try:
                 if not self._change.wait_for(lambda: self._users == 0, patience_s):
                     raise Unavailable("the store cannot be written anew while queries run", 5)
-                yield self._connection
-            except duckdb.InterruptException:
-                raise CalledOff from None
-            except duckdb.Error as error:
-                if not lost(error):
-                    raise
-                self._give_up(str(error))
-                raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
+                with self._translated():
+                    yield self._connection
             finally:
                 self._alone = False
                 self._change.notify_all()
 
-    def renew(self, renew: Callable[[duckdb.DuckDBPyConnection], None], patience_s: float) -> None:
-        """Lets `renew` close the database and open it again. Raises Unavailable if queries do not end in time."""
-        with self.alone(patience_s) as connection:
+    @contextmanager
+    def closed(self, patience_s: float = IDLE_S) -> Iterator[None]:
+        """The file is closed while the block lasts, and then opened again. Raises Unavailable if queries do not end in
+        time.
+        """
+        assert self._path
+        with self.alone(patience_s) as engine:
             self._broken = True  # if it cannot be opened now, `use` tries again
-            renew(connection)
-            self._broken = False
+            detach(engine)
+            try:
+                yield
+            finally:
+                self._file = _file(self._path)
+                attach(engine, self._path)
+                self._broken = False
 
     def swap(self, fresh: Path) -> None:
         """Replaces the database file by another and opens that. Raises Unavailable if queries do not end in time."""
         assert self._path
-        with self.alone():
-            self._broken = True  # if it cannot be opened now, `use` tries again
-            self._connection.close()
-            try:
-                fresh.replace(self._path.resolve())
-                Path(f"{self._path}.wal").unlink(missing_ok=True)
-                with suppress(OSError):  # not every file system can synchronise a folder
-                    synchronise(fresh.parent)
-            finally:
-                self._file = _file(self._path)
-                self._connection = self._open()
-                self._broken = False
+        with self.closed():
+            fresh.replace(self._path.resolve())
+            Path(f"{self._path}.wal").unlink(missing_ok=True)
+            with suppress(OSError):  # not every file system can synchronise a folder
+                synchronise(fresh.parent)
 
     def interrupt(self) -> None:
         """Ends the statement that this connection, and none of its cursors, runs now. From any thread."""
@@ -161,6 +149,23 @@ class Connection:
         """Closes the database."""
         with self._change:
             self._connection.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turns the errors that are not the statement's fault into our own, of which Unavailable says to try again."""
+        try:
+            yield
+        except duckdb.InterruptException:
+            raise CalledOff from None
+        except duckdb.Error as error:
+            if _out_of_memory(error):
+                raise OutOfMemory(first_line(error), 5) from None
+            if _lost(error):
+                self._give_up(str(error))
+                raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
+            if isinstance(error, duckdb.OperationalError) or type(error) is duckdb.Error:  # the latter: "Corrupt …"
+                raise Unavailable(first_line(error), 5) from None
+            raise
 
     def _give_up(self, reason: str) -> None:
         with self._change:
@@ -207,7 +212,14 @@ def all_or_nothing(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         raise
 
 
-def lost(error: duckdb.Error) -> bool:
+def _out_of_memory(error: duckdb.Error) -> bool:
+    """Whether the engine's memory is used up. A commit that fails for this has another class: "failed to pin block of
+    size 256.0 KiB (192.1 MiB/190.7 MiB used)".
+    """
+    return isinstance(error, duckdb.OutOfMemoryException) or "MiB used)" in first_line(error)
+
+
+def _lost(error: duckdb.Error) -> bool:
     """Whether the engine refuses this database until it is opened again, for which it has no class of its own."""
     return isinstance(error, duckdb.FatalException) or "has been invalidated" in first_line(error)
 

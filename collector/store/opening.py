@@ -60,8 +60,7 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
     def opened() -> duckdb.DuckDBPyConnection:
         engine = duckdb.connect(":memory:", config=dict(settings))
         try:
-            attach(engine, path or ":memory:", DATABASE)
-            engine.execute(f"use {DATABASE}")
+            attach(engine, path or ":memory:")
         except BaseException:
             engine.close()
             raise
@@ -76,18 +75,22 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
     return connection, path
 
 
-def attach(cursor: duckdb.DuckDBPyConnection, path: Path | str, name: str) -> None:
+def attach(engine: duckdb.DuckDBPyConnection, path: Path | str) -> None:
+    """Opens or creates the store's file, for statements to refer to."""
+    attach_as(DATABASE, engine, path)
+    engine.execute(f"use {DATABASE}")
+
+
+def attach_as(name: str, cursor: duckdb.DuckDBPyConnection, path: Path | str) -> None:
     """Opens or creates a database file as `name`; new row groups have ROW_GROUP rows, which no file can say itself."""
     quoted = str(path).replace("'", "''")
     cursor.execute(f"attach '{quoted}' as \"{name}\" (type duckdb, row_group_size {ROW_GROUP})")
 
 
-def reattach(engine: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Closes the database file and opens it again in the same engine, whose tables in memory stay."""
+def detach(engine: duckdb.DuckDBPyConnection) -> None:
+    """Closes the store's file; tables in memory stay."""
     engine.execute("use memory")
     engine.execute(f"detach {DATABASE}")
-    attach(engine, path, DATABASE)
-    engine.execute(f"use {DATABASE}")
 
 
 def path_of(url: str) -> Path | None:

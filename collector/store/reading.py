@@ -18,7 +18,7 @@ import duckdb
 from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
-from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, first_line, lost
+from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing
 from collector.store.kept import whole_hours
 
 Stamp = tuple[int, int]  # a file's size, and when it was changed
@@ -214,9 +214,7 @@ class Reader:
                     raise Unavailable(
                         f"{file} is damaged: put it back; until then its events are left out", 5
                     ) from None
-                if lost(error) or not (isinstance(error, duckdb.IOException) or type(error) is duckdb.Error):
-                    raise
-                raise Unavailable(first_line(error), 5) from None
+                raise
             finally:
                 timer.cancel()
 

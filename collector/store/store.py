@@ -22,9 +22,9 @@ from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
-from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, first_line, lost
+from collector.store.connection import CalledOff, Connection, all_or_nothing
 from collector.store.kept import Slice, compute, count_hours, forget, slices
-from collector.store.opening import DATABASE, SETTINGS, attach, connect, reattach, unopened
+from collector.store.opening import DATABASE, SETTINGS, attach_as, connect, unopened
 from collector.store.reading import Reader, bound, stamps
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.store.schema import POSITION, add_column, migrate
@@ -101,17 +101,10 @@ class Store(Reader):
         connection has one transaction at a time. Raises Unavailable.
         """
         with self._connection.use() as cursor:
-            try:
-                with all_or_nothing(cursor):
-                    yield cursor
-                    self._connection.check_file()
-                self._changed()
-            except duckdb.OutOfMemoryException as error:
-                raise OutOfMemory(first_line(error), 5) from None
-            except duckdb.OperationalError as error:  # the disk, not the rows
-                if lost(error):
-                    raise
-                raise Unavailable(first_line(error), 5) from None
+            with all_or_nothing(cursor):
+                yield cursor
+                self._connection.check_file()
+            self._changed()
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
         """One small write outside the ingest path, in a transaction of its own."""
@@ -128,16 +121,10 @@ class Store(Reader):
 
     def try_to_write(self) -> None:
         """Writes a meaningless row as a trial, from any thread. Raises Unavailable if that fails."""
-        with self._executing, self._connection.cursor() as cursor:
-            try:
-                with all_or_nothing(cursor):
-                    cursor.execute("delete from meta where name = 'written'")
-                    cursor.execute("insert into meta values ('written', '')")
-                    self._connection.check_file()
-            except duckdb.OperationalError as error:
-                if lost(error):
-                    raise
-                raise Unavailable(first_line(error), 5) from None
+        with self._executing, self._connection.cursor() as cursor, all_or_nothing(cursor):
+            cursor.execute("delete from meta where name = 'written'")
+            cursor.execute("insert into meta values ('written', '')")
+            self._connection.check_file()
 
     def keep(self, name: str, sql: str, params: Mapping[str, Any] | None = None) -> str:
         """Saves a result as a table in memory, outside the file; returns the table's name."""
@@ -216,12 +203,11 @@ class Store(Reader):
         The engine keeps in memory what it knows of every row group that it wrote, but of a file that it opens only what
         it needs. For the writer's thread. There is a next time, if others are busy with it.
         """
-        path = self.path
-        if path is None or self._added < MOST_ADDED or not self._keeping.acquire(blocking=False):
+        if self.path is None or self._added < MOST_ADDED or not self._keeping.acquire(blocking=False):
             return False
         try:
-            with self._executing:
-                self._connection.renew(lambda engine: reattach(engine, path), MOMENT_S)
+            with self._executing, self._connection.closed(MOMENT_S):
+                pass
         except Unavailable:
             return False
         finally:
@@ -249,10 +235,8 @@ class Store(Reader):
         with self._connection.cursor() as cursor:
             try:
                 _copy(cursor, place)
-            except BaseException as error:
+            except BaseException:
                 _discard(place)
-                if isinstance(error, duckdb.Error):
-                    raise Unavailable(first_line(error), 5) from None
                 raise
 
     def keep_up(self, most: int = MOST_SESSIONS, part: Slice | None = None) -> int:
@@ -430,7 +414,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") 
     """Copies the database into a new file, rows in order, except for one entry of `meta`."""
     connection.execute("set preserve_insertion_order = true")
     try:
-        attach(connection, into, into.name)
+        attach_as(into.name, connection, into)
         try:
             connection.execute(f'copy from database {DATABASE} to "{into.name}"')
             connection.execute(f'delete from "{into.name}".meta where name = ?', [without])
