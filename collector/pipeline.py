@@ -20,7 +20,7 @@ from collector.batch import SENDERS, Batch, Sender
 from collector.classify.classify import Evidence, Taxonomy
 from collector.classify.fingerprint import fingerprint, template
 from collector.classify.target import TARGET_CHARS, extract_target, target_from_params
-from collector.columns import INTEGERS, TEXTS, Report
+from collector.columns import COLUMNS, INTEGERS, TEXTS, Report
 from collector.decode import otlp, plain
 from collector.decode.record import Metrics
 from collector.decode.salvage import salvage
@@ -32,10 +32,10 @@ from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
 from collector.sanitise.bounds import beginning, bounded, cut, json_text
 from collector.sanitise.sanitise import Sanitiser, written
+from collector.times import EARLIEST_NS
 
-EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock
 AHEAD_NS = 3_600_000_000_000
-SMALLEST, LARGEST, TOO_LARGE = -(1 << 63), (1 << 63) - 1, 1 << 64
+FITS = {"integer": range(-(1 << 31), 1 << 31), "bigint": range(-(1 << 63), 1 << 63), "ubigint": range(1 << 64)}
 
 JSON_BYTES = {"params": 16 << 10, "attributes": 8 << 10}
 READ_BYTES = 64 << 10  # of a JSON value that may contain a secret: the rest would be cut anyway, and costs 1 µs a byte
@@ -88,7 +88,11 @@ class Pipeline:
         """
         if signal == "events":
             objects = plain.decode(body)
-            return self.batch(objects, _identity_of(objects, body, received_ns), received_ns)
+            batch = self.batch(objects, _identity_of(objects, body, received_ns), received_ns)
+            if lost := batch.dropped["no_event"]:
+                said = f"{lost} of {batch.records} are no events: they name no tool, or do not say how the call ended"
+                batch.warning = "; ".join(filter(None, (batch.warning, said)))
+            return batch
 
         def read(part: bytes) -> Batch:
             return self.batch(otlp.decode(part, media_type, signal), identity(signal, body), received_ns)
@@ -322,10 +326,11 @@ def _describe(report: Report) -> None:
 
 
 def _fit(column: list[Any], lot: list[Report], name: str) -> None:
-    """Replaces values of an integer column that are not integers of 64 bits."""
-    if set(map(type, column)) != {int} or min(column) < SMALLEST or max(column) >= TOO_LARGE:
+    """Replaces values of an integer column that are no integers, or do not fit into the column's type."""
+    fits = FITS[COLUMNS[name]]
+    if set(map(type, column)) != {int} or min(column) not in fits or max(column) not in fits:
         for report, value in zip(lot, column, strict=True):
-            report[name] = _integer(value)
+            report[name] = _integer(value, fits)
 
 
 def identity(signal: str, body: bytes) -> bytes:
@@ -366,10 +371,8 @@ def _parsed(value: object) -> object:
     return value
 
 
-def _integer(value: Any) -> int | None:
-    """An integer that fits a 64-bit column (unsigned for hashes); None for anything else."""
-    if isinstance(value, int) and SMALLEST <= value < TOO_LARGE:
-        return int(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST:
-        return int(value)
+def _integer(value: Any, fits: range) -> int | None:
+    """The value as one of the integers that fit; None for anything else."""
+    if isinstance(value, (int, float)) and value == value // 1 and (whole := int(value)) in fits:
+        return whole
     return None

@@ -6,8 +6,9 @@ All wrong values are reported together.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ _BYTES = {
 }  # fmt: skip
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
+COMMAND_LINE = "command line"
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
@@ -62,6 +64,13 @@ def size(text: str) -> int:
     if not found or found[2] not in _BYTES:
         raise ValueError("write a number and B, KiB, MiB, GiB or TiB (or KB, MB, GB, TB), such as 64MiB")
     return int(found[1]) * _BYTES[found[2]]
+
+
+def room(text: str) -> int:
+    """Bytes, more than 0."""
+    if not (given := size(text)):
+        raise ValueError("write more than 0, such as 64MiB")
+    return given
 
 
 def memory(text: str) -> int:
@@ -175,8 +184,8 @@ class Settings:
     fingerprint_secrets: bool = _setting(
         False, lambda text: _boolean(text), "a short keyed hash in each redaction mark"
     )
-    max_body: int = _setting(64 << 20, size, "largest request body, before and after decompression")
-    queue: int = _setting(128 << 20, size, "bytes received but not yet answered; beyond this, senders are told to wait")
+    max_body: int = _setting(64 << 20, room, "largest request body, before and after decompression")
+    queue: int = _setting(128 << 20, room, "bytes received but not yet answered; beyond this, senders are told to wait")
     workers: int | None = _setting(
         None, count, "processes that parse requests; by default one fewer than cores, at most 4"
     )
@@ -220,26 +229,39 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path = Path
     mistakes: list[str] = []
     known = {each.name: each for each in fields(Settings)}
     values: dict[str, Any] = {}
+    told: dict[str, str] = {}  # where each setting was written, and how
     for origin, found in (
         (str(file), _from_file(file, known, mistakes)),
-        ("environment", _from_environ(environ, known)),
-        ("command line", {name: value for name, value in flags.items() if value is not None}),
+        ("environment", _from_environ(environ, known, mistakes)),
+        (COMMAND_LINE, {name: value for name, value in flags.items() if value is not None}),
     ):
         for name, value in found.items():
+            told[name] = f"{origin}: {name} = {'***' if is_secret(name) else repr(value)}"
             try:
+                if value == "" and origin == COMMAND_LINE:  # such as a shell's variable that is not set
+                    raise ValueError("write a value, or leave it out")
                 values[name] = known[name].metadata["parse"](value) if isinstance(value, str) else value
             except ValueError as error:
-                shown = "***" if is_secret(name) else repr(value)
-                mistakes.append(f"{origin}: {name} = {shown}: {error}")
+                mistakes.append(f"{told[name]}: {error}")
+                values.pop(name, None)
+    settings = Settings(**values)
+    for names, remark in _disagreements(settings):
+        if written := [told[name] for name in names if name in told]:
+            mistakes.append(f"{', '.join(written)}: {remark}")
     if mistakes:
         raise SettingsError("\n".join(mistakes))
-    settings = Settings(**values)
-    _check(settings)
     return settings
 
 
-def _from_environ(environ: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:
-    return {name: environ[f"MISSTEP_{name.upper()}"] for name in known if environ.get(f"MISSTEP_{name.upper()}")}
+def _from_environ(environ: Mapping[str, str], known: Mapping[str, Any], mistakes: list[str]) -> dict[str, str]:
+    """The variables that are settings. One that nearly is a setting is a mistake: unnoticed, it could be a token."""
+    variables = {f"MISSTEP_{name.upper()}": name for name in known}
+    mistakes.extend(
+        f"environment: {name} is no setting; did you mean {near[0]}?"
+        for name in sorted(environ.keys() - variables.keys())
+        if name.startswith("MISSTEP_") and (near := get_close_matches(name, variables, 1, cutoff=0.9))
+    )
+    return {name: environ[variable] for variable, name in variables.items() if environ.get(variable)}
 
 
 def _from_file(file: Path, known: Mapping[str, Any], mistakes: list[str]) -> dict[str, Any]:
@@ -280,25 +302,25 @@ def _boolean(text: str) -> bool:
     raise ValueError("write true or false")
 
 
-def _check(settings: Settings) -> None:
+def _disagreements(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Names of settings whose values are out of range or do not go together, and what is wrong with them."""
     for place, each in enumerate(settings.forward_headers, 1):
         name, equals, value = each.partition("=")
         if not (equals and value.strip() and _HEADER_NAME.fullmatch(name.strip())):
             remedy = "a comma within a value is %2C" if place > 1 else "as in authorization=Bearer%20…"
-            raise SettingsError(f"forward_headers, entry {place} = ***: write name=value,name=value; {remedy}")
+            yield ("forward_headers",), f"entry {place}: write name=value,name=value; {remedy}"
     if settings.retention < 3600:
-        raise SettingsError(
-            f"retention = {settings.retention:g} s: write 1h or more, such as 30d (m: minutes); what is older goes"
-        )
+        yield ("retention",), "write 1h or more, such as 30d (m: minutes); what is older goes"
     if settings.archive_after < 2 * 86_400:
-        raise SettingsError("archive_after: write 2d or more; until a day has passed, events still change")
+        yield ("archive_after",), "write 2d or more; until a day has passed, events still change"
     if settings.http == settings.grpc and settings.http.port:
-        raise SettingsError(f"http = grpc = {settings.http}: write a port of its own for each")
-    exposed = settings.http.host not in LOOPBACK or settings.grpc.host not in LOOPBACK
+        yield ("http", "grpc"), "one address for both doors; write a port of its own for each"
+    exposed = [name for name in ("http", "grpc") if getattr(settings, name).host not in LOOPBACK]
     if exposed and not settings.open and not (settings.ingest_tokens and settings.query_tokens):
-        raise SettingsError(
-            f"http = {settings.http}, grpc = {settings.grpc}: others could read and write. "
-            "Set MISSTEP_INGEST_TOKENS and MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true where something else guards it"
+        yield (
+            tuple(exposed),
+            "others could read and write. Set MISSTEP_INGEST_TOKENS and MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true "
+            "where something else guards it",
         )
 
 

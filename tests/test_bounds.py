@@ -11,7 +11,7 @@ import pytest
 
 from collector.pipeline import JSON_BYTES, MESSAGE_CHARS, NAME_CHARS, READ_BYTES
 from collector.sanitise.bounds import beginning
-from tests.doors import only, spans, taken
+from tests.doors import NOW, only, spans, stored, taken
 
 CALL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "write", "error.type": "ValueError"}
 
@@ -90,3 +90,51 @@ def test_names_without_end_are_not_remembered() -> None:
     finally:
         tracemalloc.stop()
     assert held < 4 << 20
+
+
+TOLD = ("attempt", "status_code", "reported_streak", "sequence", "input_tokens", "output_tokens", "retry_after_ms")
+HUGE = (
+    2**31,
+    -(2**31) - 1,
+    2**63,
+    -(2**63) - 1,
+    2**64,
+    10**400,
+    1e300,
+    "4294967295",
+    "9" * 40,
+    True,
+    [1],
+    {"a": 1},
+    "x",
+)
+
+
+@pytest.mark.parametrize("name", [*TOLD, "duration_ms", "cost_usd"])
+def test_a_number_that_no_column_holds_costs_only_itself(name: str) -> None:
+    """However large it is: not its event, nor those beside it."""
+    call = {"tool": "t", "outcome": "error", "message": "no"}
+    events = [call | {name: value} for value in HUGE] + [call | {name: 3}]
+    held = stored([taken(json.dumps(events).encode(), "events")])
+    assert len(held) == len(events)
+    assert 3 in {row[name] for row in held}
+
+
+def test_a_number_that_fits_is_kept_whole() -> None:
+    call = {"tool": "t", "outcome": "ok", "sequence": 2**63 - 1, "attempt": 2**31 - 1, "status_code": 200.0}
+    [row] = stored([taken(json.dumps(call).encode(), "events")])
+    assert (row["sequence"], row["attempt"], row["status_code"]) == (2**63 - 1, 2**31 - 1, 200)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(NOW - 10**9, NOW, 1000.0), (1, NOW, None), (NOW, NOW - 1, None)],
+)
+def test_a_duration_needs_two_times_that_can_be(start: int, end: int, expected: float | None) -> None:
+    record = {"attributes": CALL, "status": 2, "startTimeUnixNano": str(start), "endTimeUnixNano": str(end)}
+    assert only(taken(spans(record), "traces")).get("duration_ms") == expected
+
+
+def test_half_a_character_in_arguments_is_replaced() -> None:
+    for text in ('{"path": "a", "t": "\\ud83d"}', "{'path': 'a', 't': '\\ud83d'}"):
+        assert json.loads(column("params", **{"gen_ai.tool.call.arguments": text})) == {"path": "a", "t": "\ufffd"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -21,7 +22,7 @@ from collector.commands.bulk import bulk
 from collector.errors import Unavailable
 from collector.store.changes import Changes
 from collector.store.complaint import Complaint, remedy
-from collector.store.connection import CalledOff, OutOfMemory
+from collector.store.connection import CalledOff, OutOfMemory, all_or_nothing
 from collector.store.lookup import StoreLookup
 from collector.store.opening import SETTINGS, StoreError, connect
 from collector.store.store import Store
@@ -228,6 +229,24 @@ def test_a_log_that_was_removed_costs_nothing_that_was_acknowledged(collector: R
     collector.kill()
     collector.restart()
     assert len(collector.events()) == 4
+
+
+def test_a_log_that_went_while_others_write_is_made_up_for_later(tmp_path: Path) -> None:
+    path, copy = tmp_path / "x.duckdb", tmp_path / "copy.duckdb"
+    store = Store.open(f"duckdb:///{path}")
+    identities = [number.to_bytes(16, "big") for number in range(3)]
+    store.write(Changes(1, identities=identities[:1]))
+    with store._connection.cursor() as other, all_or_nothing(other):
+        other.execute("insert into meta values ('written', '')")  # as the keeper, in a transaction of its own
+        Path(f"{path}.wal").unlink()
+        store.write(Changes(2, identities=identities[1:2]))
+    store.write(Changes(3, identities=identities[2:]))
+    shutil.copy(path, copy)
+    shutil.copy(f"{path}.wal", f"{copy}.wal")
+    survived = Store.open(f"duckdb:///{copy}")
+    assert len(StoreLookup(survived).known_requests(identities)) == 3
+    survived.close()
+    store.close()
 
 
 def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -327,3 +327,29 @@ def test_any_bytes_are_a_batch_or_rejected(body: bytes) -> None:
         decode(body)
     except Rejected:
         return
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            b'[{"tool": "t", "outcome": "ok"}, {"tool": "t", "outcome": "skipped"}]',
+            "1 of 2 are no events",
+        ),
+        (b'{"tool": "t", "outcome": "error", "message": "\\ud83d"}', "bad characters or numbers were replaced"),
+        (
+            b'[{"resourceSpans": []}, {"tool": "t", "outcome": "ok"}]',
+            "item 1 is OTLP, not an event",
+        ),
+        (b'{"tool": "t", "outcome": "ok"}', ""),
+    ],
+)
+def test_a_sender_is_told_what_was_not_taken(body: bytes, said: str) -> None:
+    warning = taken(body, "events").warning
+    assert said in warning
+    assert bool(warning) is bool(said)
+
+
+def test_otlp_is_refused_with_the_place_where_it_belongs() -> None:
+    with pytest.raises(Rejected, match="send it to /v1/logs"):
+        taken(b'{"resourceLogs": []}', "events")

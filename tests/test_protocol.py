@@ -369,6 +369,7 @@ def test_grpc_messages_of_60_mib_are_taken_and_of_65_refused_for_good(shared: Ru
                 stub.Export(huge(size), compression=compression)
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert details(refused.value) is None
+    assert shared.get("/api/v1/health")["refused"]["too_large"] >= 2
 
 
 def test_a_client_may_ping_as_often_as_it_likes(shared: RunningCollector, numbers: Callable[[], int]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from collector.serve import store_of
 from collector.settings import Address, Settings, SettingsError, address, check_dashboard, duration, load, size
+from collector.store.opening import StoreError, path_of
 
 
 def test_defaults_need_nothing(tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_dashboard_beyond_loopback_needs_sign_in_or_a_word() -> None:
 
 
 def test_one_port_for_both_doors_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"http = grpc = .*: write a port of its own"):
+    with pytest.raises(SettingsError, match=r"http = '127.0.0.1:4317': one address for both doors; write a port"):
         load({"http": "127.0.0.1:4317"}, {})
     load({"http": "127.0.0.1:0", "grpc": "127.0.0.1:0"}, {})  # the system chooses two
 
@@ -113,3 +115,49 @@ def test_memory_is_what_the_engine_may_use(tmp_path: Path) -> None:
 def test_addresses_need_a_port(text: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         address(text)
+
+
+def test_what_does_not_go_together_is_reported_with_the_rest_and_where_it_was_written() -> None:
+    environ = {"MISSTEP_RETENTION": "10m", "MISSTEP_LOG": "xml", "MISSTEP_FORWARD_HEADERS": "abc", "MISSTEP_QUEUE": "0"}
+    with pytest.raises(SettingsError) as error:
+        load({"archive_after": "1h", "store": ""}, environ)
+    lines = str(error.value).splitlines()
+    for line, piece in (
+        ("environment: retention = '10m'", "write 1h or more"),
+        ("environment: log = 'xml'", "write one of auto, json, text"),
+        ("environment: forward_headers = ***", "entry 1: write name=value"),
+        ("environment: queue = '0'", "write more than 0"),
+        ("command line: archive_after = '1h'", "write 2d or more"),
+        ("command line: store = ''", "write a value, or leave it out"),
+    ):
+        assert [one for one in lines if one.startswith(line) and piece in one], line
+    assert len(lines) == 6
+
+
+def test_a_variable_that_nearly_is_a_setting_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"INGEST_TOKEN is no setting; did you mean MISSTEP_INGEST_TOKENS\?"):
+        load({}, {"MISSTEP_INGEST_TOKEN": "hush"})
+    load({}, {"MISSTEP_OF_SOMEBODY_ELSE": "x", "MISSTEP_QUERY_TOKEN": "t"})
+
+
+STORES = {
+    "duckdb:///data/x.duckdb": Path("data/x.duckdb"),
+    "duckdb:////data/x#1?.duckdb": Path("/data/x#1?.duckdb"),
+    "duckdb://:memory:": None,
+    "duckdb:///:memory:": None,
+}
+
+
+@pytest.mark.parametrize("url", STORES)
+def test_the_file_that_a_store_names(url: str) -> None:
+    assert path_of(url) == STORES[url]
+
+
+@pytest.mark.parametrize(
+    ("url", "remedy"),
+    [("duckdb://data/x.duckdb", "duckdb:///data/x.duckdb for a relative path"), ("duckdb:///", "names no file"),
+     ("x.duckdb", "a URL without a scheme is not known"), ("mysql://h/x", "mysql is not known")],
+)  # fmt: skip
+def test_a_store_that_names_no_file_is_refused(url: str, remedy: str) -> None:
+    with pytest.raises(StoreError, match=re.escape(remedy)):
+        path_of(url)

@@ -17,6 +17,7 @@ from collector.recognise.settle import Raised, Said, settle
 from collector.recognise.sources import Rules
 
 PLAIN = Rules()
+ABSENT: list[Any] = [False, 0, "false", "0", "none", "None", None]
 SHELL = Rules(
     exit_header=(re.compile(r"^Process exited with code (-?\d+)", re.M),), preamble=(re.compile(r"\A.*\nOutput:\n"),)
 )
@@ -49,6 +50,9 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     ({}, Said(raised=[Raised("ValueError", "no")]), "error"),
     # an exception that was handled: the span says OK itself
     ({}, Said(status=1, raised=[Raised("ValueError", "no")]), "ok"),
+    # a field for an error that has none
+    *[({"errors": [value], "flags": [True]}, Said(), "ok") for value in ABSENT],
+    ({"errors": ["nothing found"], "flags": [True]}, Said(), "error"),
     # denials and cancellations
     ({"decisions": ["reject"], "flags": [False]}, Said(), "denied"),
     ({"decisions": ["denied_by_user"]}, Said(), "denied"),
@@ -108,6 +112,8 @@ OUTPUTS = [
     ({"error": None}, "", None),
     ({"error": ""}, "", None),
     ({"error": 0}, "", None),
+    ({"error": "none"}, "", None),
+    ({"error": "false"}, "", None),
     ({"errors": []}, "", None),
     ({"interrupted": True}, "cancelled", None),
     ({"interrupted": False, "stdout": "x"}, "", None),

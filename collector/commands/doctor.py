@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -63,10 +62,6 @@ def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Ite
         origin = f"MISSTEP_{each.name.upper()}" if environ.get(f"MISSTEP_{each.name.upper()}") else str(file)
         yield Check("ok", f"setting {each.name} = {'***' if is_secret(each.name) else value} (from {origin})")
     yield Check("ok", f"settings: the rest are defaults{'' if written else f', there is no {file}'}")
-    known = {f"MISSTEP_{each.name.upper()}" for each in fields(settings)}
-    for name in sorted(environ.keys() - known):
-        if name.startswith("MISSTEP_") and (near := get_close_matches(name, known, 1, cutoff=0.9)):
-            yield Check("warn", f"settings: {name} is no setting and does nothing", f"did you mean {near[0]}?")
     if settings.rules != Settings().rules and not settings.rules.exists():
         yield Check("warn", f"rules: {settings.rules} is not there, the default rules are in force", "correct the path")
 

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,6 +131,9 @@ class _Metrics(msgspec.Struct, gc=False):
     resourceMetrics: list[_ResourceMetrics] | None = None
 
 
+# Lists of an earlier OTLP, and names written as in protobuf: keys that are ignored, and with them all that they hold.
+_UNKNOWN = re.compile(rb'"(scope_spans|scope_logs|scope_metrics|log_records|instrumentationLibrary\w+)"\s*:')
+
 DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     "traces": msgspec.json.Decoder(_Traces),
     "logs": msgspec.json.Decoder(_Logs),
@@ -155,6 +159,8 @@ def decode(body: bytes, signal: str) -> Request:
     if signal == "metrics":
         return _metrics_request(message, warning)
     scopes = list(_scopes(message, signal))
+    if not any(scope.records for scope in scopes) and (found := _UNKNOWN.search(body)):
+        warning = f"OTLP does not know {found[1].decode()}, so nothing was taken"
     return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
 
 

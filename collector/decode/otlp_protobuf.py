@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -27,6 +28,9 @@ def decode(body: bytes, signal: str) -> Request:
     if signal == "metrics":
         return _metrics(message, warning)
     scopes = list(_scopes(message, signal))
+    first = next((record for scope in scopes for record in scope.records), None)
+    if first and first.signal == "span" and not first.trace_id and len(UnknownFieldSet(first.raw)):
+        warning = "these are no spans, so nothing was taken: send logs to /v1/logs"
     return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from collector.decode.mending import readable, shallow
+from collector.decode.otlp import TOP_KEYS
 from collector.decode.record import MAX_DEPTH, Record, Request, Scope, check_records
 from collector.errors import Rejected
 from collector.times import time_of
@@ -30,25 +31,26 @@ def decode(body: bytes) -> Request:
     """
     found: list[dict[str, Any]] = []
     wrong: list[str] = []
-    for number, (place, item) in enumerate(_items(body), 1):
+    mended: set[str] = set()
+    for number, (place, item) in enumerate(_items(body, mended), 1):
         check_records(number)
         try:
-            found.append(_object(item))
+            found.append(_object(item, mended))
         except ValueError as error:
             wrong.append(f"{place} {error}")
     if wrong and not found:
         raise Rejected(wrong[0])
     records = len(wrong) + len(found)
-    warning = f"{len(wrong)} of {records} were not taken; the first: {wrong[0]}" if wrong else ""
-    return Request("events", _scopes(found), records, warning, rejected=len(wrong))
+    warnings = [f"{len(wrong)} of {records} were not taken; the first: {wrong[0]}"] if wrong else []
+    return Request("events", _scopes(found), records, "; ".join([*warnings, *mended]), rejected=len(wrong))
 
 
-def _items(body: bytes) -> Iterator[tuple[str, Any]]:
+def _items(body: bytes, mended: set[str]) -> Iterator[tuple[str, Any]]:
     """Every item with a human-readable place: a parsed value, or the bytes of a line still to be parsed."""
     if not body.strip():
         return
     try:
-        value = _parse(body)
+        value = _parse(body, mended)
     except ValueError as error:
         first = body.lstrip()
         if first.startswith(b"[") or b"\n" not in first.rstrip() or first.split(b"\n", 1)[0].strip() == b"{":
@@ -62,13 +64,15 @@ def _items(body: bytes) -> Iterator[tuple[str, Any]]:
         yield "line 1", value
 
 
-def _object(item: Any) -> dict[str, Any]:
-    value = _parse(item) if isinstance(item, bytes) else item
+def _object(item: Any, mended: set[str]) -> dict[str, Any]:
+    value = _parse(item, mended) if isinstance(item, bytes) else item
     if not isinstance(value, dict):
         kind = {list: "an array", str: "a text", type(None): "null"}.get(type(value), "a number or a boolean")
         raise ValueError(f"is {kind}, not a JSON object")
     if _deeper(value, MAX_DEPTH):
         raise ValueError(f"is nested deeper than {MAX_DEPTH} levels")
+    if known := value.keys() & TOP_KEYS.keys():
+        raise ValueError(f"is OTLP, not an event: send it to /v1/{TOP_KEYS[min(known)]}")
     return unwrapped(value)
 
 
@@ -80,14 +84,19 @@ def unwrapped(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _parse(text: bytes) -> Any:
-    """The value of a JSON text. Raises ValueError with the reason, without quoting the data."""
+def _parse(text: bytes, mended: set[str]) -> Any:
+    """The value of a JSON text; adds to `mended` what had to be changed to read it. Raises ValueError with the reason,
+    without quoting the data.
+    """
     try:
         return msgspec.json.decode(text)
     except RecursionError:
-        return _mended(shallow(text), "")
+        value = _mended(shallow(text), "")
+        mended.add("values nested too deeply were left out")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return _mended(text, str(error))
+        value = _mended(text, str(error))
+        mended.add("bad characters or numbers were replaced")
+    return value
 
 
 def _mended(text: bytes, reason: str) -> Any:

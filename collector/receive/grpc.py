@@ -113,7 +113,9 @@ async def _taken(intake: Intake, signal: str, context: grpc.aio.ServicerContext[
             body = await context.read()
     except TimeoutError:
         raise Unavailable("the message arrived too slowly", 5, reason="too_slow") from None
-    return await intake.take(Body(body if isinstance(body, bytes) else b"", PROTOBUF, signal))
+    if not isinstance(body, bytes):  # the library has refused it and told the client, but nobody else
+        raise Rejected("the message is too large, or cannot be decompressed", 413)
+    return await intake.take(Body(body, PROTOBUF, signal))
 
 
 async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable, said: str) -> NoReturn:

@@ -29,7 +29,7 @@ from collector.recognise.readers import (
     present,
 )
 from collector.recognise.sources import Fitting, Row, Use
-from collector.times import time_of
+from collector.times import EARLIEST_NS, time_of
 
 Signs = dict[str, list[Any]]
 
@@ -236,5 +236,5 @@ def place(report: Report, record: Record, *, own: bool) -> None:
         report["span_id"] = record.span_id
     if record.parent_span_id:
         report["parent_span_id"] = record.parent_span_id
-    if record.start_ns and record.time_ns >= record.start_ns and "duration_ms" not in report:
+    if EARLIEST_NS <= record.start_ns <= record.time_ns and "duration_ms" not in report:
         report["duration_ms"] = (record.time_ns - record.start_ns) / 1e6

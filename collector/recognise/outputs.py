@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collector.recognise.readers import as_bool, as_int, as_text, parsed, present
+from collector.recognise.readers import as_bool, as_int, as_text, parsed, present, tells_error
 from collector.recognise.sources import Rules
 
 OK = ("ok", "success", "succeeded", "successful", "completed", "complete", "done", "passed", "finished")
@@ -124,7 +124,7 @@ def _map(value: dict[str, Any], rules: Rules) -> Output:
     status, error = verdict_of(value.get("status")), value.get("error")
     if status not in ("error", "denied", "cancelled"):
         bad = _any(value, FAILED_KEYS) or any(key in value and as_bool(value[key]) is False for key in GOOD_KEYS)
-        told = error is True or (isinstance(error, (str, dict, list)) and present(error))
+        told = error is True or (isinstance(error, (str, dict, list)) and tells_error(error))
         status = "error" if bad or told else ""
     if status or exit_code:
         return Output(status, text_of(value), exit_code)

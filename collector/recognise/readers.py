@@ -18,6 +18,8 @@ from typing import Any
 
 import msgspec
 
+from collector.decode.mending import paired, readable
+
 MAX_JSON = 4 << 20  # longer texts are not parsed; the largest conversation in the recordings has 0.4 MB
 ABSENT_TEXTS = frozenset(("", "null", "undefined", "<not specified>", "__REDACTED__"))  # ADK's, OpenInference's
 TRUE_WORDS = frozenset(("true", "1", "yes", "y", "on"))
@@ -51,6 +53,13 @@ def present(value: Any) -> bool:
     return not (isinstance(value, (dict, list)) and not value)
 
 
+def tells_error(value: Any) -> bool:
+    """Whether a field that is there for an error has one: present, and neither false, 0 nor "none"."""
+    if isinstance(value, str) and value.strip().lower() == "none":
+        return False
+    return present(value) and as_bool(value) is not False
+
+
 def glob(patterns: Iterable[str]) -> re.Pattern[str] | None:
     """One pattern for several globs; None if there are none."""
     return _glob(tuple(patterns))
@@ -73,12 +82,12 @@ def parsed(value: Any) -> Any:
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         pass
     try:  # lone surrogates and NaN, which the strict decoder refuses
-        return json.loads(text)
+        return json.loads(readable(text.encode("utf-8", "surrogatepass")))
     except (ValueError, RecursionError):
         pass
     if "'" in text and len(text) < 1 << 16:  # {'path': 'x'}: LangChain and others send Python's repr
         try:
-            literal = json.loads(json.dumps(ast.literal_eval(text)))  # keys are texts, tuples lists
+            literal = json.loads(paired(json.dumps(ast.literal_eval(text), ensure_ascii=False)))  # tuples are lists now
         except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
             return value
         return literal if isinstance(literal, (dict, list)) else value

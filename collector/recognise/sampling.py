@@ -40,7 +40,7 @@ def _one_in(value: Any) -> Kept:
 def _threshold(value: Any) -> Kept:
     text = str(value)
     try:
-        return 1 - int(text.ljust(14, "0"), 16) / 2**56 if 0 < len(text) <= 14 and text.isalnum() else ALL
+        return (2**56 - int(text.ljust(14, "0"), 16)) / 2**56 if 0 < len(text) <= 14 and text.isalnum() else ALL
     except ValueError:
         return ALL
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from collector.recognise.outputs import DENIED_PART, Output, breaks_schema, read_output, verdict_of
-from collector.recognise.readers import as_bool, as_int, present
+from collector.recognise.readers import as_bool, as_int, tells_error
 from collector.recognise.reasons import cause_in, decisive, is_generic, refusal_in
 from collector.recognise.sources import Rules
 
@@ -113,7 +113,7 @@ def _weigh(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules) -> Non
         elif kind == "decisions":
             case.verdicts.update(verdict for one in values if (verdict := verdict_of(one)) not in ("", "ok"))
         elif kind == "errors":
-            if any(present(one) for one in values):
+            if any(map(tells_error, values)):
                 case.verdicts.add("error")
         elif kind == "exits":
             for value in values:

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import duckdb
@@ -95,15 +94,20 @@ def detach(engine: duckdb.DuckDBPyConnection) -> None:
 
 def path_of(url: str) -> Path | None:
     """The file that a store URL names; None for a database in memory. Raises StoreError for any other URL."""
-    parts = urlsplit(url)
-    if parts.scheme != "duckdb":
+    scheme, there, place = url.partition("://")
+    if not there or scheme != "duckdb":
         raise StoreError(
-            f"store: {parts.scheme or 'a URL without a scheme'} is not known, events are kept in a DuckDB file alone; "
-            "set MISSTEP_STORE (or --store) to duckdb:///data/misstep.duckdb"
+            f"store: {scheme if there else 'a URL without a scheme'} is not known, events are kept in a DuckDB file "
+            "alone; set MISSTEP_STORE (or --store) to duckdb:///data/misstep.duckdb"
         )
-    if parts.netloc == ":memory:":
+    if place in (":memory:", "/:memory:"):
         return None
-    name = parts.path.removeprefix("/")  # as in SQLAlchemy: three slashes are a relative path, four an absolute one
+    host, _, name = place.partition("/")  # as in SQLAlchemy: three slashes are a relative path, four an absolute one
+    if host:
+        raise StoreError(
+            f"store: {url} has {host!r} where other databases have a host; set MISSTEP_STORE (or --store) to "
+            f"duckdb:///{place} for a relative path, duckdb:////{place} for an absolute one"
+        )
     if not name:
         raise StoreError(
             "store: the URL names no file; set MISSTEP_STORE (or --store) to duckdb:///data/misstep.duckdb"

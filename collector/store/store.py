@@ -32,6 +32,7 @@ from collector.store.writing import put
 
 OWED = "rewrite_file"  # in `meta` while the file still contains what was cut from its rows
 
+BUSY = "there are other write transactions active"  # why there is no checkpoint now: one of our own writes
 LEAST_REWRITTEN = 256 << 20  # smaller files are not worth shrinking
 KEEP_UP_S = 600  # far longer than it ever takes
 MOST_ADDED = 3_000_000  # events, and what belongs to them: the engine has 20 MB about their row groups by then
@@ -53,6 +54,7 @@ class Store(Reader):
         self._keeping = threading.Lock()
         self._interrupted = False
         self._added = 0  # events since the file was opened
+        self._unlogged = False  # the log went, and what was in it may not be in the file
         self.rebuilding = False  # derived tables are being recomputed, and incomplete
         self.version = f"{uuid.uuid4()}.{next(self._versions)}"
 
@@ -154,9 +156,20 @@ class Store(Reader):
         with self.transaction() as cursor:
             before = put(cursor, changes)
         self._added += len(changes.events)
-        if self._connection.log_is_gone():  # DuckDB still has its rows in memory; after a checkpoint this does nothing
-            self.execute("checkpoint")
+        self._unlogged = self._unlogged or self._connection.log_is_gone()
+        if self._unlogged:  # DuckDB still has the log's rows in memory; after a checkpoint this does nothing
+            self._unlogged = not self._checkpoint()
         return before
+
+    def _checkpoint(self) -> bool:
+        """Writes the log into the file; False if another transaction writes, and this is for later."""
+        try:
+            self.execute("checkpoint")
+        except Unavailable as error:
+            if BUSY not in str(error):
+                raise
+            return False
+        return True
 
     def checkpointed(self) -> bool:
         """Whether there was a checkpoint since the last call."""

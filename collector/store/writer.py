@@ -290,19 +290,19 @@ class Writer:
         Never for a shortage of memory or disk, however long it lasts: the largest batch fits into a third of the
         engine's memory.
         """
-        well = waiting.tries < TRIES or self._works()
         try:
             self._commit([waiting])
             return True
         except SHORTAGES as error:
             self._failed(error, 1)
         except Exception as error:
-            if well and time.monotonic() - waiting.tried >= AGAIN_S:
+            works = self._works()
+            if works and time.monotonic() - waiting.tried >= AGAIN_S:
                 waiting.tries, waiting.tried = waiting.tries + 1, time.monotonic()
             if waiting.tries > TRIES and not waiting.aside:
                 with suppress(OSError, Unavailable):
                     self._set_aside(waiting, error)
-            self._failed(error, 1)
+            self._failed(error, 1, refuse=not works)  # others are answered meanwhile: theirs stay in the journal
         return False
 
     def _works(self) -> bool:
@@ -320,9 +320,9 @@ class Writer:
         kind = type(error).__name__
         log.error("a request cannot be stored, by a defect of the collector", kind=kind, where=where(error), kept=kept)
 
-    def _failed(self, error: Exception, requests: int) -> None:
+    def _failed(self, error: Exception, requests: int, *, refuse: bool = True) -> None:
         telemetry.FAILED.labels("writer").inc(requests)
-        if not self._short_for_now(error):
+        if refuse and not self._short_for_now(error):
             self.complaint.made(str(error)[:500] or type(error).__name__, requests)
         with self._wake:
             self.failures += 1
