@@ -25,6 +25,7 @@ from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as HttpLogs
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as HttpMetrics
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpans
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -225,6 +226,23 @@ def test_a_bad_span_in_protobuf_and_grpc(shared: RunningCollector, numbers: Call
     for said in answers:
         assert said.partial_success.rejected_spans == 1
         assert "number 2: trace_id has 5 bytes" in said.partial_success.error_message
+
+
+def test_logs_sent_to_the_traces_path_are_pointed_out(shared: RunningCollector) -> None:
+    """In protobuf, they look like spans without ids."""
+    logs = ExportLogsServiceRequest()
+    record = logs.resource_logs.add().scope_logs.add().log_records.add(time_unix_nano=time.time_ns())
+    record.body.string_value = "hello"
+    answer = shared.post("/v1/traces", logs.SerializeToString(), PROTOBUF)
+    said = ExportTraceServiceResponse.FromString(answer.content).partial_success
+    assert (said.rejected_spans, "send logs to /v1/logs" in said.error_message) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["scope_spans", "instrumentationLibrarySpans"])
+def test_a_name_that_is_not_otlp_s_is_pointed_out(shared: RunningCollector, name: str) -> None:
+    body = json.dumps({"resourceSpans": [{name: [{"spans": [{"name": "x"}]}]}]})
+    said = shared.post("/v1/traces", body).json()["partialSuccess"]
+    assert said == {"errorMessage": f"OTLP does not know {name}, so nothing was taken"}
 
 
 def test_bad_log_records_are_counted_as_such(shared: RunningCollector) -> None:

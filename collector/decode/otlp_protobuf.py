@@ -28,10 +28,18 @@ def decode(body: bytes, signal: str) -> Request:
     if signal == "metrics":
         return _metrics(message, warning)
     scopes = list(_scopes(message, signal))
-    first = next((record for scope in scopes for record in scope.records), None)
-    if first and first.signal == "span" and not first.trace_id and len(UnknownFieldSet(first.raw)):
+    if signal == "traces" and _no_span(message):
         warning = "these are no spans, so nothing was taken: send logs to /v1/logs"
     return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
+
+
+def _no_span(message: Any) -> bool:
+    """Whether the first span is none: without ids, but with fields that spans do not have, as logs look like here."""
+    for group in message.resource_spans:
+        for part in group.scope_spans:
+            for span in part.spans:
+                return not span.trace_id and not span.span_id and len(UnknownFieldSet(span)) > 0
+    return False
 
 
 def parse(body: bytes, signal: str) -> tuple[Any, str]:
