@@ -28,7 +28,7 @@ ARCHIVE_DDL = schemas().joinpath("archive.sql").read_text(encoding="utf-8")
 TABLES = tables_of(EVENTS_DDL + INGEST_DDL + KEPT_DDL)
 
 # Columns that the store adds when a report becomes an event, and that are internal.
-INTERNAL = frozenset(("report_rank", "outcome_strength"))
+INTERNAL = frozenset(("report_rank", "outcome_strength", "target_guessed"))
 EVENT_COLUMNS = frozenset(TABLES["events"])  # without MISSTEP_DIMENSIONS
 COLUMNS = {name: kind for name, kind in TABLES["events"].items() if name not in INTERNAL}
 

@@ -36,6 +36,9 @@ from collector.times import EARLIEST_NS
 
 AHEAD_NS = 3_600_000_000_000
 FITS = {"integer": range(-(1 << 31), 1 << 31), "bigint": range(-(1 << 63), 1 << 63), "ubigint": range(1 << 64)}
+# Of one call. Sums over two thousand million calls fit into 64 bits.
+AMOUNTS = {"input_tokens": range(1 << 32), "output_tokens": range(1 << 32)}
+MOST = {"duration_ms": 1e12, "cost_usd": 1e9}  # 30 years
 
 JSON_BYTES = {"params": 16 << 10, "attributes": 8 << 10}
 READ_BYTES = 64 << 10  # of a JSON value that may contain a secret: the rest would be cut anyway, and costs 1 µs a byte
@@ -58,13 +61,14 @@ SCRUBBED = frozenset((*TEXTS, "params", "attributes")).difference(
 
 
 class Held(NamedTuple):
-    """The columns to check in reports with one set of names: texts, JSON values, integers; whether anything tells what
-    they acted on or what went wrong.
+    """The columns to check in reports with one set of names: texts, JSON values, integers, other numbers; whether
+    anything tells what they acted on or what went wrong.
     """
 
     texts: tuple[str, ...]
     values: tuple[str, ...]
     integers: tuple[str, ...]
+    amounts: tuple[str, ...]
     described: bool
 
 
@@ -272,6 +276,10 @@ class Pipeline:
                 self._redact(lot[one], fields, whole.get(one, {}), batch)
             for name in names.integers:
                 _fit([report[name] for report in lot], lot, name)
+            for name in names.amounts:
+                for report in lot:
+                    if not 0 <= (report[name] or 0) <= MOST[name]:
+                        del report[name]
             if names.described:
                 for report in lot:
                     _describe(report)
@@ -303,6 +311,7 @@ class Pipeline:
                 tuple(name for name in scrubbed if name not in JSON_BYTES),
                 tuple(name for name in scrubbed if name in JSON_BYTES),
                 tuple(INTEGERS.intersection(names)),
+                tuple(MOST.keys() & names),
                 not {"target", "message", "error_class"}.isdisjoint(names),
             )
             if len(self._names) >= NAMES_REMEMBERED:
@@ -318,8 +327,10 @@ def _describe(report: Report) -> None:
     """
     # A model request acts on nothing, and its retries must share a chain with it.
     message = report.get("message") if report.get("operation") != "model" else None
-    if target := report.get("target") or (message and extract_target(message)):
+    if target := report.get("target"):
         report["target"] = target[:TARGET_CHARS]
+    elif message and (target := extract_target(message)):
+        report["target"], report["target_guessed"] = target[:TARGET_CHARS], True
     if report.get("error_class"):
         report["template"] = template(report.get("message") or "")
         report["fingerprint"] = fingerprint(report["error_class"], report.get("tool") or "", report["template"])
@@ -327,7 +338,7 @@ def _describe(report: Report) -> None:
 
 def _fit(column: list[Any], lot: list[Report], name: str) -> None:
     """Replaces values of an integer column that are no integers, or do not fit into the column's type."""
-    fits = FITS[COLUMNS[name]]
+    fits = AMOUNTS.get(name) or FITS[COLUMNS[name]]
     if set(map(type, column)) != {int} or min(column) not in fits or max(column) not in fits:
         for report, value in zip(lot, column, strict=True):
             report[name] = _integer(value, fits)

@@ -60,5 +60,6 @@ create table if not exists events (
   reported_streak    integer,           -- the agent's own count of consecutive mistakes
   attributes         json,
   report_rank        smallint,          -- rank of this event's only report in the fold; see `reports`
-  outcome_strength   smallint           -- how certain its outcome is
+  outcome_strength   smallint,          -- how certain its outcome is
+  target_guessed     boolean            -- `target` was found in the message: what its call itself named is not known
 );

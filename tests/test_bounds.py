@@ -138,3 +138,11 @@ def test_a_duration_needs_two_times_that_can_be(start: int, end: int, expected: 
 def test_half_a_character_in_arguments_is_replaced() -> None:
     for text in ('{"path": "a", "t": "\\ud83d"}', "{'path': 'a', 't': '\\ud83d'}"):
         assert json.loads(column("params", **{"gen_ai.tool.call.arguments": text})) == {"path": "a", "t": "\ufffd"}
+
+
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens"])
+def test_counts_that_no_call_can_have_do_not_spoil_sums(name: str) -> None:
+    held = stored(
+        [taken(json.dumps([{"tool": "t", "outcome": "ok", name: each} for each in (2**62, -1, 7)]).encode(), "events")]
+    )
+    assert [row[name] for row in held if row[name] is not None] == [7]

@@ -83,7 +83,7 @@ def store_all(store: Store, groups: Sequence[Sequence[Batch]], correlator: Corre
 
 
 def events(store: Store) -> list[Report]:
-    hidden = {"event_id", "received_ns", "report_rank", "outcome_strength"}
+    hidden = {"event_id", "received_ns", "report_rank", "outcome_strength", "target_guessed"}
     rows = [{name: value for name, value in row.items() if value is not None and name not in hidden}
             for row in store.rows("select * from events")]  # fmt: skip
     return sorted(rows, key=str)
@@ -327,8 +327,14 @@ def test_an_ok_event_keeps_nothing_of_a_failure() -> None:
 
 
 def test_an_ok_event_has_no_target_of_a_text_that_was_taken_for_an_error() -> None:
-    own, text = report(outcome="ok", _strength=20), report(outcome="error", _strength=5, _rank=3, target="404")
+    own = report(outcome="ok", _strength=20)
+    text = report(outcome="error", _strength=5, _rank=3, target="404", target_guessed=True)
     assert fold([own, text])["target"] is None
+    assert fold([own, {**text, "target_guessed": None}])["target"] == "404", "the call itself named it"
+    failed = fold([{**own, "outcome": "error"}, text])
+    assert (failed["target"], failed["target_guessed"]) == ("404", True)
+    known = fold([{**own, "outcome": "error"}, text, report(outcome=None, _rank=1, target="/a")])
+    assert (known["target"], known.get("target_guessed")) == ("/a", None)
     assert fold([own, text, report(outcome=None, _rank=1, target="/a")])["target"] == "/a"
     again = told(1, session="S", session_source="record", trace_id=None, target="/a")
     for settled, adds in (("error", [again]), ("ok", [])):  # what settled the call as failed may yet be outweighed
@@ -502,3 +508,13 @@ def test_reports_whose_session_was_not_looked_for_are_found(store: Store, outcom
     store.write(Changes(NOW + 1, sessions={"t": "s"}))
     assert lookup.misplaced(NOW) == {"t": "s"}
     assert lookup.misplaced(NOW + 1) == {}
+
+
+def test_an_event_without_any_key_gets_its_session_too(store: Store) -> None:
+    """Only its place in its request identifies it, which no report says: nothing but its event can be found."""
+    alone = report(session=None, session_source=None, call_id=None, trace_id="t1")
+    assert keys_of(alone) == []
+    store_all(store, [[batch(alone)], [batch(span(), sessions={"t1": "S"})]])
+    assert store.rows("select distinct session, session_source from events") == [
+        {"session": "S", "session_source": "trace"}
+    ]

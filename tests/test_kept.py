@@ -163,6 +163,37 @@ def test_retention_takes_streaks_and_chains_along(
     compared(store, [one])
 
 
+def test_what_retention_leaves_of_a_streak_is_a_streak(store: Store) -> None:
+    """Its first mistake arrived after the others, so it stays longer, and too early for its chain to reach them."""
+    late = failed(90, received_ns=NOW)
+    rest = [failed(48, received_ns=NOW - 3 * HOUR), event(47, received_ns=NOW - 3 * HOUR)]
+    emptied(store).write(Changes(NOW, events=[late, *rest]))
+    while store.keep_up():
+        pass
+    assert {row["length"] for row in store.rows("select length from kept_streaks")} == {2}
+    assert store.prune(NOW, HOUR) == 2
+    while store.keep_up():
+        pass
+    assert {row["length"] for row in store.rows("select length from kept_streaks")} == {1}
+    compared(store, ALL_SETS)
+
+
+def test_a_target_that_only_a_message_names_does_not_part_an_error_from_its_retry(store: Store) -> None:
+    told = {"target": "/a", "target_guessed": True}
+    emptied(store).write(Changes(NOW, events=[failed(9, **told), failed(8, **told), event(7)]))
+    while store.keep_up():
+        pass
+    chained = store.rows("select retried, repaired, target from kept_chains")
+    assert chained == [{"retried": True, "repaired": True, "target": "/a"}] * 2
+    assert {row["scope"] for row in store.rows("select scope from kept_streaks")} == {"session", "tool"}
+    compared(store, ALL_SETS)
+    store.execute("update events set target_guessed = null")
+    for _ in store.rebuild():
+        pass
+    assert {row["repaired"] for row in store.rows("select repaired from kept_chains")} == {False}
+    compared(store, ALL_SETS)
+
+
 def test_a_made_up_month_kept_up_equals_the_plain_reading(tmp_path: Path) -> None:
     url = f"duckdb:///{tmp_path / 'month.duckdb'}"
     bulk(url, 5_000, 3, NOW)

@@ -236,7 +236,7 @@ def test_an_event_has_every_column_and_what_became_of_it(store: Store) -> None:
     assert rows[99] == queries.event(99).rows(store)[0]
     row = rows[99]
     assert (row["time"], row["fingerprint"], row["mistake"]) == (NOW - 99 * MINUTE, 2**64 - 1, True)
-    assert not {"time_ns", "received_ns", "report_rank", "outcome_strength"} & set(row)
+    assert not {"time_ns", "received_ns", "report_rank", "outcome_strength", "target_guessed"} & set(row)
 
 
 def test_events_that_did_not_recover_can_be_listed(store: Store) -> None:

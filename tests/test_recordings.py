@@ -21,7 +21,7 @@ from tests.doors import NOW, any_value, pairs, pipeline
 
 FOLDER = Path(__file__).parent / "data/sources"
 RECORDINGS = sorted(FOLDER.glob("*.json"))
-OWN = {"event_id", "received_ns", "report_rank", "outcome_strength"}
+OWN = {"event_id", "received_ns", "report_rank", "outcome_strength", "target_guessed"}
 
 
 def scope(item: dict[str, Any]) -> Scope:

@@ -86,7 +86,9 @@ def restarted(batches: Sequence[Batch], *, fails: bool = False) -> list[Report]:
         changes = correlator.plan([batch])
         store.write(changes)
         correlator.learn(changes)
-    rows = store.rows("select * exclude (event_id, received_ns, report_rank, outcome_strength) from events")
+    rows = store.rows(
+        "select * exclude (event_id, received_ns, report_rank, outcome_strength, target_guessed) from events"
+    )
     store.close()
     return sorted(rows, key=str)
 

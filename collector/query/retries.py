@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from collector.query.filters import Selection, own_dimensions
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
-from collector.store.kept import PATIENCE
+from collector.store.kept import ACTED_ON, PATIENCE
 from collector.store.kept import WINDOW_NS as WINDOW
 from collector.times import MINUTE, UNITS
 
@@ -75,6 +75,7 @@ def judged(
     events = events or f"select * from events where time_ns >= {start} and time_ns < $until_ns + {WINDOW}"
     return load("judged").format(
         events=events,
+        acted_on=ACTED_ON,
         window=WINDOW,
         rated=selection.rated(),
         known_by=known_by,

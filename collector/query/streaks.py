@@ -13,9 +13,10 @@ from collector.query.filters import DIMENSIONS, Selection
 from collector.query.hours import counted
 from collector.query.retries import AS_OF_END, beyond, chains, judged
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
+from collector.store.kept import ACTED_ON
 from collector.store.kept import IDLE_NS as IDLE
 
-SCOPES = {"session": (), "tool": ("tool",), "target": ("tool", "target")}
+SCOPES = {"session": (), "tool": ("tool",), "target": ("tool", ACTED_ON)}
 KINDS = {
     "mistake": "outcome = 'error' and coalesce(mistake, false)",
     "error": "outcome = 'error'",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import duckdb
 import structlog
 
-from collector.columns import Report
+from collector.columns import EVENT_COLUMNS, Report
 from collector.store.journal import synchronise
 from collector.store.opening import DATABASE
 from collector.store.reading import ArchiveView, Reader, Stamp, damaged, stamps
@@ -55,7 +55,8 @@ def view(cursor: duckdb.DuckDBPyConnection, left_out: Mapping[Path, Stamp]) -> A
     if not files:
         return ArchiveView("", known, reached, missing)
     columns = [row[0] for row in cursor.execute(f"describe {DATABASE}.main.events").fetchall()]
-    named = (f'"{name}"' if name in there else f"""attributes ->> '$."{name}"' as "{name}\"""" for name in columns)
+    own = (f"""attributes ->> '$."{name}"'""" if name not in EVENT_COLUMNS else "null" for name in columns)
+    named = (f'"{name}"' if name in there else f'{value} as "{name}"' for name, value in zip(columns, own, strict=True))
     return ArchiveView(
         f"create or replace temporary view events as from {DATABASE}.main.events"
         f" union all select {', '.join(named)} from {_read(files)}",

@@ -268,7 +268,7 @@ class Correlator:
         shared.update(refs & told)
         joiner = Joiner()
         for entry in entries:
-            own = entry.keys[0]
+            own = entry.keys[0] if entry.event_id is None else entry.event_id  # a stored event need not have a key
             entry.keys += [ref for ref in entry.refs if ref in shared]
             alone = entry.event_id is None and shared.isdisjoint(entry.keys)
             if alone:

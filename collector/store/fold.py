@@ -66,9 +66,8 @@ def fold(reports: Sequence[Report]) -> Report:
         # When the event came into being: `after` of the API finds it by this.
         row["received_ns"] = max(min(report["received_ns"] for report in some) for some in (told, own))
         _fold_outcome(row, told)
-    if row.get("outcome") == "ok" and "target" in row:  # not what a text that was taken for an error names
-        agreed = (report for report in ranked if report.get("outcome") in (None, "ok") and report.get("target"))
-        row["target"] = next((report["target"] for report in agreed), None)
+    if row.get("target"):
+        _fold_target(row, ranked)
     return row
 
 
@@ -132,6 +131,15 @@ def oldest(event_ids: Iterable[int], reports: Mapping[int, Sequence[Report]]) ->
 def first_received(reports: Iterable[Report]) -> int:
     """When the first of these reports was received; 0 without any. The row that they were folded into is not older."""
     return min((report["received_ns"] for report in reports), default=0)
+
+
+def _fold_target(row: Report, ranked: Sequence[Report]) -> None:
+    """What the call itself named, or else, for a call that failed, what was found in a message."""
+    named = next((one["target"] for one in ranked if one.get("target") and not one.get("target_guessed")), None)
+    if named or row.get("outcome") == "ok":
+        row["target"] = named
+    else:
+        row["target_guessed"] = True
 
 
 def _fold_session(row: Report, ranked: Sequence[Report]) -> None:

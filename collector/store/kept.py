@@ -22,6 +22,9 @@ from collector.times import HOUR
 IDLE_NS = HOUR  # a streak ends when its session has no event for longer than this
 WINDOW_NS = HOUR // 2  # length of an error's retry chain
 MAX_NS = 2**63 - 1
+# What a call acted on, for chains and streaks. A target that was found in an error's message would set it apart from
+# calls that end well, which have no message.
+ACTED_ON = "case when target_guessed is not true then target end"
 PATIENCE = 0.95  # of the wait that was asked for counts as waiting: clocks and durations are rounded
 COUNTED = {  # tables of hourly counts and their dimensions
     table: [name for name in TABLES[table] if name in TABLES["events"] and name != "time_ns"]
@@ -73,6 +76,7 @@ def _statements(name: str) -> list[str]:
         dimensions=", ".join(f"e.{name}" for name in DIMENSIONS),
         firsts=", ".join(f"told.{name.removeprefix('first_')} as {name}" for name in FIRSTS),
         **{table: ", ".join(names) for table, names in COUNTED.items()},
+        acted_on=ACTED_ON,
         facts=", ".join(f"count(*) filter ({condition}) as {name}" for name, condition in FACTS.items()),
         most=MOST_HOURS,
     ).split(";\n")

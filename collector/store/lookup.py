@@ -190,4 +190,6 @@ def _report_of(row: Report) -> Report:
     report = {name: row[name] for name in COLUMNS if row.get(name) is not None and name != "event_id"}
     report["_rank"] = row["report_rank"] or 0
     report["_strength"] = row["outcome_strength"] or 0
+    if row["target_guessed"]:
+        report["target_guessed"] = True
     return report

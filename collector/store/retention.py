@@ -81,6 +81,10 @@ def forget_events(cursor: duckdb.DuckDBPyConnection, events: str) -> None:
         f"insert into changed select service, session, min(time_ns) from {events}"
         f" group by service, session, time_ns // {HOUR}"
     )
+    cursor.execute(  # of a streak, the events before these may stay
+        "insert into changed select distinct service, session, started from kept_streaks"
+        f" where last_event_id in (select event_id from {events})"
+    )
     for table, event_id in (("kept_chains", "event_id"), ("kept_streaks", "last_event_id")):
         cursor.execute(f"delete from {table} where {event_id} in (select event_id from {events})")
 

@@ -12,7 +12,7 @@ from collector.store.fold import GUESSED
 from collector.store.kept import HOURS, KEPT, forget, forget_hours
 from collector.store.opening import StoreError
 
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -93,6 +93,11 @@ def _orphans(cursor: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+def _guesses(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute("alter table events add column if not exists target_guessed boolean")
+    _kept(cursor)
+
+
 # Step n brings a database from version n to n + 1.
 MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _first,
@@ -109,4 +114,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _orphans,
     _kept,
     _kept,
+    _guesses,
 )

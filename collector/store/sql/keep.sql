@@ -13,7 +13,7 @@ where kept_chains.session = b.session and kept_chains.service is not distinct fr
 
 create or replace temporary table told as
 select e.event_id, e.time_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms,
-  e.input_tokens, e.output_tokens, e.cost_usd, {dimensions}, b.from_ns, b.number
+  e.input_tokens, e.output_tokens, e.cost_usd, {acted_on} as acted_on, {dimensions}, b.from_ns, b.number
 from events e join bounds b on e.session = b.session and e.service is not distinct from b.service
 where e.time_ns between $low_ns and $high_ns and e.time_ns >= b.begin_ns;
 
@@ -30,8 +30,8 @@ from (
     select event_id, number, from_ns, time_ns, operation = 'tool' as tool_call, outcome = 'ok' as ok, outcome = 'error' as error,
       outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
       retry_after_ms, duration_ms, hash(subagent) as helper, case when tool is not null then hash(subagent, tool) end as tool_key,
-      case when tool is not null and target is not null then hash(subagent, tool, target) end as target_key,
-      hash(subagent, operation, tool, target) as chain_key,
+      case when tool is not null and acted_on is not null then hash(subagent, tool, acted_on) end as target_key,
+      hash(subagent, operation, tool, acted_on) as chain_key,
       row_number() over session_order as place,
       coalesce(time_ns - lag(time_ns) over session_order > $idle, false) as idle
     from told
@@ -115,7 +115,7 @@ order by scope, kind;
 
 insert into kept_chains by name
 select told.* exclude (
-    from_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, input_tokens, output_tokens, cost_usd, number),
+    from_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, input_tokens, output_tokens, cost_usd, acted_on, number),
   retried, chain.next_id, again.duration_ms as next_duration_ms, again.input_tokens as next_input_tokens,
   again.output_tokens as next_output_tokens, again.cost_usd as next_cost_usd, honoured, repaired, identical_retry, same, attempts, seconds
 from told join (
