@@ -21,6 +21,7 @@ from litestar.types import ControllerRouterHandler
 from collector.access import check_json
 from collector.columns import Report
 from collector.pipeline import Pipeline
+from collector.query.parameters import read_none
 from collector.store import rewriting
 from collector.store.store import Store
 from collector.store.writer import Writer
@@ -154,6 +155,7 @@ class Applying:
 @post("/api/v1/sanitise", status_code=202, sync_to_thread=True, summary="Sanitise stored data with the rules in force")
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """Starts a run, unless one is in progress. `GET` returns its progress."""
+    read_none(request.scope["query_string"])
     check_json(request.content_type[0])
     return Response(request.app.state.applying.begin().told(), status_code=202)
 
@@ -161,6 +163,7 @@ def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
 @get("/api/v1/sanitise", sync_to_thread=False, summary="Progress of sanitising stored data")
 def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """State (idle, running, done, failed), rows processed, rows changed, redactions by rule."""
+    read_none(request.scope["query_string"])
     current = request.app.state.applying.current
     return current.told() if current else {"state": "idle"}
 

@@ -17,6 +17,7 @@ from litestar.types import ControllerRouterHandler
 
 from collector.access import check_json
 from collector.errors import Rejected
+from collector.query.parameters import read_none
 from collector.store.store import Store
 
 CHUNK = 1 << 20
@@ -75,6 +76,7 @@ class Backups:
 @post("/api/v1/backup", status_code=202, sync_to_thread=True, summary="Start a copy of the store")
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """Starts a copy, unless one is in progress."""
+    read_none(request.scope["query_string"])
     check_json(request.content_type[0])
     request.app.state.writer.settle()
     return Response(request.app.state.backups.begin(), status_code=202)
@@ -83,6 +85,7 @@ def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
 @get("/api/v1/backup", sync_to_thread=True, summary="Progress of the copy of the store")
 def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
     """State (idle, running, done, failed), bytes so far, and about how many there will be."""
+    read_none(request.scope["query_string"])
     found: dict[str, Any] = request.app.state.backups.told()
     return found
 

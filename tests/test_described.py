@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
@@ -70,3 +71,32 @@ def test_every_answer_has_an_example_that_looks_like_it(collector: RunningCollec
             assert set(answer.json()) == set(example), name
     taken = collector.post("/v1/events", json.dumps(TAKEN_AS_IS["post /v1/events"]))
     assert set(taken.json()) == set(ANSWERS["post /v1/events"])
+
+
+def test_the_example_of_every_parameter_can_be_asked(collector: RunningCollector) -> None:
+    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    together = {"dimension", "a", "b"}  # of a comparison
+    asked = 0
+    for path, methods in described.items():
+        if not path.startswith("/api/v1/") or "{" in path or "get" not in methods:
+            continue
+        shown = {
+            one["name"]: one["examples"]["example"]["value"]
+            for one in methods["get"].get("parameters", [])
+            if "examples" in one
+        }
+        for names in filter(None, [{name} for name in shown.keys() - together] + [together & shown.keys()]):
+            said = httpx.get(collector.url + path, params={name: shown[name] for name in names})
+            assert said.status_code == 200, (path, names, said.text)
+            asked += 1
+    assert asked > 50
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "backup"), ("POST", "backup"), ("GET", "sanitise"), ("POST", "sanitise"), ("POST", "silences")],
+)
+def test_an_address_without_parameters_takes_none(collector: RunningCollector, method: str, path: str) -> None:
+    said = httpx.request(method, f"{collector.url}/api/v1/{path}?nosuch=1", json={} if method == "POST" else None)
+    assert said.status_code == 400
+    assert "there is no parameter 'nosuch' here" in said.text

@@ -21,17 +21,17 @@ from collector.errors import Rejected
 from collector.query.describe import operation, taking
 from collector.query.filters import BadParameter, duration_ns, range_ns, time_ns
 from collector.query.forms import list_answer
-from collector.query.parameters import ALL, FROM, LIMIT, SORT, TO, Parameter, read
+from collector.query.parameters import ALL, FROM, LIMIT, TO, Parameter, read, sort_by
 
 STATES = ("pending", "firing", "resolved")
 STATE = Parameter("state", "choice", "only alerts in this state", "firing", None, STATES)
 HISTORY = Parameter("history", "flag", "also every firing since `from`", "true", False, ("true", "false"))
 SINCE = replace(FROM, text="start of the history: RFC 3339 or relative", example="-7d", default="-7d")
 RULE = Parameter("name", "text", "name of the rule", "tool-broken", path=True)
-ALERTS_TAKEN = (STATE, HISTORY, SINCE, SORT, LIMIT)
-RULES_TAKEN = (SORT, ALL)
+ALERTS_TAKEN = (STATE, HISTORY, SINCE, sort_by("-since"), LIMIT)
+RULES_TAKEN = (sort_by("-value"), ALL)
 SAMPLES_TAKEN = (RULE, FROM, TO, ALL)
-SILENCES_TAKEN = (SORT, LIMIT)
+SILENCES_TAKEN = (sort_by("ends"), LIMIT)
 
 # The columns of each list; it can be sorted by those that hold one value.
 ALERTS = {
@@ -168,6 +168,7 @@ def silences(request: Asked, options: Options) -> Response[bytes]:
 )
 async def add_silence(request: Asked) -> dict[str, Any]:
     """The silence, with the id that ends it. The body is a `NewSilence` as JSON."""
+    options_of(request, ())
     check_json(request.content_type[0])
     body = await request.body()
     try:

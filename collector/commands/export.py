@@ -18,6 +18,7 @@ from collector.commands.client import ARROW, check, collector, filters
 from collector.commands.progress import progress
 from collector.query.queries import token as position
 
+RFC3339 = "%Y-%m-%dT%H:%M:%S%.9fZ"
 PAGE = 4_999  # plus the one that shows whether there are more, this is the most for which DuckDB never sorts all rows
 Page = TypeVar("Page", list[msgspec.Raw], pl.DataFrame)
 
@@ -141,5 +142,5 @@ def _frames(path: Path, form: str, pages: Iterator[pl.DataFrame]) -> int:
             yield page
 
     whole = register_io_source(taken, schema=first.schema)
-    whole.sink_parquet(path) if form == "parquet" else whole.sink_csv(path)
+    whole.sink_parquet(path) if form == "parquet" else whole.sink_csv(path, datetime_format=RFC3339)
     return rows

@@ -332,7 +332,7 @@ def _further(after: str, before: str, shown: Sequence[Row], *, more: bool) -> Ro
 
 def _rests_on(row: Row) -> Any:
     """The number of events behind a row, if the row has it."""
-    return row["a_whole"] + row["b_whole"] if "a_whole" in row else row.get("calls", 1)
+    return row["a_whole"] + row["b_whole"] if "a_whole" in row else row.get("calls", row.get("errors", 1))
 
 
 def _place(row: Row) -> tuple[int, int, int]:

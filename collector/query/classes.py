@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.classify.taxonomy import ErrorClass
-from collector.query.parameters import ALL, SORT
+from collector.query.parameters import ALL, sort_by
 
-TAKEN = (SORT, ALL)
+TAKEN = (sort_by("category"), ALL)
 TYPES = {
     "error_class": "varchar", "domain": "varchar", "category": "varchar", "title": "varchar", "attribution": "varchar",
     "mistake": "boolean", "recovery": "varchar", "retryable": "boolean", "fatal": "boolean", "severity": "varchar",

@@ -64,19 +64,19 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/compare", "Two periods or two values of a dimension compared: difference, interval, verdict",
-        (take.MEASURE, take.COMPARED_DIMENSION, take.A, take.B, take.BY, take.SORT, take.LIMIT),
+        (take.MEASURE, take.COMPARED_DIMENSION, take.A, take.B, take.BY, take.sort_by("-difference"), take.LIMIT),
         lambda s, o: compare(
             s, o["measure"], o["by"], dimension=o["dimension"], a=o["a"], b=o["b"], sort=o["sort"],
             limit=o["limit"]),
     ),
     Endpoint(
         "/changes", "Which values of which dimensions explain a rise or fall in errors since the period before",
-        (take.CHANGED, take.BY_CHANGED, take.SORT, take.LIMIT),
+        (take.CHANGED, take.BY_CHANGED, take.sort_by("-contribution"), take.LIMIT),
         lambda s, o: changes(s, o["measure"], o["by"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
         "/values/{dimension:str}", "Values of a dimension among the events, most frequent first",
-        (take.DIMENSION, take.CONTAINS, take.SORT, take.LIMIT),
+        (take.DIMENSION, take.CONTAINS, take.sort_by("value"), take.LIMIT),
         lambda s, o: values(s, o["dimension"], o["contains"], o["sort"], o["limit"]),
     ),
     Endpoint(
@@ -91,54 +91,55 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/streaks", "Mistakes in a row",
-        (take.SCOPE, take.KIND, take.MIN_LENGTH, take.STREAK_STATE, take.MISTAKE_LIMIT, take.SORT, take.LIMIT),
+        (take.SCOPE, take.KIND, take.MIN_LENGTH, take.STREAK_STATE, take.MISTAKE_LIMIT, take.sort_by("-length"),
+         take.LIMIT),
         lambda s, o: streaks(
             s, _scope(o), min_length=o["min_length"], state=o["state"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
         "/streaks/summary", "Per length: streaks that reached it, the share that went on (hazard), and their states",
-        (take.SCOPE, take.KIND, take.PREVIOUS, take.SORT, take.LIMIT),
+        (take.SCOPE, take.KIND, take.PREVIOUS, take.sort_by("-length"), take.LIMIT),
         lambda s, o: summary(s, _scope(o), o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
         "/streaks/limits", "What a limit of n mistakes in a row would have done, for every n",
-        (take.SCOPE, take.KIND, take.BY_ERROR, take.PREVIOUS, take.SORT, take.MANY),
+        (take.SCOPE, take.KIND, take.BY_ERROR, take.PREVIOUS, take.sort_by("-mistake_limit"), take.MANY),
         lambda s, o: limits(s, _scope(o), o["by"], o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
         "/streaks/signals", "What agents report about their own streaks, beside our count at that moment",
-        (take.KIND, take.SORT, take.LIMIT),
+        (take.KIND, take.sort_by("-time"), take.LIMIT),
         lambda s, o: signals(s, o["kind"], o["sort"], o["limit"]),
     ),
     Endpoint(
         "/streaks/agreement", "How often agents' own counts are equal to ours, and why they differ",
-        (take.KIND, take.SORT, take.LIMIT),
+        (take.KIND, take.sort_by("-signals"), take.LIMIT),
         lambda s, o: agreement(s, o["kind"], o["sort"], o["limit"]),
     ),
     Endpoint(
         "/retries", "What became of errors: retried, recovered, and what was said about retrying",
-        (take.BY_ERROR, take.PREVIOUS, take.SORT, take.LIMIT),
+        (take.BY_ERROR, take.PREVIOUS, take.sort_by("-errors"), take.LIMIT),
         lambda s, o: retries(s, o["by"], o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
         "/retries/curve", "Share of the retried errors that recovered, by number of attempts and by seconds",
-        (take.BY_ERROR, take.PREVIOUS, take.SORT, take.MANY),
+        (take.BY_ERROR, take.PREVIOUS, take.sort_by("-retried"), take.MANY),
         lambda s, o: curve(s, o["by"], o["sort"], o["limit"], previous=o["previous"]),
     ),
     Endpoint(
         "/retries/storms", "Bursts of errors of one class, and whether agents waited as long as required",
-        (take.BY_ERROR, take.STORM_WINDOW, take.LEAST, take.STORM_STATE, take.SORT, take.LIMIT),
+        (take.BY_ERROR, take.STORM_WINDOW, take.LEAST, take.STORM_STATE, take.sort_by("-started"), take.LIMIT),
         lambda s, o: storms(
             s, o["window"], o["least"], o["by"], state=o["state"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
         "/costs", "Calls, time, tokens and money spent on streaks of mistakes and on retries that did not help",
-        (take.BY_ERROR, take.SORT, take.LIMIT),
+        (take.BY_ERROR, take.sort_by("-cost_usd"), take.LIMIT),
         lambda s, o: costs(s, o["by"], o["sort"], o["limit"]),
     ),
     Endpoint(
         "/groups", "Groups of errors with the same class, tool and message template",
-        (take.GROUP_MEASURES, take.GROUP_STATE, take.SORT, take.LIMIT),
+        (take.GROUP_MEASURES, take.GROUP_STATE, take.sort_by("-events"), take.LIMIT),
         lambda s, o: groups(s, o["measures"], state=o["state"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
@@ -148,7 +149,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/sessions", "Sessions with their counts, worst streak and last outcomes",
-        (take.SORT, take.LIMIT),
+        (take.sort_by("-worst_streak"), take.LIMIT),
         lambda s, o: sessions(s, o["sort"], o["limit"]),
     ),
     Endpoint(
@@ -158,7 +159,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/sources", "Senders, and the facts that each leaves out",
-        (take.SORT, take.LIMIT),
+        (take.sort_by("-events"), take.LIMIT),
         lambda s, o: sources(s, o["sort"], o["limit"]), since=EVER,
     ),
 )  # fmt: skip

@@ -93,6 +93,13 @@ PREVIOUS = Parameter(
     ("true", "false"),
 )
 SORT = Parameter("sort", "words", "columns of the answer to sort by; - for descending", "-errors", ())
+
+
+def sort_by(example: str) -> Parameter:
+    """SORT with an example for one answer."""
+    return replace(SORT, example=example)
+
+
 LIMIT = Parameter("limit", "number", f"most rows to return, 1 to {MOST_ROWS}", "100", 100)
 MANY = Parameter("limit", "number", LIMIT.text, "1000", 1000)
 ALL = Parameter("limit", "number", LIMIT.text, "10000", MOST_ROWS)
@@ -177,6 +184,11 @@ def read(
     options |= {one.name: one.read(path[one.name]) for one in declared if one.path}
     rest = {name: word for name, word in words.items() if name not in taken}
     return ParsedQuery(select(rest, now_ns, since=since, failure_only=failure_only), options)
+
+
+def read_none(query_string: bytes) -> None:
+    """For an address that takes no parameters. Raises BadParameter if there is one."""
+    read(query_string, (), {}, 0, filters=False)
 
 
 def _words(query_string: bytes) -> dict[str, str]:
