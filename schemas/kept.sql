@@ -35,6 +35,8 @@ create table if not exists kept_streaks (
   tools                 varchar[],
   first_event_id        ubigint not null,
   last_event_id         ubigint not null,
+  from_sequence         bigint not null,   -- of its first event, the largest number if it has none; next, of its last
+  to_sequence           bigint not null,
   calls                 bigint,            -- this and the next five: only in scope session; what its session (and sub-agent) did from its
   busy_ms               double,            -- first event to the success that ended it, or else to its last event
   told                  bigint,            -- calls with tokens

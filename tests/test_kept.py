@@ -248,10 +248,25 @@ def test_the_keeper_is_done_when_it_says_so() -> None:
     store.close()
 
 
+def test_a_session_that_cannot_be_computed_holds_up_no_other(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its tokens, more than any call may have, do not fit into a sum."""
+    many = [failed(number, session=f"s{number}") for number in range(1, 40)]
+    emptied(store).write(
+        Changes(NOW, events=many + [failed(40 + each, session="bad", input_tokens=2**62) for each in range(3)])
+    )
+    keeper = Keeper(store)
+    keeper.start()
+    assert keeper.settle(60)
+    keeper.close()
+    assert store.rows("select count(distinct session) as n from kept_streaks") == [{"n": 39}]
+    assert store.behind() == 0
+    assert capsys.readouterr().out.count("could not be updated") == 1
+
+
 def test_nobody_waits_where_the_last_turn_took_longer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def keep_up() -> int:
+    def keep_up(most: int) -> int:
         begun.set()
         return 0 if ended.wait(60) else 1
 

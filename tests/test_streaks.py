@@ -274,6 +274,29 @@ def test_a_page_is_the_beginning_of_the_whole_list(store: Store) -> None:
     assert {row["agent_stopped"] for row in whole} == {True, False}
 
 
+STOPPED = {"operation": "agent", "category": "state", "mistake": False, "reported_streak": 7}
+AT_ONCE: dict[str, tuple[list[tuple[int | None, Any]], bool, int | None]] = {
+    "before the first mistake": ([(1, STOPPED), (2, "ok"), (3, "mistake")], False, None),
+    "after the success": ([(1, "mistake"), (2, "ok"), (3, STOPPED)], False, None),
+    "between": ([(1, "mistake"), (2, STOPPED), (3, "ok")], True, 7),
+    "between two mistakes": ([(1, "mistake"), (2, STOPPED), (3, "mistake"), (4, "ok")], True, 7),
+    "in the order of their ids": ([(None, "mistake"), (None, STOPPED), (None, "ok")], True, 7),
+}
+
+
+@pytest.mark.parametrize("case", AT_ONCE)
+def test_what_an_agent_says_at_the_time_of_its_calls_is_put_in_order(store: Store, case: str) -> None:
+    calls, stopped, count = AT_ONCE[case]
+    events = []
+    for number, (sequence, what) in enumerate(calls, 1):
+        fields = {"sequence": sequence, "time_ns": NOW - HOUR}
+        told = what if isinstance(what, dict) else {}
+        events.append(event(number, **fields) if what == "ok" else failed(number, **fields, **told))
+    [streak] = streaks(EVER, Scope()).rows(holding(store, events))
+    assert (streak["agent_stopped"], streak["reported_streak"]) == (stopped, count)
+    assert "from_sequence" not in streak
+
+
 def test_order_of_arrival_changes_nothing(store: Store) -> None:
     order = random.Random(7)
     events = [

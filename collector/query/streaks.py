@@ -13,7 +13,7 @@ from collector.query.filters import DIMENSIONS, Selection
 from collector.query.hours import counted
 from collector.query.retries import AS_OF_END, beyond, chains, judged
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
-from collector.store.kept import ACTED_ON
+from collector.store.kept import ACTED_ON, MAX_NS
 from collector.store.kept import IDLE_NS as IDLE
 
 SCOPES = {"session": (), "tool": ("tool",), "target": ("tool", ACTED_ON)}
@@ -30,6 +30,7 @@ COLUMNS = (
     "limit_reached", "limit_times", "classes", "tools", "source", "can_recover", "agent", "model", "first_event_id",
     "last_event_id",
 )  # fmt: skip
+ORDER = ("from_sequence", "to_sequence")  # where first and last event stand among others of the same time
 KEYS = ("service", "session", "subagent")  # the same in all events of a streak
 FIRSTS = [each.name for each in DIMENSIONS if each.name not in (*KEYS, "recovered")]
 LISTS = ("limit_reached", "limit_times", "classes", "tools")  # what is read from lists, which is most of what a row is
@@ -167,10 +168,12 @@ def streaks(
     sql = load("agents_said").format(
         page=f"select first_event_id, ended from ({every}) where length >= $min_length and {narrowed}"
         + ("" if wide else f" order by {order} limit {limit + 1}"),
-        columns=", ".join(COLUMNS),
+        columns=", ".join((*COLUMNS, *ORDER)),
+        order=", ".join(ORDER),
         streaks=every,
         said=SAID,
         idle=IDLE,
+        last=MAX_NS,
     )
     return Statement(sql, selection.params() | {"min_length": min_length}, order, limit, ("started", "ended"))
 

@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import duckdb
 import structlog
 
 from collector import telemetry
-from collector.store.connection import CalledOff
+from collector.store.connection import CalledOff, OutOfMemory
 from collector.store.priority import KEEPING, step_back
 from collector.store.reading import CALL_OFF, CallOff
 from collector.store.store import MOST_SESSIONS, Store
@@ -23,6 +24,7 @@ EVERY_S = 1.0
 REST = (
     9  # Sleep nine times as long as the last turn took: at most 10 % of the time is spent here. `settle` cuts it short.
 )
+FEWER = 4  # sessions are computed in this many parts after a failure
 CLOSE_EVERY_S = 0.2
 MOST_REST_S = 10.0  # But no longer: after a turn of a minute, on a busy machine, sessions would pile up for nine more.
 
@@ -103,13 +105,27 @@ class Keeper:
             rest = rest_after(time.monotonic() - began)
 
     def _streaks(self) -> bool:
-        """Computes all sessions that changed; False if that failed or the keeper is closing."""
-        whole = False
+        """Computes all sessions that changed; False if that failed or the keeper is closing.
+
+        Fewer at a time after a failure, for which less memory is enough. One that fails alone is left out.
+        """
+        most = MOST_SESSIONS
         with _reported():
-            while self._store.keep_up() == MOST_SESSIONS and not self._closing:
-                pass
-            whole = not self._closing
-        return whole
+            while not self._closing:
+                try:
+                    if self._store.keep_up(most) < most:
+                        return not self._closing
+                    most = min(FEWER * most, MOST_SESSIONS)
+                except OutOfMemory:
+                    if most == 1:
+                        raise
+                    most = max(most // FEWER, 1)
+                except duckdb.Error as error:
+                    if most == 1:
+                        self._store.leave_out()
+                        _report(error)
+                    most = max(most // FEWER, 1)
+        return False
 
     def _hours(self) -> None:
         """Counts changed hours until all are done or a query waits for streaks; no query waits for hours."""
@@ -131,5 +147,9 @@ def _reported() -> Iterator[None]:
     except CalledOff:
         pass
     except Exception as error:
-        telemetry.FAILED.labels("keeper").inc()
-        log.error("streaks and counts could not be updated", error=str(error)[:300], kind=type(error).__name__)
+        _report(error)
+
+
+def _report(error: Exception) -> None:
+    telemetry.FAILED.labels("keeper").inc()
+    log.error("streaks and counts could not be updated", error=str(error)[:300], kind=type(error).__name__)

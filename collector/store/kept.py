@@ -118,6 +118,14 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None = N
     return int(taken)
 
 
+def leave_out(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Forgets that the session changed that `compute` would update first."""
+    cursor.execute(
+        "delete from changed using (select service, session from changed group by all order by min(time_ns) limit 1) f"
+        " where changed.session is not distinct from f.session and changed.service is not distinct from f.service"
+    )
+
+
 def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:
     """Recounts past hours in which something changed, in one transaction; returns how many."""
     choose, *count = _statements("count")

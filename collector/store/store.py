@@ -23,7 +23,7 @@ from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import CalledOff, Connection, all_or_nothing
-from collector.store.kept import Slice, compute, count_hours, forget, slices
+from collector.store.kept import Slice, compute, count_hours, forget, leave_out, slices
 from collector.store.opening import DATABASE, SETTINGS, attach_as, connect, unopened
 from collector.store.reading import Reader, bound, stamps
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
@@ -261,6 +261,11 @@ class Store(Reader):
         if done:
             self._changed()
         return done
+
+    def leave_out(self) -> None:
+        """Forgets that the session changed that `keep_up` would update first, which is why that fails."""
+        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
+            leave_out(cursor)
 
     def count_hours(self) -> int:
         """Recounts some of the hours in which something changed; returns how many. From any thread."""

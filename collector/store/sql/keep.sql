@@ -27,7 +27,7 @@ from (
     count(case when tool_call and ok then 1 end) over (
       partition by number, helper order by place rows between unbounded preceding and 1 preceding) as earlier_successes
   from (                -- `idle`: more than an hour has passed since the session's previous event
-    select event_id, number, from_ns, time_ns, operation = 'tool' as tool_call, outcome = 'ok' as ok, outcome = 'error' as error,
+    select event_id, number, from_ns, time_ns, coalesce(sequence, 9223372036854775807) as sequence, operation = 'tool' as tool_call, outcome = 'ok' as ok, outcome = 'error' as error,
       outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
       retry_after_ms, duration_ms, hash(subagent) as helper, case when tool is not null then hash(subagent, tool) end as tool_key,
       case when tool is not null and acted_on is not null then hash(subagent, tool, acted_on) end as target_key,
@@ -42,7 +42,7 @@ from (
 
 insert into kept_streaks by name
 with scoped as (        -- calls in each scope, with the number of earlier successes and the time of the next one
-  select number, event_id, from_ns, time_ns, paused_ns, ok, error, denied, mistake, reported_streak, asked, part, place, scope, key,
+  select number, event_id, from_ns, time_ns, sequence, paused_ns, ok, error, denied, mistake, reported_streak, asked, part, place, scope, key,
     earlier_successes, count(case when ok then 1 end) over scope_order as successes,
     min(case when ok then time_ns end) over (
       partition by number, part, scope, key order by place rows between 1 following and unbounded following) as ok_ns
@@ -78,6 +78,7 @@ pieces as (             -- streaks, cut where the agent reset its own count
   select number, part, scope, kind, key, successes, counted.from_ns, paused_ns, ok_ns,
     count(*) as length, min(place) as place, max(place) as last_place, min(earlier_successes) as earlier_successes,
     arg_min(event_id, place) as first_event_id, arg_max(event_id, place) as last_event_id,
+    arg_min(sequence, place) as from_sequence, arg_max(sequence, place) as to_sequence,
     min(counted.time_ns) as started, max(counted.time_ns) as ended, count(tool) as tooled, min(tool) as low_tool, max(tool) as high_tool,
     count(target) as targeted, min(target) as low_target, max(target) as high_target,
     list(error_class) as classes, list(tool) as tools
@@ -92,6 +93,7 @@ runs as (
     list(length order by pieces.place) as since,
     list_sort(list_distinct(flatten(list(classes)))) as classes, list_sort(list_distinct(flatten(list(tools)))) as tools,
     arg_min(first_event_id, pieces.place) as first_event_id, arg_max(last_event_id, pieces.place) as last_event_id,
+    arg_min(from_sequence, pieces.place) as from_sequence, arg_max(to_sequence, pieces.place) as to_sequence,
     sum(length) as length, from_ns
   from pieces
   group by number, part, scope, kind, key, successes, from_ns, paused_ns, ok_ns
