@@ -174,7 +174,7 @@ class Pipeline:
         report["received_ns"] = received_ns
         report["time_ns"] = sane_time(report.get("time_ns"), received_ns, report.pop("_observed", None))
         params = report.get("params")
-        if not report.get("target") and isinstance(params, dict) and (target := target_from_params(params)):
+        if params is not None and not report.get("target") and (target := target_from_params(params)):
             report["target"] = target
         self._classify(report)
         if params is not None and not report.pop("_cut", False):

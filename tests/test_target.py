@@ -26,10 +26,15 @@ from tests.doors import only, spans, taken
         ({"pattern": "TODO", "path": ""}, "TODO"),
         ({"session_id": 7}, "7"),
         ({"path": True, "other": "x"}, None),
+        ({"input": "*** Begin Patch\n*** Update File: src/a b.ts\n@@ x\n*** End Patch"}, "src/a b.ts"),
+        ({"diff": "--- /dev/null\n+++ b/src/new.py\t2026-01-01\n@@ -0,0 +1 @@\n+x"}, "src/new.py"),
+        ("*** Begin Patch\n*** Delete File: old.md\n*** End Patch", "old.md"),
+        ("say *** Update File: x", None),
+        (None, None),
         ({}, None),
     ],
 )
-def test_target_of_arguments(params: dict[str, object], target: str | None) -> None:
+def test_target_of_arguments(params: object, target: str | None) -> None:
     assert target_from_params(params) == target
 
 

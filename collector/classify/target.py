@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 TARGET_CHARS = 200  # enough to recognise a command or a query again
 READ_CHARS = 4096  # searched for secrets before it is cut: half a secret would not be recognised
@@ -42,11 +42,17 @@ TARGETS = (
     # A bare word after it is a name only if it looks like one.
     re.compile(rf"(?i:{MISSING})\s{{1,4}}{FILLING}(\w{{0,100}}(?:[./:@#_-]\w|\d|[a-z][A-Z])[\w./:@#-]{{0,100}})"),
 )
+# The file in a patch of Codex or of git; not before, whose name a new file does not have.
+PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ b/)([^\n\t]+)", re.MULTILINE)
 TRAILING = ".,;:!?)]}'\"`"
 
 
-def target_from_params(params: Mapping[str, object]) -> str | None:
-    """The argument that names the target, at most READ_CHARS of it; None if there is none."""
+def target_from_params(params: object) -> str | None:
+    """The argument that names the target, at most READ_CHARS of it, or else the first file of a patch; None if there is
+    none.
+    """
+    if not isinstance(params, Mapping):
+        return _patched((params,))
     for key, name in _ranked(tuple(params)):
         value = params[name]
         if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
@@ -55,6 +61,13 @@ def target_from_params(params: Mapping[str, object]) -> str | None:
             value = str(value)
         if isinstance(value, str) and value.strip():
             return value.strip()[:READ_CHARS]
+    return _patched(params.values())
+
+
+def _patched(values: Iterable[object]) -> str | None:
+    for value in values:
+        if isinstance(value, str) and (found := PATCHED.search(value[:READ_CHARS])):
+            return found[1].strip()
     return None
 
 
