@@ -229,6 +229,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path = Path
     mistakes: list[str] = []
     known = {each.name: each for each in fields(Settings)}
     values: dict[str, Any] = {}
+    wrong: set[str] = set()
     told: dict[str, str] = {}  # where each setting was written, and how
     for origin, found in (
         (str(file), _from_file(file, known, mistakes)),
@@ -244,9 +245,10 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path = Path
             except ValueError as error:
                 mistakes.append(f"{told[name]}: {error}")
                 values.pop(name, None)
+                wrong.add(name)
     settings = Settings(**values)
     for names, remark in _disagreements(settings):
-        if written := [told[name] for name in names if name in told]:
+        if wrong.isdisjoint(names) and (written := [told[name] for name in names if name in told]):
             mistakes.append(f"{', '.join(written)}: {remark}")
     if mistakes:
         raise SettingsError("\n".join(mistakes))
@@ -259,7 +261,7 @@ def _from_environ(environ: Mapping[str, str], known: Mapping[str, Any], mistakes
     mistakes.extend(
         f"environment: {name} is no setting; did you mean {near[0]}?"
         for name in sorted(environ.keys() - variables.keys())
-        if name.startswith("MISSTEP_") and (near := get_close_matches(name, variables, 1, cutoff=0.9))
+        if name.startswith("MISSTEP_") and environ[name] and (near := get_close_matches(name, variables, 1, cutoff=0.9))
     )
     return {name: environ[variable] for variable, name in variables.items() if environ.get(variable)}
 
@@ -318,7 +320,7 @@ def _disagreements(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     exposed = [name for name in ("http", "grpc") if getattr(settings, name).host not in LOOPBACK]
     if exposed and not settings.open and not (settings.ingest_tokens and settings.query_tokens):
         yield (
-            tuple(exposed),
+            (*exposed, "open", "ingest_tokens", "query_tokens"),
             "others could read and write. Set MISSTEP_INGEST_TOKENS and MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true "
             "where something else guards it",
         )

@@ -248,6 +248,44 @@ def test_what_a_receiver_asks_for_is_respected(world: World, hook: Webhook) -> N
     assert hook.told == [("firing", ["firing x"])]
 
 
+def test_a_message_that_is_refused_keeps_back_no_other(world: World, hook: Webhook) -> None:
+    world.rules(RULES.format(url=hook.url).replace("group_interval", "group_by: [tool], group_interval"))
+    hook.refuses = b'"a: 4"'
+    world.tick(a=4, b=4)
+    world.tick(a=4, b=4, c=4)
+    assert hook.told == [("firing", ["firing b"]), ("firing", ["firing c"])]
+    assert hook.attempts == 3, "it is tried again after five minutes"
+    (row,) = receiver_rows(world.engine)
+    assert row["error"] == "answered 422"
+    hook.refuses = b"nothing that is sent"
+    world.tick(5 * MINUTE)
+    assert hook.told[2:] == [("firing", ["firing a"])]
+
+
+def test_of_more_alerts_than_a_message_holds_each_is_told(world: World, hook: Webhook) -> None:
+    many = {f"t{number:03}": 4 for number in range(105)}
+    told: set[str] = set()
+    for values in (many, many, {**many, "z": 4}, {**many, "z": 1}):
+        world.tick(**values)
+        told = set(hook.told[-1][1])
+        assert len(told) == 100
+    assert "resolved z" in told
+    assert {alert for _, alerts in hook.told for alert in alerts} == {
+        "firing z", "resolved z", *(f"firing {name}" for name in many),
+    }  # fmt: skip
+
+
+def test_a_silence_can_name_what_receivers_see(world: World) -> None:
+    world.tick(x=4)
+    (alert,) = world.engine.alerts.values()
+    for labels, mutes in (
+        ({"tool": "x"}, True), ({"severity": "warning", "tool": "x"}, True), ({"alertname": "broken"}, True),
+        ({"severity": "critical"}, False), ({"alertname": "other"}, False),
+    ):  # fmt: skip
+        silence = Silence("1", "", tuple(labels.items()), "ann", "why", 0, 2**62)
+        assert silence.mutes(alert, world.now_ns) is mutes
+
+
 def test_a_mended_file_gives_its_receivers_another_chance_at_once(world: World, hook: Webhook) -> None:
     world.rules(RULES.format(url=hook.url.replace("/hook", "/hook?wrong")))
     hook.status = 404

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from collector.alerts.engine import Engine
 from collector.alerts.routes import ALERT_ROUTES
 from collector.alerts.rulefile import RuleBook
-from collector.alerts.status import SEVERITIES
+from collector.alerts.rules import SEVERITIES
 from collector.query.api import exception_handlers
 from collector.query.forms import ARROW
 from collector.query.shared import measure_all
@@ -188,6 +188,7 @@ def test_a_silence_until_resolved_needs_an_alert(engine: Engine, client: TestCli
         ({"author": ""}, "author"),
         ({"until": "2030"}, "until"),
         ({"labels": {"service": 1}}, "labels"),
+        ({"labels": {"servce": "api"}}, "no rule has a label 'servce'"),
     ],
 )
 def test_a_silence_that_cannot_be_meant_is_refused(

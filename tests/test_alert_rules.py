@@ -167,6 +167,7 @@ BAD_LINES = [
         "rule 'a', field 'inhibits.1': \"b\": would",
     ),
     ("    labels: {severity: high}", 5, "is set by Misstep; choose another name"),
+    ("    by: [service]\n    labels: {service: all}", 6, "is what tells the alerts of this rule apart (by)"),
     ("    labels: {a b: high}", 5, "use letters, digits and underscores"),
     ("    summary: '{{ value | percent'", 5, "is not a template"),
     ("    summary: '{{ servce }}'", 5, "uses the unknown name 'servce'; it may use value, threshold"),

@@ -397,3 +397,45 @@ def test_a_running_collector_moves_and_answers(
         f"{health['archive']['events']} archived events are not in it: copy {tmp_path / 'old'} too (1 Parquet files)"
     )
     assert said == f"the store is in {tmp_path / 'copy.duckdb'}\n{moved}\n"
+
+
+def test_files_that_lack_a_column_are_read_beside_those_that_have_it(tmp_path: Path) -> None:
+    """As after an upgrade that added one, whichever of the files is the oldest or was written anew since."""
+    store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
+    days = [WEEK_AGO - each * DAY_NS for each in (4, 3, 2)]
+    events = [
+        failed(number, time_ns=at, received_ns=at, target="/a", target_guessed=True) for number, at in enumerate(days)
+    ]
+    store.write(Changes(NOW, events=events))
+    while store.move(tmp_path / "old", WEEK_AGO):
+        pass
+    first, second, third = sorted((tmp_path / "old").glob("*/*"))
+    for lacking in ([first], [second], [first, third]):
+        whole = {file: file.read_bytes() for file in lacking}
+        for file in lacking:
+            with duckdb.connect() as engine:
+                rest = f"select * exclude (target_guessed) from read_parquet('{file}')"
+                engine.execute(f"copy ({rest}) to '{file}.new' (format parquet)")
+            Path(f"{file}.new").replace(file)
+        store.see_archived()
+        known = store.rows("select count(*) as n, count(target_guessed) as guessed, count(target) as named from events")
+        assert known == [{"n": 3, "guessed": 3 - len(lacking), "named": 3}]
+        for file, content in whole.items():
+            file.write_bytes(content)
+    store.close()
+
+
+def test_an_upgrade_computes_what_was_archived_too(tmp_path: Path) -> None:
+    store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
+    at = WEEK_AGO - DAY_NS
+    store.write(Changes(NOW, events=[failed(number, time_ns=at + number, received_ns=at) for number in range(3)]))
+    while store.keep_up():
+        pass
+    assert store.move(tmp_path / "old", WEEK_AGO)
+    store.execute("update meta set value = '14' where name = 'schema_version'")
+    store.close()
+    store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
+    while store.keep_up():
+        pass
+    assert {row["length"] for row in store.rows("select length from kept_streaks")} == {3}
+    store.close()

@@ -421,7 +421,8 @@ def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path, monke
             raise duckdb.IOException("Could not set lock on file")
 
         locked.setattr("collector.store.connection.attach", refused)
-        assert not store.reopen()
+        with pytest.raises(Unavailable, match="Could not set lock"):
+            store.reopen()
     store.write(Changes(2, events=[event(2)]))
     assert store.count("events") == 2
     store.close()

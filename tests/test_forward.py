@@ -394,7 +394,7 @@ def test_an_address_that_is_none_is_named_without_its_password(wrong: str) -> No
 
 @pytest.mark.parametrize("wrong", ["=x", "Authorization: Bearer abc", "abc", "authorization=Basic a,b", "a b=c", "a="])
 def test_headers_that_are_none_are_refused_without_their_values(wrong: str) -> None:
-    with pytest.raises(SettingsError, match=r"entry \d = \*\*\*: write name=value"):
+    with pytest.raises(SettingsError, match=r"forward_headers = \*\*\*: entry \d: write name=value"):
         load({}, {"MISSTEP_FORWARD_HEADERS": wrong})
 
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.commands.bulk import bulk
+from collector.query.costs import costs
 from collector.query.filters import DIMENSIONS, Selection, terms_of
 from collector.query.retries import chains, judged, retries
 from collector.query.signals import signals
@@ -30,6 +31,7 @@ from collector.query.streaks import (
     streaks_then,
 )
 from collector.store.changes import Changes
+from collector.store.connection import OutOfMemory
 from collector.store.keeper import Keeper, rest_after
 from collector.store.kept import DIMENSIONS as OF_CHAINS
 from collector.store.kept import FIRSTS, KEPT
@@ -248,19 +250,38 @@ def test_the_keeper_is_done_when_it_says_so() -> None:
     store.close()
 
 
-def test_a_session_that_cannot_be_computed_holds_up_no_other(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its tokens, more than any call may have, do not fit into a sum."""
+def test_sums_beyond_any_number_hold_up_no_other_session(store: Store) -> None:
+    """Of tokens, more than any call can have."""
     many = [failed(number, session=f"s{number}") for number in range(1, 40)]
-    emptied(store).write(
-        Changes(NOW, events=many + [failed(40 + each, session="bad", input_tokens=2**62) for each in range(3)])
-    )
+    beyond = [failed(40 + each, session="bad", input_tokens=2**62) for each in range(3)]
+    emptied(store).write(Changes(NOW, events=many + beyond))
+    while store.keep_up():
+        pass
+    assert store.rows("select count(distinct session) as n from kept_streaks") == [{"n": 40}]
+    assert store.rows("select max(input_tokens) as n from kept_streaks") == [{"n": 2**63 - 1}]
+    assert costs(EVER, []).rows(store)[0]["input_tokens"] == 2**63 - 1
+
+
+def test_where_memory_is_short_fewer_sessions_are_computed_at_a_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, tried = [5_000], []
+
+    def keep_up(most: int) -> int:
+        tried.append(most)
+        if most > 600:
+            raise OutOfMemory("could not allocate block")
+        done = min(most, left[0])
+        left[0] -= done
+        return done
+
+    monkeypatch.setattr(store, "keep_up", keep_up)
     keeper = Keeper(store)
     keeper.start()
-    assert keeper.settle(60)
+    assert keeper.settle(20)
     keeper.close()
-    assert store.rows("select count(distinct session) as n from kept_streaks") == [{"n": 39}]
-    assert store.behind() == 0
-    assert capsys.readouterr().out.count("could not be updated") == 1
+    assert left == [0]
+    assert tried[:4] == [2_000, 500, 2_000, 500]
 
 
 def test_nobody_waits_where_the_last_turn_took_longer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

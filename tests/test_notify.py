@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -13,6 +14,7 @@ from collector.alerts.notify import Notification, alertmanager, describe, format
 from collector.alerts.rules import Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Reason, State
 from collector.errors import Rejected, Unavailable
+from collector.times import rfc3339
 from tests.mailbox import Mailbox
 from tests.webhook import Webhook
 
@@ -242,3 +244,19 @@ def test_slack_gets_what_slack_takes(hook: Webhook, monkeypatch: pytest.MonkeyPa
     assert "firing: diff-tool-failing, api" in said
     assert "apply_diff fails 34 % for api" in said
     assert SECRET not in said
+
+
+def test_the_link_shows_the_events_that_the_rule_counted() -> None:
+    late = replace(RULE, where={}, by=("service",), lateness_ns=2 * MINUTE)
+    alert = replace(ALERT, labels=(("service", "!a,b"),), since_ns=FIRED, last_seen_ns=FIRED)
+    link = describe(late, alert, scrub=scrub, dashboard_url="http://dash").link
+    asked = dict(parse_qsl(urlsplit(link).query))
+    start = rfc3339(FIRED - late.window_ns - 2 * MINUTE)
+    assert asked == {"service": "\\!a\\,b", "from": start, "to": rfc3339(FIRED - 2 * MINUTE)}
+    nobody = replace(ALERT, labels=(("service", "a"), ("session", "")))
+    assert urlsplit(describe(RULE, nobody, scrub=scrub, dashboard_url="http://dash").link).path == "/errors"
+
+
+def test_labels_of_a_rule_are_sanitised_too() -> None:
+    alert = replace(ALERT, rule_labels=(("severity", "warning"), ("team", f"ask {SECRET}")))
+    assert describe(RULE, alert, scrub=scrub).labels["team"] == "ask [redacted:test]"

@@ -147,9 +147,7 @@ def of(record: Record, *, service: str = "s", scope: str = "my.agent", **resourc
 
 def tool_span(**attributes: Any) -> Record:
     names = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ls", **attributes}
-    return Record(
-        "span", "execute_tool ls", names, trace_id="0a", span_id="0b", start_ns=10_000_000, time_ns=35_000_000
-    )
+    return Record("span", "execute_tool ls", names, trace_id="0a", span_id="0b", start_ns=NOW - 25_000_000, time_ns=NOW)
 
 
 def test_report_of_a_span() -> None:
@@ -169,7 +167,7 @@ def test_report_of_a_span() -> None:
             "call_id": "c1",
             "trace_id": "0a",
             "span_id": "0b",
-            "time_ns": 35_000_000,
+            "time_ns": NOW,
             "duration_ms": 25.0,
             "attributes": {"team": "core"},
             "_rank": 30,

@@ -9,10 +9,13 @@ from typing import Any
 
 
 class Webhook:
-    """Keeps what it accepted, which is what it answered 200. `status` is what it answers."""
+    """Keeps what it accepted, which is what it answered 200. `status` is what it answers, but 422 to what contains
+    `refuses`.
+    """
 
     def __init__(self) -> None:
         self.status = 200
+        self.refuses = b"nothing that is sent"
         self.headers: dict[str, str] = {}
         self.body = b""
         self.taken: list[Any] = []
@@ -26,9 +29,10 @@ class Webhook:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 hook.attempts += 1
                 hook.hold.wait(20)
-                if hook.status == 200:
+                status = 422 if hook.refuses in body else hook.status
+                if status == 200:
                     hook.keep(self.path, dict(self.headers), body)
-                self.send_response(hook.status)
+                self.send_response(status)
                 for name, value in hook.headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(hook.body)))

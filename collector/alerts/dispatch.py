@@ -16,7 +16,7 @@ import structlog
 
 from collector.alerts.ledger import DAY_NS, Key
 from collector.alerts.notify import MAX_ALERTS, Item, Notification, Scrub, group_of
-from collector.alerts.rules import Receiver
+from collector.alerts.rules import SEVERITIES, Receiver
 from collector.alerts.state import Alert, Notified, Reason, State, due
 from collector.errors import Rejected, Unavailable
 from collector.query.sample import Labels
@@ -24,6 +24,7 @@ from collector.times import HOUR, SECOND
 
 REST_NS = 15 * SECOND  # after a failure; doubled after each further one in a row
 MAX_REST_NS = 300 * SECOND
+_REASONS = (*Reason, None)
 MESSAGES = 20  # to one receiver after one evaluation; the others are due at the next
 ATTEMPTS_S = 10.0
 
@@ -64,6 +65,7 @@ class Dispatch:
         self._clock = clock
         self._sent = ledger.sent()
         self._group_sent: dict[tuple[str, Labels], int] = {}
+        self._refused: dict[tuple[str, Labels], int] = {}  # groups whose message was refused for good: tried again when
         self._health: dict[str, Health] = {}
         for (receiver, _), one in sorted(self._sent.items(), key=lambda pair: pair[1].sent_ns):
             self._health[receiver] = Health(success_ns=one.sent_ns)
@@ -87,11 +89,13 @@ class Dispatch:
             self._sent = {pair: replace(one, sent_ns=min(one.sent_ns, now_ns)) for pair, one in self._sent.items()}
             self._group_sent = {group: min(sent_ns, now_ns) for group, sent_ns in self._group_sent.items()}
             self._health = {key: replace(one, retry_ns=min(one.retry_ns, now_ns)) for key, one in self._health.items()}
+            self._refused = {group: min(retry_ns, now_ns) for group, retry_ns in self._refused.items()}
 
     def forgive(self) -> None:
         """Retries every receiver at once: its address may have been corrected."""
         with self._lock:
             self._health = {key: replace(one, failures=0, retry_ns=0) for key, one in self._health.items()}
+            self._refused = {}
 
     def forget(self, keys: Collection[Key]) -> None:
         """Forgets alerts that are over."""
@@ -123,7 +127,7 @@ class Dispatch:
         return found
 
     def deliver(self, notification: Notification) -> bool:
-        """Sends one message and records that it was delivered; False if it failed."""
+        """Sends one message and records that it was delivered; False if the receiver takes none at present."""
         import stamina  # 2 MiB, only needed with receivers
 
         key = notification.receiver.key
@@ -132,8 +136,8 @@ class Dispatch:
                 with attempt:
                     self._notify(notification)
         except Exception as error:  # of any kind: the message is due again
-            self._failed(key, error)
-            return False
+            self._failed(key, notification.group, error)
+            return isinstance(error, Rejected)  # that message; others may be taken
         self.record(notification)
         return True
 
@@ -142,13 +146,14 @@ class Dispatch:
         key, now_ns = notification.receiver.key, self._clock()
         told = {
             (alert.rule, alert.labels): Notified(alert.fired_ns, alert.state is not State.FIRING, now_ns)
-            for alert in notification.alerts
+            for alert in (item.alert for item in notification.items)
         }
         self._ledger.record_sent(key, told)
         with self._lock:
             self._sent |= {(key, alert): sent for alert, sent in told.items()}
             recent = {group: sent_ns for group, sent_ns in self._group_sent.items() if now_ns - sent_ns < DAY_NS}
             self._group_sent = recent | {(key, notification.group): now_ns}
+            self._refused.pop((key, notification.group), None)
             self._health[key] = replace(self._health.get(key, Health()), success_ns=now_ns, failures=0, retry_ns=0)
 
     def tried(self, key: str, error: str | None) -> None:
@@ -168,6 +173,10 @@ class Dispatch:
     def _message(
         self, receiver: Receiver, group: Labels, members: Sequence[tuple[Item, Reason | None]], now_ns: int
     ) -> Notification | None:
+        if self._refused.get((receiver.key, group), 0) > now_ns:
+            return None
+        if len(members) > MAX_ALERTS:
+            members = sorted(members, key=_urgency)
         reasons = [reason for _, reason in members if reason]
         items = tuple(item for item, _ in members)
         # After a restart, only the deliveries of its alerts are known of a group.
@@ -178,20 +187,27 @@ class Dispatch:
         reason = min(reasons, key=list(Reason).index)
         return Notification(receiver, group, reason, tuple(item.alert for item in items), items[:MAX_ALERTS])
 
-    def _failed(self, key: str, error: Exception) -> None:
+    def _failed(self, key: str, group: Labels, error: Exception) -> None:
         said = str(error) if isinstance(error, Rejected | Unavailable) else type(error).__name__
         now_ns = self._clock()
         with self._lock:
             last = self._health.get(key, Health())
             rest_ns = min(REST_NS << min(last.failures, 10), MAX_REST_NS)
             if isinstance(error, Rejected):
-                rest_ns = MAX_REST_NS
+                self._refused[key, group] = now_ns + MAX_REST_NS
+                rest_ns = 0
             elif isinstance(error, Unavailable):
                 rest_ns = max(rest_ns, min(int(error.retry_after * SECOND), HOUR))
             self._health[key] = replace(
                 last, failure_ns=now_ns, error=self._scrub(said), failures=last.failures + 1, retry_ns=now_ns + rest_ns
             )
         log.warning("notification_failed", receiver=key, error=said, failures=last.failures + 1)
+
+
+def _urgency(member: tuple[Item, Reason | None]) -> tuple[int, int]:
+    """The order in a message, of which only the first MAX_ALERTS are told: those for which there is a reason first."""
+    item, reason = member
+    return _REASONS.index(reason), SEVERITIES.index(item.labels["severity"])
 
 
 def _pause(error: Exception) -> bool | float:

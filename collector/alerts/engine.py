@@ -215,7 +215,7 @@ class Engine:
             excess = f"{len(alerts)} label sets have an alert, {MAX_LABEL_SETS} are kept; group by fewer dimensions"
             alerts = dict(list(alerts.items())[:MAX_LABEL_SETS])
         took_ms = sum(answer.took_ms for answer in answers)
-        return Evaluation(rule, worst_first(rule, found.values()), len(found), now_ns, took_ms, excess), alerts
+        return Evaluation(rule, worst_first(rule, found.values(), alerts), len(found), now_ns, took_ms, excess), alerts
 
     def _describe(self, alert: Alert) -> Item:
         rule = self._rules.get(alert.rule) or replace(_GONE, name=alert.rule)

@@ -51,7 +51,8 @@ class Silence:
 
     def about(self, alert: Alert) -> bool:
         """Whether it matches this alert, at any time."""
-        return self.rule in ("", alert.rule) and set(self.labels) <= set(alert.labels)
+        told = {*alert.labels, *alert.rule_labels, ("alertname", alert.rule)}
+        return self.rule in ("", alert.rule) and told.issuperset(self.labels)
 
     def over(self, alerts: Iterable[Alert]) -> bool:
         """Whether it lasts until its alerts are resolved, and none of them is pending or firing."""

@@ -108,6 +108,8 @@ def _rule_meaning(raw: dict[str, Any], receivers: Collection[str]) -> Iterator[t
     for name in raw.get("labels", ()):
         if name in ("alertname", "severity"):
             yield ("labels", name), "is set by Misstep; choose another name"
+        elif name in raw.get("by", ()) or (name == "event_severity" and "severity" in raw.get("by", ())):
+            yield ("labels", name), "is what tells the alerts of this rule apart (by); choose another name"
     for field in ("summary", "description"):
         for message in summary.mistakes(raw.get(field, ""), (*raw.get("by", ()), *summary.VALUES)):
             yield (field,), message

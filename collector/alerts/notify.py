@@ -92,7 +92,8 @@ def labels(rule: Rule, alert: Alert, scrub: Scrub) -> dict[str, str]:
     aside for the rule's.
     """
     own = {"event_severity" if name == "severity" else name: scrub(value) for name, value in alert.labels}
-    return {**own, **dict(alert.rule_labels or rule_labels(rule)), "alertname": rule.name}
+    told = {name: scrub(value) for name, value in alert.rule_labels or rule_labels(rule)}
+    return {**own, **told, "alertname": rule.name}
 
 
 def group_of(item_labels: Mapping[str, str], receiver: Receiver) -> Labels:
@@ -237,13 +238,15 @@ def _link(rule: Rule, alert: Alert, own: Mapping[str, str], dashboard_url: str) 
     """The page with the evidence: the session, else the errors that the rule counted while it held."""
     if not dashboard_url:
         return ""
-    if "session" in own:
+    if own.get("session"):
         page, query = "session", {name: own[name] for name in ("session", "service") if name in own}
     else:
         page = "errors"
         end_ns = alert.resolved_ns or alert.last_seen_ns
-        query = {name: _filter(value) for name, value in (*rule.where.items(), *own.items())}
-        query |= {"from": rfc3339(alert.since_ns - rule.window_ns), "to": rfc3339(end_ns)}
+        query = {name: _filter(value) for name, value in rule.where.items()}
+        query |= {name: re.sub(r"\A!", r"\\!", _filter(value)) for name, value in own.items()}
+        start_ns = alert.since_ns - rule.window_ns
+        query |= {"from": rfc3339(start_ns - rule.lateness_ns), "to": rfc3339(end_ns - rule.lateness_ns)}
     return f"{dashboard_url.rstrip('/')}/{page}?{urlencode(query)}"
 
 

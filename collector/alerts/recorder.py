@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -75,10 +75,21 @@ class Recorder:
         return True
 
 
-def worst_first(rule: Rule, samples: Iterable[Sample]) -> tuple[Sample, ...]:
-    """The SHOWN_LABEL_SETS samples that are furthest on the firing side, the furthest first."""
+def worst_first(rule: Rule, samples: Iterable[Sample], alerts: Container[Key] = ()) -> tuple[Sample, ...]:
+    """The SHOWN_LABEL_SETS samples that are nearest to firing or beyond: first those with an alert, then those that
+    rest on enough calls, and of these the furthest on the firing side.
+    """
     sign = -1 if rule.condition.operator.startswith(">") else 1
-    return tuple(nsmallest(SHOWN_LABEL_SETS, samples, lambda one: (one.value is None, sign * (one.value or 0.0))))
+
+    def nearness(one: Sample) -> tuple[bool, bool, bool, float]:
+        value = one.value
+        if value is not None and rule.condition.previous_ns:  # compared with a limit of its own
+            limit = rule.condition.limit(one.baseline)
+            value = value / limit if limit else None
+        silent = (rule.name, labels_of(one.labels)) not in alerts
+        return silent, one.calls < rule.min_calls, value is None, sign * (value or 0.0)
+
+    return tuple(nsmallest(SHOWN_LABEL_SETS, samples, nearness))
 
 
 def _columns(key: Key, row: _Row, calls: int, threshold: float | None) -> dict[str, object]:

@@ -184,6 +184,10 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
         raise Rejected("name a rule, labels, or both: everything cannot be silenced")
     if wanted.rule and wanted.rule not in _names(engine):
         raise BadParameter("rule", wanted.rule, f"there is no rule {wanted.rule!r}", _names(engine))
+    known = {"alertname", "severity"}.union(*({*rule.by, *(rule.labels or {})} for rule in engine.book.file.rules))
+    for name in wanted.labels:
+        if name not in known:
+            raise BadParameter("labels", name, f"no rule has a label {name!r}", sorted(known))
     scrub = engine.scrub
     until_resolved = wanted.duration == "until resolved"
     silence = Silence(

@@ -96,11 +96,12 @@ def parse_rules(
 def _build(data: dict[str, Any], lines: dict[Place, int], path: str, elsewhere: Sequence[Receiver] = ()) -> RuleFile:
     own_names = tuple(data.get("receivers", {}))
     receivers = tuple(each for name in own_names for each in receivers_of(name, data["receivers"][name]))
-    receivers += tuple(each for each in elsewhere if each.name not in own_names)
-    names = tuple(dict.fromkeys(each.name for each in receivers))
     own = data.get("rules")
     raws = enumerate(_defaults() if own is None else own)
-    rules = tuple(rule_of(raw, lines.get(("rules", i), 0), names) for i, raw in raws)
+    every = own_names or tuple(dict.fromkeys(each.name for each in elsewhere))
+    rules = tuple(rule_of(raw, lines.get(("rules", i), 0), every) for i, raw in raws)
+    named = {name for rule in rules for name in rule.notify}
+    receivers += tuple(each for each in elsewhere if each.name in named.difference(own_names))
     tests = tuple(test_of(raw, lines.get(("tests", i), 0)) for i, raw in enumerate(data.get("tests", ())))
     return RuleFile(path, rules, receivers, tests)
 

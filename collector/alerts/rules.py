@@ -26,6 +26,8 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
 }
 
+SEVERITIES = ("critical", "warning", "info")  # the most urgent first
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:

@@ -11,11 +11,9 @@ from collector.alerts.ledger import UNTIL_RESOLVED, Silence
 from collector.alerts.notify import Item, Scrub, format_condition, format_value
 from collector.alerts.recorder import Evaluation
 from collector.alerts.rulefile import Mistake
-from collector.alerts.rules import MEASURES, Rule
+from collector.alerts.rules import MEASURES, SEVERITIES, Rule
 from collector.alerts.state import Alert, State
 from collector.times import SECOND, rfc3339
-
-SEVERITIES = ("critical", "warning", "info")
 
 
 def alert_rows(engine: Engine, now_ns: int) -> list[dict[str, Any]]:

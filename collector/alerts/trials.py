@@ -50,7 +50,7 @@ def backtest_row(
     """When the rule would have fired, whom it would have told how often, in which sessions, and what it measured."""
     trial = run(rule, past, receivers, timeout_s=timeout_s)
     find_sessions(store, trial, failure_only=failure_only, timeout_s=timeout_s)
-    shown = _worst(rule, past)[:LINES]
+    shown = [*dict.fromkeys([*(one.labels for one in trial.firings), *_worst(rule, past)])][:LINES]
     return {
         "name": rule.name,
         "measure": rule.measure,
@@ -96,6 +96,8 @@ def suggest_row(
     found: dict[str, Any] | None = None
     enough = False
     for number in _candidates(rule, past):
+        if not _may_hold(rule, number):
+            continue
         trial = run(with_threshold(rule, number), past, receivers, timeout_s=timeout_s)
         weekly = trial.pages * WEEK_NS / span_ns
         share = _counts(trial)["firing_seconds"] * SECOND / span_ns
@@ -116,6 +118,16 @@ def suggest_row(
         "suggested": found,
         "rows": rows,
     }
+
+
+def _may_hold(rule: Rule, number: float) -> bool:
+    """Whether any value can meet the condition with this threshold: shares are at most 1, and nothing is below 0."""
+    if rule.condition.previous_ns:
+        return True
+    most = 1.0 if MEASURES[rule.measure].unit == "share" else math.inf
+    if rule.condition.operator.startswith(">"):
+        return number < most or (number == most and rule.condition.operator == ">=")
+    return number > 0 or (number == 0 and rule.condition.operator == "<=")
 
 
 def _counts(trial: Trial) -> dict[str, Any]:

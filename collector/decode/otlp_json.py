@@ -160,7 +160,7 @@ def decode(body: bytes, signal: str) -> Request:
         return _metrics_request(message, warning)
     scopes = list(_scopes(message, signal))
     if not any(scope.records for scope in scopes) and (found := _UNKNOWN.search(body)):
-        warning = f"OTLP does not know {found[1].decode()}, so nothing was taken"
+        warning = "; ".join(filter(None, (warning, f"OTLP does not know {found[1].decode()}, so nothing was taken")))
     return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
 
 

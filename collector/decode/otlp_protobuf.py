@@ -29,17 +29,22 @@ def decode(body: bytes, signal: str) -> Request:
         return _metrics(message, warning)
     scopes = list(_scopes(message, signal))
     if signal == "traces" and _no_span(message):
-        warning = "these are no spans, so nothing was taken: send logs to /v1/logs"
+        warning = "; ".join(filter(None, (warning, "these are no spans, so nothing was taken: send logs to /v1/logs")))
     return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
 
 
 def _no_span(message: Any) -> bool:
-    """Whether the first span is none: without ids, but with fields that spans do not have, as logs look like here."""
+    """Whether there are no spans among these: none has an id, but some have fields that spans do not, as logs look like
+    here.
+    """
+    foreign = False
     for group in message.resource_spans:
         for part in group.scope_spans:
             for span in part.spans:
-                return not span.trace_id and not span.span_id and len(UnknownFieldSet(span)) > 0
-    return False
+                if span.trace_id or span.span_id:
+                    return False
+                foreign = foreign or len(UnknownFieldSet(span)) > 0
+    return foreign
 
 
 def parse(body: bytes, signal: str) -> tuple[Any, str]:

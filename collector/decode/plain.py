@@ -7,6 +7,7 @@ sources say what the keys mean; this module only knows what all shapes share: en
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,7 +43,7 @@ def decode(body: bytes) -> Request:
         raise Rejected(wrong[0])
     records = len(wrong) + len(found)
     warnings = [f"{len(wrong)} of {records} were not taken; the first: {wrong[0]}"] if wrong else []
-    return Request("events", _scopes(found), records, "; ".join([*warnings, *mended]), rejected=len(wrong))
+    return Request("events", _scopes(found), records, "; ".join([*warnings, *sorted(mended)]), rejected=len(wrong))
 
 
 def _items(body: bytes, mended: set[str]) -> Iterator[tuple[str, Any]]:
@@ -89,7 +90,7 @@ def _parse(text: bytes, mended: set[str]) -> Any:
     without quoting the data.
     """
     try:
-        return msgspec.json.decode(text)
+        return msgspec.json.decode(text.removeprefix(BOM_UTF8))
     except RecursionError:
         value = _mended(shallow(text), "")
         mended.add("values nested too deeply were left out")

@@ -18,7 +18,7 @@ TAKEN = frozenset(
         (*groups.COLUMNS, *groups.RECOVERY, *retries.COLUMNS, *retries.STORM_COLUMNS),
         (*streaks.COLUMNS, *streaks.LIMIT_COLUMNS),
         ("from", "to", "q", "time", "received_time", "side", "which", "axis", "at", "part", "whole", "rated"),
-        ("number", "slot", "whose"),
+        ("number", "slot", "whose", "many", "same", "attempts", "seconds", *streaks.ORDER),
         (changes.VOLUME,),
     )
     for word in words

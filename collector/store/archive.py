@@ -38,9 +38,8 @@ def view(cursor: duckdb.DuckDBPyConnection, left_out: Mapping[Path, Stamp]) -> A
     found = [str(file) for file, stamp in reached.items() if left_out.get(file) != stamp]
     counted = set(_counted(cursor, found) or [one for file in found for one in _counted(cursor, [file])])
     files = [file for file, events in listed if (file, events) in counted]
-    # The oldest file has the fewest columns: dimensions may have been added since.
-    while files and not (there := {name for name, *_ in _tried(cursor, f"describe from {_read(files[:1])}")}):
-        files.pop(0)
+    alike = _by_columns(cursor, files)  # files written before a column was added do not have it
+    files = [file for each in alike.values() for file in each]
     missing = frozenset(known).difference(map(Path, files))
     if missing:
         events, first = sum(map(known.__getitem__, missing)), str(min(missing))
@@ -55,15 +54,30 @@ def view(cursor: duckdb.DuckDBPyConnection, left_out: Mapping[Path, Stamp]) -> A
     if not files:
         return ArchiveView("", known, reached, missing)
     columns = [row[0] for row in cursor.execute(f"describe {DATABASE}.main.events").fetchall()]
-    own = (f"""attributes ->> '$."{name}"'""" if name not in EVENT_COLUMNS else "null" for name in columns)
-    named = (f'"{name}"' if name in there else f'{value} as "{name}"' for name, value in zip(columns, own, strict=True))
+    parts = [f"from {DATABASE}.main.events"]
+    for there, some in alike.items():
+        named = (f'"{name}"' if name in there else f'{_absent(name)} as "{name}"' for name in columns)
+        parts.append(f"select {', '.join(named)} from {_read(some)}")
     return ArchiveView(
-        f"create or replace temporary view events as from {DATABASE}.main.events"
-        f" union all select {', '.join(named)} from {_read(files)}",
+        f"create or replace temporary view events as {' union all '.join(parts)}",
         known,
         reached,
         missing,
     )
+
+
+def _absent(name: str) -> str:
+    """A column that files do not have, as SQL: null, or what the event's attributes have for a dimension."""
+    return "null" if name in EVENT_COLUMNS else f"""attributes ->> '$."{name}"'"""
+
+
+def _by_columns(cursor: duckdb.DuckDBPyConnection, files: Sequence[str]) -> dict[frozenset[str], list[str]]:
+    """The files by the columns that they have; without those that cannot be read."""
+    found: dict[frozenset[str], list[str]] = {}
+    for file in files:
+        if columns := frozenset(name for name, *_ in _tried(cursor, f"describe from {_read([file])}")):
+            found.setdefault(columns, []).append(file)
+    return found
 
 
 class Moving(NamedTuple):

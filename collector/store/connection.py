@@ -7,6 +7,7 @@ reopened. Everything committed is in its log, so it is reopened here as soon as 
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from collector.store.journal import synchronise
 from collector.store.opening import DATABASE, attach, detach
 
 AGAIN_S = 3.0  # between attempts to reopen the database: each may have to read a long log
+USED_UP = re.compile(r"[KMGT]iB used\)")
 IDLE_S = 30.0  # for users of the old connection to finish
 
 log = structlog.get_logger()
@@ -29,6 +31,10 @@ log = structlog.get_logger()
 
 class OutOfMemory(Unavailable):
     """The engine's memory is used up, by queries that release it when they end."""
+
+
+class Busy(Unavailable):
+    """Queries run, and did not end in time."""
 
 
 class CalledOff(Exception):
@@ -109,7 +115,7 @@ class Connection:
             self._alone = True
             try:
                 if not self._change.wait_for(lambda: self._users == 0, patience_s):
-                    raise Unavailable("the store cannot be written anew while queries run", 5)
+                    raise Busy("the store cannot be written anew while queries run", 5)
                 with self._translated():
                     yield self._connection
             finally:
@@ -123,14 +129,16 @@ class Connection:
         """
         assert self._path
         with self.alone(patience_s) as engine:
-            self._broken = True  # if it cannot be opened now, `use` tries again
-            detach(engine)
             try:
-                yield
-            finally:
-                self._file = _file(self._path)
-                attach(engine, self._path)
-                self._broken = False
+                detach(engine)
+                try:
+                    yield
+                finally:
+                    self._file = _file(self._path)
+                    attach(engine, self._path)
+            except duckdb.Error as error:  # `use` tries to open it again
+                self._give_up(first_line(error))
+                raise
 
     def swap(self, fresh: Path) -> None:
         """Replaces the database file by another and opens that. Raises Unavailable if queries do not end in time."""
@@ -158,11 +166,11 @@ class Connection:
         except duckdb.InterruptException:
             raise CalledOff from None
         except duckdb.Error as error:
-            if _out_of_memory(error):
-                raise OutOfMemory(first_line(error), 5) from None
             if _lost(error):
                 self._give_up(str(error))
                 raise Unavailable(f"the store must be opened again: {first_line(error)}", 5) from None
+            if _out_of_memory(error):
+                raise OutOfMemory(first_line(error), 5) from None
             if isinstance(error, duckdb.OperationalError) or type(error) is duckdb.Error:  # the latter: "Corrupt …"
                 raise Unavailable(first_line(error), 5) from None
             raise
@@ -216,7 +224,7 @@ def _out_of_memory(error: duckdb.Error) -> bool:
     """Whether the engine's memory is used up. A commit that fails for this has another class: "failed to pin block of
     size 256.0 KiB (192.1 MiB/190.7 MiB used)".
     """
-    return isinstance(error, duckdb.OutOfMemoryException) or "MiB used)" in first_line(error)
+    return isinstance(error, duckdb.OutOfMemoryException) or USED_UP.search(first_line(error)) is not None
 
 
 def _lost(error: duckdb.Error) -> bool:

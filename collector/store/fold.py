@@ -134,9 +134,13 @@ def first_received(reports: Iterable[Report]) -> int:
 
 
 def _fold_target(row: Report, ranked: Sequence[Report]) -> None:
-    """What the call itself named, or else, for a call that failed, what was found in a message."""
-    named = next((one["target"] for one in ranked if one.get("target") and not one.get("target_guessed")), None)
-    if named or row.get("outcome") == "ok":
+    """What the call itself named, or else, for a call that failed, what was found in a message. Of a call that ended
+    well, nothing that was taken for an error names it.
+    """
+    well = row.get("outcome") == "ok"
+    told = [one for one in ranked if one.get("target") and not one.get("target_guessed")]
+    named = next((one["target"] for one in told if not well or one.get("outcome") in (None, "ok")), None)
+    if named or well:
         row["target"] = named
     else:
         row["target_guessed"] = True

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import duckdb
 import structlog
 
 from collector import telemetry
@@ -24,7 +23,7 @@ EVERY_S = 1.0
 REST = (
     9  # Sleep nine times as long as the last turn took: at most 10 % of the time is spent here. `settle` cuts it short.
 )
-FEWER = 4  # sessions are computed in this many parts after a failure
+FEWER = 4  # sessions are computed in this many parts when memory is short
 CLOSE_EVERY_S = 0.2
 MOST_REST_S = 10.0  # But no longer: after a turn of a minute, on a busy machine, sessions would pile up for nine more.
 
@@ -105,9 +104,8 @@ class Keeper:
             rest = rest_after(time.monotonic() - began)
 
     def _streaks(self) -> bool:
-        """Computes all sessions that changed; False if that failed or the keeper is closing.
-
-        Fewer at a time after a failure, for which less memory is enough. One that fails alone is left out.
+        """Computes all sessions that changed, fewer at a time where memory is short; False if that failed or the keeper
+        is closing.
         """
         most = MOST_SESSIONS
         with _reported():
@@ -119,11 +117,6 @@ class Keeper:
                 except OutOfMemory:
                     if most == 1:
                         raise
-                    most = max(most // FEWER, 1)
-                except duckdb.Error as error:
-                    if most == 1:
-                        self._store.leave_out()
-                        _report(error)
                     most = max(most // FEWER, 1)
         return False
 
@@ -147,9 +140,5 @@ def _reported() -> Iterator[None]:
     except CalledOff:
         pass
     except Exception as error:
-        _report(error)
-
-
-def _report(error: Exception) -> None:
-    telemetry.FAILED.labels("keeper").inc()
-    log.error("streaks and counts could not be updated", error=str(error)[:300], kind=type(error).__name__)
+        telemetry.FAILED.labels("keeper").inc()
+        log.error("streaks and counts could not be updated", error=str(error)[:300], kind=type(error).__name__)

@@ -77,6 +77,7 @@ def _statements(name: str) -> list[str]:
         firsts=", ".join(f"told.{name.removeprefix('first_')} as {name}" for name in FIRSTS),
         **{table: ", ".join(names) for table, names in COUNTED.items()},
         acted_on=ACTED_ON,
+        max=MAX_NS,
         facts=", ".join(f"count(*) filter ({condition}) as {name}" for name, condition in FACTS.items()),
         most=MOST_HOURS,
     ).split(";\n")
@@ -116,14 +117,6 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None = N
             if _missing(cursor):
                 cursor.execute(NEWEST_OF_ALL)
     return int(taken)
-
-
-def leave_out(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Forgets that the session changed that `compute` would update first."""
-    cursor.execute(
-        "delete from changed using (select service, session from changed group by all order by min(time_ns) limit 1) f"
-        " where changed.session is not distinct from f.session and changed.service is not distinct from f.service"
-    )
 
 
 def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:

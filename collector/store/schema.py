@@ -18,8 +18,10 @@ POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
 
 
-def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> None:
-    """Creates or migrates all tables, in the caller's transaction. Raises StoreError if their version is newer."""
+def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> bool:
+    """Creates or migrates all tables, in the caller's transaction; whether there was anything to do. Raises StoreError
+    if their version is newer.
+    """
     cursor.execute(_META)
     found = cursor.execute("select value from meta where name = 'schema_version'").fetchone()
     version = int(found[0]) if found else 0
@@ -33,6 +35,7 @@ def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> None:
     cursor.execute("insert into meta select $name, '0' where $name not in (select name from meta)", {"name": POSITION})
     cursor.execute("delete from meta where name = 'schema_version'")
     cursor.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])
+    return version < SCHEMA_VERSION
 
 
 def add_column(cursor: duckdb.DuckDBPyConnection, name: str) -> None:

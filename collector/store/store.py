@@ -22,8 +22,8 @@ from collector.errors import Unavailable
 from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
-from collector.store.connection import CalledOff, Connection, all_or_nothing
-from collector.store.kept import Slice, compute, count_hours, forget, leave_out, slices
+from collector.store.connection import Busy, CalledOff, Connection, all_or_nothing
+from collector.store.kept import Slice, compute, count_hours, forget, slices
 from collector.store.opening import DATABASE, SETTINGS, attach_as, connect, unopened
 from collector.store.reading import Reader, bound, stamps
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
@@ -72,7 +72,7 @@ class Store(Reader):
         store = cls(connection, path)
         try:
             with store.transaction() as cursor:
-                migrate(cursor, path)
+                migrated = migrate(cursor, path)
             known = {row["column_name"] for row in store.rows("describe events")}
             for name in dimensions:
                 if name not in known:
@@ -80,6 +80,8 @@ class Store(Reader):
                         add_column(cursor, name)
             store.dimensions = tuple(sorted(known.union(dimensions) - EVENT_COLUMNS))
             store.see_archived()
+            if migrated and store.archived()["files"]:  # sessions that are computed again have events there, too
+                store._forget()
         except (duckdb.Error, Unavailable) as error:
             connection.close()
             raise unopened(path, error) from None
@@ -221,7 +223,7 @@ class Store(Reader):
         try:
             with self._executing, self._connection.closed(MOMENT_S):
                 pass
-        except Unavailable:
+        except Busy:
             return False
         finally:
             self._keeping.release()
@@ -261,11 +263,6 @@ class Store(Reader):
         if done:
             self._changed()
         return done
-
-    def leave_out(self) -> None:
-        """Forgets that the session changed that `keep_up` would update first, which is why that fails."""
-        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
-            leave_out(cursor)
 
     def count_hours(self) -> int:
         """Recounts some of the hours in which something changed; returns how many. From any thread."""

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import structlog
 
 from collector import telemetry
-from collector.errors import Unavailable
 from collector.store.archive import sweep
-from collector.store.connection import CalledOff
+from collector.store.connection import Busy, CalledOff
 from collector.store.retention import Retention
 from collector.store.store import Store
 
@@ -65,7 +64,7 @@ class Upkeep:
         """What a step returns; 0 if it failed, so that others are not kept back."""
         try:
             return step()
-        except Unavailable as error:
+        except Busy as error:
             log.warning(failed, error=str(error), again_in_s=FIT_EVERY_S)
         except CalledOff:
             log.info(f"{failed}, because the collector stops")

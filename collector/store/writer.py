@@ -119,6 +119,8 @@ class Writer:
         self._put = self._done = 0  # batches, ever
         self.failures = 0  # transactions, ever
         self._began = 0.0  # time at which the last transaction began
+        self._again = False  # a batch failed, and is tried again
+        self._one_aside = False  # the last batch that was not stored before was set aside
         self._short_since: float | None = None  # time of the first transaction that lacked memory, if none worked since
         self._wake = threading.Condition()
         self._asked = self._closing = False
@@ -221,7 +223,7 @@ class Writer:
         with self._wake:
             self._wake.wait_for(lambda: self._queue or self._jobs or self._closing, timeout=FIT_EVERY_S)
             if self._queue and not self._jobs:
-                pause = AGAIN_S if self.refusing else EVERY_S
+                pause = AGAIN_S if self.refusing or self._again else EVERY_S
                 self._wake.wait_for(self._worth_it, self._began + pause - time.monotonic())
             self._asked = False
             self._began = time.monotonic()
@@ -244,7 +246,7 @@ class Writer:
         return True
 
     def _worth_it(self) -> bool:
-        return self._closing or self._asked or (self._bytes >= WORTH_BYTES and not self.refusing)
+        return self._closing or self._asked or (self._bytes >= WORTH_BYTES and not (self.refusing or self._again))
 
     def _do(self, job: Callable[[], bool]) -> None:
         try:
@@ -302,7 +304,11 @@ class Writer:
             if waiting.tries > TRIES and not waiting.aside:
                 with suppress(OSError, Unavailable):
                     self._set_aside(waiting, error)
-            self._failed(error, 1, refuse=not works)  # others are answered meanwhile: theirs stay in the journal
+            # Others are answered meanwhile, as theirs are in the journal; but not if it seems to happen to all of them.
+            alone = works and not self._one_aside and (waiting.tries <= TRIES or waiting.aside)
+            self._failed(error, 1, refuse=not alone)
+            self._one_aside = self._one_aside or waiting.aside
+            self._again = True
         return False
 
     def _works(self) -> bool:
@@ -334,8 +340,11 @@ class Writer:
         self._short_since = now if self._short_since is None else self._short_since
         return now - self._short_since < SHORTAGE_S
 
-    def _works_again(self) -> None:
+    def _works_again(self, lot: Sequence[Waiting]) -> None:
         self._short_since = None
+        self._again = False
+        if not all(waiting.aside for waiting in lot):
+            self._one_aside = False
         self.complaint.over()
 
     def _commit(self, lot: Sequence[Waiting]) -> None:
@@ -347,7 +356,7 @@ class Writer:
                     waiting.settle(repeated=False)
             lot = [waiting for waiting in lot if waiting.position > held]
             if not lot:
-                self._works_again()
+                self._works_again(lot)
                 self._noted()
                 return
         correlator = self._correlator or Correlator(StoreLookup(self._store), fresh=False)
@@ -358,7 +367,7 @@ class Writer:
         before = self._store.write(changes)
         correlator.learn(changes)
         self._journal.forget(changes.position)
-        self._works_again()
+        self._works_again(lot)
         self._count(batches, changes, before, time.perf_counter() - started)
         for position, waiting in enumerate(lot):
             waiting.settle(position in changes.duplicates)
