@@ -194,7 +194,8 @@ class Dispatch:
             last = self._health.get(key, Health())
             rest_ns = min(REST_NS << min(last.failures, 10), MAX_REST_NS)
             if isinstance(error, Rejected):
-                self._refused[key, group] = now_ns + MAX_REST_NS
+                waiting = {one: retry_ns for one, retry_ns in self._refused.items() if retry_ns > now_ns}
+                self._refused = waiting | {(key, group): now_ns + MAX_REST_NS}
                 rest_ns = 0
             elif isinstance(error, Unavailable):
                 rest_ns = max(rest_ns, min(int(error.retry_after * SECOND), HOUR))
