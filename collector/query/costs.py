@@ -14,7 +14,7 @@ from collector.query.filters import Selection
 from collector.query.retries import chains
 from collector.query.statement import Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
-from collector.store.kept import MAX_NS
+from collector.store.kept import bounded_sum
 
 COUNTED = ("streaks", "mistakes", "calls", "told", "wasted_retries", "wasted_told")  # 0 if there are none
 TOKENS = ("input_tokens", "output_tokens", "wasted_input_tokens", "wasted_output_tokens")
@@ -44,4 +44,4 @@ def costs(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), lim
 def _sum(name: str) -> str:
     if name in COUNTED:
         return f"coalesce(sum({name}), 0)::bigint as {name}"
-    return f"least(sum({name}), {MAX_NS})::bigint as {name}" if name in TOKENS else f"sum({name}) as {name}"
+    return f"{bounded_sum(name)} as {name}" if name in TOKENS else f"sum({name}) as {name}"

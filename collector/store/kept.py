@@ -70,6 +70,11 @@ STALE = """
 """
 
 
+def bounded_sum(name: str) -> str:
+    """The sum of a column as SQL, at most the largest number of 64 bits; `least` would make that of no values."""
+    return f"case when sum({name}) > {MAX_NS} then {MAX_NS} else sum({name}) end::bigint"
+
+
 def _statements(name: str) -> list[str]:
     text = resources.files("collector.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
     return text.format(
@@ -77,7 +82,8 @@ def _statements(name: str) -> list[str]:
         firsts=", ".join(f"told.{name.removeprefix('first_')} as {name}" for name in FIRSTS),
         **{table: ", ".join(names) for table, names in COUNTED.items()},
         acted_on=ACTED_ON,
-        max=MAX_NS,
+        most_of_input=bounded_sum("told.input_tokens"),
+        most_of_output=bounded_sum("told.output_tokens"),
         facts=", ".join(f"count(*) filter ({condition}) as {name}" for name, condition in FACTS.items()),
         most=MOST_HOURS,
     ).split(";\n")

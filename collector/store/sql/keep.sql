@@ -103,8 +103,8 @@ select runs.* exclude (from_ns, number, part, key, place, last_place, earlier_su
 from runs join (from told where outcome in ('error', 'denied')) as told on told.event_id = runs.first_event_id
   left join (           -- of each streak what its sub-agent did from its first call to the success that ended it, or else to its last call
     select first_event_id, kind, count(*) as calls, round(sum(told.duration_ms), 6) as busy_ms,
-      count(coalesce(told.input_tokens, told.output_tokens)) as told, least(sum(told.input_tokens), {max}) as input_tokens,
-      least(sum(told.output_tokens), {max}) as output_tokens, round(sum(told.cost_usd), 9) as cost_usd
+      count(coalesce(told.input_tokens, told.output_tokens)) as told, {most_of_input} as input_tokens,
+      {most_of_output} as output_tokens, round(sum(told.cost_usd), 9) as cost_usd
     from runs join ordered on ordered.number = runs.number and ordered.part = runs.part and ordered.helper = runs.key
         and ordered.earlier_successes = runs.earlier_successes
       join told on told.event_id = ordered.event_id
