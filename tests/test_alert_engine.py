@@ -17,7 +17,9 @@ from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine, Measuring, rest_after
 from collector.alerts.ledger import UNTIL_RESOLVED, Ledger, Silence
 from collector.alerts.notify import send
+from collector.alerts.recorder import worst_first
 from collector.alerts.rulefile import RuleBook
+from collector.alerts.rules import Rule, parse_condition
 from collector.alerts.state import Alert, State
 from collector.alerts.status import alert_rows, history_rows, receiver_rows, rule_rows, sample_rows
 from collector.query.measures import MeasureQuery
@@ -765,3 +767,12 @@ def test_what_is_saved_together_is_saved_whole_or_not_at_all() -> None:
 @pytest.mark.parametrize(("took_s", "pause_s"), [(0.1, 14.9), (3, 12), (10, 40)])
 def test_evaluations_that_take_long_are_made_less_often(took_s: float, pause_s: float) -> None:
     assert rest_after(took_s, 15) == pytest.approx(pause_s)
+
+
+def test_shown_first_is_what_has_an_alert_then_what_is_nearest_to_one() -> None:
+    rate = Rule("rate", "error_rate", parse_condition("> 0.3", "error_rate"), {}, by=("tool",), min_calls=10)
+    few, many, fires = Sample({"tool": "a"}, 1.0, 1), Sample({"tool": "b"}, 0.5, 20), Sample({"tool": "c"}, 0.2, 30)
+    assert worst_first(rate, [few, many, fires], {("rate", (("tool", "c"),))}) == (fires, many, few)
+    rise = Rule("rise", "errors", parse_condition("> 2x previous 1h", "errors"), {}, by=("tool",))
+    steady, risen, new = Sample({}, 100.0, 100, 100.0), Sample({}, 10.0, 10, 1.0), Sample({}, 500.0, 500)
+    assert worst_first(rise, [steady, risen, new]) == (risen, steady, new)
