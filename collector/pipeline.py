@@ -22,7 +22,7 @@ from collector.classify.fingerprint import fingerprint, template
 from collector.classify.target import TARGET_CHARS, extract_target, target_from_params
 from collector.columns import COLUMNS, INTEGERS, TEXTS, Report
 from collector.decode import otlp, plain
-from collector.decode.record import Metrics
+from collector.decode.record import Metrics, joined
 from collector.decode.salvage import salvage
 from collector.errors import Rejected
 from collector.recent import Recent
@@ -95,7 +95,7 @@ class Pipeline:
             batch = self.batch(objects, _identity_of(objects, body, received_ns), received_ns)
             if lost := batch.dropped["no_event"]:
                 said = f"{lost} of {batch.records} are no events: they name no tool, or do not say how the call ended"
-                batch.warning = "; ".join(filter(None, (batch.warning, said)))
+                batch.warning = joined(batch.warning, said)
             return batch
 
         def read(part: bytes) -> Batch:

@@ -24,7 +24,7 @@ from collector.times import HOUR, SECOND
 
 REST_NS = 15 * SECOND  # after a failure; doubled after each further one in a row
 MAX_REST_NS = 300 * SECOND
-_REASONS = (*Reason, None)
+_REASONS = (*Reason, None)  # in order of urgency
 MESSAGES = 20  # to one receiver after one evaluation; the others are due at the next
 ATTEMPTS_S = 10.0
 
@@ -65,7 +65,7 @@ class Dispatch:
         self._clock = clock
         self._sent = ledger.sent()
         self._group_sent: dict[tuple[str, Labels], int] = {}
-        self._refused: dict[tuple[str, Labels], int] = {}  # groups whose message was refused for good: tried again when
+        self._refused: dict[tuple[str, Labels], int] = {}  # groups whose message was refused, until when they are left
         self._health: dict[str, Health] = {}
         for (receiver, _), one in sorted(self._sent.items(), key=lambda pair: pair[1].sent_ns):
             self._health[receiver] = Health(success_ns=one.sent_ns)

@@ -13,7 +13,17 @@ from typing import Any
 import msgspec
 
 from collector.decode.mending import paired, shallow
-from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth, check_records
+from collector.decode.record import (
+    Convert,
+    Record,
+    Request,
+    Scope,
+    SpanEvent,
+    check_count,
+    check_depth,
+    check_records,
+    joined,
+)
 from collector.errors import Rejected
 
 
@@ -160,7 +170,7 @@ def decode(body: bytes, signal: str) -> Request:
         return _metrics_request(message, warning)
     scopes = list(_scopes(message, signal))
     if not any(scope.records for scope in scopes) and (found := _UNKNOWN.search(body)):
-        warning = "; ".join(filter(None, (warning, f"OTLP does not know {found[1].decode()}, so nothing was taken")))
+        warning = joined(warning, f"OTLP does not know {found[1].decode()}, so nothing was taken")
     return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
 
 

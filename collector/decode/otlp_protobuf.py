@@ -11,7 +11,17 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.decode.record import Convert, Record, Request, Scope, SpanEvent, check_count, check_depth, check_records
+from collector.decode.record import (
+    Convert,
+    Record,
+    Request,
+    Scope,
+    SpanEvent,
+    check_count,
+    check_depth,
+    check_records,
+    joined,
+)
 from collector.decode.wire import mended
 from collector.errors import Rejected
 
@@ -29,7 +39,7 @@ def decode(body: bytes, signal: str) -> Request:
         return _metrics(message, warning)
     scopes = list(_scopes(message, signal))
     if signal == "traces" and _no_span(message):
-        warning = "; ".join(filter(None, (warning, "these are no spans, so nothing was taken: send logs to /v1/logs")))
+        warning = joined(warning, "these are no spans, so nothing was taken: send logs to /v1/logs")
     return Request(signal, scopes, sum(len(scope.records) for scope in scopes), warning)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from collector.decode.mending import readable, shallow
 from collector.decode.otlp import TOP_KEYS
-from collector.decode.record import MAX_DEPTH, Record, Request, Scope, check_records
+from collector.decode.record import MAX_DEPTH, Record, Request, Scope, check_records, joined
 from collector.errors import Rejected
 from collector.times import time_of
 
@@ -42,8 +42,8 @@ def decode(body: bytes) -> Request:
     if wrong and not found:
         raise Rejected(wrong[0])
     records = len(wrong) + len(found)
-    warnings = [f"{len(wrong)} of {records} were not taken; the first: {wrong[0]}"] if wrong else []
-    return Request("events", _scopes(found), records, "; ".join([*warnings, *sorted(mended)]), rejected=len(wrong))
+    warning = f"{len(wrong)} of {records} were not taken; the first: {wrong[0]}" if wrong else ""
+    return Request("events", _scopes(found), records, joined(warning, *sorted(mended)), rejected=len(wrong))
 
 
 def _items(body: bytes, mended: set[str]) -> Iterator[tuple[str, Any]]:

@@ -144,6 +144,11 @@ class Convert:
 Metrics = tuple[dict[str, Any], str, list[str]]  # resource, scope name, metric names
 
 
+def joined(*warnings: str) -> str:
+    """The warnings about one request as one text; empty ones are left out."""
+    return "; ".join(filter(None, warnings))
+
+
 @dataclass(slots=True)
 class Request:
     """One decoded export request.

@@ -35,11 +35,12 @@ from collector.query.filters import BadParameter, whole_number
 from collector.query.forms import ARROW, json_answer, list_answer, wants_arrow
 from collector.query.groups import mark
 from collector.query.parameters import LIMIT, Parameter, ParsedQuery, read
-from collector.query.queries import LAST, arrived, newest_ns, redirected, token
+from collector.query.queries import arrived, newest_ns, redirected, token
 from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
 from collector.recognise.sources import Source
 from collector.store.connection import CalledOff
+from collector.store.kept import LAST
 from collector.store.reading import CALL_OFF, CallOff, QueryTimeout
 from collector.times import MINUTE, rfc3339
 

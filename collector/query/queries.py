@@ -11,7 +11,7 @@ from collector.query.hours import counted
 from collector.query.retries import judged, relation
 from collector.query.statement import ROWS, Reads, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
-from collector.store.kept import FACTS
+from collector.store.kept import FACTS, LAST
 from collector.store.kept import WINDOW_NS as WINDOW
 from collector.times import HOUR
 
@@ -20,7 +20,6 @@ SESSION_COLUMNS = (
     "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "worst_streak", "started",
     "ended", "strip",
 )  # fmt: skip
-LAST = 2**63 - 1  # stands for an absent sequence number: sorted last
 PLACE = f"{{'time': time_ns, 'sequence': coalesce(sequence, {LAST}), 'id': event_id}}"  # in its session
 TOLD_OF_SESSIONS = {
     "agent": f"arg_max(agent, {PLACE})", "model": f"arg_max(model, {PLACE})", "calls": "count(*)",

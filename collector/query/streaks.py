@@ -13,7 +13,7 @@ from collector.query.filters import DIMENSIONS, Selection
 from collector.query.hours import counted
 from collector.query.retries import AS_OF_END, beyond, chains, judged
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
-from collector.store.kept import ACTED_ON, MAX_NS
+from collector.store.kept import ACTED_ON, LAST
 from collector.store.kept import IDLE_NS as IDLE
 
 SCOPES = {"session": (), "tool": ("tool",), "target": ("tool", ACTED_ON)}
@@ -173,7 +173,7 @@ def streaks(
         streaks=every,
         said=SAID,
         idle=IDLE,
-        last=MAX_NS,
+        last=LAST,
     )
     return Statement(sql, selection.params() | {"min_length": min_length}, order, limit, ("started", "ended"))
 

@@ -124,9 +124,7 @@ class Connection:
 
     @contextmanager
     def closed(self, patience_s: float = IDLE_S) -> Iterator[None]:
-        """The file is closed while the block lasts, and then opened again. Raises Unavailable if queries do not end in
-        time.
-        """
+        """The file is closed while the block lasts, then opened again. Raises Busy if queries do not end in time."""
         assert self._path
         with self.alone(patience_s) as engine:
             try:

@@ -22,6 +22,7 @@ from collector.times import HOUR
 IDLE_NS = HOUR  # a streak ends when its session has no event for longer than this
 WINDOW_NS = HOUR // 2  # length of an error's retry chain
 MAX_NS = 2**63 - 1
+LAST = 2**63 - 1  # stands for an absent sequence number: sorted last
 # What a call acted on, for chains and streaks. A target that was found in an error's message would set it apart from
 # calls that end well, which have no message.
 ACTED_ON = "case when target_guessed is not true then target end"
@@ -82,8 +83,9 @@ def _statements(name: str) -> list[str]:
         firsts=", ".join(f"told.{name.removeprefix('first_')} as {name}" for name in FIRSTS),
         **{table: ", ".join(names) for table, names in COUNTED.items()},
         acted_on=ACTED_ON,
-        most_of_input=bounded_sum("told.input_tokens"),
-        most_of_output=bounded_sum("told.output_tokens"),
+        last=LAST,
+        sum_of_input=bounded_sum("told.input_tokens"),
+        sum_of_output=bounded_sum("told.output_tokens"),
         facts=", ".join(f"count(*) filter ({condition}) as {name}" for name, condition in FACTS.items()),
         most=MOST_HOURS,
     ).split(";\n")

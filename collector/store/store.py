@@ -32,7 +32,7 @@ from collector.store.writing import put
 
 OWED = "rewrite_file"  # in `meta` while the file still contains what was cut from its rows
 
-BUSY = "there are other write transactions active"  # why there is no checkpoint now: one of our own writes
+WRITING = "there are other write transactions active"  # why there is no checkpoint now: one of our own writes
 LEAST_REWRITTEN = 256 << 20  # smaller files are not worth shrinking
 KEEP_UP_S = 600  # far longer than it ever takes
 MOST_ADDED = 3_000_000  # events, and what belongs to them: the engine has 20 MB about their row groups by then
@@ -168,7 +168,7 @@ class Store(Reader):
         try:
             self.execute("checkpoint")
         except Unavailable as error:
-            if BUSY not in str(error):
+            if WRITING not in str(error):
                 raise
             return False
         return True

@@ -27,8 +27,8 @@ from (
     count(case when tool_call and ok then 1 end) over (
       partition by number, helper order by place rows between unbounded preceding and 1 preceding) as earlier_successes
   from (                -- `idle`: more than an hour has passed since the session's previous event
-    select event_id, number, from_ns, time_ns, coalesce(sequence, 9223372036854775807) as sequence, operation = 'tool' as tool_call, outcome = 'ok' as ok, outcome = 'error' as error,
-      outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
+    select event_id, number, from_ns, time_ns, coalesce(sequence, {last}) as sequence, operation = 'tool' as tool_call, outcome = 'ok' as ok,
+      outcome = 'error' as error, outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
       retry_after_ms, duration_ms, hash(subagent) as helper, case when tool is not null then hash(subagent, tool) end as tool_key,
       case when tool is not null and acted_on is not null then hash(subagent, tool, acted_on) end as target_key,
       hash(subagent, operation, tool, acted_on) as chain_key,
@@ -103,8 +103,8 @@ select runs.* exclude (from_ns, number, part, key, place, last_place, earlier_su
 from runs join (from told where outcome in ('error', 'denied')) as told on told.event_id = runs.first_event_id
   left join (           -- of each streak what its sub-agent did from its first call to the success that ended it, or else to its last call
     select first_event_id, kind, count(*) as calls, round(sum(told.duration_ms), 6) as busy_ms,
-      count(coalesce(told.input_tokens, told.output_tokens)) as told, {most_of_input} as input_tokens,
-      {most_of_output} as output_tokens, round(sum(told.cost_usd), 9) as cost_usd
+      count(coalesce(told.input_tokens, told.output_tokens)) as told, {sum_of_input} as input_tokens,
+      {sum_of_output} as output_tokens, round(sum(told.cost_usd), 9) as cost_usd
     from runs join ordered on ordered.number = runs.number and ordered.part = runs.part and ordered.helper = runs.key
         and ordered.earlier_successes = runs.earlier_successes
       join told on told.event_id = ordered.event_id
