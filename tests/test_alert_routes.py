@@ -186,6 +186,8 @@ def test_a_silence_until_resolved_needs_an_alert(engine: Engine, client: TestCli
         ({"duration": "long"}, "duration is a duration such as"),
         ({"duration": "0s"}, "a silence lasts longer than nothing"),
         ({"author": ""}, "author"),
+        ({"author": " "}, "author"),
+        ({"reason": "\n"}, "reason"),
         ({"until": "2030"}, "until"),
         ({"labels": {"service": 1}}, "labels"),
         ({"labels": {"servce": "api"}}, "no rule has a label 'servce'"),

@@ -102,11 +102,21 @@ def test_conditions_are_in_the_unit_of_the_measure(
         ("> 3m", "streak", "write a plain number"),
         ("> 2x previous 7d", "streak", "write a number"),
         ("> 2x previous 7d", "silent", "write a number"),
+        ("> 100 %", "error_rate", "never holds: error_rate is at most 1"),
+        ("< 0", "calls", "never holds: calls is not below 0"),
+        ("< 0x previous 7d", "calls", "never holds: calls is not below 0"),
     ],
 )
 def test_conditions_that_can_never_be_meant_are_refused(text: str, measure: str, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy):
         parse_condition(text, measure)
+
+
+@pytest.mark.parametrize("written", ["010", "1:30", "0x1F", "1_000", "7"])
+def test_numbers_to_filter_by_stay_as_they_are_written(written: str) -> None:
+    where = f"{{tool: {written}, session: [{written}, a]}}"
+    file = parse_rules(f"rules:\n  - {{name: a, measure: errors, condition: '> 1', where: {where}}}")
+    assert file.rules[0].where == {"tool": written, "session": [written, "a"]}
 
 
 @pytest.mark.parametrize(
@@ -184,6 +194,9 @@ BAD_LINES = [
     ("receivers: [a]", 5, "field 'receivers': must be a mapping"),
     ("receivers:\n  a: {}", 6, "receiver 'a': give either apprise: [addresses] or webhook: address"),
     ("receivers:\n  a: {webhook: 'ftp://x'}", 6, "write an http:// or https:// address"),
+    ("receivers:\n  a: {webhook: 'http://x:99999/'}", 6, "names no host and port that can be reached"),
+    ("receivers:\n  a: {webhook: 'http://[::1/'}", 6, "names no host and port that can be reached"),
+    ("receivers:\n  a: {webhook: 'http://:80/'}", 6, "names no host and port that can be reached"),
     ("receivers:\n  a: {apprise: ['slak://x/y/z']}", 6, "is no address that Apprise knows"),
     ("receivers:\n  a: {apprise: 'json://x'}", 6, "field 'apprise': \"json://…\": must be a list"),
     (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from collector.alerts import ruletest, summary
 from collector.alerts.rules import contradicts, parse_condition
@@ -133,6 +134,8 @@ def _receiver_meaning(raw: dict[str, Any], labels: Collection[str]) -> Iterator[
     for i, name in enumerate(raw.get("group_by", ())):
         if name not in labels:
             yield ("group_by", i), f"is no label of any rule{suggestion(name, labels)}"
+    if "webhook" in raw and not _reachable(raw["webhook"]):
+        yield ("webhook",), "names no host and port that can be reached; write http://host:port/path"
     if not raw.get("apprise"):
         return
     from apprise import Apprise  # 35 MiB with its services, for who sends through it
@@ -140,6 +143,14 @@ def _receiver_meaning(raw: dict[str, Any], labels: Collection[str]) -> Iterator[
     for i, address in enumerate(raw["apprise"]):
         if Apprise.instantiate(address, suppress_exceptions=True) is None:
             yield ("apprise", i), "is no address that Apprise knows; see https://github.com/caronc/apprise/wiki"
+
+
+def _reachable(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def nearest(name: str, known: Collection[str]) -> str:

@@ -77,8 +77,8 @@ class NewSilence(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     duration: str
-    author: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+    author: Annotated[str, msgspec.Meta(pattern=r"\S", max_length=200)]
+    reason: Annotated[str, msgspec.Meta(pattern=r"\S", max_length=1000)]
     rule: str = ""
     labels: dict[str, str] = {}
 

@@ -194,6 +194,8 @@ class _Document:
             refused = [self._index(item, (*at, i)) for i, item in enumerate(node.value)]
             return any(refused)
         if not isinstance(node, yaml.MappingNode):
+            if at[2:3] == ("where",) and node.tag == "tag:yaml.org,2002:int":
+                node.tag = "tag:yaml.org,2002:str"  # stays as it is written: YAML reads 010 as 8, and 1:30 as 90
             return False
         found = False
         seen: Counter[str] = Counter()

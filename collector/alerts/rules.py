@@ -161,6 +161,8 @@ def parse_condition(text: str, measure: str) -> Condition:
         raise ValueError('write a comparison such as "> 0.3", ">= 3" or "> 2x previous 7d"')
     number, unit, previous = float(match["number"]), match["unit"], match["previous"]
     meaning = MEASURES[measure]
+    if match["operator"] == "<" and not number:
+        raise ValueError(f"never holds: {measure} is not below 0; write <= 0, or a larger number")
     if previous:
         if not meaning.baseline:
             raise ValueError(f"{measure} cannot be compared with an earlier period; write a number")
@@ -169,6 +171,8 @@ def parse_condition(text: str, measure: str) -> Condition:
         number *= _factor(unit, measure)
     if meaning.unit == "share" and number > 1:
         raise ValueError(f"{measure} is a share from 0 to 1; write {number / 100:g} or {number:g} %")
+    if meaning.unit == "share" and match["operator"] == ">" and number == 1:
+        raise ValueError(f"never holds: {measure} is at most 1; write >= 1, or a smaller number")
     return Condition(text, match["operator"], number)
 
 
