@@ -156,6 +156,7 @@ def test_a_silence_holds_until_it_is_ended(engine: Engine, client: TestClient[Li
     assert made.json()["ends"] == "2026-11-21T22:41:51.123456789Z"
     assert get(client, "/api/v1/silences")["rows"] == [made.json()]
     assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is True
+    assert client.delete(f"/api/v1/silences/{made.json()['id']}?rule=a").status_code == 400
     assert client.delete(f"/api/v1/silences/{made.json()['id']}").status_code == 204
     assert get(client, "/api/v1/silences")["rows"] == []
     assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is False

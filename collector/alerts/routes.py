@@ -21,7 +21,7 @@ from collector.errors import Rejected
 from collector.query.describe import operation, taking
 from collector.query.filters import BadParameter, duration_ns, range_ns, time_ns
 from collector.query.forms import list_answer
-from collector.query.parameters import ALL, FROM, LIMIT, TO, Parameter, read, sort_by
+from collector.query.parameters import ALL, FROM, LIMIT, TO, Parameter, read, read_none, sort_by
 
 STATES = ("pending", "firing", "resolved")
 STATE = Parameter("state", "choice", "only alerts in this state", "firing", None, STATES)
@@ -138,7 +138,7 @@ def samples(request: Asked, options: Options) -> Response[bytes]:
 )
 async def check(request: Asked) -> dict[str, Any]:
     """The body is the file. It changes nothing."""
-    options_of(request, ())
+    read_none(request.scope["query_string"])
     body = await request.body()
     scrub = _engine(request).scrub
     try:
@@ -168,7 +168,7 @@ def silences(request: Asked, options: Options) -> Response[bytes]:
 )
 async def add_silence(request: Asked) -> dict[str, Any]:
     """The silence, with the id that ends it. The body is a `NewSilence` as JSON."""
-    options_of(request, ())
+    read_none(request.scope["query_string"])
     check_json(request.content_type[0])
     body = await request.body()
     try:
@@ -213,6 +213,7 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
 @delete("/api/v1/silences/{id:str}", sync_to_thread=True, summary="Ends a silence now")
 def end_silence(request: Asked, id: FromPath[str]) -> None:
     """404 where no silence in force has this id."""
+    read_none(request.scope["query_string"])
     engine = _engine(request)
     now_ns = engine.clock()
     if id not in {silence.id for silence in engine.ledger.silences(now_ns)}:
