@@ -144,6 +144,7 @@ def dashboard(
             settings.trace_url,
             settings.dimensions,
             settings.otlp_url,
+            settings.dashboard_hosts,
         ),
     )
 

@@ -188,7 +188,7 @@ def _application(
 ) -> Litestar:
     state = {
         "settings": settings,
-        "allowed_hosts": _allowed_hosts(settings),
+        "allowed_hosts": allowed_hosts(settings),
         **parts._asdict(),
         "room": Room(settings.queue),
         "alerts": engine,
@@ -249,10 +249,11 @@ def http_server(application: ASGIApp, place: Address) -> Server:
     )
 
 
-def _allowed_hosts(settings: Settings) -> frozenset[str]:
-    """Names in the Host header that are taken without a token; empty: any, because others may know this machine by any
-    name.
+def allowed_hosts(settings: Settings) -> frozenset[str]:
+    """Names in the Host header that are taken without a token; empty: any, because beyond loopback others may know this
+    machine by any name.
     """
-    if settings.http.host not in LOOPBACK:
+    with_tokens = bool(settings.ingest_tokens and settings.query_tokens)
+    if settings.http.host not in LOOPBACK and (with_tokens or not settings.allowed_hosts):
         return frozenset()
     return frozenset((*LOOPBACK, *(name.lower() for name in settings.allowed_hosts)))

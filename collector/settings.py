@@ -176,7 +176,9 @@ class Settings:
     open: bool = _setting(
         False, lambda text: _boolean(text), "allow listening beyond loopback without tokens or sign-in"
     )
-    allowed_hosts: tuple[str, ...] = _setting((), words, "further names allowed in the Host header without a token")
+    allowed_hosts: tuple[str, ...] = _setting(
+        (), words, "further names allowed in the Host header without a token or sign-in"
+    )
     hash_key: str = _setting(
         "", str, "key of params_hash and of secret fingerprints; by default a random one beside the store"
     )
@@ -208,6 +210,12 @@ class Settings:
     )
     trace_url: str = _setting("", trace_link, "link to a trace in a tracing system, with {trace_id}")
     log: str = _setting("auto", one_of("auto", "json", "text"), "format of log lines")
+
+    @property
+    def dashboard_hosts(self) -> tuple[str, ...]:
+        """Names besides those of this machine by which people open the dashboard."""
+        told = urlsplit(self.dashboard_url).hostname
+        return (*self.allowed_hosts, *([told] if told else ()))
 
     def own(self, name: str) -> list[Path]:
         """The user's table of this name, if there is one; its rows are added to ours."""

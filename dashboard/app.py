@@ -2,17 +2,20 @@
 
 import gc
 import json
+import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import streamlit as st
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from dashboard import menu
+from dashboard import launch, menu
+from dashboard.callers import Callers, names
 from dashboard.components import NARROW_PX, WIDTH
 
 # The script sets Streamlit's base URL: opened at a page's own address, it would first look for its server below that
@@ -63,4 +66,10 @@ async def started(app: st.App) -> AsyncIterator[None]:
     yield
 
 
-app = st.App("main.py", lifespan=started, routes=[Route(f"/{name}", index) for name in ("", *menu.TITLES)])
+HOSTS = names(st.get_option("server.address") or "", launch.hosts(os.environ), signs_in=launch.signs_in())
+app = st.App(
+    "main.py",
+    lifespan=started,
+    routes=[Route(f"/{name}", index) for name in ("", *menu.TITLES)],
+    middleware=[Middleware(Callers, allowed=HOSTS)],
+)

@@ -40,16 +40,24 @@ def environment(
     trace: str = "",
     dimensions: Iterable[str] = (),
     otlp: str = "",
+    hosts: Iterable[str] = (),
 ) -> dict[str, str]:
     """`environ` with the dashboard's settings; empty ones leave the environment as it is.
 
     `collector` is the address of the query API, `token` the query token, `trace` the link template of a tracing
-    system, `dimensions` the user's own columns, `otlp` the address that agents send to, if not `collector`.
+    system, `dimensions` the user's own columns, `otlp` the address that agents send to, if not `collector`, `hosts`
+    further names by which people open the dashboard.
     """
     given = {
         "MISSTEP_COLLECTOR_URL": collector, "MISSTEP_QUERY_TOKEN": token, "MISSTEP_TRACE_URL": trace,
         "MISSTEP_DIMENSIONS": ",".join(dimensions), "MISSTEP_OTLP_URL": otlp,
+        "MISSTEP_ALLOWED_HOSTS": ",".join(hosts),
     }  # fmt: skip
     search = [str(HERE.parent), environ.get("PYTHONPATH", "")]
     python_path = {"PYTHONPATH": ":".join(part for part in search if part)}
     return {**environ, **python_path, **{name: value for name, value in given.items() if value}}
+
+
+def hosts(environ: Mapping[str, str]) -> list[str]:
+    """The further names by which people open the dashboard, as `environment` wrote them."""
+    return [name.strip() for name in environ.get("MISSTEP_ALLOWED_HOSTS", "").split(",") if name.strip()]

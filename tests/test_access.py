@@ -6,6 +6,8 @@ import pytest
 
 from collector.access import check_caller, check_host, check_token
 from collector.errors import Rejected
+from collector.serve import allowed_hosts
+from collector.settings import Address, Settings
 
 
 def test_no_token_is_asked_where_none_is_set() -> None:
@@ -68,3 +70,23 @@ def test_without_a_token_host_and_origin_must_be_ours(
     with pytest.raises(Rejected) as refused:
         check_caller(headers, tokens, OURS)
     assert refused.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("place", "more", "tokens", "any_host"),
+    [
+        ("127.0.0.1", (), (), False),
+        ("127.0.0.1", (), ("one",), False),  # for what needs no token
+        ("0.0.0.0", (), (), True),
+        ("0.0.0.0", ("collector",), (), False),  # a port that is published on loopback
+        ("0.0.0.0", ("collector",), ("one",), True),
+    ],
+)
+def test_beyond_loopback_hosts_are_limited_where_they_were_named(
+    place: str, more: tuple[str, ...], tokens: tuple[str, ...], any_host: bool
+) -> None:
+    settings = Settings(
+        http=Address(place, 4318), allowed_hosts=more, ingest_tokens=tokens, query_tokens=tokens, open=True
+    )
+    found = allowed_hosts(settings)
+    assert found == (frozenset() if any_host else frozenset(("localhost", "127.0.0.1", "::1", *more)))

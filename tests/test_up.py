@@ -76,6 +76,36 @@ def test_both_answer_where_it_says(up: Up) -> None:
     assert httpx.get(f"http://127.0.0.1:{up.ports['HTTP']}/api/v1/events", params={"from": EVER}).json()["rows"] == []
 
 
+HANDSHAKE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+
+
+def test_pages_of_other_sites_cannot_open_the_dashboard(up: Up) -> None:
+    port = up.ports["DASHBOARD"]
+    page, stream = f"http://127.0.0.1:{port}/errors", f"http://127.0.0.1:{port}/_stcore/stream"
+    own = f"http://localhost:{port}"
+    for headers, status in (
+        ({"Host": f"localhost:{port}"}, 200),
+        ({"Host": f"evil.example:{port}"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": own}, 200),
+    ):
+        assert httpx.get(page, headers=headers).status_code == status
+    for headers, status in (
+        ({"Host": f"evil.example:{port}", "Origin": f"http://evil.example:{port}"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": own}, 101),
+    ):
+        with httpx.stream("GET", stream, headers={**HANDSHAKE, **headers}) as answer:
+            assert answer.status_code == status
+    assert httpx.get(page).headers["Content-Security-Policy"] == "frame-ancestors 'self'"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_both(up: Up, number: signal.Signals) -> None:
     children = up.children()

@@ -37,7 +37,13 @@ def up(settings: Settings) -> int:
     collector_url = settings.http.url
     token = settings.query_token or next(iter(settings.query_tokens), "")
     environ = launch.environment(
-        os.environ, collector_url, token, settings.trace_url, settings.dimensions, settings.otlp_url
+        os.environ,
+        collector_url,
+        token,
+        settings.trace_url,
+        settings.dimensions,
+        settings.otlp_url,
+        settings.dashboard_hosts,
     )
     place = settings.dashboard
     collector = subprocess.Popen([sys.executable, "-m", "collector", "collector"])
