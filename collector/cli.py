@@ -14,6 +14,7 @@ from cyclopts.validators import Number
 from collector.settings import Settings, SettingsError, check_dashboard, load
 from collector.store.opening import StoreError
 from collector.tables import TableError
+from dashboard import launch
 
 if TYPE_CHECKING:
     from collector.sanitise.sanitise import Sanitiser
@@ -115,7 +116,7 @@ def collector(
     _settings(**given)  # reports mistakes now, under the names of the flags
     flags = {f"MISSTEP_{name.upper()}": value for name, value in given.items() if value is not None}
     # A new process: without the 8 MiB that parsing arguments takes, which this one would hold as long as it runs.
-    os.execve(sys.executable, [sys.executable, "-m", "collector.app"], {**os.environ, **flags})
+    os.execve(sys.executable, [*launch.PYTHON, "collector.app"], {**os.environ, **flags})
 
 
 @app.command
@@ -128,8 +129,6 @@ def dashboard(
 ) -> None:
     """Start the dashboard for a collector."""
     settings = _settings(collector_url=collector)
-    from dashboard import launch
-
     check_dashboard(settings, signs_in=launch.signs_in())
     place = settings.dashboard
     print(f"Dashboard  {place.url}", flush=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 HERE = Path(__file__).parent
+PYTHON = (sys.executable, "-P", "-m")  # no module of ours or of a library comes from the folder that it is started in
 
 
 def command(port: int = 8501, address: str = "127.0.0.1") -> list[str]:
@@ -18,7 +19,8 @@ def command(port: int = 8501, address: str = "127.0.0.1") -> list[str]:
         "logger.hideWelcomeMessage": "true",  # the caller prints the address
     }
     script = str(HERE / "app.py")
-    return [sys.executable, "-m", "streamlit", "run", script, *(f"--{name}={value}" for name, value in options.items())]
+    given = (f"--{name}={value}" for name, value in options.items())
+    return [*PYTHON, "streamlit", "run", script, *given]
 
 
 def signs_in(folders: Iterable[str] = (".", "~")) -> bool:

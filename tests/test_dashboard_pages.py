@@ -590,8 +590,8 @@ def test_a_missing_token_is_said_with_its_remedy(
 
 def test_the_command_names_the_app_its_port_and_its_collector() -> None:
     command = launch.command(8600, "0.0.0.0")
-    assert command[1:4] == ["-m", "streamlit", "run"]
-    assert Path(command[4]) == Path(APP).with_name("app.py")
+    assert command[1:5] == ["-P", "-m", "streamlit", "run"]
+    assert Path(command[5]) == Path(APP).with_name("app.py")
     assert {"--server.port=8600", "--server.address=0.0.0.0"} <= set(command)
     environment = launch.environment({"PATH": "/bin", "MISSTEP_TRACE_URL": "t"}, collector="http://c:1", token="k")
     expected: dict[str, Any] = {

@@ -53,6 +53,9 @@ class Up:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
+    (tmp_path / "collector").mkdir()  # neither these nor others there are taken for modules
+    for name in ("collector/__init__.py", "secrets.py", "duckdb.py", "streamlit.py"):
+        (tmp_path / name).write_text("raise SystemExit('a module of the folder')")
     running = Up(tmp_path)
     running.start()
     yield running

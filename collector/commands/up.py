@@ -46,7 +46,7 @@ def up(settings: Settings) -> int:
         settings.dashboard_hosts,
     )
     place = settings.dashboard
-    collector = subprocess.Popen([sys.executable, "-m", "collector", "collector"])
+    collector = subprocess.Popen([*launch.PYTHON, "collector", "collector"])
     dashboard = subprocess.Popen(launch.command(place.port, place.host), env=environ)
     processes = {"collector": collector, "dashboard": dashboard}
     try:
