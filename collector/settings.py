@@ -87,8 +87,12 @@ def words(text: str) -> tuple[str, ...]:
 
 def endpoint(text: str) -> str:
     """An http:// or https:// address."""
-    parts = urlsplit(text)
-    if text and (parts.scheme not in ("http", "https") or not parts.hostname):
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if text and not usable:
         raise ValueError("write an address such as https://otlp.example.com:4318")
     return text
 
@@ -321,10 +325,16 @@ def _disagreements(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
             yield ("forward_headers",), f"entry {place}: write name=value,name=value; {remedy}"
     if settings.retention < 3600:
         yield ("retention",), "write 1h or more, such as 30d (m: minutes); what is older goes"
+    if 0 < settings.retention_size < 1_000_000:
+        yield ("retention_size",), "write 1MB or more, such as 20GB, or 0 for no limit; what does not fit is deleted"
     if settings.archive_after < 2 * 86_400:
         yield ("archive_after",), "write 2d or more; until a day has passed, events still change"
-    if settings.http == settings.grpc and settings.http.port:
-        yield ("http", "grpc"), "one address for both doors; write a port of its own for each"
+    for one, other in (("http", "grpc"), ("http", "dashboard"), ("grpc", "dashboard")):
+        if getattr(settings, one) == getattr(settings, other) and getattr(settings, one).port:
+            yield (one, other), "one address for both doors; write a port of its own for each"
+    target, every = urlsplit(settings.forward), settings.http.host in (*LOOPBACK, "0.0.0.0", "::")
+    if target.hostname in (settings.http.host, *(LOOPBACK if every else ())) and target.port == settings.http.port:
+        yield ("forward",), "is this collector itself: everything would be received again; write another endpoint"
     exposed = [name for name in ("http", "grpc") if getattr(settings, name).host not in LOOPBACK]
     if exposed and not settings.open and not (settings.ingest_tokens and settings.query_tokens):
         yield (

@@ -178,6 +178,7 @@ def test_a_running_collector_keeps_to_its_size(
     collector.post("/v1/events", "{}")  # it looks after each commit, and once a minute
     wait_until(lambda: collector.get("/api/v1/health")["events"] < 30_000, 90)  # stopping would interrupt it
     collector.stop()
+    assert "old events were removed" in collector.logged()
     kept = Store.open(f"duckdb:///{path}")
     assert 0 < kept.count("events") < 30_000
     kept.close()

@@ -93,6 +93,27 @@ def test_a_retention_that_would_delete_nearly_everything_is_refused(text: str, t
         load({}, {"MISSTEP_RETENTION": text}, tmp_path / "misstep.toml")
 
 
+@pytest.mark.parametrize("text", ["20", "20KB"])  # 20GB was meant
+def test_a_size_in_which_nothing_has_room_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"retention_size = .*: write 1MB or more, such as 20GB"):
+        load({}, {"MISSTEP_RETENTION_SIZE": text}, tmp_path / "misstep.toml")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"HTTP": "127.0.0.1:5000", "DASHBOARD": "127.0.0.1:5000"}, "write a port of its own for each"),
+        ({"FORWARD": "http://localhost:4318"}, "is this collector itself"),
+        ({"COLLECTOR_URL": "http://127.0.0.1:abc"}, "write an address such as"),
+        ({"COLLECTOR_URL": "http://[::1"}, "write an address such as"),
+        ({"HTTP": "127.0.0.1:5000", "FORWARD": "http://127.0.0.1:5000/"}, "is this collector itself"),
+    ],
+)
+def test_addresses_that_cannot_be_meant_are_refused(settings: dict[str, str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=message):
+        load({}, {f"MISSTEP_{name}": value for name, value in settings.items()}, tmp_path / "misstep.toml")
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("15 s", 15), ("1h30m", 5_400), ("1w", 604_800)])
 def test_durations(text: str, seconds: float) -> None:
     assert duration(text) == seconds

@@ -48,8 +48,11 @@ class Upkeep:
         if old:
             self._pruned = now
             gone = self._done(lambda: self._store.prune(self._clock(), self._retention.age_ns))
+            self._removed(gone, "older than MISSTEP_RETENTION")
         if most := self._retention.most_bytes:
-            gone += self._done(lambda: self._store.fit(self._clock(), most))
+            beyond = self._done(lambda: self._store.fit(self._clock(), most))
+            self._removed(beyond, "the store was near MISSTEP_RETENTION_SIZE")
+            gone += beyond
         if gone:
             self._noted()
         if believed and (folder := self._retention.archive):
@@ -59,6 +62,10 @@ class Upkeep:
         if old and self._done(lambda: self._store.give_back(self._retention.most_bytes)):
             log.info("the store file was rewritten to free disk space")
         self._done(self._store.reopen, "the store file could not be opened again to free memory")
+
+    def _removed(self, events: int, why: str) -> None:
+        if events:
+            log.info("old events were removed", events=events, why=why)
 
     def _done(self, step: Callable[[], int], failed: str = "old events could not be removed or archived") -> int:
         """What a step returns; 0 if it failed, so that others are not kept back."""
