@@ -155,7 +155,7 @@ def hash_key(settings: Settings) -> bytes:
     """The key of params_hash: from the settings, else a random one beside the store that only its owner may read."""
     if settings.hash_key:
         return settings.hash_key.encode()[:64]
-    path = Path(f"{store_file}.key") if (store_file := path_of(settings.store)) else None
+    path = key_file(settings)
     if path is None:
         return secrets.token_bytes(32)
     make_folder(path)
@@ -168,6 +168,12 @@ def hash_key(settings: Settings) -> bytes:
     if not 16 <= len(found) <= 64:
         raise StoreError(f"{path} is damaged: it must hold 16 to 64 bytes; remove it to start a new key")
     return found
+
+
+def key_file(settings: Settings) -> Path | None:
+    """The file of the key beside the store; None for a store in memory."""
+    store = path_of(settings.store)
+    return Path(f"{store}.key") if store else None
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from collector.query.parameters import read_none
 from collector.store.store import Store
 
 CHUNK = 1 << 20
+KEPT_S = 60  # how long a copy that nobody fetches stays on the disk
 
 log = structlog.get_logger()
 
@@ -33,15 +34,17 @@ class Backups:
         self._lock = threading.Lock()
         self._state = "idle"  # running, done, failed
         self._of = 0
+        self._expiry = threading.Timer(0, self._discard)
 
     def begin(self) -> dict[str, Any]:
-        """Starts a copy, unless one is in progress. Raises Rejected if there is no file to copy."""
+        """Starts a copy. Raises Rejected while another is made or not yet fetched, or if there is no file to copy."""
         if self._store.path is None:
             raise Rejected("a store in memory has no file to copy", 409)
         with self._lock:
-            if self._state != "running":
-                self._state, self._of = "running", self._store.space().used
-                threading.Thread(target=self._make, name="backup", daemon=True).start()
+            if self._state in ("running", "done"):
+                raise Rejected("a copy is being made for somebody else: try again in a minute", 409)
+            self._state, self._of = "running", self._store.space().used
+            threading.Thread(target=self._make, name="backup", daemon=True).start()
         return self.told()
 
     def told(self) -> dict[str, Any]:
@@ -54,6 +57,7 @@ class Backups:
         with self._lock:
             if self._state != "done":
                 raise Rejected("there is no finished copy: POST /api/v1/backup makes one", 409)
+            self._expiry.cancel()
             self._state = "idle"
             file = self._place.open("rb")
             self._place.unlink()
@@ -70,12 +74,21 @@ class Backups:
             log.error("the store could not be copied", kind=type(error).__name__, error=str(error)[:300])
             self._state = "failed"
         else:
+            self._expiry = threading.Timer(KEPT_S, self._discard)
+            self._expiry.daemon = True
             self._state = "done"
+            self._expiry.start()
+
+    def _discard(self) -> None:
+        with self._lock:
+            if self._state == "done":
+                self._state = "idle"
+                self._place.unlink(missing_ok=True)
 
 
 @post("/api/v1/backup", status_code=202, sync_to_thread=True, summary="Start a copy of the store")
 def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
-    """Starts a copy, unless one is in progress."""
+    """409 while another copy is made, or waits for up to a minute to be fetched."""
     read_none(request.scope["query_string"])
     check_json(request.content_type[0])
     request.app.state.writer.settle()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from collector.errors import Unavailable
 from collector.settings import Settings, SettingsError, check_dashboard, load
 from collector.store.opening import StoreError
 from collector.tables import TableError
@@ -63,7 +64,7 @@ def main() -> None:
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except (SettingsError, TableError, StoreError, OSError) as error:
+    except (SettingsError, TableError, StoreError, Unavailable, OSError) as error:
         print(f"misstep: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
@@ -411,11 +412,17 @@ def sanitise_check(file: Annotated[Path, Parameter(help="A text file.")]) -> int
 @sanitise_app.command(name="fingerprint")
 def sanitise_fingerprint() -> int:
     """Read a secret from standard input; print the hash in its redaction marks, by which stored events are found."""
-    from collector.app import hash_key
+    from collector.app import hash_key, key_file
     from collector.sanitise.sanitise import fingerprint
 
+    settings = _settings()
+    key = key_file(settings)
+    if not settings.hash_key and not (key and key.exists()):
+        raise OSError(f"there is no key at {key}, by which marks were made: name their store with MISSTEP_STORE")
     secret = sys.stdin.buffer.readline().rstrip(b"\r\n")
-    print(fingerprint(hash_key(_settings()), secret))
+    if not secret:
+        raise OSError("no secret came from standard input")
+    print(fingerprint(hash_key(settings), secret))
     return 0
 
 

@@ -21,6 +21,7 @@ from collector.access import check_host
 from collector.errors import Unavailable
 from collector.query.describe import completed
 from collector.query.parameters import read
+from collector.store.opening import file_id
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.store import Store
 from collector.store.writer import Writer
@@ -185,8 +186,12 @@ def _store(path: Path | None) -> dict[str, Any]:
         return {"path": ":memory:"}
     size = sizes(path)
     return {
-        "path": path.name, "bytes": size["file"], "log_bytes": size["log"], "disk_free_bytes": size["free"],
-    }  # fmt: skip
+        "path": path.name,
+        "id": file_id(path) if path.exists() else None,
+        "bytes": size["file"],
+        "log_bytes": size["log"],
+        "disk_free_bytes": size["free"],
+    }
 
 
 def sizes(path: Path) -> dict[str, int]:

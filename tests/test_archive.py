@@ -199,6 +199,12 @@ def test_a_lost_file_costs_its_events_alone_until_it_is_back(store: Store, tmp_p
         aside.rename(lost)
         body = client.get("/api/v1/breakdown?from=-40d").json()
         assert (body["exact"], body.get("missing_events"), body["rows"][0]["calls"]) == (True, None, whole)
+        content = lost.read_bytes()
+        lost.write_bytes(b"")
+        answer = client.get("/api/v1/breakdown?from=-40d")  # the first one to find it damaged
+        assert (answer.json()["exact"], answer.json()["missing_events"]) == (False, held[3]["events"])
+        assert "etag" not in answer.headers
+        lost.write_bytes(content)
     assert answers(store) == before
     store.close()
 

@@ -7,10 +7,14 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import httpx
+import pytest
 
+from collector.backup import Backups
+from collector.store.journal import Journal
 from collector.store.store import Store
-from tests.conftest import RunningCollector, misstep
+from tests.conftest import RunningCollector, misstep, wait_until
 
 
 def failures(first: int, count: int) -> str:
@@ -84,3 +88,74 @@ def test_who_may_not_ask_gets_no_copy(start_collector: Callable[..., RunningColl
     headers = {"authorization": "Bearer asker"}
     assert httpx.get(f"{url}/file", headers=headers).status_code == 409
     assert httpx.post(url, content="{}", headers=headers | {"content-type": "text/plain"}).status_code == 415
+
+
+def test_what_cannot_be_the_store_that_was_meant_is_not_copied(
+    start_collector: Callable[..., RunningCollector], tmp_path: Path
+) -> None:
+    asked, other = start_collector(), start_collector()
+    for store, said in (
+        (tmp_path / "missing.duckdb", "there is no store at"),
+        (other.store, "is in use by another collector than the one at"),
+    ):
+        settings = {"STORE": f"duckdb:///{store}", "COLLECTOR_URL": asked.url}
+        for command in (("backup", tmp_path / "copy.duckdb"), ("sanitise", "apply")):
+            ran = misstep(*command, cwd=tmp_path, settings=settings)
+            assert (ran.returncode, said in ran.stderr) == (2, True), ran.stderr
+    assert not list(tmp_path.glob("copy*"))
+
+
+def test_a_copy_does_not_lack_what_a_killed_collector_answered(tmp_path: Path) -> None:
+    path = tmp_path / "m.duckdb"
+    Store.open(f"duckdb:///{path}").close()
+    journal = Journal(path)
+    journal.left(0)
+    journal.append([b"a batch that is not stored yet"])
+    journal.close()
+    ran = misstep("backup", tmp_path / "copy.duckdb", cwd=tmp_path, settings={"STORE": f"duckdb:///{path}"})
+    assert (ran.returncode, "start the collector once, then try again" in ran.stderr) == (2, True), ran.stderr
+
+
+def test_neither_a_copied_store_nor_its_copy_is_brought_up_to_date(tmp_path: Path) -> None:
+    path, copy = tmp_path / 'a "name".duckdb', tmp_path / 'a "copy".duckdb'
+    Store.open(f"duckdb:///{path}").close()
+    with duckdb.connect(path) as older:
+        older.execute("update meta set value = '8' where name = 'schema_version'; drop table archived")
+    ran = misstep("backup", copy, cwd=tmp_path, settings={"STORE": f"duckdb:///{path}"})
+    assert ran.returncode == 0, ran.stderr
+    for file in (path, copy):
+        with duckdb.connect(file, read_only=True) as opened:
+            version = "select value from meta where name = 'schema_version'"
+            assert opened.execute(version).fetchall() == [("8",)]
+
+
+@pytest.mark.parametrize("table", ["events (id integer)", "meta (name varchar, value varchar)", "meta (id integer)"])
+def test_databases_of_other_programs_are_left_alone(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "theirs.duckdb"
+    with duckdb.connect(path) as theirs:
+        theirs.execute(f"create table {table}")
+    for command in (("backup", tmp_path / "copy.duckdb"), ("rebuild",)):
+        ran = misstep(*command, cwd=tmp_path, settings={"STORE": f"duckdb:///{path}"})
+        assert (ran.returncode, "is the database of another program" in ran.stderr) == (2, True), ran.stderr
+    with duckdb.connect(path, read_only=True) as theirs:
+        assert len(theirs.execute("show tables").fetchall()) == 1
+
+
+def test_two_copies_at_a_time_are_not_mixed_up(start_collector: Callable[..., RunningCollector]) -> None:
+    collector = start_collector()
+    assert collector.post("/api/v1/backup", "{}").status_code == 202
+    assert collector.post("/api/v1/backup", "{}").status_code == 409
+    wait_until(lambda: collector.get("/api/v1/backup")["state"] == "done", 30)
+    assert collector.post("/api/v1/backup", "{}").status_code == 409  # it would replace what the first may fetch
+    assert httpx.get(f"{collector.url}/api/v1/backup/file").is_success
+    assert collector.post("/api/v1/backup", "{}").status_code == 202
+
+
+def test_a_copy_that_nobody_fetches_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collector.backup.KEPT_S", 0.1)
+    store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
+    backups = Backups(store)
+    backups.begin()
+    wait_until(lambda: backups.told()["state"] == "idle", 30)
+    assert not list(tmp_path.glob("*.backup"))
+    store.close()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 from collector.app import pipeline_of
 from collector.apply import Apply
 from collector.columns import add_dimensions
-from collector.commands.client import collector, followed
+from collector.commands.client import check_store, collector, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
-from collector.store.journal import Journal
+from collector.store.journal import unstored
 from collector.store.opening import StoreInUse, path_of
 from collector.store.store import Store
 
@@ -34,12 +33,11 @@ def apply(settings: Settings) -> dict[str, Any]:
 
 
 def _by_this_process(settings: Settings, store: Store) -> Iterator[dict[str, Any]]:
-    with closing(Journal(store.path)) as journal:
-        if left := journal.left(store.position()):
-            raise OSError(
-                f"the journal of {store.path} holds requests that are not stored yet ({len(left)}), no rule reaches "
-                "those: start the collector once, then try again"
-            )
+    if left := unstored(store.path, store.position()):
+        raise OSError(
+            f"the journal of {store.path} holds requests that are not stored yet ({left}), no rule reaches those: "
+            "start the collector once, then try again"
+        )
     work = Apply(store, pipeline_of(settings).pipeline)
     while work.step():
         yield work.told()
@@ -48,6 +46,7 @@ def _by_this_process(settings: Settings, store: Store) -> Iterator[dict[str, Any
 
 def _by_collector(settings: Settings) -> Iterator[dict[str, Any]]:
     with collector(settings.collector_url, settings.query_token) as client:
+        check_store(client, settings.store)
         yield from followed(client, "/api/v1/sanitise")
 
 

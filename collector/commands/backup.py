@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 import httpx
 
-from collector.commands.client import check, collector, followed
+from collector.commands.client import check, check_store, collector, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
+from collector.store.copying import archived_files, copy_closed
 from collector.store.opening import StoreInUse, path_of
-from collector.store.store import Store
 
 
 def backup(settings: Settings, place: Path) -> Path:
@@ -24,7 +25,7 @@ def backup(settings: Settings, place: Path) -> Path:
         place /= f"misstep-{datetime.now():%Y%m%d-%H%M%S}.duckdb"
     if place.exists():
         raise OSError(f"{place} is there already: name another file, or a folder")
-    part = place.with_name(f"{place.name}.part")
+    part = place.with_name(f"{place.name}.{os.getpid()}.part")
     try:
         _write(settings, part)
         part.rename(place)
@@ -35,30 +36,24 @@ def backup(settings: Settings, place: Path) -> Path:
 
 def left_out(copy: Path) -> str:
     """A sentence about the archived events that the copy lists but does not contain; empty if there are none."""
-    store = Store.open(f"duckdb:///{copy.absolute()}")
-    try:
-        rows = store.rows("select file, events from archived order by file")
-    finally:
-        store.close()
-    folders = ", ".join(sorted({str(Path(row["file"]).parent.parent) for row in rows}))
-    events = sum(row["events"] for row in rows)
-    return f"{events} archived events are not in it: copy {folders} too ({len(rows)} Parquet files)" if rows else ""
+    files = archived_files(copy)
+    folders = ", ".join(sorted({str(file.parent.parent) for file, _ in files}))
+    events = sum(events for _, events in files)
+    return f"{events} archived events are not in it: copy {folders} too ({len(files)} Parquet files)" if files else ""
 
 
 def _write(settings: Settings, part: Path) -> None:
     path = path_of(settings.store)
+    named = settings.store != Settings().store
     if path is not None and path.exists():
-        try:
-            store = Store.open(settings.store)
-        except StoreInUse:
-            pass
-        else:
-            try:
-                store.copy_to(part)
-            finally:
-                store.close()
+        with suppress(StoreInUse):
+            copy_closed(settings.store, part)
             return
+    elif named:
+        raise OSError(f"there is no store at {path or settings.store}")
     with collector(settings.collector_url, settings.query_token) as client:
+        if path is not None and path.exists():
+            check_store(client, settings.store)
         _await(client)
         _fetch(client, part)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 
+from collector.store.opening import file_id, path_of
+
 TIMEOUT_S = 60
 POLL_S = 0.3
 ARROW = "application/vnd.apache.arrow.stream"
@@ -45,6 +47,16 @@ def followed(client: httpx.Client, path: str) -> Iterator[dict[str, Any]]:
         time.sleep(POLL_S)
         told = _answered(client.get(path))
         yield told
+
+
+def check_store(client: httpx.Client, store: str) -> None:
+    """Raises OSError if the collector has another file open than this store's."""
+    path = path_of(store)
+    if path and _answered(client.get("/api/v1/health"))["store"].get("id") != file_id(path):
+        raise OSError(
+            f"{path} is in use by another collector than the one at {client.base_url}; "
+            "give the address of that with MISSTEP_COLLECTOR_URL"
+        )
 
 
 def check(answer: httpx.Response) -> None:

@@ -138,14 +138,13 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     arrow = wants_arrow(request.headers.get("accept", ""))
     statement = endpoint.ask(asked.selection, asked.options)
     kept = not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
-    exact = kept and not store.missing_events
     tag = _tag(store, endpoint, asked, arrow)
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(b"", status_code=304, headers=headers)
     seconds = state.get("query_seconds", QUERY_SECONDS)
-    answer = _answer_to(endpoint, asked, statement, store, tables, arrow, seconds, exact)
-    if not exact:
+    answer = _answer_to(endpoint, asked, statement, store, tables, arrow, seconds, kept)
+    if not kept or store.missing_events:  # known only now: a query may find a file damaged
         return answer  # without a tag: the same request runs the query again
     if answer.status_code in (None, 200):
         answer.headers |= headers
@@ -174,7 +173,7 @@ def _answer_to(
     tables: Sequence[Source],
     arrow: bool,
     seconds: float,
-    exact: bool,
+    kept: bool,
 ) -> Response[bytes]:
     if arrow and not endpoint.one:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
@@ -187,7 +186,7 @@ def _answer_to(
         return Response(statement.arrow(store, seconds), media_type=ARROW)
     if endpoint.one:
         return json_answer(_present(rows[0], statement, asked))
-    body = _page(endpoint, store, asked, statement, rows, exact)
+    body = _page(endpoint, store, asked, statement, rows, kept)
     if endpoint.path == "/events":
         body |= _further(asked.options["after"], before, rows[: statement.limit], more=body["truncated"])
     if endpoint.path == "/sources":
@@ -304,17 +303,18 @@ def _gone(endpoint: Endpoint, store: Holds, asked: ParsedQuery) -> Response[byte
 
 
 def _page(
-    endpoint: Endpoint, store: Holds, asked: ParsedQuery, statement: Answer, rows: list[Row], exact: bool
+    endpoint: Endpoint, store: Holds, asked: ParsedQuery, statement: Answer, rows: list[Row], kept: bool
 ) -> dict[str, Any]:
     shown, more = rows[: statement.limit], len(rows) > statement.limit
+    missing = store.missing_events
     body: dict[str, Any] = {
         "rows": [_present(row, statement, asked) for row in shown],
         "from": rfc3339(asked.selection.start_ns),
         "to": rfc3339(asked.selection.end_ns),
         "truncated": more,
-        "exact": exact,
+        "exact": kept and not missing,
     }
-    if missing := store.missing_events:
+    if missing:
         body["missing_events"] = missing
     if endpoint.path.startswith("/sessions/{"):
         body["next"] = token(*_place(shown[-1])) if more else None

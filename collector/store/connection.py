@@ -163,6 +163,10 @@ class Connection:
             yield
         except duckdb.InterruptException:
             raise CalledOff from None
+        except RuntimeError as error:
+            if str(error) == "Query interrupted":  # what the engine makes of Ctrl-C
+                raise KeyboardInterrupt from None
+            raise
         except duckdb.Error as error:
             if _lost(error):
                 self._give_up(str(error))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from struct import Struct
 from threading import Lock
@@ -45,6 +45,12 @@ def records_in(packed: bytes) -> int:
         return receipt(packed).records
     except msgspec.MsgspecError:
         return 0
+
+
+def unstored(store: Path | None, position: int) -> int:
+    """How many requests a collector that was killed has left in the journal after this position."""
+    with closing(Journal(store)) as journal:
+        return len(journal.left(position))
 
 
 class Left(NamedTuple):

@@ -118,6 +118,12 @@ def path_of(url: str) -> Path | None:
     return Path(name)
 
 
+def file_id(path: Path) -> str:
+    """What tells this file from any other on the machine."""
+    found = path.stat()
+    return f"{found.st_dev:x}-{found.st_ino:x}"
+
+
 def make_folder(path: Path) -> None:
     """Makes the folder of a file and tries to write there. Raises StoreError naming it and the remedy."""
     folder = path.parent

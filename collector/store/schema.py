@@ -10,7 +10,7 @@ import duckdb
 from collector.columns import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
 from collector.store.fold import GUESSED
 from collector.store.kept import HOURS, KEPT, forget, forget_hours
-from collector.store.opening import StoreError
+from collector.store.opening import DATABASE, StoreError
 
 SCHEMA_VERSION = 15
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
@@ -22,9 +22,8 @@ def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> bool:
     """Creates or migrates all tables, in the caller's transaction; whether there was anything to do. Raises StoreError
     if their version is newer.
     """
+    version = version_of(cursor, path)
     cursor.execute(_META)
-    found = cursor.execute("select value from meta where name = 'schema_version'").fetchone()
-    version = int(found[0]) if found else 0
     if version > SCHEMA_VERSION:
         raise StoreError(
             f"{path} was written by a later Misstep (schema {version}, this one knows {SCHEMA_VERSION}): "
@@ -36,6 +35,20 @@ def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> bool:
     cursor.execute("delete from meta where name = 'schema_version'")
     cursor.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])
     return version < SCHEMA_VERSION
+
+
+def version_of(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> int:
+    """The version of a database's tables; 0 if it has none. Raises StoreError if they are another program's."""
+    told = cursor.execute(
+        "select table_name, column_name from duckdb_columns() where not internal and database_name = $database",
+        {"database": DATABASE},
+    ).fetchall()
+    found = None
+    if ("meta", "value") in told and ("meta", "name") in told:
+        found = cursor.execute("select value from meta where name = 'schema_version'").fetchone()
+    if told and found is None:
+        raise StoreError(f"{path} is the database of another program: give another --store")
+    return int(found[0]) if found else 0
 
 
 def add_column(cursor: duckdb.DuckDBPyConnection, name: str) -> None:

@@ -23,8 +23,9 @@ from collector.store.archive import drop_files, take_out, view, write_oldest
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import Busy, CalledOff, Connection, all_or_nothing
+from collector.store.copying import copy, discard
 from collector.store.kept import Slice, compute, count_hours, forget, slices
-from collector.store.opening import DATABASE, SETTINGS, attach_as, connect, unopened
+from collector.store.opening import DATABASE, SETTINGS, connect, unopened
 from collector.store.reading import Reader, bound, stamps
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.store.schema import POSITION, add_column, migrate
@@ -236,10 +237,10 @@ class Store(Reader):
         with self._executing, self._keeping:
             try:
                 with self._connection.use() as connection:
-                    _copy(connection, fresh, without)
+                    copy(connection, fresh, without)
                 self._connection.swap(fresh)
             finally:
-                _discard(fresh)
+                discard(fresh)
 
     def copy_to(self, place: Path) -> None:
         """Copies everything committed so far into a new file, while reading and writing go on.
@@ -249,9 +250,9 @@ class Store(Reader):
         place.unlink(missing_ok=True)
         with self._connection.cursor() as cursor:
             try:
-                _copy(cursor, place)
+                copy(cursor, place)
             except BaseException:
-                _discard(place)
+                discard(place)
                 raise
 
     def keep_up(self, most: int = MOST_SESSIONS, part: Slice | None = None) -> int:
@@ -417,23 +418,3 @@ class Store(Reader):
 def owe(cursor: duckdb.DuckDBPyConnection) -> None:
     """Notes that the file still contains what was cut from its rows, in the transaction that cuts it."""
     cursor.execute("insert into meta select $name, '' where $name not in (select name from meta)", {"name": OWED})
-
-
-def _discard(copy: Path) -> None:
-    """Removes a copy of the database, with its log."""
-    for left in (copy, Path(f"{copy}.wal")):
-        left.unlink(missing_ok=True)
-
-
-def _copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -> None:
-    """Copies the database into a new file, rows in order, except for one entry of `meta`."""
-    connection.execute("set preserve_insertion_order = true")
-    try:
-        attach_as(into.name, connection, into)
-        try:
-            connection.execute(f'copy from database {DATABASE} to "{into.name}"')
-            connection.execute(f'delete from "{into.name}".meta where name = ?', [without])
-        finally:
-            connection.execute(f'detach "{into.name}"')
-    finally:
-        connection.execute("set preserve_insertion_order = false")
