@@ -130,6 +130,15 @@ def test_a_file_without_receivers_counts_pages_of_somebody(store: Store) -> None
     assert trial.told == {("anybody", "first"): 1, ("anybody", "resolved"): 1}
 
 
+@pytest.mark.parametrize("first", [270, 200])
+def test_nothing_is_compared_with_a_time_without_events(store: Store, first: int) -> None:
+    file = parse_rules(
+        "rules: [{name: many, measure: errors, by: [service], window: 30m, condition: '> 2x previous 1h'}]"
+    )
+    holding(store, [failed(240), failed(60)])
+    assert backtest(store, file, "many", Evaluations(NOW - first * MINUTE, MINUTE, first)).firings == []
+
+
 @pytest.mark.parametrize("condition", ["> 3", "> 2x previous 99999999w"])
 def test_a_window_may_be_longer_than_time(store: Store, condition: str) -> None:
     endless = f'rules: [{{name: many, measure: errors, window: 99999999w, condition: "{condition}"}}]'

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from collector.columns import Report
-from tests.doors import NOW, logs, only, pairs, pipeline, spans, taken
+from tests.doors import NOW, logs, only, pairs, pipeline, spans, stored, taken
 
 # service, scope, span, what its event must contain; None: it is not an event
 SPANS: dict[str, tuple[str, str, dict[str, Any], Report | None]] = {
@@ -345,3 +346,29 @@ def test_a_secret_in_the_name_of_who_sends_metrics_is_cut() -> None:
     batch = taken(body, "metrics")
     [(source, service)] = batch.senders
     assert (source, key in service, key in batch.senders[source, service]) == ("continue", False, False)
+
+
+def test_the_session_with_an_mcp_server_is_that_of_its_calls_only_where_nothing_else_tells_one() -> None:
+    root = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "z-conv"}
+    read, write = (
+        {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.id": f"c-{tool}"}
+        for tool in ("read", "write")
+    )
+    server = {"mcp.method.name": "tools/call", "mcp.session.id": "m-session", "gen_ai.tool.name": "write"}
+    told = {
+        "root": [{"name": "invoke_agent", "spanId": "1", "attributes": root}],
+        "agent": [
+            {"name": "execute_tool read", "spanId": "2", "parentSpanId": "1", "attributes": read},
+            {"name": "execute_tool write", "spanId": "3", "parentSpanId": "1", "attributes": write},
+        ],
+        "server": [{"name": "tools/call write", "kind": 2, "spanId": "5", "parentSpanId": "3", "attributes": server}],
+    }
+    trace = "a".rjust(32, "0")
+    for names, sessions in (
+        (("root", "agent", "server"), {"read": "z-conv", "write": "z-conv"}),
+        (("agent", "server"), {"read": trace, "write": trace}),
+        (("server",), {"write": "m-session"}),
+    ):
+        for order in permutations(names):
+            events = stored(*([taken(spans(*told[name], service=name), "traces")] for name in order))
+            assert {event["tool"]: event["session"] for event in events} == sessions, order

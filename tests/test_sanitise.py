@@ -495,6 +495,11 @@ def test_a_fingerprint_can_be_computed_for_a_leaked_secret(tmp_path: Path) -> No
     marked = misstep("sanitise", "filter", cwd=tmp_path, stdin='{"password": "hunter2x"}\n', settings=settings)
     found = misstep("sanitise", "fingerprint", cwd=tmp_path, stdin="hunter2x\n", settings=settings)
     assert json.loads(marked.stdout) == {"password": f"[redacted:password:{found.stdout.strip()}]"}
+    nothing = misstep("sanitise", "fingerprint", cwd=tmp_path, stdin="\n", settings=settings)
+    assert (nothing.returncode, "no secret came" in nothing.stderr) == (2, True)
+    no_key = misstep("sanitise", "fingerprint", cwd=tmp_path, stdin="hunter2x\n")
+    assert (no_key.returncode, "there is no key at" in no_key.stderr) == (2, True)
+    assert not list(tmp_path.rglob("*.key"))
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

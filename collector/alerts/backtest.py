@@ -90,8 +90,8 @@ class Past:
         """What the rule compared with at an evaluation."""
         line = self.baseline.lines.get(labels, ()) if self.baseline else ()
         place = bisect_right(line, number, key=lambda point: point.number)
-        value = line[place - 1].value if place else None
-        return None if value is None else value * self.scale
+        point = line[place - 1] if place else None
+        return None if point is None or not point.there or point.value is None else point.value * self.scale
 
     @property
     def bytes(self) -> int:

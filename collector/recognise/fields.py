@@ -96,13 +96,19 @@ COMMAND_TOOLS = re.compile(
 )
 
 
+# A session with an MCP server is a part of the agent's, which the trace of the call may tell.
+SESSION_SOURCES = {"mcp.session.id": "instance"}
+
+
 class Place(NamedTuple):
-    """Where a column's value may be: in the attribute `key` (if `read` is None), or what `read` returns."""
+    """Where a column's value may be: in the attribute `key` (if `read` is None), or what `read` returns. A session
+    found there has this `source`.
+    """
 
     key: str
     read: Reader | None
     scale: float
-    resource: bool
+    source: str = "record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tu
     if shape is None:
         shape = fitting.shape = _made(fitting.row, attributes)
     for slot, convert, places in shape.columns:
-        for key, read_place, scale, resource in places:
+        for key, read_place, scale, source in places:
             value = attributes[key] if read_place is None else read_place(record, around)
             if scale != 1.0:
                 value = _scaled(value, scale)
@@ -143,8 +149,8 @@ def read(fitting: Fitting, record: Record, around: Around, report: Report) -> tu
                 put = (as_text if convert is None else convert)(value)
             if put is not None:
                 report[slot] = put
-                if resource and slot == "session":
-                    report["session_source"] = "resource"
+                if slot == "session":
+                    report["session_source"] = source
                 break
     signs: Signs = {}
     for kind, key, read_place in shape.signs:
@@ -167,11 +173,11 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
                 kept.append(key)
             continue
         for use in uses:
-            _assign(use, Place(key, None, use.scale, False), wanted, signs)
+            _assign(use, Place(key, None, use.scale, SESSION_SOURCES.get(key, "record")), wanted, signs)
     for use, name in row.resource:
-        _assign(use, Place(name, _of_resource(name), use.scale, True), wanted, signs)
+        _assign(use, Place(name, _of_resource(name), use.scale, "resource"), wanted, signs)
     for use, special in row.special:
-        _assign(use, Place("", special, use.scale, False), wanted, signs)
+        _assign(use, Place("", special, use.scale), wanted, signs)
     columns = (
         (slot, CONVERT.get(slot), tuple(place for _, place in sorted(places, key=itemgetter(0))))
         for slot, places in wanted.items()

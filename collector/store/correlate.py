@@ -59,11 +59,22 @@ def keys_of(report: Report) -> list[int]:
     return found
 
 
+def _sought(report: Report) -> bool:
+    """Whether the trace of a report may have a better session than its own."""
+    return not report.get("session") or report.get("session_source") == "instance"
+
+
 def _adopt_session(report: Report, sessions: Mapping[str, str]) -> None:
-    """Gives a report without a session that of its trace, else the trace itself, else the instance of the service."""
-    if trace := report.get("trace_id"):
-        session = sessions.get(trace)
-        report["session"], report["session_source"] = (session, "trace") if session else (trace, "trace_id")
+    """Gives a report without a session that of its trace, else the trace itself, else the instance of the service; one
+    with the session of an MCP server keeps that where its trace has none.
+    """
+    trace = report.get("trace_id")
+    if trace and (session := sessions.get(trace)):
+        report["session"], report["session_source"] = session, "trace"
+    elif report.get("session"):
+        return
+    elif trace:
+        report["session"], report["session_source"] = trace, "trace_id"
     elif instance := report.get("service_instance"):
         report["session"], report["session_source"] = instance, "instance"
 
@@ -120,7 +131,7 @@ class Correlator:
         self._wait(changes.waiting)
         self._merged.update(changes.redirects)
         for told in (*changes.events, *(report for _, report in changes.reports)):
-            if told.get("session_source") == "trace_id":
+            if told.get("session_source") in ("trace_id", "instance") and told.get("trace_id"):
                 self._orphans.put(told["trace_id"], True)
 
     def _wait(self, waiting: Sequence[tuple[int, int]]) -> None:
@@ -151,7 +162,7 @@ class Correlator:
         for batch in batches:
             for trace, session in batch.sessions.items():
                 told[trace] = min(session, told.get(trace, session))
-        reports = (report for batch in batches for report in batch.reports if not report.get("session"))
+        reports = (report for batch in batches for report in batch.reports if _sought(report))
         asked = told.keys() | {report["trace_id"] for report in reports if report.get("trace_id")}
         known = dict(self._sessions.known(asked))
         unknown = set() if self._sessions.whole else asked - known.keys()
@@ -178,7 +189,7 @@ class Correlator:
 
     def _told(self, batch: Batch, sessions: Mapping[str, str]) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
-            if not report.get("session"):
+            if _sought(report):
                 _adopt_session(report, sessions)
             # A report without any key is identified by its place in its request.
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]

@@ -53,7 +53,7 @@ SHARING = """
 MISPLACED = """
   with recent as (
     select distinct trace_id, session from events
-    where received_ns >= $since and session_source in ('trace_id', 'trace')
+    where received_ns >= $since and session_source in ('trace_id', 'trace', 'instance') and trace_id is not null
     union select orphan, report->>'session' from reports where received_ns >= $since and orphan is not null
   )
   select trace_id, min(told.session) as session from recent join trace_session as told using (trace_id)
