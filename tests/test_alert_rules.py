@@ -280,6 +280,15 @@ def test_mistakes_do_not_repeat_the_secrets_of_addresses() -> None:
         f"web_hook: 'https://{secret}'",
         f"webhook: 'ftp://u:{secret}@h'",
         f"apprise: ['slak://{secret}/a b']",
+        f"webhook: example.org/hook/{secret}",
+        f"webhook: 'http:/example.org/{secret}'",
+        f"webhook: [{secret}]",
+        f"webhook: {{url: {secret}, 1{secret}: x}}",
+        f"apprise: ['tgram:/110201543:{secret}/1']",
+        f"apprise: tgram:/110201543:{secret}/1",
+        f"apprise: [{{{secret}: x}}]",
+        f"apprise: [{{? [{secret}] : x}}]",
+        f"telegram: {{token: {secret}}}",
     ):
         with pytest.raises(RuleError) as caught:
             parse_rules(f"{RULE}receivers:\n  a: {{{receiver}}}")

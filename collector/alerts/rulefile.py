@@ -202,7 +202,8 @@ class _Document:
         for key, value in node.value:
             name, line = str(key.value), key.start_mark.line + 1
             if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
-                self.mistakes.append(Mistake(line, "", "", _shown(name), "a key must be text; put it in quotes"))
+                shown = "" if at[:1] == ("receivers",) and len(at) > 1 else _shown(name)
+                self.mistakes.append(Mistake(line, "", "", shown, "a key must be text; put it in quotes"))
                 found = True
                 continue
             seen[name] += 1
@@ -239,7 +240,9 @@ class _Document:
         value = self._at(at) if shown and len(at) > 2 else None
         owner, rest = self._owner(at)
         field = ".".join(str(part + 1) if isinstance(part, int) else part for part in rest)
-        self.mistakes.append(Mistake(self.lines.get(near, 1), owner, field, _shown(value), message))
+        is_address = at[:1] == ("receivers",) and at[2:3] in (("webhook",), ("apprise",))
+        text = _scheme(value) if is_address else _shown(value)
+        self.mistakes.append(Mistake(self.lines.get(near, 1), owner, field, text, message))
 
     def _owner(self, at: Place) -> tuple[str, Place]:
         if len(at) > 1 and at[0] == "receivers":
@@ -287,6 +290,12 @@ def _wrong(error: Any) -> set[str]:
     if error.validator == "required":
         return {str(name) for name in error.validator_value if name not in error.instance}
     return error.instance.keys() - set(error.schema["properties"])
+
+
+def _scheme(value: Any) -> str:
+    """Of a receiver's address only the scheme, if it has one: secrets may be in all the rest."""
+    found = re.match("[a-z]+://", value) if isinstance(value, str) else None
+    return f'"{found[0]}…"' if found else ""
 
 
 def _shown(value: Any) -> str:
