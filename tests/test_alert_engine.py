@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -591,6 +593,26 @@ def test_the_loop_evaluates_and_waits_for_nobody(world: World, hook: Webhook) ->
 
     asyncio.run(story())
     assert hook.told == [("firing", ["firing x"]), ("resolved", ["resolved x"])]
+
+
+def test_who_does_not_answer_does_not_hold_up_the_end(
+    world: World, hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collector.alerts.engine.CLOSE_S", 0.1)
+    monkeypatch.setattr("collector.alerts.notify.TIMEOUT_S", 60.0)
+
+    async def story() -> None:
+        running = asyncio.create_task(world.engine.run())
+        hook.hold.clear()
+        world.values.set(x=4)
+        await _until(lambda: hook.attempts == 1)
+        await world.engine.close()
+        await running
+
+    started = time.monotonic()
+    asyncio.run(story())  # and waits for threads of the executor
+    assert time.monotonic() - started < 10
+    assert [thread.daemon for thread in threading.enumerate() if thread.name == "alerts"] == [True]
 
 
 async def _until(happened: Callable[[], bool]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
@@ -191,6 +195,55 @@ def test_a_webhook_that_is_down_may_be_tried_again_and_its_address_stays_out_of_
     with pytest.raises(Unavailable, match="cannot be reached") as caught:
         send(notification(ALERT, receiver=replace(TEAM, address=address)))
     assert SECRET not in str(caught.value)
+
+
+class Endless:
+    """A server that begins an answer as told, and never ends it."""
+
+    def __init__(self, beginning: bytes, again: bytes, pause_s: float) -> None:
+        self._answer = (beginning, again, pause_s)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/"
+        self.sent = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        beginning, again, pause_s = self._answer
+        connection, _ = self._listening.accept()
+        with self._listening, connection, contextlib.suppress(OSError):
+            connection.recv(1 << 20)
+            connection.sendall(beginning)
+            while True:
+                connection.sendall(again)
+                self.sent += len(again)
+                time.sleep(pause_s)
+
+    def close(self) -> None:
+        """Returns once the client has closed the connection."""
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("beginning", "again", "taken"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"X-More: x\r\n", False),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 400000000\r\n\r\n", b"x" * (1 << 20), True),
+    ],
+)
+def test_an_answer_has_a_time_and_a_size(
+    beginning: bytes, again: bytes, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "TIMEOUT_S", 1.0)
+    server = Endless(beginning, again, 0.1)
+    started = time.monotonic()
+    with contextlib.nullcontext() if taken else pytest.raises(Unavailable, match="did not answer within 1 s"):
+        send(notification(ALERT, receiver=replace(TEAM, address=server.url)))
+    assert time.monotonic() - started < 5
+    server.close()
+    assert server.sent < 50 << 20
 
 
 def test_apprise_sends_and_its_failures_may_be_tried_again(hook: Webhook, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 from collector import telemetry
-from collector.alerts.dispatch import Dispatch, in_batches
+from collector.alerts.dispatch import Dispatch, aside, in_batches
 from collector.alerts.ledger import DAY_NS, Key, Ledger, Silence
 from collector.alerts.notify import Item, Notification, Scrub, describe
 from collector.alerts.recorder import Evaluation, Recorder, worst_first
@@ -169,7 +170,7 @@ class Engine:
 
     async def _deliver(self, key: str, messages: Sequence[Notification]) -> None:
         try:
-            await asyncio.to_thread(self.deliver, messages)
+            await aside(partial(self.deliver, messages))
         except Exception as error:  # the delivery could not be recorded: better sent twice than lost
             log.error("notification_not_recorded", receiver=key, error=self.scrub(f"{type(error).__name__}: {error}"))
         finally:

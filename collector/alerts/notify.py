@@ -6,6 +6,7 @@ Apprise. Labels come from agents and are hostile: in sentences they can neither 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -13,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from collector.alerts import summary
@@ -23,8 +24,12 @@ from collector.errors import Rejected, Unavailable
 from collector.query.sample import Labels
 from collector.times import SECOND, retry_after_s, rfc3339
 
+if TYPE_CHECKING:
+    import httpx
+
 MAX_ALERTS = 100  # per message; further ones are only counted
-TIMEOUT_S = 5.0
+TIMEOUT_S = 5.0  # for all of a webhook's answer
+MOST_READ = 64 << 10  # bytes of it
 NEVER = "0001-01-01T00:00:00Z"  # Alertmanager's endsAt of an alert that still fires
 
 Scrub = Callable[[str], str]
@@ -177,7 +182,9 @@ def _post(address: str, payload: Mapping[str, object]) -> None:
 
     logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO lines hold the address, which is often the secret
     try:
-        answer = httpx.post(address, json=payload, timeout=TIMEOUT_S)
+        answer = asyncio.run(_answer(address, payload))
+    except TimeoutError:
+        raise Unavailable(f"did not answer within {TIMEOUT_S:g} s") from None
     except httpx.TransportError as error:
         raise Unavailable(f"cannot be reached: {type(error).__name__}") from None
     except (httpx.InvalidURL, ValueError):
@@ -188,6 +195,25 @@ def _post(address: str, payload: Mapping[str, object]) -> None:
         after = retry_after_s(answer.headers.get("Retry-After", ""), time.time())
         raise Unavailable(f"answered {answer.status_code}", after or 1.0)
     raise Rejected(f"answered {answer.status_code}")
+
+
+async def _answer(address: str, payload: Mapping[str, object]) -> httpx.Response:
+    """What a webhook answers, with the beginning of its body read. Only a task can be given a time for all of it:
+    httpx's own limit is for each read.
+    """
+    import httpx
+
+    async with (
+        asyncio.timeout(TIMEOUT_S),
+        httpx.AsyncClient(timeout=None) as client,
+        client.stream("POST", address, json=payload) as answer,
+    ):
+        read = 0
+        async for part in answer.aiter_raw():
+            read += len(part)
+            if read >= MOST_READ:
+                break
+    return answer
 
 
 def _apprise(address: str, title: str, body: str, *, firing: bool) -> None:

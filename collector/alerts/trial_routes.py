@@ -20,6 +20,7 @@ from litestar.types import ControllerRouterHandler
 from collector.access import check_json
 from collector.alerts import status
 from collector.alerts.backtest import Past
+from collector.alerts.dispatch import aside
 from collector.alerts.notify import send, trial_message
 from collector.alerts.routes import RULES_SHOWN, options_of
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
@@ -99,7 +100,7 @@ async def test_receiver(request: Asked, name: FromPath[str]) -> dict[str, Any]:
         raise Rejected(f"there is no receiver {name[:40]!r}; there are: {names}", 404)
     rows = []
     for receiver in asked:
-        rows.append(row := await asyncio.to_thread(tell, receiver, engine.clock()))
+        rows.append(row := await aside(partial(tell, receiver, engine.clock())))
         engine.dispatch.tried(receiver.key, row["error"])
     return {"rows": rows}
 
