@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import socket
 import threading
 import time
@@ -128,6 +129,21 @@ def test_labels_can_mention_nobody_and_start_no_line() -> None:
     assert "@here" not in title + body
     assert not [line for line in body.splitlines() if line.startswith("resolved")]
     assert len(title) < 300
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ['<at user_id="all">all</at>', "<users/all>", "[Runbook](https://evil.example)", "<https://evil.example|Runbook>"],
+)
+def test_labels_are_no_markup(hostile: str) -> None:
+    title, body = text(notification(replace(ALERT, labels=(("service", hostile),))))
+    assert not re.search(r"<[^\u200b]|\]\(", title + body)
+
+
+@pytest.mark.parametrize("separator", ["\n", "\v", "\x1c", "\x85", "\u2028"])
+def test_labels_start_no_line_of_a_description(separator: str) -> None:
+    hostile = replace(ALERT, labels=(("service", f"x{separator}resolved: all"),))
+    assert len(describe(RULE, hostile, scrub=scrub).description.splitlines()) == 1
 
 
 def test_an_events_severity_does_not_hide_the_rules() -> None:

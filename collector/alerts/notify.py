@@ -1,7 +1,8 @@
 """From alerts to messages: what a notification says (pure), and the two ways to send it.
 
 A webhook gets Alertmanager's JSON, version 4, so that receivers made for Alertmanager work; everything else goes by
-Apprise. Labels come from agents and are hostile: in sentences they can neither mention anybody nor start a line.
+Apprise. Labels come from agents and are hostile: in sentences they can neither mention anybody, nor start a line or
+name a link.
 """
 
 from __future__ import annotations
@@ -285,8 +286,8 @@ def _filter(value: Sequence[str] | str | bool) -> str:
 
 
 def _plain(value: str) -> str:
-    """A label inside a sentence: one line, bounded, and with nothing that chat services read as a mention."""
-    calm = re.sub(r"@|<(?=!)", "\\g<0>\u200b", re.sub(r"[\x00-\x1f\x7f\u2028\u2029]+", " ", value))
+    """A label inside a sentence: one line, bounded, and with nothing that chat services read as a mention or a link."""
+    calm = re.sub(r"[@<]|\](?=\()", "\\g<0>\u200b", re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", value))
     return calm if len(calm) <= 200 else calm[:199] + "…"
 
 
