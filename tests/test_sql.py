@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,6 +89,16 @@ def test_odd_values_and_names_can_be_written(store: Store) -> None:
     [row] = rows(store, "select 1 as a, 2 as a, 'nan'::double, {'k': [9007199254740993]} as s, interval 1 day,"
                         " map {1: 'x'} as m, '\\x01'::blob as b, 1.5::decimal as d")  # fmt: skip
     assert (row["a"], row["a_1"], row["s"], row["m"]) == (1, 2, {"k": ["9007199254740993"]}, {"1": "x"})
+
+
+def test_enums_come_as_text_in_arrow_too(store: Store) -> None:
+    sql = """select outcome::enum('ok', 'error', 'cancelled', 'denied') as "the ""o"" of it",
+      ['it''s)'::enum('it''s)', 'b')] as l, {'k': 'a'::enum('a')} as s, count(*) as n
+      from events where outcome = 'ok' group by 1"""
+    frame = pl.read_ipc_stream(io.BytesIO(answer_sql(store, TEN_HOURS, sql, 3, arrow=True)[1]))
+    [row] = frame.to_dicts()
+    assert row == {'the "o" of it': "ok", "l": ["it's)"], "s": {"k": "a"}, "n": row["n"]}
+    assert rows(store, sql) == [row]
 
 
 def test_times_are_written_as_everywhere_in_the_api(store: Store) -> None:
@@ -272,3 +284,28 @@ def test_sql_over_http_and_from_the_command_line(
     assert ("tool1" in table, "tool0" in table) == (True, False)
     wrong_sql = misstep("sql", "select x from events", cwd=tmp_path, settings=settings)
     assert (wrong_sql.returncode, "x" in wrong_sql.stderr, "Traceback" in wrong_sql.stderr) == (2, True, False)
+
+
+def test_the_command_line_shows_what_the_api_answers(collector: RunningCollector, tmp_path: Path) -> None:
+    collector.post("/v1/events", json.dumps([{"tool": name, "outcome": "ok"} for name in ("a", "b")]))
+
+    def told(sql: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return misstep("sql", sql, *arguments, cwd=tmp_path, settings={"COLLECTOR_URL": collector.url})
+
+    sql = """select max(time) - min(time) as i, list(distinct tool order by tool) as l, 'x'::blob as b, {'a': 1} as s,
+      map {'k': 2} as m, 'ok'::enum('ok') as e, 'inf'::double as d, 9007199254740993 as n, 123456789.25::double as f,
+      timestamp '2026-11-25 12:21:58.2' as t, '' as empty, null as none from events"""
+    [row] = httpx.post(f"{collector.url}/api/v1/sql", json={"sql": sql}, timeout=30).json()["rows"]
+    assert (row["n"], row["t"], row["f"]) == ("9007199254740993", "2026-11-25T12:21:58.2Z", 123456789.25)
+    assert [json.loads(line) for line in told(sql, "--format", "jsonl").stdout.splitlines()] == [row]
+    [cells] = csv.DictReader(told(sql, "--format", "csv").stdout.splitlines())
+    texts = {name: "" if value is None else value for name, value in row.items()}
+    assert {name: json.loads(text) if name in "lsmf" else text for name, text in cells.items()} == texts
+    table = told(sql)
+    assert ("123456789.25" in table.stdout, '["a","b"]' in table.stdout, table.stderr) == (True, True, "")
+
+    cut = told("from range(200)", "--format", "jsonl")
+    assert (len(cut.stdout.splitlines()), "there are more rows than these 100" in cut.stderr) == (100, True)
+    for twice in (["from=-1h"], ["limit=5"], ["tool=a", "tool=b"]):
+        refused = told("select 1", *twice)
+        assert (refused.returncode, twice[0].partition("=")[0] in refused.stderr, refused.stdout) == (2, True, "")
