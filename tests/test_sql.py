@@ -57,6 +57,18 @@ def test_a_question_is_answered_over_what_the_filters_choose(store: Store) -> No
     ]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select count(*) as n from query('select tool from events')",
+        "select count(#3) as n from events",
+        "select count(c) as n from events e(a, b, c)",
+    ],
+)
+def test_columns_that_are_not_named_are_there(store: Store, sql: str) -> None:
+    assert rows(store, sql) == [{"n": 2000}]
+
+
 class Flood:
     """A store whose events, about 1.2 GB, do not fit into the sandbox."""
 
@@ -127,6 +139,11 @@ def test_times_are_written_as_everywhere_in_the_api(store: Store) -> None:
         ("select columns('t.*l') from events", NAMES),
         ("summarize events", NAMES),
         ("with e as (select model from events) select * from e", NAMES),
+        ("select #3 from events", NAMES),
+        ("select c from events e(a, b, c)", NAMES),
+        ("select count(*) from events a natural join events b", NAMES),
+        ("select count(*) from query('select tool from events')", NAMES),
+        ("select count(*) from query_table('events')", NAMES),
         ("select a.tool from events a join events b using (session)", ["session", "tool"]),
     ],
 )

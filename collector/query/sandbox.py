@@ -28,6 +28,8 @@ MEMORY = "384MB"
 ADDRESS_SPACE = 2 << 30
 EXACT = 2**53  # whole numbers beyond become text: JavaScript would round them
 ENUM = re.compile(r"ENUM\((?:'(?:[^']|'')*'(?:, )?)*\)")
+# In the tree of a statement: what stands for all columns, counts them, or runs a statement that is a text in this one.
+WHOLE = {"star", "show_ref", "natural", "positional_reference", "query", "query_table", "json_execute_serialized_sql"}
 LOCKED = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
@@ -80,7 +82,7 @@ def needed(connection: duckdb.DuckDBPyConnection, sql: str, columns: Sequence[st
     maps = [node for node in nodes if isinstance(node, dict)]
     tables = {(node.get("alias") or node["table_name"]).lower() for node in maps if node.get("type") == "BASE_TABLE"}
     alone = {node["column_names"][0].lower() for node in maps if len(node.get("column_names") or ()) == 1}
-    whole = {"star", "show_ref"} & words or tables & alone
+    whole = WHOLE & words or tables & alone or any(node.get("column_name_alias") for node in maps)
     return Needs([name for name in columns if whole or name.lower() in words] or [columns[0]])
 
 
