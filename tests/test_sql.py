@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +23,7 @@ from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import Selection, select
-from collector.query.sandbox import needed
+from collector.query.sandbox import Task, needed
 from collector.query.sql_queries import ONE_AT_A_TIME, answer_sql, names
 from collector.store.arrow import ArrowColumns
 from collector.store.connection import CalledOff
@@ -125,6 +128,22 @@ def test_times_are_written_as_everywhere_in_the_api(store: Store) -> None:
     assert rows(store, "select now() as a, 1 as a, current_timestamp as b")[0]["a"].endswith("Z")
     with pytest.raises(Rejected, match="cast them to text"):
         answer_sql(store, TEN_HOURS, "select [now()] as l", 3)
+
+
+def test_now_is_in_utc_wherever_the_machine_is() -> None:
+    sql = "select abs(date_diff('minute', now()::timestamp, epoch_ms(epoch_ms(now())))) as off, hour(now()) as h"
+    task, events = msgspec.json.encode(Task(sql, ["time"], 1, False, 20)) + b"\n", io.BytesIO()
+    with StreamWriter.from_writable(events) as writer:
+        writer.write_stream(ArrowColumns({"time": [1]}, {"time": "bigint"}))
+    done = subprocess.run(
+        [sys.executable, "-m", "collector.query.sandbox"],
+        env={**os.environ, "TZ": "Asia/Kolkata"},
+        input=task + events.getvalue(),
+        capture_output=True,
+        check=True,
+    )
+    [row] = json.loads(done.stdout.splitlines()[2])
+    assert (row["off"], (row["h"] - time.gmtime().tm_hour) % 24 in (0, 23)) == (0, True)
 
 
 @pytest.mark.parametrize(

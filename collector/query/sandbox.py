@@ -102,6 +102,7 @@ def answer(task: Task, source: BinaryIO, out: BinaryIO) -> None:
         return
     try:
         _load(connection, source)
+        connection.execute("set TimeZone = 'UTC'").fetchall()  # else the machine's, and now() is hours from the events
         connection.execute("set lock_configuration = true").fetchall()
         if task.arrow:
             _arrow(connection, task, out)
