@@ -26,6 +26,7 @@ from collector.query.streaks import Scope, streaks
 from collector.store import archive, reading
 from collector.store.changes import Changes
 from collector.store.lookup import StoreLookup
+from collector.store.reading import QueryTimeout
 from collector.store.retention import DAY_NS, ROOM
 from collector.store.store import Store
 from tests.api import application
@@ -264,6 +265,26 @@ def test_a_file_with_a_damaged_page_is_named_and_then_left_out(store: Store, tmp
         pass
     answers(store)
     compared(store, ALL_SETS[:2])
+    store.close()
+
+
+def test_sql_over_a_damaged_page_names_the_file_and_then_leaves_it_out(store: Store, tmp_path: Path) -> None:
+    sql = "select count(tool) as tools, count(message) as messages, count(event_id) as n from events"
+    whole, files = stored(store), moved(store, tmp_path)
+    ever = Selection(0, 2 * NOW)
+    answer_sql(store, ever, sql, 10)  # else the damage is met before the first event is streamed
+    with_a_zeroed_page(files[0])
+    with pytest.raises(Unavailable, match=f"{files[0].name} is damaged"):
+        answer_sql(store, ever, sql, 10)
+    [row] = json.loads(answer_sql(store, ever, sql, 10)[1])
+    assert (row["n"], store.missing_events) == (whole - store.missing_events, int(files[0].stem.split("-")[2]))
+    store.close()
+
+
+def test_what_is_streamed_ends_when_its_time_is_over(store: Store) -> None:
+    sql = "select range from range(10_000_000_000) where hash(range) % 7 = 0"
+    with pytest.raises(QueryTimeout), open("/dev/null", "wb") as nowhere:
+        store.stream(sql, {}, nowhere, timeout_s=1)
     store.close()
 
 

@@ -108,6 +108,13 @@ def stamps(files: Iterable[Path]) -> dict[Path, Stamp]:
     return found
 
 
+STREAMED = re.compile(r"ArrowArrayStream::get_next\(\) failed \(\d+\): (.*)", re.DOTALL)
+STREAMED_KINDS = {
+    "INTERRUPT": duckdb.InterruptException,
+    "Out of Memory": duckdb.OutOfMemoryException,
+    "IO": duckdb.IOException,
+    "Invalid Input": duckdb.InvalidInputException,
+}
 WHOLE = re.compile(r"\$low__(\w+?)__(\w+)")
 
 
@@ -117,6 +124,18 @@ def damaged(error: duckdb.Error) -> bool:
     """
     nameless = type(error) is duckdb.Error or isinstance(error, duckdb.InvalidInputException)
     return nameless or (isinstance(error, duckdb.IOException) and "Could not read enough bytes" in str(error))
+
+
+@contextmanager
+def of_the_engine() -> Iterator[None]:
+    """Turns an error that came through an Arrow stream, which passes only its text, into the engine's own."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not (found := STREAMED.match(str(error))):
+            raise
+        kind = found[1].partition(" Error: ")[0]
+        raise STREAMED_KINDS.get(kind, duckdb.Error)(found[1]) from None
 
 
 def whole(start: str, until: str) -> tuple[str, str]:
@@ -188,6 +207,7 @@ class Reader:
             self._cursor(timeout_s) as cursor,
             bound(cursor, sql, params) as given,
             StreamWriter.from_writable(out) as writer,
+            of_the_engine(),
         ):
             # A relation exports its stream as a capsule; a cursor would need pyarrow.
             writer.write_stream(cursor.query(sql, params=given))
