@@ -425,6 +425,20 @@ def test_a_running_collector_moves_and_answers(
     )
     assert said == f"the store is in {tmp_path / 'copy.duckdb'}\n{moved}\n"
 
+    commands: list[tuple[object, ...]] = [
+        ("sql", "select 1"),
+        ("export", "--format", "csv", "--output", tmp_path / "x.csv"),
+        ("doctor",),
+    ]
+    for lost in (0, health["archive"]["events"]):
+        if lost:
+            (tmp_path / "old").rename(tmp_path / "unmounted")
+        for command in commands:
+            done = misstep(*command, cwd=tmp_path, settings=settings)
+            told = done.stdout if command == ("doctor",) else done.stderr
+            assert ("missing" in told) is bool(lost), told
+            assert not lost or f" {lost} " in told, told
+
 
 def test_files_that_lack_a_column_are_read_beside_those_that_have_it(tmp_path: Path) -> None:
     """As after an upgrade that added one, whichever of the files is the oldest or was written anew since."""

@@ -163,6 +163,9 @@ def _health(health: Mapping[str, Any]) -> Iterator[Check]:
         yield Check("warn", f"{counted}; failures: {shown}", "the collector's log says why")
     else:
         yield Check("ok", f"{counted}, {health['duplicate']} duplicate, {sum(health['dropped'].values())} no event")
+    if missing := health["archive"]["missing_events"]:
+        said = f"archive: {missing} of {health['archive']['events']} events are missing"
+        yield Check("warn", said, "put their files back: the collector's log names the first")
 
 
 def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:

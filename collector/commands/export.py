@@ -16,6 +16,7 @@ from polars.io.plugins import register_io_source
 from collector.columns import COLUMNS
 from collector.commands.client import ARROW, check, collector, filters
 from collector.commands.progress import progress
+from collector.commands.sql import say_missing
 from collector.query.queries import token as position
 
 RFC3339 = "%Y-%m-%dT%H:%M:%S%.9fZ"
@@ -36,8 +37,8 @@ _SCHEMA: dict[str, Any] = {
 def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "") -> int:
     """Writes the events that `where` (`name=value`) selects, newest first, as parquet, csv or jsonl; returns how many.
 
-    An existing file is replaced once everything is written. Raises OSError if the collector does not answer or refuses
-    a filter, or if the file cannot be written.
+    An existing file is replaced once everything is written. Says on standard error if events are missing. Raises
+    OSError if the collector does not answer or refuses a filter, or if the file cannot be written.
     """
     chosen = filters(where)
     with collector(url, token) as client, _replacing(path) as place:
@@ -70,6 +71,7 @@ def _fixed(client: httpx.Client, chosen: Sequence[tuple[str, str]]) -> list[tupl
     answer = client.get("/api/v1/events", params=httpx.QueryParams([*chosen, ("limit", "1")]))
     check(answer)
     fixed = msgspec.json.decode(answer.content, type=JsonPage)
+    say_missing(fixed.missing_events)
     times = {"from": fixed.start}
     if dict(chosen).get("to", "now") != "now":
         times["to"] = fixed.to
@@ -100,6 +102,7 @@ class JsonPage(msgspec.Struct):
     next: str | None
     to: str
     start: str = msgspec.field(name="from")
+    missing_events: int = 0
 
 
 def lines(body: bytes) -> tuple[list[msgspec.Raw], str]:

@@ -21,18 +21,28 @@ class Found(msgspec.Struct):
 
 
 def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = "") -> str:
-    """The rows, with the values of the API's JSON, as a table, csv or jsonl; says on standard error if there are more.
-    Raises OSError if the collector does not answer or refuses.
+    """The rows, with the values of the API's JSON, as a table, csv or jsonl; says on standard error if there are more,
+    or events are missing. Raises OSError if the collector does not answer or refuses.
     """
     params = httpx.QueryParams(tuple(filters(where)))
     with collector(url, token) as client:
         answer = client.post("/api/v1/sql", params=params, json={"sql": statement})
-    check(answer)
+        check(answer)
+        health = client.get("/api/v1/health")
+        check(health)
+    say_missing(health.json()["archive"]["missing_events"])
     found = msgspec.json.decode(answer.content, type=Found)
     if found.truncated:
         said = f"misstep: there are more rows than these {len(found.rows)}; --limit gives more, 10,000 at most"
         print(said, file=sys.stderr)
     return _lines(found) if form == "jsonl" else _table(found, form)
+
+
+def say_missing(events: int) -> None:
+    """Says on standard error how many archived events an answer lacks, if it lacks any."""
+    if events:
+        remedy = "put their files back, the collector's log names the first"
+        print(f"misstep: {events} archived events are missing: {remedy}", file=sys.stderr)
 
 
 def _lines(found: Found) -> str:
