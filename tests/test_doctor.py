@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from collector.commands.doctor import Check, examine
+from collector.store.store import Store
 from tests.conftest import RunningCollector, free_port, misstep
 from tests.doors import logs, spans
 from tests.secrets import OWN_RULE
@@ -110,6 +114,45 @@ def test_what_it_says_without_a_collector(tmp_path: Path, settings: dict[str, st
     assert "hunter2" not in done.stdout + done.stderr
     if "fail  settings" not in said:
         assert f"fail  collector: nobody answers at {address}" in done.stdout
+
+
+def newer(path: Path) -> None:
+    with duckdb.connect(str(path)) as engine:
+        engine.execute("update meta set value = '999' where name = 'schema_version'")
+
+
+def of_another_program(path: Path) -> None:
+    path.unlink()
+    duckdb.connect(str(path)).execute("create table t as select 1").close()
+
+
+@pytest.mark.parametrize(
+    ("harm", "said", "remedy"),
+    [
+        (lambda path: path.write_bytes(b""), "is not a DuckDB file", "move it away"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(9000)), "is not a DuckDB file", "move it away"),
+        (lambda path: os.truncate(path, 5000), "seems to be damaged", "put a backup in its place"),
+        (lambda path: path.write_bytes(path.read_bytes()[:12288] + bytes(1 << 20)), "seems to be damaged", "a backup"),
+        (newer, "was written by a later Misstep", "use that version"),
+        (of_another_program, "is no store of Misstep", "move it away"),
+    ],
+)
+def test_a_store_that_no_collector_could_open(
+    tmp_path: Path, harm: Callable[[Path], object], said: str, remedy: str
+) -> None:
+    path = tmp_path / "it's.duckdb"
+    environ = {"MISSTEP_STORE": f"duckdb:///{path}", "MISSTEP_COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"}
+    Store.open(environ["MISSTEP_STORE"]).close()
+
+    def found() -> Check:
+        return next(one for one in examine(environ, tmp_path / "misstep.toml") if one.what.startswith("store: "))
+
+    assert found().state == "ok"
+    harm(path)
+    content = path.read_bytes()
+    check = found()
+    assert (check.state, said in check.what, remedy in check.remedy) == ("fail", True, True), check
+    assert path.read_bytes() == content
 
 
 def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:
