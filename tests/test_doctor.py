@@ -103,6 +103,10 @@ def test_query_token_is_asked_for(start_collector: Any) -> None:
             "fail  settings: environment: MISSTEP_RETENTON is no setting; did you mean MISSTEP_RETENTION?",
         ),
         ({"RULES": "mine.yaml"}, "warn  rules: mine.yaml is not there, the default rules are in force"),
+        ({"STORE": "mysql://root:hunter2@h/db"}, "ok    setting store = mysql://h/db (from MISSTEP_STORE)"),
+        ({"OTLP_URL": "http://a:hunter2@h:1"}, "ok    setting otlp_url = http://h:1 (from MISSTEP_OTLP_URL)"),
+        ({"DASHBOARD_URL": "https://a:hunter2@b@h/x@y"}, "ok    setting dashboard_url = https://h/x@y (from"),
+        ({"TRACE_URL": "https://hunter2@h/{trace_id}"}, "ok    setting trace_url = https://h/{trace_id} (from"),
         ({"QUERY_TOKEN": "hunter2"}, "ok    setting query_token = *** (from MISSTEP_QUERY_TOKEN)"),
     ],
 )
@@ -153,6 +157,14 @@ def test_a_store_that_no_collector_could_open(
     check = found()
     assert (check.state, said in check.what, remedy in check.remedy) == ("fail", True, True), check
     assert path.read_bytes() == content
+
+
+def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
+    port = free_port()
+    done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://user:hunter2@127.0.0.1:{port}"})
+    assert f"ok    setting collector_url = http://127.0.0.1:{port} (from MISSTEP_COLLECTOR_URL)" in done.stdout
+    assert f"fail  collector: nobody answers at http://127.0.0.1:{port}\n" in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr
 
 
 def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:

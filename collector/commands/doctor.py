@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -50,8 +51,13 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
     yield from _store(settings)
     headers = bearer(settings.query_token)
     with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=10) as client:
-        yield from _collector(client, settings.collector_url)
+        yield from _collector(client, without_user(settings.collector_url))
     yield _dashboard(settings.dashboard.url)
+
+
+def without_user(text: str) -> str:
+    """A URL without the name and password that it may have before its host; other text as it is."""
+    return re.sub(r"(?<=://)[^/?#]*@", "", text)
 
 
 def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Iterator[Check]:
@@ -61,7 +67,8 @@ def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Ite
         if value == each.default:
             continue
         origin = f"MISSTEP_{each.name.upper()}" if environ.get(f"MISSTEP_{each.name.upper()}") else str(file)
-        yield Check("ok", f"setting {each.name} = {'***' if is_secret(each.name) else value} (from {origin})")
+        shown = "***" if is_secret(each.name) else without_user(str(value))
+        yield Check("ok", f"setting {each.name} = {shown} (from {origin})")
     yield Check("ok", f"settings: the rest are defaults{'' if written else f', there is no {file}'}")
     if settings.rules != Settings().rules and not settings.rules.exists():
         yield Check("warn", f"rules: {settings.rules} is not there, the default rules are in force", "correct the path")
