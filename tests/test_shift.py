@@ -70,6 +70,29 @@ def test_times_in_plain_entries_move(before: Any, after: Any) -> None:
     assert [json.loads(line) for line in lines] == [after, after]
 
 
+def test_what_is_no_time_of_a_recording_neither_moves_nor_counts() -> None:
+    times = ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+05:00", "1970-01-01T00:00:00Z", "2026-11-21T20:16:18Z"]
+    recording = Recording(
+        "test", "events", JSON_LINES, b"\n".join(json.dumps({"time": each}).encode() for each in times)
+    )
+    assert newest_ns(recording) == 1_795_292_178_000_000_000
+    found = [json.loads(line)["time"] for line in moved(recording, later).body.splitlines()]
+    assert found == [*times[:3], "2026-11-21T21:16:18Z"]
+
+
+def test_a_line_that_is_not_json_keeps_no_other_from_moving() -> None:
+    lines = [b'{"ts":1700000000}', b"{not json", b"", b"[" * 100_000, '{"ts":"\u00b2"}'.encode(), b'{"ts":1700000001}']
+    found = moved(Recording("test", "events", JSON_LINES, b"\n".join(lines)), later).body.split(b"\n")
+    assert found == [b'{"ts":1700003600}', *lines[1:5], b'{"ts":1700003601}']
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_entries_in_one_document_move(indent: int | None) -> None:
+    body = json.dumps([{"ts": 1700000000}, {"ts": 1700000001}], indent=indent).encode()
+    found = moved(Recording("test", "events", JSON, body), later).body
+    assert json.loads(found) == [{"ts": 1700003600}, {"ts": 1700003601}]
+
+
 def test_times_in_protobuf_move_at_every_depth() -> None:
     request = ExportTraceServiceRequest()
     span = request.resource_spans.add().scope_spans.add().spans.add(name="x")

@@ -31,14 +31,13 @@ _UNITS = ((10**18, 1), (10**15, 10**3), (10**12, 10**6), (10**9, 10**9))
 
 
 def moved(recording: Recording, move: Move) -> Recording:
-    """The recording with every time replaced by `move(time)`; unchanged if its body cannot be read."""
+    """The recording with every time replaced by `move(time)`; a body or line that cannot be read stays as it is."""
+    if recording.media_type != PROTOBUF:
+        return replace(recording, body=b"\n".join(_move_json_text(text, move) for text in _texts(recording)))
     try:
-        if recording.media_type == PROTOBUF:
-            message = MESSAGES[recording.signal].FromString(recording.body)
-            _move_message(message, move)
-            return replace(recording, body=message.SerializeToString())
-        lines = recording.body.splitlines() if recording.signal == "events" else [recording.body]
-        return replace(recording, body=b"\n".join(_move_line(line, move) for line in lines))
+        message = MESSAGES[recording.signal].FromString(recording.body)
+        _move_message(message, move)
+        return replace(recording, body=message.SerializeToString())
     except (DecodeError, ValueError, RecursionError):
         return recording
 
@@ -56,9 +55,22 @@ def newest_ns(recording: Recording) -> int:
     return newest
 
 
-def _move_line(line: bytes, move: Move) -> bytes:
-    value = json.loads(line)
-    _move_json(value, move)
+def _texts(recording: Recording) -> list[bytes]:
+    """The JSON texts in a body: plain entries may have one a line."""
+    if recording.signal == "events":
+        try:
+            json.loads(recording.body)
+        except (ValueError, RecursionError):
+            return recording.body.splitlines()
+    return [recording.body]
+
+
+def _move_json_text(text: bytes, move: Move) -> bytes:
+    try:
+        value = json.loads(text)
+        _move_json(value, move)
+    except (ValueError, RecursionError):
+        return text
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -111,6 +123,8 @@ def _iso_time(text: str, move: Move) -> str:
         return text
     aware = then if then.tzinfo else then.replace(tzinfo=UTC)
     time_ns = (aware - _EPOCH) // timedelta(microseconds=1) * 1000
+    if not _UNITS[0][0] <= time_ns < 10 * _UNITS[0][0]:  # as for numbers: "0001-01-01T00:00:00Z" stands for no time
+        return text
     now = _EPOCH + timedelta(microseconds=move(time_ns) // 1000)
     written = now.astimezone(aware.tzinfo).replace(tzinfo=then.tzinfo).isoformat()
     return written.replace("+00:00", "Z") if text.endswith("Z") else written
