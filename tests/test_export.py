@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -14,7 +15,7 @@ import polars as pl
 import pytest
 
 from collector.commands import export
-from tests.conftest import RunningCollector, free_port, misstep
+from tests.conftest import MISSTEP, RunningCollector, free_port, misstep
 
 ENTRY = {
     "level": "warn",
@@ -119,9 +120,26 @@ def test_an_export_that_fails_leaves_what_was_there(
 
     monkeypatch.setattr(export, "PAGE", 4)
     monkeypatch.setattr(export, "check", fails)
-    with pytest.raises(Exception, match="the collector is gone"):
+    with pytest.raises(OSError, match=r"^the collector is gone$"):
         export.export(filled.url, path, form, ["from=-1h"])
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(path.name, "the last export")]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
+def test_what_cannot_be_written_is_said_alike_for_every_form(filled: RunningCollector, form: str) -> None:
+    command = [MISSTEP, "export", "--format", form, "--from", "-1h", "--output"]
+    environ = filled.environment | {"MISSTEP_COLLECTOR_URL": filled.url}
+    full = subprocess.run([*command, "/dev/full"], env=environ, cwd=filled.folder, capture_output=True, text=True)
+    assert (full.returncode, "Traceback" in full.stderr) == (2, False)
+    assert "No space left on device" in full.stderr
+    with subprocess.Popen(
+        [*command, "/dev/stdout"], env=environ, cwd=filled.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
 
 
 def test_a_relative_range_is_one_range_for_all_pages(

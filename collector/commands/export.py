@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import httpx
 import msgspec
@@ -135,15 +137,33 @@ def frame(body: bytes) -> tuple[pl.DataFrame, str]:
 
 
 def _frames(path: Path, form: str, pages: Iterator[pl.DataFrame]) -> int:
-    """Polars writes each page before it takes the next."""
+    """Polars writes each page before it takes the next. It would pass on only the text of an error of `pages`."""
     rows, first = 0, next(pages)
+    errors: list[Exception] = []
 
     def taken(*_: object) -> Iterator[pl.DataFrame]:
         nonlocal rows
-        for page in chain([first], pages):
-            rows += page.height
-            yield page
+        try:
+            for page in chain([first], pages):
+                rows += page.height
+                yield page
+        except Exception as error:
+            errors.append(error)
 
     whole = register_io_source(taken, schema=first.schema)
-    whole.sink_parquet(path) if form == "parquet" else whole.sink_csv(path, datetime_format=RFC3339)
+    try:
+        whole.sink_parquet(path) if form == "parquet" else whole.sink_csv(path, datetime_format=RFC3339)
+    except (OSError, pl.exceptions.ComputeError) as error:
+        _raise_as_the_system(error, path)
+    if errors:
+        raise errors.pop()
     return rows
+
+
+def _raise_as_the_system(error: Exception, path: Path) -> NoReturn:
+    """Raises what the system said when `path` was written to: Polars has its number in a text, or not at all."""
+    if found := re.search(r"\(os error (\d+)\)", str(error)):
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+    with path.open("wb", buffering=0) as file:
+        file.write(b"\0")
+    raise error
