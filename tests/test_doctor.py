@@ -167,6 +167,19 @@ def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
     assert "hunter2" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"COLLECTOR_URL": "http://a:hunter2@127.0.0.1:abc"}, "fail  collector: http://127.0.0.1:abc is no address"),
+        ({"QUERY_TOKEN": "hunter2\u00e9"}, "fail  collector: the query token is not ASCII"),
+    ],
+)
+def test_what_no_request_can_be_made_of(tmp_path: Path, settings: dict[str, str], said: str) -> None:
+    done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}", **settings})
+    assert (done.returncode, said in done.stdout, done.stderr) == (1, True, "")
+    assert "hunter2" not in done.stdout
+
+
 def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "misstep.toml").write_text('personal = "keep"\n')
     done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"})

@@ -342,6 +342,9 @@ def test_the_command_line_shows_what_the_api_answers(collector: RunningCollector
 
     cut = told("from range(200)", "--format", "jsonl")
     assert (len(cut.stdout.splitlines()), "there are more rows than these 100" in cut.stderr) == (100, True)
+    for sql, *where in (["select '\udcff'"], ["select 1", "tool=\udcff"]):
+        refused = told(sql, *where)
+        assert (refused.returncode, "is not UTF-8" in refused.stderr, refused.stdout) == (2, True, "")
     for twice in (["from=-1h"], ["limit=5"], ["tool=a", "tool=b"]):
         refused = told("select 1", *twice)
         assert (refused.returncode, twice[0].partition("=")[0] in refused.stderr, refused.stdout) == (2, True, "")

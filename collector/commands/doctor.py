@@ -49,9 +49,16 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
     yield from _settings(settings, environ, file)
     yield from _tables(settings)
     yield from _store(settings)
-    headers = bearer(settings.query_token)
-    with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=10) as client:
-        yield from _collector(client, without_user(settings.collector_url))
+    address = without_user(settings.collector_url)
+    try:
+        client = httpx.Client(base_url=settings.collector_url, headers=bearer(settings.query_token), timeout=10)
+    except httpx.InvalidURL:
+        yield Check("fail", f"collector: {address} is no address that can be asked", "correct MISSTEP_COLLECTOR_URL")
+    except UnicodeEncodeError:
+        yield Check("fail", "collector: the query token is not ASCII", "correct MISSTEP_QUERY_TOKEN")
+    else:
+        with client:
+            yield from _collector(client, address)
     yield _dashboard(settings.dashboard.url)
 
 
