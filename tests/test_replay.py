@@ -159,8 +159,9 @@ def test_token_of_the_settings_is_sent(start_collector: Any, folder: Path) -> No
 
 def test_no_collector_is_one_sentence(folder: Path) -> None:
     address = f"http://127.0.0.1:{free_port()}"
-    done = misstep("replay", folder, "--to", address, cwd=folder)
+    done = misstep("replay", folder, "--to", address.replace("//", "//user:hunter2@"), cwd=folder)
     assert done.returncode == 2
+    assert "hunter2" not in done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"misstep: no collector answers at {address}")
 
 

@@ -13,6 +13,7 @@ import httpx
 import stamina
 
 from collector.commands.client import bearer
+from collector.commands.doctor import without_user
 from collector.commands.progress import progress
 from collector.commands.recordings import Recording, find, read
 from collector.commands.shift import moved, newest_ns
@@ -64,7 +65,8 @@ def replay(
                 try:
                     _send(client, moved(recording, lambda time_ns: time_ns + by_ns) if by_ns else recording, sent)
                 except httpx.TransportError as error:
-                    raise ConnectionError(f"no collector answers at {to} ({error}); sent before: {sent}") from None
+                    said = f"no collector answers at {without_user(to)} ({error}); sent before: {sent}"
+                    raise ConnectionError(said) from None
             advance()
     return sent
 
