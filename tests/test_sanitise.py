@@ -53,6 +53,41 @@ def test_the_gate_stops_whatever_would_be_found() -> None:
     assert not passed
 
 
+_PASSWORD_KEYS = (
+    *("Password", "password (required)", "Password:", "New Password *", '[id="password"]', "input[name='passwd']"),
+    *("Enter your password here", "Passwort eingeben", "Kennwort", "smtp pass", "Password\u00a0*"),
+)
+_PASSWORDS = ("Sommer" + "2024!", "hunterrabbit", "correct horse battery")
+
+
+@pytest.mark.parametrize(
+    "told", [*_PASSWORD_KEYS, "OTP code", "Password field", "Password input field", "#password input"]
+)
+def test_the_gate_stops_labels_of_several_words(told: str) -> None:
+    for label in ("element", "placeholder", "inputName", "field_label", "aria-label"):
+        for secret in _PASSWORDS:
+            form = {label: told, "ref": "e12", "text": secret}
+            clean = {**form, "text": "[redacted:password]"}
+            assert sanitiser().scrub_value(form)[0] == clean
+            assert sanitiser().scrub_value(dict(reversed(form.items())))[0] == clean
+
+
+@pytest.mark.parametrize("told", _PASSWORD_KEYS)
+def test_the_gate_stops_keys_of_several_words(told: str) -> None:
+    mark = "[redacted:password]"
+    for secret in _PASSWORDS:
+        for value, clean in ((secret, mark), ([secret], [mark]), ({"value": secret}, {"value": mark})):
+            assert sanitiser().scrub_value({told: value, "n": 1})[0] == {told: clean, "n": 1}
+    assert sanitiser().scrub_value({told: 12345678})[0] == {told: mark}
+
+
+@pytest.mark.parametrize("told", ["Client Secret:", "Secret key", "Credentials JSON", "API token (optional)"])
+def test_the_gate_stops_keys_of_several_words_for_long_secrets(told: str) -> None:
+    secret = assemble("{alnum:40}", random.Random(SEED))
+    for value in ({told: secret}, {"label": told, "value": secret}):
+        assert secret not in str(sanitiser().scrub_value(value)[0])
+
+
 def test_values_read_together_stop_where_each_alone_would() -> None:
     dirty = [fake.value for fake in fakes(load_rules(), SEED + 2, per_kind=1)]
     mixed = random.Random(1).sample(values := [*dirty, *harmless(SEED), *map(str, range(3_000))], len(values))

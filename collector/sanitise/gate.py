@@ -22,6 +22,7 @@ from collector.sanitise.personal import Personal
 from collector.sanitise.plausible import WORDS
 from collector.sanitise.redactions import Rule, compile_patterns, shortest
 from collector.sanitise.unwrap import in_base64
+from collector.sanitise.walk import LABELS
 
 _GLUE = r"(?:[^\w\r\n]|\\+[nrt]|&(?:quot|gt|lt|#34|#x22);|%[2-7][0-9A-Fa-f])+"
 _BETWEEN = "|".join(
@@ -42,12 +43,17 @@ _AFTER_ANY_KEY = (
     r"(?:\\*[\"'`])?,?\s*[\r\n][\s\"']*(?:value|val|text|content)\b",  # a label, and its value on the next line
     r"(?:\\*[\"'])?>(?:<!\[CDATA\[)?[^\s<>{\\]{3}",  # an XML element
 )
-_LABEL = r"(?:name|key|id|field|label|header|variable|parameter|selector|element|ref|property|target|k)"
+_IN_STRING = r'(?:[^"\\]|\\+[^\\])'  # of compact JSON
+_TELLS = rf'(?:(?:ANYWHERE){_IN_STRING}*|(?:WHOLE)(?:(?:[^a-z"\\]|\\+[^\\]){_IN_STRING}*)?)"'  # to the end of a string
+_LABEL = rf"(?:{'|'.join(sorted(LABELS))})"
 _KEYED = (
     rf"(?i)KEY(?:{'|'.join(_AFTER_ANY_KEY)})",
     r"(?i)(?:--?|[?&;](?:amp;)?)[\w.-]*KEY(?:=|\s+|\\*[\"'],\s*\\*[\"'])\\*[\"']?[^\s\"'`\\$<{]{3}",  # a flag, a query
     r"(?i)(?:(?:ANYWHERE)[\w-]*|(?:WHOLE))\\*[\"']\s*(?:,\s*\\*[\"']|\}|\{|:\s*[\[{])",  # a pair; a list, a map
-    rf"(?i)\\*\"[a-z_]*{_LABEL}\\*\"\s*:\s*\\*\"[^\"\\]*KEY\\*\"",
+    rf'(?i){_TELLS}:(?:"[^"]|[\[{{])',  # a key of any words
+    rf'(?i)(?:PASSWORD){_IN_STRING}*":-?[0-9]{{4}}',
+    rf'(?i){_LABEL}":"{_IN_STRING}*{_TELLS}',  # a label of any words
+    rf'(?i)\\*"[a-z_]*{_LABEL}\\*"\s*:\s*\\*"[^"\\]*KEY\\*"',  # one inside a text ends with the telling word
     r"(?:PASS|PWD|SECRET|TOKEN|K[E]Y|AUTH|CRED|COOKIE)[A-Z0-9_]*=[^\s\"'$<{,;)]{4}",
     r"(?i)(?:pass|pwd|pw|otp|code)[\w.-]*[^\w\s]+\s?[^\w\s]*[0-9]{4}",
     r"(?i)(?:pass|pwd)[\w.-]*(?:\\*[\"'])?(?::\s+|\s?=\s?)[^\s\"'{<$\[(\\]{5}",
@@ -95,7 +101,7 @@ class Gate:
         signs = [(rule, _certain(rule)) for rule in rules if rule.pattern]
         forms = (shortest(rule.pattern) for rule, certain in signs if not certain)
         patterns = [_in_json(_LEADING_CLASSES.sub("", form)) for form in forms]
-        words = (("KEY", key), ("ANYWHERE", anywhere), ("WHOLE", whole))
+        words = (("KEY", key), ("ANYWHERE", anywhere), ("WHOLE", whole), ("PASSWORD", "|".join(keys.passwords)))
         patterns += [reduce(lambda made, word: made.replace(*word), words, pattern) for pattern in _KEYED]
         patterns += _UNREADABLE
         self._hiding = len(patterns)

@@ -41,6 +41,9 @@ class Keys:
         self._known: dict[str, Rule | None] = {}
         patterns = dict.fromkeys(word for _, word in words)
         self.anywhere = tuple(word_pattern(word) for word in patterns if not word.startswith("="))
+        self.passwords = tuple(
+            word_pattern(word) for rule in self._rules if rule.id == "password" for word in rule.words
+        )
         self.whole = tuple(word_pattern(word) for word in patterns if word.startswith("="))
 
     def telling(self, key: str) -> Rule | None:

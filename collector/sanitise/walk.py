@@ -17,7 +17,7 @@ from collector.sanitise.plausible import MARK, keyed_secret
 from collector.sanitise.redactions import Rule
 
 # Last words of the names of fields that label another one, and of those labelled: ParameterKey and ParameterValue.
-_LABELS = frozenset(
+LABELS = frozenset(
     (
         *("name", "key", "k", "id", "field", "label", "header", "variable", "parameter", "property", "selector"),
         *("element", "ref", "target", "placeholder"),
@@ -135,7 +135,7 @@ class Walk:
         for key, label in value.items():
             if not isinstance(key, str) or not isinstance(label, str) or len(label) > _LONGEST_LABEL:
                 continue
-            if _last_word(key) in _LABELS:
+            if _last_word(key) in LABELS:
                 told = self._finder.keys.telling(label.strip("#.$- ")) or self._finder.keys.mentioned(label)
                 if told:
                     return told
