@@ -324,6 +324,31 @@ def test_what_holds_no_secret_stays_as_it_is() -> None:
     assert sanitised(b"", JSON, "traces", SANITISER) == b""
 
 
+@pytest.mark.parametrize("other", [{"value": {"stringValue": "x"}}, {}, None])
+def test_an_attribute_without_a_key_leaves_the_others_their_rules(other: Any) -> None:
+    tree = {"resource": {"attributes": [other, *pairs({"password": "hunter2h"})]}}
+    found = json.loads(sanitised(json.dumps({"resourceSpans": [tree]}).encode(), JSON, "traces", SANITISER))
+    attributes = found["resourceSpans"][0]["resource"]["attributes"]
+    assert attributes[-1] == {"key": "password", "value": {"stringValue": "[redacted:password]"}}
+    assert attributes[:-1] == ([] if other is None else [{"key": "", "value": other.get("value", {})}])
+
+
+def test_an_id_that_is_none_is_removed() -> None:
+    ids = {"traceId": "AKIA" + "2345672345672345", "spanId": "0af7651916cd43dd", "parentSpanId": "hunter2hunter2hu"}
+    raw = {**span(0), **ids, "links": [{"traceId": "0AF7651916cd43dd8448eb211c80319c", "spanId": "ab"}]}
+    [one] = json.loads(sanitised(traces(raw), JSON, "traces", SANITISER))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert (one["traceId"], one["spanId"], one["parentSpanId"]) == ("", ids["spanId"], "")
+    assert one["links"] == [{"traceId": "0AF7651916cd43dd8448eb211c80319c", "spanId": ""}]
+    message = everywhere("x")
+    other = message.resource_spans[0].scope_spans[0].spans[0]
+    other.trace_id, other.parent_span_id = b"AKIA" + b"2345672345672345", b"hunter2h2"
+    other.links[0].trace_id, other.links[0].span_id = bytes(range(16)), TOKEN.encode()
+    clean = sanitised(message.SerializeToString(), PROTOBUF, "traces", SANITISER)
+    found = ExportTraceServiceRequest.FromString(clean).resource_spans[0].scope_spans[0].spans[0]
+    assert (found.trace_id, found.span_id, found.parent_span_id) == (b"", bytes(7) + b"\1", b"")
+    assert (found.links[0].trace_id, found.links[0].span_id) == (bytes(range(16)), b"")
+
+
 def test_lists_and_maps_without_end_are_shortened_with_a_mark() -> None:
     small = {f"k{number}": f"value {number}" for number in range(20_000)}
     body = logs({"attributes": {"map": small, "list": [small], "x": 1}, "body": small}, {"attributes": small})

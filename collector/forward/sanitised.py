@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,12 +23,13 @@ from collector.errors import Rejected
 from collector.sanitise.bounds import beginning
 from collector.sanitise.sanitise import FAILED, LIMIT, SEARCH_S, Sanitiser, written
 
-IDS = frozenset(("traceId", "spanId", "parentSpanId"))  # hex: nothing to search
+ID_BYTES = {"traceId": 16, "spanId": 8, "parentSpanId": 8}  # not searched; anything of another length is removed
 
 Pairs = list[tuple[str, Any]]
 
 MOST_BYTES = 1 << 20  # of the attributes of one record: searching many small texts takes 2 µs per byte
 PAIR_BYTES = 16
+_HEX = re.compile(r"[0-9a-fA-F]+")
 OVERSIZE = "[redacted:oversize:%d]"  # as the sanitiser's
 
 
@@ -100,6 +102,9 @@ def _message(message: Any, sanitiser: Sanitiser) -> None:
         items = value if field.is_repeated else (value,)
         if field.type == FieldDescriptor.TYPE_STRING:
             _texts(message, field, items, sanitiser)
+        elif field.type == FieldDescriptor.TYPE_BYTES:
+            if field.is_repeated or len(value) != ID_BYTES.get(field.json_name):
+                message.ClearField(field.name)
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
             if field.message_type.name == "KeyValue" and field.is_repeated:
                 clean = _clean_pairs([(pair.key, value_of(pair.value)) for pair in value], sanitiser)
@@ -165,14 +170,14 @@ def _json(body: bytes, sanitiser: Sanitiser) -> bytes:
 
 def _node(node: Any, sanitiser: Sanitiser) -> Any:
     if isinstance(node, list):
-        if node and all(isinstance(item, dict) and "key" in item for item in node):
+        if any(isinstance(item, dict) and "key" in item for item in node):
             return _json_pairs(node, sanitiser)
         return [_node(item, sanitiser) for item in node]
     if isinstance(node, str):
         return sanitiser.scrub(node)[0]
     if not isinstance(node, dict):
         return node
-    told = {key: item for key, item in node.items() if isinstance(item, str) and key not in IDS}
+    told = {key: item for key, item in node.items() if isinstance(item, str) and key not in ID_BYTES}
     texts: Any = sanitiser.scrub_value(told)[0]
     if not isinstance(texts, dict):
         texts = dict.fromkeys(told, FAILED)
@@ -182,16 +187,17 @@ def _node(node: Any, sanitiser: Sanitiser) -> Any:
 
 
 def _field(key: str, item: Any, sanitiser: Sanitiser) -> Any:
-    if key in IDS and isinstance(item, str):
-        return item if len(item) <= 32 and item.isalnum() else sanitiser.scrub(item)[0]
+    if key in ID_BYTES and isinstance(item, str):
+        return item if len(item) == 2 * ID_BYTES[key] and _HEX.fullmatch(item) else ""
     if key == "body" and isinstance(item, dict):
         plain = _json_plain(item)
         return _json_any(sanitiser.scrub_value(_shortened(plain, _size(plain)))[0])
     return item if isinstance(item, str) else _node(item, sanitiser)
 
 
-def _json_pairs(pairs: list[dict[str, Any]], sanitiser: Sanitiser) -> list[dict[str, Any]]:
-    plain = [(str(pair["key"]), _json_plain(pair.get("value"))) for pair in pairs]
+def _json_pairs(pairs: list[Any], sanitiser: Sanitiser) -> list[dict[str, Any]]:
+    # An empty key may be omitted.
+    plain = [(str(pair.get("key", "")), _json_plain(pair.get("value"))) for pair in pairs if isinstance(pair, dict)]
     # Written anew in any case: fields that no value should have were not searched.
     return [{"key": key, "value": _json_any(value)} for key, value in _clean_pairs(plain, sanitiser) or plain]
 
