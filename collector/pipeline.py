@@ -61,8 +61,8 @@ SCRUBBED = frozenset((*TEXTS, "params", "attributes")).difference(
 
 
 class Held(NamedTuple):
-    """The columns to check in reports with one set of names: texts, JSON values, integers, other numbers; whether
-    anything tells what they acted on or what went wrong.
+    """The columns to check in reports with one set of names: texts, JSON values and user-defined attributes, integers,
+    other numbers; whether anything tells what they acted on or what went wrong.
     """
 
     texts: tuple[str, ...]
@@ -243,7 +243,7 @@ class Pipeline:
         held = [(lot, self._held(names)) for names, lot in lots.items()]
         columns = [[[report[name] for report in lot] for name in names.texts] for lot, names in held]
         texts: set[str] = set().union(*(column for part in columns for column in part))
-        values = [_parsed(report[name]) for lot, names in held for name in names.values for report in lot]
+        values = [_value(name, report[name]) for lot, names in held for name in names.values for report in lot]
         documents = written([*texts, *values])
         suspects = self.sanitiser.suspects(documents)
         stopped = {text for place, text in enumerate(texts) if place in suspects}
@@ -269,6 +269,8 @@ class Pipeline:
                             value = beginning(value, READ_BYTES)
                             whole.setdefault(one, {})[name] = len(document)
                         doubtful.setdefault(one, {})[name] = value
+                    elif name not in JSON_BYTES:
+                        report[name] = self._cut(name, report[name])
                     else:
                         report[name] = bounded(document.decode(), JSON_BYTES[name])
                     place += 1
@@ -293,7 +295,7 @@ class Pipeline:
             if name in JSON_BYTES:
                 report[name] = json_text(report[name], JSON_BYTES[name], whole.get(name, 0))
             else:
-                report[name] = self._cut(name, report[name])
+                report[name] = self._cut(name, _text(report[name]))
 
     def _cut(self, name: str, text: str) -> str:
         """A text cut to its bound; an id that is cut gets a keyed hash of the whole, so that it stays distinct."""
@@ -306,10 +308,9 @@ class Pipeline:
         """The columns to check in reports with these names, from a cache: most reports repeat them."""
         found = self._names.get(names)
         if found is None:
-            scrubbed = [name for name in names if name in SCRUBBED or name in self.dimensions]
             found = Held(
-                tuple(name for name in scrubbed if name not in JSON_BYTES),
-                tuple(name for name in scrubbed if name in JSON_BYTES),
+                tuple(name for name in names if name in SCRUBBED and name not in JSON_BYTES),
+                tuple(name for name in names if name in JSON_BYTES or name in self.dimensions),
                 tuple(INTEGERS.intersection(names)),
                 tuple(MOST.keys() & names),
                 not {"target", "message", "error_class"}.isdisjoint(names),
@@ -380,6 +381,20 @@ def _parsed(value: object) -> object:
         with suppress(msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
             return msgspec.json.decode(value)
     return value
+
+
+def _value(name: str, value: object) -> object:
+    """What to search of a column: its JSON value; a user-defined attribute with its name, which may tell a secret."""
+    if name in JSON_BYTES:
+        return _parsed(value)
+    return {name: _parsed(value) if str(value)[:1] in ("[", "{") else value}
+
+
+def _text(clean: Any) -> str:
+    """The text of a column searched as `_value` gives it."""
+    if isinstance(clean, dict):
+        [clean] = clean.values()
+    return clean if isinstance(clean, str) else as_text(clean) or ""
 
 
 def _integer(value: Any, fits: range) -> int | None:

@@ -112,6 +112,22 @@ def test_own_dimensions_are_asked_for_like_any_other(start_collector: Callable[.
     assert len(collector.events(**{"prompt.version": "v1"})) == 2
 
 
+def test_a_column_is_sanitised_like_the_attribute_that_it_shows(
+    start_collector: Callable[..., RunningCollector],
+) -> None:
+    names = ("deploy.token", "user.id", "http.request.header.cookie", "team")
+    collector = start_collector(DIMENSIONS=",".join(names))
+    secret = "hunter" + "22x"
+    own = {"deploy.token": secret, "user.id": "ann7", "http.request.header.cookie": f'["sid={secret}"]', "team": "[x"}
+    sent(collector, span(0, False, {}, own), span(1, False, {"team": "x" * 600}, {}))
+    [one] = collector.events(**{"deploy.token": "!"})
+    assert [one[name] for name in names] == [
+        "[redacted:token]", "[redacted:account-id]", '["sid=[redacted:cookie]"]', "[x",
+    ]  # fmt: skip
+    assert one["attributes"]["deploy.token"] == one["deploy.token"]
+    assert {one["team"][-24:] for one in collector.events()} == {"[x", "x… [cut, 600 characters]"}
+
+
 def test_what_is_stored_already_is_filled_from_its_attributes(tmp_path: Any) -> None:
     url = f"duckdb:///{tmp_path}/x.duckdb"
     store = Store.open(url)
