@@ -220,6 +220,25 @@ def test_a_secret_in_a_key_goes_too() -> None:
     assert sanitiser().scrub_value({token: 1}) == ({"[redacted:github-token]": 1}, ("github-token",))
 
 
+def test_keys_that_become_equal_are_numbered() -> None:
+    token = "ghp_{alnum:36}"
+    chance = random.Random(SEED)
+    for value, clean in (
+        ({"/home/ann/x": 1, "/home/bob/x": 2, "~/x (2)": 3}, {"~/x": 1, "~/x (2)": 2, "~/x (2) (2)": 3}),
+        ({"a": [{"/home/ann": "x", "~": "y"}]}, {"a": [{"~": "x", "~ (2)": "y"}]}),
+        (
+            {assemble(token, chance): 1, assemble(token, chance): 2},
+            {"[redacted:github-token]": 1, "[redacted:github-token] (2)": 2},
+        ),
+    ):
+        assert sanitiser("mask").scrub_value(value)[0] == clean
+        assert sanitiser("mask").scrub_report({"params": value})[0] == {"params": clean}
+        assert sanitiser("mask").scrub_value(clean) == (clean, ())
+    many = {f"/home/user{number}x": number for number in range(1_000)}
+    masked: Any = sanitiser("mask").scrub_value(many)[0]
+    assert list(masked.values()) == list(many.values())
+
+
 @pytest.mark.parametrize(
     ("text", "clean"),
     [

@@ -146,7 +146,8 @@ class Sanitiser:
     def _masked(self, value: _Value, verdict: Verdict, hits: list[str]) -> tuple[_Value, bool]:
         """Masks a value that only has personal data, directly in its JSON; also whether it is clean now.
 
-        It may not be: secrets contain signs like `~`, so a masked text can look like one.
+        It may not be: secrets contain signs like `~`, so a masked text can look like one. If two keys became equal, the
+        value is returned as it was.
         """
         if self._personal is None:
             return value, True
@@ -155,9 +156,14 @@ class Sanitiser:
         spans = merged(span for span in found if span)
         if not spans:
             return value, True
-        cut = self._spliced(encoded, spans, hits)
+        rules: list[str] = []
+        cut = self._spliced(encoded, spans, rules)
+        masked = msgspec.json.decode(cut, type=type(value))
+        if _encode(masked) != cut:
+            return value, False
+        hits += rules
         again = self._gate.look(cut)
-        return msgspec.json.decode(cut, type=type(value)), again is None or not again.secret
+        return masked, again is None or not again.secret
 
     def _scrub_value(self, value: object, hits: list[str]) -> object:
         if isinstance(value, str):

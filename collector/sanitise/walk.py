@@ -6,7 +6,8 @@ Returns the same object if nothing was cut, otherwise a value of the same struct
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Mapping
 from itertools import pairwise
 
 from collector.sanitise.find import Finder
@@ -106,9 +107,12 @@ class Walk:
         labelled = self._label(value)
         jwk = "kty" in value
         clean: dict[object, object] = {}
+        repeated: Counter[str] = Counter()
         for key, item in value.items():
             name = self._scrub(key, hits) if isinstance(key, str) else key
             told = self._rule_for(name, rule, labelled, jwk) if isinstance(name, str) else None
+            if name in clean:  # two keys became equal
+                name = _another(str(name), clean, repeated)
             clean[name] = self._value(item, told, hits, depth)
         pairs = zip(clean.items(), value.items(), strict=False)
         same = len(clean) == len(value) and all(a is b and x is y for (a, x), (b, y) in pairs)
@@ -189,6 +193,14 @@ class Walk:
             clean.append(self._spliced(text, here, hits) if here else word)
             at += len(text) + 1
         return clean
+
+
+def _another(name: str, taken: Container[object], repeated: Counter[str]) -> str:
+    """The name with a number, so that it differs from those taken."""
+    while True:
+        repeated[name] += 1
+        if (numbered := f"{name} ({repeated[name] + 1})") not in taken:
+            return numbered
 
 
 def _last_word(key: str) -> str:
