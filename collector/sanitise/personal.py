@@ -26,12 +26,13 @@ _SLASH = r"(?:\\{1,16}|/|%5C)"
 _SEPARATOR = re.compile(rb"(?:/|\\{1,16}(?![nrt\"]))")
 _LOCAL = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._%+-"
 _DOMAIN = re.compile(
-    rb"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,6}"
-    rb"(?:com|org|net|edu|gov|mil|io|dev|app|info|biz|name|cloud|email|online|tech|site|local|test|example|invalid|internal|corp|[a-z]{2})(?![A-Za-z0-9_(-]|\.[A-Za-z])"
+    rb"(?!v?\d+\.\d)(?:[A-Za-z0-9\x80-\xff](?:[A-Za-z0-9\x80-\xff-]{0,61}[A-Za-z0-9\x80-\xff])?\.){1,6}"
+    rb"(?P<top>[A-Za-z]{2,24}|xn--[a-z0-9-]{1,59})(?![A-Za-z0-9_(-]|\.[A-Za-z])"
 )
-_NOT_A_COUNTRY = frozenset(
-    (b"js", b"ts", b"py", b"go", b"rs", b"md", b"sh", b"cs", b"vb", b"hs", b"kt", b"el", b"pl", b"rb", b"so")
-)
+_NO_DOMAIN = frozenset(word.encode() for word in WORDS["no_domain"])
+_COUNTRY_OR_FILE = frozenset((b"py", b"rs", b"md", b"sh", b"pl", b"so"))
+_CODE = re.compile(rb"_.*|.*__.*|[a-z]+[A-Z]\w*|(?:main|index|lib|mod|test|src|file|module|app|script)\d*")
+_URL_BEFORE = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://(?:[^\s/@:\"']*:)?\Z")
 _ROLE = re.compile(rf"(?i)(?:{'|'.join(map(re.escape, WORDS['role_address']))}|.*\.(?:js|ts|py))".encode())
 _ESCAPES = re.compile(rb"(?:[.+-]|%[0-9A-F]{2})*")
 
@@ -50,7 +51,7 @@ class Personal:
             r"/(?:home|Users)/[A-Za-z0-9_\x80-\xff]",
             rf"[A-Za-z](?::|%3A){_SLASH}(?:Users|Documents and Settings){_SLASH}[A-Za-z0-9_\x80-\xff]",
             r"%2F(?:home|Users)%2F[A-Za-z0-9_]",
-            r"[A-Za-z0-9._%+-]{2}@[A-Za-z0-9]",  # two: a decorator after an escaped line break is `n@`
+            r"[A-Za-z0-9._%+-]{2}@[A-Za-z0-9\x80-\xff]",  # two: a decorator after an escaped line break is `n@`
             rf"\"(?:{keys})\\*\"\s?:\s?\\*\"[^\"\\]",
         )
 
@@ -77,13 +78,16 @@ class Personal:
         at = end - 2
         window = text[max(0, at - 64) : at]
         start = at - (len(window) - len(window.rstrip(_LOCAL)))
-        signs = _ESCAPES.match(text, start, at)
-        start = signs.end() if signs else start
         if text[start - 1 : start] == b"\\" and text[start : start + 1] in b"nrt":
             start += 1
+        signs = _ESCAPES.match(text, start, at)
+        start = signs.end() if signs else start
         domain = _DOMAIN.match(text, at + 1)
         local = text[start:at]
-        if domain is None or not local or _ROLE.fullmatch(local) or domain[0].rpartition(b".")[2] in _NOT_A_COUNTRY:
+        if domain is None or not local or _ROLE.fullmatch(local):
+            return None
+        top = domain["top"].lower()
+        if top in _NO_DOMAIN or (top in _COUNTRY_OR_FILE and _CODE.fullmatch(local)):
             return None
         if _is_address_of_a_host(text, start, domain.end()):
             return None
@@ -113,4 +117,4 @@ def _is_address_of_a_host(text: bytes, start: int, end: int) -> bool:
     """Whether it is a host with a user (`https://user@host`, `ann@host:/path`), which commands need, not a mailbox."""
     if text[end : end + 1] == b":" and text[end + 1 : end + 2] not in b" \n\r\t\"'\\":
         return True
-    return start > 0 and text[start - 1 : start] in b"/:" and text[start - 7 : start] != b"mailto:"
+    return text[start - 1 : start] in (b"/", b":") and bool(_URL_BEFORE.search(text, max(0, start - 96), start))
