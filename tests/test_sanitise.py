@@ -252,6 +252,15 @@ def test_keys_that_become_equal_are_numbered() -> None:
         ("/root/x /home/runner/work /Users/Shared/x", "/root/x /home/runner/work /Users/Shared/x"),
         ("git@github.com:o/r.git lodash@4.17.21 icon@2x.png https://example.org/home/page x@self.weight", None),
         ("src/home/page.tsx ./home/ann $HOME/x ~/x", None),
+        ("c:\\users\\ann\\x c:/users/ann/x host:/Users/ann/x", "~/x ~/x host:~/x"),
+        ("/var/home/ann/x /host_mnt/c/Users/ann /System/Volumes/Data/Users/ann/x", "~/x ~ ~/x"),
+        ("file://localhost/Users/ann/x vscode-remote://a+b/home/ann/x", "file://localhost~/x vscode-remote://a+b~/x"),
+        ("\\\\wsl$\\Ubuntu\\home\\ann\\x //wsl.localhost/Debian-12/home/ann/x", "~/x ~/x"),
+        ("-v/home/ann/x:/x", "-v~/x:/x"),
+        ("C:\\Users\\Ann Lee\\x C:/Users/Ann Lee/x C:/Users/ann is a/b", "~/x ~/x ~ is a/b"),
+        ("~/.claude/projects/-Users-ann-proj/a.jsonl", "~/.claude/projects/-Users-~-proj/a.jsonl"),
+        ("projects\\C--Users-ann-proj projects/-home-ann-x", "projects\\C--Users-~-proj projects/-home-~-x"),
+        ("C:\\Users\\All Users\\x https://h/a/home/ann https://h/var/home/page route:/users/12 /s/-home-page", None),
         ("ann.lee@EXAMPLE.COM <ann@Example.Berlin> ann@firma.pl", "@EXAMPLE.COM <@Example.Berlin> @firma.pl"),
         ("ann_lee@uni.edu.pl, ann@firma.rs; ann@bücher.de", "@uni.edu.pl, @firma.rs; @bücher.de"),
         ("user/ann.lee@example.com is not authorized", "user/@example.com is not authorized"),
@@ -266,6 +275,7 @@ def test_personal_data_is_masked_unless_kept(text: str, clean: str | None) -> No
     assert cut(text, "mask") == (text if clean is None else clean)
     encoded, masked = (json.dumps({"p": one}, ensure_ascii=False) for one in (text, text if clean is None else clean))
     assert cut(encoded, "mask") == masked.replace("~//", "~/")
+    assert cut(cut(text, "mask"), "mask") == cut(text, "mask")
     assert cut(text, "keep") is text
     assert sanitiser("mask").scrub_value({"p": text, "n": 1})[0] == {"p": text if clean is None else clean, "n": 1}
 

@@ -17,11 +17,18 @@ KINDS = ("home", "email", "account-id")
 _ACCOUNTS = "|".join(map(re.escape, WORDS["shared_account"]))
 _SYSTEM = re.compile(rf"(?i)(?:{_ACCOUNTS}|x+|\.+|.*\.(?:html?|php|[tj]sx?|vue|py|css))".encode())
 _USER = re.compile(rb"[A-Za-z0-9_\x80-\xff][\w.\x80-\xff-]{0,63}")
-# Allowed before /home or /Users: a quote, a drive, an escape, a colour, `-I`; not a host or a longer path.
-_UNIX_BEFORE = re.compile(
-    rb"(?:\A|[^\w.~/@%-]|//|\\[nrt]|(?:\A|[^\w])(?:/mnt)?/[a-z]|%3A|%2F%2F|%20|%3D|\x1b\[[0-9;]*m|[^\w]-[A-Za-z]{1,2})\Z"
+_FULL_NAME = re.compile(
+    rb"[\w.\x80-\xff-]+(?:(?: [\w.\x80-\xff-]{1,32}){1,3}(?=\\)|(?: [A-Z][\w.\x80-\xff-]{0,31}){1,3}(?=/))"
 )
-_DRIVE = re.compile(rb"(?:/mnt)?/[a-z]\Z")
+# Allowed before /home or /Users: a quote, a drive, an escape, a colour, `-I`, a host in an address of a file; otherwise
+# not a host or a longer path.
+_ROOT = re.compile(rb"(?:(?:/mnt|/host_mnt)?/[a-z]|/host_mnt|/var|/System/Volumes/Data)\Z")
+_UNIX_BEFORE = re.compile(
+    rb"(?:\A|[^\w.~/@%-]|//|\\[nrt]|%3A|%2F%2F|%20|%3D|\x1b\[[0-9;]*m|(?:\A|[^\w])-[A-Za-z]{1,2})\Z"
+)
+_FILE_HOST = re.compile(rb"(?:file|vscode-remote|sftp|ssh)://[^\s/\"'<>\\]{1,120}\Z")
+_DRIVE_BEFORE = re.compile(rb"(?:\A|[^A-Za-z0-9]|\\[nrt]|%[0-9A-F]{2})\Z")
+_WSL = re.compile(rb"(?i)[\\/]{0,32}wsl[^\\/]*[\\/]+[^\\/]+[\\/]+home[\\/]+\Z")
 _SLASH = r"(?:\\{1,16}|/|%5C)"
 _SEPARATOR = re.compile(rb"(?:/|\\{1,16}(?![nrt\"]))")
 _LOCAL = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._%+-"
@@ -49,10 +56,12 @@ class Personal:
         keys = "|".join(map(re.escape, self.account_rule.words))
         self.patterns = (
             r"/(?:home|Users)/[A-Za-z0-9_\x80-\xff]",
-            rf"[A-Za-z](?::|%3A){_SLASH}(?:Users|Documents and Settings){_SLASH}[A-Za-z0-9_\x80-\xff]",
+            rf"[A-Za-z](?::|%3A){_SLASH}(?i:Users|Documents and Settings){_SLASH}[A-Za-z0-9_\x80-\xff]",
             r"%2F(?:home|Users)%2F[A-Za-z0-9_]",
             r"[A-Za-z0-9._%+-]{2}@[A-Za-z0-9\x80-\xff]",  # two: a decorator after an escaped line break is `n@`
             rf"\"(?:{keys})\\*\"\s?:\s?\\*\"[^\"\\]",
+            rf"(?i)wsl(?:\$|\.localhost){_SLASH}[\w.-]+{_SLASH}home{_SLASH}[A-Za-z0-9_\x80-\xff]",
+            rf"projects{_SLASH}(?:[A-Za-z]-|-mnt-[a-z])?-(?:Users|home)-[A-Za-z0-9_]",  # as Claude Code names folders
         )
 
     def span(self, number: int, text: bytes, end: int) -> Span | None:
@@ -67,11 +76,12 @@ class Personal:
         start = _directory_start(number, text, end)
         if user is None or start is None:
             return None
-        name = user[0].rstrip(b".-").partition(b"%")[0]
+        name = _full_name(text, user) if number == 1 else _one_word(user)
+        name = name.partition(b"-")[0] if number == 6 else name
         stop = user.start() + len(name)
         if _SYSTEM.fullmatch(name) or placeholder(name):
             return None
-        separator = _SEPARATOR.match(text, stop) if number == 1 else None
+        separator = _SEPARATOR.match(text, stop) if number in (1, 5) else None
         return Span(start, separator.end() if separator else stop, self._home, b"~/" if separator else b"~")
 
     def _mail(self, text: bytes, end: int) -> Span | None:
@@ -100,17 +110,38 @@ class Personal:
         return Span(start, stop, self.account_rule) if stop > start and not MARK.fullmatch(text[start:stop]) else None
 
 
+def _full_name(text: bytes, user: re.Match[bytes]) -> bytes:
+    """The name of a folder of Windows, in which there may be spaces if the path goes on with the same separator."""
+    found = _FULL_NAME.match(text, user.start(), user.start() + 160)
+    if found:
+        before, after = text[max(0, user.start() - 17) : user.start()], text[found.end() : found.end() + 17]
+        if len(before) - len(before.rstrip(b"\\")) == len(after) - len(after.lstrip(b"\\")):
+            return found[0]
+    return _one_word(user)
+
+
+def _one_word(user: re.Match[bytes]) -> bytes:
+    return user[0].rstrip(b".-").partition(b"%")[0]
+
+
 def _directory_start(number: int, text: bytes, end: int) -> int | None:
     """The start of the path whose user name begins at `end - 1`."""
+    if number == 6:
+        return end - 1
+    if number == 5:
+        path = _WSL.search(text, max(0, end - 160), end - 1)
+        return path.start() if path else None
     if number == 2:
         return text.rfind(b"%2F", 0, end - 5)
     if number == 1:
-        return max(text.rfind(b":", 0, end), text.rfind(b"%3A", 0, end)) - 1
+        start = max(text.rfind(b":", 0, end), text.rfind(b"%3A", 0, end)) - 1
+        return start if _DRIVE_BEFORE.search(text, max(0, start - 3), start) else None
     start = text.rfind(b"/", 0, end - 5)
-    if not _UNIX_BEFORE.search(text, max(0, start - 8), start):
-        return None
-    drive = _DRIVE.search(text, max(0, start - 6), start)
-    return drive.start() if drive and text[start : start + 6] == b"/Users" else start
+    root = _ROOT.search(text, max(0, start - 24), start)
+    start = root.start() if root else start
+    if _UNIX_BEFORE.search(text, max(0, start - 8), start) or _FILE_HOST.search(text, max(0, start - 140), start):
+        return start
+    return None
 
 
 def _is_address_of_a_host(text: bytes, start: int, end: int) -> bool:
