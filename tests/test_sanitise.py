@@ -125,6 +125,11 @@ def test_harmless_look_alikes_come_back_as_the_same_object() -> None:
         ("-----BEGIN RSA PRIVATE KEY-----\n{b64:64}\n{b64:20}... (cut)", "[redacted:private-key]... (cut)"),
         ("   1\t-----BEGIN RSA PRIVATE KEY-----\n   2\t{b64:64}\n   3\t{b64:64}", "   1\t[redacted:private-key]"),
         ("1→-----BEGIN PRIVATE KEY-----\n2→{b64:64}\n3→{b64:64}\n", "1→[redacted:private-key]\n"),
+        ("https://{hex:40}:x-oauth-basic@github.com/o", "https://[redacted:url-oauth-token]:x-oauth-basic@github.com/o"),
+        ("https://{alnum:14}:x-oauth-basic@github.com/o", "https://[redacted:url-oauth-token]:x-oauth-basic@github.com/o"),
+        ("https://{hex:40}:{human}@db.example.org", "https://[redacted:url-token]:[redacted:url-password]@db.example.org"),
+        ("https://[redacted:account-id]:{human}@db/x", "https://[redacted:account-id]:[redacted:url-password]@db/x"),
+        ("https://[redacted:url-token]@db.example.org/x", "https://[redacted:url-token]@db.example.org/x"),
         ("db.password\\={human}\nport\\=5432", "db.password\\=[redacted:password]\nport\\=5432"),
     ],
 )  # fmt: skip
