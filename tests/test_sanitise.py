@@ -220,6 +220,35 @@ def test_form_fields_and_arguments_are_read_with_their_labels() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"secrets": {"GITHUB": "S"}}, {"tokens": {"ci": "S", "count": 12, "in": 3000}}, {"api_keys": {"openai": "S"}},
+        {"password": {"old": "S", "new": "S"}}, {"secrets": {"prod": {"db": ["S"]}}}, {"credentials": {"key": "S"}},
+        {"kind": "Secret", "type": "Opaque", "data": {"foo": "S"}, "stringData": {"bar": "S"}},
+    ],
+)  # fmt: skip
+def test_secrets_under_names_of_their_own_go(value: Any) -> None:
+    clean = sanitiser().scrub_value(_with(value, "S", assemble("{alnum:32}", random.Random(SEED))))[0]
+    expected = re.sub('"S"', '"[redacted]"', json.dumps(value))
+    assert _unmarked(clean) == expected
+    assert sanitiser().scrub_value(clean) == (clean, ())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"tokens": {"input": 1200, "output": 3000}}, {"tokens": {"primary": "#ff0000", "spacing": "16px"}},
+        {"properties": {"password": {"type": "string", "description": "At least 8 characters!", "title": "P2"}}},
+        {"secrets": [{"name": "GITHUB2024", "created_at": "2019-08-10T14:59:22Z", "id": "abc1234567"}]},
+        {"token": {"type": "bearer", "id": "abcd12345678"}}, {"password": {"hint": "At least 8!", "minLength": 8000}},
+        {"kind": "Deployment", "data": {"foo": "aHVudGVy2024"}},
+    ],
+)  # fmt: skip
+def test_what_is_about_secrets_stays(value: Any) -> None:
+    assert sanitiser().scrub_value(value)[0] == value
+
+
 def test_a_secret_in_a_key_goes_too() -> None:
     token = assemble("ghp_{alnum:36}", random.Random(SEED))
     assert sanitiser().scrub_value({token: 1}) == ({"[redacted:github-token]": 1}, ("github-token",))

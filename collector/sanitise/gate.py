@@ -54,6 +54,7 @@ _KEYED = (
     rf'(?i)(?:PASSWORD){_IN_STRING}*":-?[0-9]{{4}}',
     rf'(?i){_LABEL}":"{_IN_STRING}*{_TELLS}',  # a label of any words
     rf'(?i)\\*"[a-z_]*{_LABEL}\\*"\s*:\s*\\*"[^"\\]*KEY\\*"',  # one inside a text ends with the telling word
+    r'"kind":"Secret"',
     r"(?:PASS|PWD|SECRET|TOKEN|K[E]Y|AUTH|CRED|COOKIE)[A-Z0-9_]*=[^\s\"'$<{,;)]{4}",
     r"(?i)(?:pass|pwd|pw|otp|code)[\w.-]*[^\w\s]+\s?[^\w\s]*[0-9]{4}",
     r"(?i)(?:pass|pwd)[\w.-]*(?:\\*[\"'])?(?::\s+|\s?=\s?)[^\s\"'{<$\[(\\]{5}",

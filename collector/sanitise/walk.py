@@ -14,7 +14,7 @@ from collector.sanitise.find import Finder
 from collector.sanitise.headers import header_secrets
 from collector.sanitise.keyed import Span
 from collector.sanitise.personal import Personal
-from collector.sanitise.plausible import MARK, keyed_secret
+from collector.sanitise.plausible import MARK, WORDS, keyed_secret
 from collector.sanitise.redactions import Rule
 
 # Last words of the names of fields that label another one, and of those labelled: ParameterKey and ParameterValue.
@@ -31,6 +31,8 @@ _Items = list[object] | tuple[object, ...] | set[object] | frozenset[object]
 _JWK = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
 _DEEPEST = 200
 _LONGEST_LABEL = 120
+_ABOUT_IT = frozenset(WORDS["about_it"])
+_KUBERNETES_DATA = ("data", "stringData")
 
 
 class Walk:
@@ -50,15 +52,15 @@ class Walk:
     def __call__(self, value: object, hits: list[str]) -> object:
         return self._value(value, None, hits, 0)
 
-    def _value(self, value: object, rule: Rule | None, hits: list[str], depth: int) -> object:
+    def _value(self, value: object, rule: Rule | None, hits: list[str], depth: int, *, below: bool = False) -> object:
         if depth > _DEEPEST:
             raise RecursionError(f"nested deeper than {_DEEPEST}")
         if isinstance(value, str):
             return self._announced(value, rule, hits) if rule else self._scrub(value, hits)
         if isinstance(value, Mapping):
-            return self._map(value, rule, hits, depth + 1)
+            return self._map(value, rule, hits, depth + 1, below)
         if isinstance(value, list | tuple | set | frozenset):
-            return self._list(value, rule, hits, depth + 1)
+            return self._list(value, rule, hits, depth + 1, below)
         if isinstance(value, bytes):
             return self._bytes(value, rule, hits)
         number = isinstance(value, int) and not isinstance(value, bool) and abs(value) > 999
@@ -103,17 +105,25 @@ class Walk:
             hits.append(span.rule.id)
         return raw.decode("utf-8", "surrogatepass")
 
-    def _map(self, value: Mapping[object, object], rule: Rule | None, hits: list[str], depth: int) -> object:
+    def _map(
+        self, value: Mapping[object, object], rule: Rule | None, hits: list[str], depth: int, below: bool
+    ) -> object:
+        """With `below`, the rule is for all texts in the value, not only for those with a name like `value`."""
         labelled = self._label(value)
         jwk = "kty" in value
+        kubernetes = self._finder.keys.telling("password") if value.get("kind") == "Secret" else None
         clean: dict[object, object] = {}
         repeated: Counter[str] = Counter()
         for key, item in value.items():
             name = self._scrub(key, hits) if isinstance(key, str) else key
-            told = self._rule_for(name, rule, labelled, jwk) if isinstance(name, str) else None
+            told, under = (kubernetes, True) if kubernetes and name in _KUBERNETES_DATA else (None, False)
+            if told is None and isinstance(name, str):
+                told = self._rule_for(name, rule, labelled, jwk)
+                under = _holds_many(name, told, item) if told else below and _last_word(name) not in _ABOUT_IT
+                told = rule if under and told is None else told
             if name in clean:  # two keys became equal
                 name = _another(str(name), clean, repeated)
-            clean[name] = self._value(item, told, hits, depth)
+            clean[name] = self._value(item, told, hits, depth, below=under)
         pairs = zip(clean.items(), value.items(), strict=False)
         same = len(clean) == len(value) and all(a is b and x is y for (a, x), (b, y) in pairs)
         return value if same else clean
@@ -145,8 +155,8 @@ class Walk:
                     return told
         return None
 
-    def _list(self, value: _Items, rule: Rule | None, hits: list[str], depth: int) -> object:
-        clean = [self._flag(item, hits) or self._value(item, rule, hits, depth) for item in value]
+    def _list(self, value: _Items, rule: Rule | None, hits: list[str], depth: int, below: bool) -> object:
+        clean = [self._flag(item, hits) or self._value(item, rule, hits, depth, below=below) for item in value]
         if rule is None and len(value) > 1:
             clean = self._arguments(clean, hits)
         if all(a is b for a, b in zip(clean, value, strict=True)):
@@ -193,6 +203,13 @@ class Walk:
             clean.append(self._spliced(text, here, hits) if here else word)
             at += len(text) + 1
         return clean
+
+
+def _holds_many(key: str, rule: Rule, value: object) -> bool:
+    """Whether it holds secrets under names of their own: `{"tokens": {"ci": …}}`; not a schema of a password."""
+    if rule.value or (isinstance(value, Mapping) and "type" in value):
+        return False
+    return rule.id == "password" or key[-1:] in "sS"
 
 
 def _another(name: str, taken: Container[object], repeated: Counter[str]) -> str:
