@@ -133,6 +133,7 @@ def open_page(name: str, title: str, question: str, *, bar: filterbar.Bar = "fil
     page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow)
     share.forget(name, filters)
     st.session_state["page"] = name
+    filterbar.addressed(name)
     st.title(title, anchor=False)
     st.caption(question)
     filterbar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), bar)

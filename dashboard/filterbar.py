@@ -19,6 +19,7 @@ CUSTOM = "Custom"
 _MOVED = "filters-moved"
 _ZOOMED = "filters-zoomed"
 _TURN = "filters-turn"
+_SEEN = "filters-seen"
 REFRESH = {"0": "Off", "10": "10 s", "60": "60 s"}
 MENU_DIMENSIONS = (
     "service_version", "environment", "agent", "model", "error_class", "category", "outcome", "attribution", "mistake",
@@ -42,6 +43,15 @@ def go(filters: Filters) -> None:
     st.query_params.from_dict(filters.query())
     st.session_state[_MOVED] = True
     st.session_state[_TURN] = turn() + 1
+
+
+def addressed(page: str) -> None:
+    """Writes the link of a page to the browser's address: Streamlit does so only if the link leads to another page."""
+    query = st.query_params.to_dict()
+    before = st.session_state.get(_SEEN)
+    st.session_state[_SEEN] = (page, query)
+    if before and before[0] == page and before[1] != query:
+        st.query_params.from_dict(query)
 
 
 def follow() -> None:

@@ -124,6 +124,22 @@ def test_the_menu_keeps_the_filters_and_back_restores_them(busy: Dashboard, tab:
     tab.check()
 
 
+def test_a_link_to_the_same_page_changes_the_address_and_back_undoes_it(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/tools?tool=nosuch&from=-7d", "Tools")
+    main = tab.page.get_by_test_id("stMain")
+    main.get_by_role("link", name="Remove tool →").click()
+    expect(tab.page).to_have_url(f"{busy.url}/tools?from=-7d")
+    tab.page.get_by_test_id("stSidebar").get_by_role("link", name="Errors").click()
+    tab.wait("Errors")
+    tab.page.go_back()
+    tab.wait("Tools")
+    expect(tab.page).to_have_url(f"{busy.url}/tools?from=-7d")
+    tab.page.go_back()
+    expect(tab.page).to_have_url(re.compile("tool=nosuch"))
+    expect(main.get_by_role("link", name="Remove tool →")).to_be_visible()
+    tab.check()
+
+
 def test_every_link_and_button_is_reached_and_marked_by_keyboard(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/?from=-7d&refresh=0", "Overview")
     links = tab.page.get_by_test_id("stPageLink-NavLink")
