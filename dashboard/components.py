@@ -421,25 +421,21 @@ def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
 
 def switch(page: Page, name: str, label: str, options: Sequence[str], labels: Mapping[str, str] | None = None) -> str:
     """Shows a switch between a few options of a view, kept in the link; the first is the default."""
-    key = f"switch-{page.name}-{name}"
-    if key not in st.session_state:
-        asked = page.filters.state(name)
-        st.session_state[key] = asked if asked in options else options[0]
+    bound = in_link(f"switch-{page.name}-{name}", name, options, options[0])
+    said = labels or {}
+    return str(st.segmented_control(label, options, required=True, format_func=lambda one: said.get(one, one), **bound))
+
+
+def in_link(key: str, name: str, options: Sequence[Any], usual: Any) -> dict[str, Any]:
+    """Arguments of a widget that shows and changes a value of the view's state in the link, one of these options."""
+    asked = filterbar.from_link().state(name)
 
     def write() -> None:
         chosen = st.session_state[key]
-        filterbar.go(filterbar.from_link().showing(**{name: "" if chosen == options[0] else chosen}))
+        filterbar.go(filterbar.from_link().showing(**{name: "" if chosen == usual else str(chosen)}))
 
-    return str(
-        st.segmented_control(
-            label,
-            options,
-            key=key,
-            required=True,
-            on_change=write,
-            format_func=lambda name: (labels or {}).get(name, name),
-        )
-    )
+    shown = next((option for option in options if str(option) == asked), usual)
+    return filterbar.bind(key, shown, write) | {"label_visibility": "visible"}
 
 
 def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None = None) -> None:

@@ -28,6 +28,7 @@ from tests.traffic import storm, two_versions
 
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live"]
 RANGE = {"from": "-7d"}
+SWITCHES = {"State", "Sort by", "Scope", "Kind", "A limit of 5 by", "A limit of 3 by", "Compare"}
 
 
 @pytest.fixture(scope="module")
@@ -730,6 +731,46 @@ def test_a_page_that_gets_no_answer_says_why_and_nothing_of_it_fails(
     assert not app.exception
     assert not [said for said in captions(app) if "failed (id" in said]
     assert any("narrow the range" in said.replace("\\", "") for said in captions(app))
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "shown"),
+    [
+        ("errors", {"state": "new", "sort": "events"}, ["new", "events"]),
+        ("streaks", {"scope": "tool", "kind": "error", "limit": "5", "by": "tool"}, ["tool", "error", "tool", 5]),
+        ("compare", {"by": "service", "a": "coder", "b": "web"}, ["service", "coder", "web"]),
+    ],
+)
+def test_what_a_view_shows_is_what_its_link_says_also_after_back(
+    collector: RunningCollector, open_app: Callable[..., AppTest], page: str, link: dict[str, str], shown: list[Any]
+) -> None:
+    now = datetime.now(UTC)
+    failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "s"}
+    calls = [failed | {"service": name, "time": now.isoformat()} for name in ("coder", "web", "web", "cli", "cli")]
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    app = open_app(collector.url, page)
+
+    def chosen() -> list[Any]:
+        widgets = [*(each for each in app.button_group if each.label in SWITCHES), *app.selectbox, *app.slider]
+        return [each.value for each in widgets]
+
+    usual = chosen()
+    for name, value in link.items():
+        app.query_params[name] = value
+    app.run()
+    check(app, page.capitalize())
+    assert chosen() == shown
+    for name in link:
+        del app.query_params[name]
+    app.run()
+    assert chosen() == usual
+
+
+def test_a_version_is_not_compared_with_itself(coder: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    app = open_app(coder.url, "compare", from_="-7d", a="3.2", b="3.2")
+    check(app, "Compare")
+    assert [(each.value, "3.2" in each.options) for each in app.selectbox] == [("3.2", True), ("3.1", False)]
 
 
 def test_the_limit_of_the_simulator_is_part_of_the_link(

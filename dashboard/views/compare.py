@@ -63,21 +63,14 @@ def _sides(page: Page, dimension: str, newest: tuple[str, str] | None) -> tuple[
     if len(values) < 2:
         return None, ("A", "B")
     usual = newest if dimension == "service_version" and newest else (values[0], values[1])
-    first = _choose(page, "a", f"A {chr(0x2002)}(before)", values, usual[0])
-    second = _choose(page, "b", f"B {chr(0x2002)}(after)", values, usual[1])
+    first = _choose("a", f"A {chr(0x2002)}(before)", values, usual[0])
+    others = [value for value in values if value != first]
+    second = _choose("b", f"B {chr(0x2002)}(after)", others, usual[1] if usual[1] != first else usual[0])
     return {"dimension": dimension, "a": escaped(first), "b": escaped(second)}, (first, second)
 
 
-def _choose(page: Page, name: str, label: str, values: Sequence[str], usual: str) -> str:
-    key = f"compare-{name}-{page.filters.state('by')}-{components.key_of(page)}"
-    asked = page.filters.state(name)
-    if st.session_state.get(key) not in values:
-        st.session_state[key] = asked if asked in values else usual
-
-    def write() -> None:
-        filterbar.go(filterbar.from_link().showing(**{name: st.session_state[key]}))
-
-    return str(st.selectbox(label, values, key=key, on_change=write, width=240))
+def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:
+    return str(st.selectbox(label, values, width=240, **components.in_link(f"compare-{name}", name, values, usual)))
 
 
 def _verdicts(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:

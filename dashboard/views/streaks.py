@@ -3,7 +3,7 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import attempts, components, filterbar, frames, sentences, tables, words
+from dashboard import attempts, components, frames, sentences, tables, words
 from dashboard.components import Page
 
 LONGEST = 10
@@ -64,7 +64,7 @@ def _limits(page: Page, asked: dict[str, str]) -> None:
     """What each limit would have done. One answer has all limits, so that the slider seldom waits."""
     names = ("mistake_limit", "sessions", "interrupted", "rated", "recovered", "recovery_rate", "mistakes_saved")
     rows = page.ask("streaks/limits", **asked).pick(*names)
-    limit = _limit(page)
+    limit = _limit()
     chosen = rows.filter(pl.col("mistake_limit") == limit)
     sessions = rows["sessions"].max() if rows.height else 0
     st.markdown(sentences.limit(limit, chosen.row(0, named=True) if chosen.height else {"sessions": sessions}))  # type: ignore[dict-item]
@@ -87,18 +87,10 @@ def _limits(page: Page, asked: dict[str, str]) -> None:
     _stopped(page, each.filter(pl.col("mistake_limit") == limit, pl.col("interrupted") > 0), by, limit)
 
 
-def _limit(page: Page) -> int:
+def _limit() -> int:
     """The slider; its value is kept in the link."""
-    if "limit" not in st.session_state:
-        asked = page.filters.state("limit")
-        st.session_state["limit"] = int(asked) if asked in map(str, LIMITS) else USUAL
-
-    def write() -> None:
-        chosen = st.session_state["limit"]
-        filterbar.go(filterbar.from_link().showing(limit="" if chosen == USUAL else str(chosen)))
-
-    label = "Stop after n in a row"
-    return int(st.slider(label, LIMITS[0], LIMITS[-1], key="limit", width=420, on_change=write))
+    bound = components.in_link("limit", "limit", LIMITS, USUAL)
+    return int(st.slider("Stop after n in a row", LIMITS[0], LIMITS[-1], width=420, **bound))
 
 
 def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
