@@ -77,9 +77,9 @@ def told_apart(rules: Sequence[str], labels: Sequence[Mapping[str, Any]]) -> lis
     ]
 
 
-def ordered(rows: pl.DataFrame) -> pl.DataFrame:
-    """The events with their position as `order`, from 1."""
-    return rows.with_row_index("order", 1).with_columns(pl.col("order").cast(pl.Int64))
+def ordered(rows: pl.DataFrame, before: int = 0) -> pl.DataFrame:
+    """The events with their position as `order`, from 1, or after those that came `before`."""
+    return rows.with_row_index("order", before + 1).with_columns(pl.col("order").cast(pl.Int64))
 
 
 def brackets(rows: pl.DataFrame, streaks: pl.DataFrame) -> pl.DataFrame:

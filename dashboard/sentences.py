@@ -124,16 +124,20 @@ def rule(error_class: str | None, tool: str | None) -> str:
     )  # fmt: skip
 
 
-def session(rows: pl.DataFrame, streaks: pl.DataFrame) -> str:
-    """The session in one or two sentences."""
-    lasted = (rows["time"].max() - rows["time"].min()).total_seconds() * 1000  # type: ignore[operator, union-attr]
+def session(rows: pl.DataFrame, streaks: pl.DataFrame, whole: Mapping[str, Any] | None = None) -> str:
+    """The session in one or two sentences; `whole` has its totals where the rows are only a part of it."""
+    first, last = (whole["first_seen"], whole["last_seen"]) if whole else (rows["time"].min(), rows["time"].max())
+    lasted = (last - first).total_seconds() * 1000  # type: ignore[operator, union-attr]
     counts = {name: int(rows["outcome"].eq(name).sum()) for name in ("ok", "error", "cancelled", "denied")}
+    if whole:
+        counts = {name: int(whole["errors" if name == "error" else name] or 0) for name in counts}
     named = {
         "error": words.plural(counts["error"], "error"),
-        **{name: f"{counts[name]} {name}" for name in ("ok", "cancelled", "denied")},
+        **{name: f"{words.count(counts[name])} {name}" for name in ("ok", "cancelled", "denied")},
     }
     parts = ", ".join(named[name] for name in counts if counts[name])
-    said = f"{words.plural(rows.height, 'event')} in {words.duration(lasted)}: {parts}."
+    events = whole["calls"] if whole else rows.height
+    said = f"{words.plural(events, 'event')} in {words.duration(lasted)}: {parts}."
     if streaks.is_empty():
         return f"{said} No two mistakes in a row."
     worst = streaks.sort("length", descending=True).row(0, named=True)

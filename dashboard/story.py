@@ -1,12 +1,13 @@
 """One session step by step: its timeline, its list of events, and the selected event."""
 
+from datetime import datetime
 from typing import Any
 
 import polars as pl
 import streamlit as st
 
 from dashboard import attempts, components, frames, tables, words
-from dashboard.client import path
+from dashboard.client import Problem, path
 from dashboard.components import Page
 from dashboard.menu import SUBJECTS
 
@@ -20,15 +21,40 @@ def whole(page: Page) -> dict[str, str | None]:
     return {"from": EVER, "to": None, "q": None} | {name: None for name in others if name not in SUBJECTS["session"]}
 
 
-def events(page: Page, session: str) -> tuple[pl.DataFrame, bool]:
-    """The ordered events of a session, of all time, and whether there are more."""
-    answer = page.ask(path("sessions", session), limit=str(MOST_EVENTS), **whole(page) | {"session": None})
-    return (frames.ordered(answer.rows) if answer.rows.height else answer.rows), bool(answer.rest.get("next"))
+def events(page: Page, session: str, since: datetime | None = None) -> tuple[pl.DataFrame, bool]:
+    """The events of a session in order, from its first or from a time on, and whether later ones are left out.
+
+    Each has its place in the whole session as `order`.
+    """
+    span = {"from": since.isoformat()} if since else {}
+    asking = page.later("breakdown", **whole(page) | {"to": since.isoformat()}) if since else None
+    answer = page.ask(path("sessions", session), limit=str(MOST_EVENTS), **whole(page) | span | {"session": None})
+    if answer.rows.is_empty():
+        return answer.rows, False
+    before = int(asking().first().get("calls") or 0) if asking else 0
+    return frames.ordered(answer.rows, before), bool(answer.rest.get("next"))
+
+
+def before(page: Page, event: str) -> datetime | None:
+    """The time from which on to show events, so that as many before as after this one are among them; None if there is
+    no such event.
+    """
+    try:
+        at: datetime | None = page.ask_all(path("events", event)).first().get("time")
+    except Problem as problem:
+        if problem.state not in {"missing", "refused"}:
+            raise
+        at = None
+    if at is None:
+        return None
+    earlier = page.ask("events", limit=str(MOST_EVENTS // 2), **whole(page) | {"to": at.isoformat()}).pick("time")
+    first: datetime | None = earlier["time"].min()  # type: ignore[assignment]
+    return first or at
 
 
 def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> None:
     """Shows these ordered events as a timeline and a list, and the selected one in full."""
-    key = f"at-{page.name}-{components.key_of(page)}"
+    key = f"at-{page.name}-{components.key_of(page)}-{page.filters.state('event')}"
     picture = attempts.session_line(_marks(rows), page.palette, frames.brackets(rows, streaks))
     clicked = components.clicked(picture, f"line-{key}", said)
     if rows["outcome"].eq("error").any():

@@ -163,13 +163,66 @@ def test_a_session_of_a_service_with_signs_of_the_filters_grammar_is_found(
     check(open_app(collector.url, "streak", **link), "Streak")
 
 
+def call_shown(app: AppTest) -> str:
+    [shown] = [said for said in captions(app) if re.fullmatch(r"call \d+", said)]
+    return shown
+
+
+def test_the_event_that_a_link_names_is_opened_also_in_a_session_that_was_open_before(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "s"}
+    assert collector.post("/v1/events", json.dumps([failed] * 3)).is_success
+    ids = [row["event_id"] for row in collector.get("/api/v1/sessions/s")["rows"]]
+    app = open_app(collector.url, "session", session="s", event=ids[1])
+    assert call_shown(app) == "call 2"
+    app.query_params["event"] = ids[2]
+    app.run()
+    assert call_shown(app) == "call 3"
+    app.query_params["event"] = "1"
+    app.run()
+    assert "The event of the link is not in this session." in captions(app)
+
+
+def test_of_a_long_session_what_the_link_names_is_shown_with_the_totals_of_all(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    start = datetime.now(UTC) - timedelta(hours=1)
+    many, late = 2_400, 2_000
+    calls = [
+        {"tool": "t", "outcome": "ok", "session": "s", "time": (start + timedelta(seconds=n)).isoformat()}
+        for n in range(many)
+    ]
+    for call in calls[late : late + 3]:
+        call.update(outcome="error", error_class="ContentNotFoundError", message="m")
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    [streak] = collector.get("/api/v1/streaks", min_length=3)["rows"]
+    app = open_app(collector.url, "streak", session="s", started=streak["started"])
+    check(app, "Streak")
+    assert list(app.dataframe[0].value["order"]) == list(range(late + 1, late + 5))
+    said = f"{words.plural(many, 'event')} in 39\u00a0m\u00a059\u00a0s: {many - 3:,} ok, 3 errors."
+    app = open_app(collector.url, "session", session="s")
+    check(app, "Session")
+    assert any(each.value.startswith(said) for each in app.markdown)
+    assert "Shown: events 1 to 1,000." in captions(app)
+    newest, *_ = collector.get("/api/v1/events", outcome="error", limit=1)["rows"]
+    app = open_app(collector.url, "session", session="s", event=newest["event_id"])
+    check(app, "Session")
+    assert call_shown(app) == f"call {late + 3}"
+    assert any(said.startswith("Shown: events 1,50") and said.endswith("to 2,400.") for said in captions(app))
+    assert [link.proto.label for link in app.get("page_link") if link.proto.label.endswith("ones →")] == [
+        "Earlier ones →"
+    ]
+
+
 def test_the_page_of_a_streak_whose_events_are_gone_says_so(
     collector: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "s"}
     assert collector.post("/v1/events", json.dumps([failed, failed])).is_success
     collector.kept_up()
-    monkeypatch.setattr("dashboard.story.events", lambda page, session: (pl.DataFrame(), False))
+    monkeypatch.setattr("dashboard.story.events", lambda page, session, since: (pl.DataFrame(), False))
     app = open_app(collector.url, "streak", session="s")
     check(app, "Streak")
     assert "Its events are no longer kept." in captions(app)

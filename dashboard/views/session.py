@@ -18,17 +18,35 @@ def body(page: Page) -> None:
     st.subheader(words.plain(session), anchor=False)
     with components.part():
         rows, more = story.events(page, session)
+        wanted = page.filters.state("event")
+        if more and wanted not in {"", *rows["event_id"]} and (since := story.before(page, wanted)):
+            rows, more = story.events(page, session, since)
         if rows.is_empty():
             components.quiet("No event of this session is kept: it never existed, or retention has removed it.")
             components.link(page, "sessions", "Choose a session on the Sessions page →")
             return
         streaks = page.ask("streaks", kind="mistake", min_length="2", **story.whole(page)).rows
-        said = sentences.session(rows, streaks)
+        part = more or rows["order"][0] > 1
+        said = sentences.session(rows, streaks, page.ask("breakdown", **story.whole(page)).first() if part else None)
         components.quiet(_who(rows))
         st.markdown(said)
-        if more:
-            components.quiet(f"The first {story.MOST_EVENTS} events.")
+        if wanted not in {"", *rows["event_id"]}:
+            components.quiet("The event of the link is not in this session.")
+        if part:
+            _pages(page, session, rows, more)
         story.show(page, rows, streaks, said)
+
+
+def _pages(page: Page, session: str, rows: pl.DataFrame, more: bool) -> None:
+    """Says which of the session's events are shown, with links to those around the first and the last of them."""
+    first, last = rows.row(0, named=True), rows.row(-1, named=True)
+    about = {"session": session, "service": page.filters.only("service") or None}
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"Shown: events {words.count(first['order'])} to {words.count(last['order'])}.", width="content")
+        if first["order"] > 1:
+            components.link(page, "session", "Earlier ones →", **about, event=str(first["event_id"]))
+        if more:
+            components.link(page, "session", "Later ones →", **about, event=str(last["event_id"]))
 
 
 def _who(rows: pl.DataFrame) -> str:

@@ -30,12 +30,14 @@ def body(page: Page) -> None:
         st.markdown(sentences.streak(streak))
         if started and same.is_empty():
             components.quiet("No streak of this session began when the link says: this is its longest.")
-        rows, _ = story.events(page, session)
+        rows, more = story.events(page, session, streak["started"])
         last = _last(rows, streak) if rows.height else streak["ended"]
         around = rows.filter(pl.col("time").is_between(streak["started"], last)) if rows.height else rows
         if around.is_empty():
             components.quiet("Its events are no longer kept.")
             return
+        if more and around.height == rows.height:
+            components.quiet(f"The first {words.count(rows.height)} events of it.")
         story.show(page, around, same if same.height else streaks.head(1), sentences.streak(streak))
         about = {"session": session, "service": page.filters.only("service") or None}
         components.link(page, "session", "The whole session →", **about)
