@@ -165,30 +165,39 @@ def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
     return f"{line} **{what}: a defect of the collector; please report it with its log.**"
 
 
-_SECONDS = {"window_s": "window", "for_s": "for", "keep_firing_for_s": "keep_firing_for"}
+_FIELDS = (
+    "name", "measure", "where", "by", "condition", "recover", "min_calls", "severity", "labels", "summary",
+    "description", "notify",
+)  # fmt: skip
+_SECONDS = {"window_s": "window", "lateness_s": "lateness", "for_s": "for", "keep_firing_for_s": "keep_firing_for"}
 
 
 def rule_file(rule: Mapping[str, Any]) -> str:
     """A rule of the API as a rule file, without fields that have their defaults."""
     said: dict[str, Any] = {}
-    for name in (
-        "name",
-        "measure",
-        "where",
-        "by",
-        "condition",
-        "recover",
-        "min_calls",
-        "severity",
-        "summary",
-        "notify",
-    ):
+    for name in _FIELDS:
         value = rule.get(name)
-        value = json.loads(value) if isinstance(value, str) and name == "where" else value
-        if value not in (None, "", {}, [], 0):
-            said[name] = int(value) if name == "min_calls" else list(value) if isinstance(value, pl.Series) else value
+        value = json.loads(value) if isinstance(value, str) and name in {"where", "labels"} else value
+        if name == "notify" and value is not None:  # none is not the default, which is all receivers of the file
+            said[name] = list(value)
+        elif value not in (None, "", {}, [], 0):
+            said[name] = int(value) if name == "min_calls" else value
     said |= {word: _duration(int(rule[name])) for name, word in _SECONDS.items() if rule.get(name)}
+    said |= {"inhibits": list(rule["inhibits"])} if rule.get("inhibits") else {}
     return yaml.safe_dump({"rules": [said]}, sort_keys=False, allow_unicode=True)
+
+
+def alone(text: str) -> str:
+    """A rule file without what its rules say of other rules, which are not in it."""
+    try:
+        said = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    rules = said.get("rules") if isinstance(said, dict) else None
+    held = [rule for rule in rules if isinstance(rule, dict) and "inhibits" in rule] if isinstance(rules, list) else []
+    for rule in held:
+        del rule["inhibits"]
+    return yaml.safe_dump(said, sort_keys=False, allow_unicode=True) if held else text
 
 
 def _duration(seconds: int) -> str:

@@ -4,15 +4,16 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.query.filters import select
+from collector.query.filters import select, terms_of_rule
 from dashboard import launch
-from dashboard.filters import CHOICES, DIMENSIONS, NUMBERS, VIEW_KEYS, Condition, Filters, parse
+from dashboard.filters import CHOICES, DIMENSIONS, NUMBERS, VIEW_KEYS, Condition, Filters, of_alert, parse
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -134,6 +135,21 @@ def test_a_value_that_starts_with_an_exclamation_mark_or_holds_a_comma_stays_one
     filters = Filters().set("tool", ["!not, a negation", "b"])
     assert filters.api()["tool"] == r"\!not\, a negation,b"
     assert parse(filters.query()).values("tool") == ("!not, a negation", "b")
+
+
+@pytest.mark.parametrize(
+    "where", [{"mistake": True}, {"tool": "!a,b"}, {"tool": ["a", "!\\b"]}, {"status_code": 429}, {"tool": ""}]
+)
+def test_the_evidence_of_an_alert_is_what_its_rule_counts(where: dict[str, Any]) -> None:
+    filters = parse(of_alert(where, {"alertname": "r"}))
+    assert filters.ignored == ()
+    now_ns = int(NOW.timestamp()) * 10**9
+    assert select(filters.api(), now_ns).terms == terms_of_rule(where)
+
+
+def test_a_label_of_an_alert_is_a_value_whatever_it_begins_with() -> None:
+    filters = parse(of_alert({"tool": "a"}, {"tool": "!x,y", "service": None}))
+    assert (filters.values("tool"), filters.values("service")) == (("!x,y",), ("",))
 
 
 def test_setting_no_value_removes_the_condition() -> None:

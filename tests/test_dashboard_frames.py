@@ -386,13 +386,28 @@ def test_a_rule_of_the_api_becomes_a_file_of_its_own() -> None:
     row = {
         "name": "r", "measure": "error_rate", "where": '{"tool":"t"}', "by": ["model"], "window_s": 900.0, "for_s": 0.0,
         "condition": "> 0.3", "recover": "", "min_calls": 20.0, "severity": "warning", "summary": "", "notify": [],
+        "lateness_s": 0.0, "labels": "{}", "description": "", "inhibits": [],
     }  # fmt: skip
     said = yaml.safe_load(sentences.rule_file(row))
     jsonschema.validate(said, json.loads((Path(__file__).parents[1] / "schemas/rules.schema.json").read_text()))
     assert said["rules"] == [
         {"name": "r", "measure": "error_rate", "where": {"tool": "t"}, "by": ["model"], "condition": "> 0.3",
-         "min_calls": 20, "severity": "warning", "window": "15m"}
+         "min_calls": 20, "severity": "warning", "notify": [], "window": "15m"}
     ]  # fmt: skip
+
+
+def test_a_rule_that_is_tried_is_copied_whole_but_tried_without_the_rules_that_it_names() -> None:
+    whole = {
+        "name": "r", "measure": "errors", "condition": "> 1", "severity": "critical", "labels": {"team": "x"},
+        "summary": "s", "description": "look", "notify": ["team"], "window": "1h", "lateness": "5m", "inhibits": ["q"],
+    }  # fmt: skip
+    row = {**whole, "labels": '{"team":"x"}', "where": "{}", "window_s": 3600.0, "lateness_s": 300.0}
+    text = sentences.rule_file(row)
+    assert yaml.safe_load(text) == {"rules": [whole]}
+    del whole["inhibits"]
+    assert yaml.safe_load(sentences.alone(text)) == {"rules": [whole]}
+    for other in ("rules: [", "- 1", "rules: [1]", "rules: []  # none"):
+        assert sentences.alone(other) == other
 
 
 def test_counts_by_several_dimensions_are_summed_by_one_of_them() -> None:

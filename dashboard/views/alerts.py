@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import charts, client, colours, components, frames, sentences, tables, words
 from dashboard.client import Problem
 from dashboard.components import Page
-from dashboard.filters import DIMENSIONS, NO_VALUE, escaped
+from dashboard.filters import NO_VALUE, of_alert
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
@@ -110,13 +110,8 @@ def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | Non
 def _evidence(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None:
     """A link to the errors that the alert is about."""
     labels = components.as_json(row.get("labels"))
-    about: dict[str, str] = {}
-    for name, value in {**where, **(labels if isinstance(labels, dict) else {})}.items():
-        if name in DIMENSIONS:
-            values = value if isinstance(value, list) else [value]
-            about[name] = ",".join(str(each) if str(each).startswith("!") else escaped(str(each)) for each in values)
-    query = page.filters.carried().query() | about
-    st.page_link("views/errors.py", label="Open evidence →", query_params=query)
+    about = of_alert(where, labels if isinstance(labels, dict) else {})
+    st.page_link("views/errors.py", label="Open evidence →", query_params=page.filters.carried().query() | about)
 
 
 def _silence(page: Page, row: Mapping[str, Any]) -> None:
@@ -243,7 +238,8 @@ def _editor(page: Page, rules: pl.DataFrame) -> None:
     with right:
         place = st.empty()
         asked = _week(page) | {"step": "5m"}
-        answer = page.collector.try_rules("rules/backtest", text, asked)
+        tried_alone = sentences.alone(text)
+        answer = page.collector.try_rules("rules/backtest", tried_alone, asked)
         if answer.rest.get("mistakes"):
             for mistake in answer.rest["mistakes"]:
                 components.quiet(words.plain(str(mistake.get("text") or mistake.get("message")), 300))
@@ -258,7 +254,7 @@ def _editor(page: Page, rules: pl.DataFrame) -> None:
         )  # fmt: skip
         moved = {"threshold": f"{threshold / factor:.10g}"} if threshold is not None else {}
         if moved:
-            answer = page.collector.try_rules("rules/backtest", text, asked | moved)
+            answer = page.collector.try_rules("rules/backtest", tried_alone, asked | moved)
         for told in answer.rows.iter_rows(named=True):
             st.markdown(sentences.backtest(told))
             if moved:
