@@ -43,7 +43,7 @@ class Page:
     narrow: bool = False
 
     def ask(self, place: str, max_age: float | None = None, /, **params: str | None) -> Answer:
-        """The API's answer for this page's filters. `params` override them; None removes a filter.
+        """The API's answer for this page's filters and `params`, which can only narrow them; None removes a filter.
 
         `max_age`: seconds for which a cached answer is good, if that must not depend on how long it took.
         """
@@ -61,7 +61,9 @@ class Page:
         return _remembered(place, params or {}, self.collector.ask(place, params, max_age=max_age))
 
     def _merged(self, params: Mapping[str, str | None]) -> dict[str, str]:
-        return {name: value for name, value in {**self.filters.api(), **params}.items() if value is not None}
+        asked = {name: self.filters.also(name, value) for name, value in params.items() if value is not None}
+        kept = {name: value for name, value in self.filters.api().items() if name not in params}
+        return kept | asked
 
     @property
     def now(self) -> datetime:

@@ -116,6 +116,22 @@ class Filters:
         new = Condition(dimension, _unique(allowed), _unique(excluded))
         return replace(self, conditions=_ordered([*rest, new] if new.allowed or new.excluded else rest))
 
+    def also(self, dimension: str, text: str) -> str:
+        """Another condition on a dimension, as the API has it, together with the one here; nothing meets both if they
+        contradict each other.
+        """
+        mine = next((c for c in self.conditions if c.dimension == dimension), None)
+        other = _condition(dimension, text)
+        if not mine or not other:
+            return text
+        excluded = mine.excluded + other.excluded
+        allowed = other.allowed or mine.allowed
+        if mine.allowed and other.allowed:
+            allowed = tuple(value for value in other.allowed if value in mine.allowed)
+            if not allowed:
+                allowed, excluded = other.allowed, excluded + other.allowed
+        return Condition(dimension, allowed, _unique(excluded)).text
+
     def between(self, start: str, end: str = "") -> "Filters":
         """These filters with another range."""
         return replace(self, start=start, end=end)

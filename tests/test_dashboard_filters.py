@@ -152,6 +152,23 @@ def test_a_label_of_an_alert_is_a_value_whatever_it_begins_with() -> None:
     assert (filters.values("tool"), filters.values("service")) == (("!x,y",), ("",))
 
 
+@pytest.mark.parametrize(
+    ("mine", "other", "both"),
+    [
+        ("", "error", "error"),
+        ("ok,error", "error", "error"),
+        ("!denied", "error", "error,!denied"),
+        ("ok", "!denied", "ok,!denied"),
+        ("ok", "error", "error,!error"),
+        ("!error", "error", "error,!error"),
+    ],
+)
+def test_what_a_part_asks_for_only_narrows_the_filters(mine: str, other: str, both: str) -> None:
+    filters = parse({"outcome": mine} if mine else {})
+    assert filters.also("outcome", other) == both
+    assert filters.also("limit", "10") == "10"
+
+
 def test_setting_no_value_removes_the_condition() -> None:
     assert Filters().set("tool", ["a"]).set("tool") == Filters()
 

@@ -352,6 +352,32 @@ def test_calls_that_match_are_not_said_to_be_missing_where_only_their_streaks_ar
     assert "No errors among the 3 calls in the last 24\u00a0h." in captions(app)
 
 
+@pytest.mark.parametrize(
+    ("page", "link", "said"),
+    [
+        ("errors", {"outcome": "ok"}, "No errors among the 2 calls with outcome \\= ok in"),
+        (
+            "tools",
+            {"operation": "model"},
+            "No tool calls among the 1 call with operation \\= model in",
+        ),
+        ("overview", {"operation": "model"}, "No tool failed."),
+        ("retries", {"operation": "model"}, "No tool failed."),
+    ],
+)
+def test_no_part_of_a_page_shows_what_its_filter_excludes(
+    collector: RunningCollector, open_app: Callable[..., AppTest], page: str, link: dict[str, str], said: str
+) -> None:
+    failed = {"outcome": "error", "error_class": "TimeoutError", "message": "m", "session": "s"}
+    calls = [failed | {"tool": "t"}, {"tool": "t", "outcome": "ok", "session": "s"}] * 2
+    assert collector.post("/v1/events", json.dumps([*calls, failed | {"operation": "model"}])).is_success
+    collector.kept_up()
+    app = open_app(collector.url, page, **link)
+    check(app, page.capitalize())
+    assert [each for each in captions(app) if each.startswith(said)]
+    assert "No tool failed." not in captions(open_app(collector.url, page))
+
+
 def test_what_only_older_data_has_is_a_link_away(
     start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
 ) -> None:
