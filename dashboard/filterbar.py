@@ -102,20 +102,23 @@ def _bar(page: str, collector: Collector, zone: ZoneInfo, subjects: tuple[str, .
 
 
 def _zoom_out() -> None:
-    filters = from_link()
-    if st.session_state.get(_ZOOMED):
-        go(filters.between(*st.session_state[_ZOOMED].pop()))
-        return
-    now = datetime.now(UTC)
+    filters, now = from_link(), datetime.now(UTC)
     start, end = filters.span(now)
+    zoomed: list[tuple[str, str]] = st.session_state.get(_ZOOMED, [])
+    while zoomed:
+        wider = filters.between(*zoomed.pop())
+        first, last = wider.span(now)
+        if first <= start and end <= last and wider != filters:
+            go(wider)
+            return
     go(filters.between(rfc3339(start - (end - start)), rfc3339(min(end + (end - start), now))))
 
 
-def bind(key: str, value: object, write: Callable[[], None]) -> dict[str, Any]:
+def bind(key: str, value: object, write: Callable[[], None], *, label: str = "collapsed") -> dict[str, Any]:
     """Arguments of a widget that always shows `value`, from the URL, and calls `write` when a person changes it."""
     if key not in st.session_state or st.session_state[key] != value:
         st.session_state[key] = value
-    return {"key": key, "on_change": write, "label_visibility": "collapsed"}
+    return {"key": key, "on_change": write, "label_visibility": label}
 
 
 def _range(filters: Filters, zone: ZoneInfo) -> None:
@@ -125,6 +128,7 @@ def _range(filters: Filters, zone: ZoneInfo) -> None:
     def write() -> None:
         chosen = st.session_state["range"]
         if chosen in PRESETS:
+            st.session_state.pop(_ZOOMED, None)
             go(filters.between(PRESETS[chosen]))
 
     st.segmented_control("Range", [*PRESETS], **bind("range", None if shown == CUSTOM else shown, write))
@@ -149,6 +153,7 @@ def _custom(filters: Filters, zone: ZoneInfo) -> None:
         last = st.datetime_input(f"To ({zone})", end.astimezone(zone).replace(tzinfo=None), step=60)
         if st.form_submit_button("Show") and first and last:
             if first < last:
+                st.session_state.pop(_ZOOMED, None)
                 go(filters.between(_utc(first, zone), _utc(last, zone)))
                 st.rerun()
             st.caption("The start has to be before the end.")
@@ -214,8 +219,7 @@ def _more(filters: Filters, collector: Collector) -> None:
             st.caption(f"No {DIMENSIONS[dimension]} in this range.")
 
         def add() -> None:
-            excluded = sense == "is not"
-            go(filters.set(dimension, () if excluded else values, values if excluded else ()))
+            go(filters.adding(dimension, values, excluded=sense == "is not"))
 
         st.button("Add filter", key="more-add", disabled=not values, on_click=add)
 
@@ -286,7 +290,7 @@ def _about(filters: Filters, collector: Collector, zone: ZoneInfo) -> None:
         def write() -> None:
             go(from_link().showing(tz=st.session_state["time-zone"] or ""))
 
-        bound = bind("time-zone", chosen if chosen in options else "", write) | {"label_visibility": "visible"}
+        bound = bind("time-zone", chosen if chosen in options else "", write, label="visible")
         st.selectbox("Time zone", options, format_func=lambda name: name or f"the browser's ({browser})", **bound)
         st.caption("Light or dark: as your browser is set.")
         st.divider()

@@ -99,7 +99,11 @@ class Filters:
 
     def values(self, dimension: str) -> tuple[str, ...]:
         """The allowed values of one dimension; empty if it is not filtered."""
-        return next((c.allowed for c in self.conditions if c.dimension == dimension), ())
+        return self.on(dimension).allowed
+
+    def on(self, dimension: str) -> Condition:
+        """The condition on one dimension, with no values if there is none."""
+        return next((c for c in self.conditions if c.dimension == dimension), Condition(dimension))
 
     def only(self, dimension: str) -> str:
         """The single allowed value of a dimension, `""` if there is none or more than one."""
@@ -120,9 +124,8 @@ class Filters:
         """Another condition on a dimension, as the API has it, together with the one here; nothing meets both if they
         contradict each other.
         """
-        mine = next((c for c in self.conditions if c.dimension == dimension), None)
-        other = _condition(dimension, text)
-        if not mine or not other:
+        mine, other = self.on(dimension), _condition(dimension, text) if dimension in DIMENSIONS else None
+        if not other:
             return text
         excluded = mine.excluded + other.excluded
         allowed = other.allowed or mine.allowed
@@ -131,6 +134,13 @@ class Filters:
             if not allowed:
                 allowed, excluded = other.allowed, excluded + other.allowed
         return Condition(dimension, allowed, _unique(excluded)).text
+
+    def adding(self, dimension: str, values: Iterable[str], *, excluded: bool) -> "Filters":
+        """These filters with further values of a dimension allowed or excluded; the last word on a value holds."""
+        new, mine = _unique(values), self.on(dimension)
+        kept = [tuple(value for value in side if value not in new) for side in (mine.allowed, mine.excluded)]
+        kept[excluded] += new
+        return self.set(dimension, *kept)
 
     def between(self, start: str, end: str = "") -> "Filters":
         """These filters with another range."""

@@ -169,6 +169,15 @@ def test_what_a_part_asks_for_only_narrows_the_filters(mine: str, other: str, bo
     assert filters.also("limit", "10") == "10"
 
 
+@pytest.mark.parametrize(
+    ("values", "excluded", "both"),
+    [(["b"], False, "a,b,!c"), (["b"], True, "a,!c,!b"), (["c"], False, "a,c"), (["a"], True, "!c,!a")],
+)
+def test_a_further_filter_on_a_dimension_leaves_the_earlier_one(values: list[str], excluded: bool, both: str) -> None:
+    added = parse({"tool": "a,!c"}).adding("tool", values, excluded=excluded)
+    assert added.query() == {"tool": both}
+
+
 def test_setting_no_value_removes_the_condition() -> None:
     assert Filters().set("tool", ["a"]).set("tool") == Filters()
 

@@ -5,8 +5,9 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import components, frames, tables, words
+from dashboard import components, filterbar, frames, tables, words
 from dashboard.components import Page
+from dashboard.filters import Condition
 
 NEWEST = 200
 EVERY_S = 2.0
@@ -60,11 +61,10 @@ def body(page: Page) -> None:
 
 def _tail(page: Page) -> tuple[pl.DataFrame, int]:
     """The newest events, including those that came since, and how many of these are not shown."""
-    chosen = {"outcome": "error"} if st.session_state.get("live-errors") else {}
-    asked = page.filters.api() | chosen
+    asked = page.filters.api()
     tail: dict[str, Any] = st.session_state.setdefault("live-tail", {})
     if tail.get("asked") != asked:
-        answer = page.ask("events", limit=str(NEWEST), **chosen)
+        answer = page.ask("events", limit=str(NEWEST))
         tail.update(asked=asked, rows=answer.pick(*COLUMNS), after=answer.rest["after"])
     else:
         answer = page.collector.ask("events", asked | {"after": tail["after"], "limit": "1000"}, max_age=1.0)
@@ -89,8 +89,17 @@ def _let_go() -> None:
     st.session_state["live-turn"] = st.session_state.get("live-turn", 0) + 1
 
 
+def _errors_only() -> None:
+    filterbar.go(filterbar.from_link().set("outcome", ["error"] if st.session_state["live-errors"] else []))
+
+
+def _pause() -> None:
+    filterbar.go(filterbar.from_link().showing(refresh="0" if st.session_state["live-pause"] else ""))
+
+
 page = components.open_page("live", "Live", "What is happening right now?")
 with st.container(horizontal=True):
-    paused = st.toggle("Pause", key="live-pause")
-    st.toggle("Errors only", key="live-errors")
-components.refreshing(body, page, EVERY_S, paused=paused or page.every is None)
+    st.toggle("Pause", **filterbar.bind("live-pause", page.filters.state("refresh") == "0", _pause, label="visible"))
+    only = page.filters.on("outcome") == Condition("outcome", ("error",))
+    st.toggle("Errors only", **filterbar.bind("live-errors", only, _errors_only, label="visible"))
+components.refreshing(body, page, EVERY_S, paused=page.every is None)
