@@ -2,7 +2,8 @@
 
 Answers are cached for twenty times as long as they took, within limits, so that viewers of a page share them and no
 repeated query keeps the collector busy for more than a twentieth of the time. The last answer is also used while the
-collector does not answer. Every failure becomes a `Problem` with a sentence for people. No Streamlit here.
+collector does not answer, or not in time. Every failure becomes a `Problem` with a sentence for people. No Streamlit
+here.
 """
 
 import http
@@ -31,6 +32,7 @@ CHANGE_S = 30.0  # for test messages: the collector waits 10 s for each address 
 KEPT_ANSWERS = 512
 PATIENCE = 20  # how many times as long as it took an answer is cached
 FRESH_S, STALE_S = 2.0, 60.0  # shortest and longest time that an answer is cached
+AGAIN_S = 10.0  # until what took too long is asked again; twice as long after each further time
 BEGUN = 16  # threads for `begin`
 AT_ONCE = 4  # queries that a collector answers at a time; waiting for a turn does not count as taking too long
 
@@ -88,6 +90,7 @@ class Answer:
     rest: Mapping[str, Any]
     fetched: datetime
     tag: str = ""  # its ETag, which stays the same while nothing is written
+    late: bool = False  # whether it is an older one, because a newer one took too long
 
     def pick(self, *columns: str) -> pl.DataFrame:
         """These columns of the rows; columns that the answer lacks are null."""
@@ -105,6 +108,7 @@ class _Kept:
 
     asked: float = -math.inf  # on the monotonic clock
     took: float = 0.0
+    failed: int = 0  # how often in a row it took too long
     answer: Answer | None = None
     problem: Problem | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -136,7 +140,7 @@ class Collector:
         return httpx.URL(self.url).netloc.decode()
 
     def ask(self, path: str, params: Mapping[str, str] | None = None, *, max_age: float | None = None) -> Answer:
-        """The answer to `GET /api/v1/{path}`; an older one while the collector does not answer.
+        """The answer to `GET /api/v1/{path}`; an older one while the collector does not answer, or not in time.
 
         Args:
             max_age: seconds for which a cached answer is good; by default that depends on how long it took.
@@ -152,13 +156,15 @@ class Collector:
                 self._kept.popitem(last=False)
         with kept.lock:  # several parts of a page may send the same query
             good = min(max(PATIENCE * kept.took, FRESH_S), STALE_S) if max_age is None else max_age
+            if kept.failed:
+                good = min(AGAIN_S * 2 ** (kept.failed - 1), STALE_S)
             if time.monotonic() - kept.asked >= good:
                 with self._turns:
                     self._renew(kept, path, params or {})
-            if kept.problem:
-                raise kept.problem
-            assert kept.answer is not None
-            return kept.answer
+            if kept.answer is not None and (kept.failed or not kept.problem):
+                return replace(kept.answer, late=bool(kept.failed))
+            assert kept.problem is not None
+            raise kept.problem
 
     def begin(self, path: str, params: Mapping[str, str]) -> Future[Answer]:
         """As `ask`, without waiting for the answer."""
@@ -167,11 +173,12 @@ class Collector:
     def _renew(self, kept: _Kept, path: str, params: Mapping[str, str]) -> None:
         began = time.monotonic()
         try:
-            kept.answer, kept.problem = self._fetch(path, params, kept.answer), None
+            kept.answer, kept.problem, kept.failed = self._fetch(path, params, kept.answer), None, 0
         except Problem as problem:
             away = problem.state == "away"
             kept.problem = None if away and kept.answer else problem
-            if problem.state != "slow":
+            kept.failed = kept.failed + 1 if problem.state == "slow" else 0
+            if not kept.failed:
                 return
         kept.asked = time.monotonic()
         kept.took = kept.asked - began

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,7 +28,10 @@ WIDTH = "misstep-width"  # cookie with the width of the browser's window
 NARROW_PX = 1200  # in narrower windows, tables leave out dispensable columns
 FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fit on the same line
 BARS = 96  # in a chart of full width
+SHORTER = {"The last 24 h": "-24h", "The last hour": "-1h"}  # ranges to take where one takes too long
+ALERTS_S = 5.0  # how old the numbers of firing alerts may be, which stand in several places
 SENDERS = {"limit": "500"}  # what `sampling` asks of the sources
+_late: ContextVar[list[datetime] | None] = ContextVar("late", default=None)  # when the late answers of a part were new
 log = logging.getLogger(__name__)
 
 
@@ -108,12 +112,19 @@ class Page:
     @property
     def every(self) -> float | None:
         """Seconds between refreshes; None if nothing can change or the reader switched them off."""
-        chosen = self.filters.state("refresh", "10")
-        return float(chosen) if self.filters.moving and chosen.isdigit() and int(chosen) else None
+        return every(self.filters)
+
+
+def every(filters: Filters) -> float | None:
+    """Seconds between the refreshes of a page with these filters."""
+    chosen = filters.state("refresh", "10")
+    return float(chosen) if filters.moving and chosen.isdecimal() and int(chosen) else None
 
 
 def _remembered(place: str, params: Mapping[str, str], answer: Answer) -> Answer:
     share.remember(place, params, answer.rows.height)
+    if answer.late and (late := _late.get()) is not None:
+        late.append(answer.fetched)
     return answer
 
 
@@ -182,6 +193,8 @@ def part(title: str = "", help: str | None = None) -> Iterator[None]:
     """One part of a page under its title. A failure inside is reported there and does not affect the rest."""
     if title:
         st.subheader(title, anchor=False, help=help)
+    late: list[datetime] = []
+    outer = _late.set(late)
     try:
         yield
     except Problem as problem:
@@ -190,6 +203,11 @@ def part(title: str = "", help: str | None = None) -> Iterator[None]:
         mark = uuid4().hex[:4]
         log.exception("Part %r of a page failed (id %s)", title, mark)
         st.caption(f"This part failed (id {mark}). The rest of the page works.")
+    finally:
+        _late.reset(outer)
+    if late:
+        old = words.elapsed(min(late), datetime.now(UTC))
+        st.caption(f"This is {old} old: the collector takes longer than {client.TIMEOUT_S:.0f} s to say more.")
 
 
 def beside(title: str, body: Callable[..., None], *about: object, help: str | None = None) -> None:
@@ -206,10 +224,12 @@ def beside(title: str, body: Callable[..., None], *about: object, help: str | No
 def say(problem: Problem) -> None:
     """Shows a problem in its words, with a link to a remedy if there is one."""
     st.caption(words.plain(problem.sentence[:1].upper() + problem.sentence[1:], 400))
-    filters = filterbar.from_link()
+    filters, now = filterbar.from_link(), datetime.now(UTC)
+    start, end = filters.span(now)
+    shorter = {label: filters.between(ago) for label, ago in SHORTER.items()}
     ways = {
         "refused": {"Reset filters": Filters()},
-        "slow": {"The last 24 h": filters.between("-24h"), "The last hour": filters.between("-1h")},
+        "slow": {label: other for label, other in shorter.items() if now - other.span(now)[0] < end - start},
     }.get(problem.state, {})
     _ways(st.session_state.get("page", "overview"), ways)
 
@@ -317,17 +337,25 @@ def sidebar(current: str) -> None:
         for group, pages in MENU.items():
             st.caption(group)
             for name, title in pages:
-                label = _alerts_label(title) if name == "alerts" else title
-                st.page_link(f"views/{name}.py", label=label, query_params=filters.query(), width="stretch")
+                if name == "alerts":
+                    st.fragment(_alerts_link, run_every=every(filters))(title, filters)
+                else:
+                    st.page_link(f"views/{name}.py", label=title, query_params=filters.query(), width="stretch")
 
 
-def _alerts_label(title: str) -> str:
+def _alerts_link(title: str, filters: Filters) -> None:
     try:
-        states = collector().ask("alerts", max_age=10.0).pick("state")["state"]
+        firing = alerts(collector())["state"].eq("firing").sum()
     except Problem:
-        return title
-    firing = states.eq("firing").sum()
-    return f"{title} · {firing} firing" if firing else title
+        firing = 0
+    label = f"{title} · {firing} firing" if firing else title
+    st.page_link("views/alerts.py", label=label, query_params=filters.query(), width="stretch")
+
+
+def alerts(collector: Collector) -> pl.DataFrame:
+    """Rule and state of each alert that receivers are told of."""
+    rows = collector.ask("alerts", max_age=ALERTS_S).pick("rule", "state", "silenced", "inhibited_by")
+    return rows.filter(pl.Series([not frames.quiet(row) for row in rows.iter_rows(named=True)], dtype=pl.Boolean))
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +465,7 @@ def in_link(key: str, name: str, options: Sequence[Any], usual: Any) -> dict[str
         filterbar.go(filterbar.from_link().showing(**{name: "" if chosen == usual else str(chosen)}))
 
     shown = next((option for option in options if str(option) == asked), usual)
-    return filterbar.bind(key, shown, write) | {"label_visibility": "visible"}
+    return filterbar.bind(key, shown, write, label="visible")
 
 
 def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None = None) -> None:

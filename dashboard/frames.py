@@ -77,6 +77,11 @@ def told_apart(rules: Sequence[str], labels: Sequence[Mapping[str, Any]]) -> lis
     ]
 
 
+def quiet(alert: Mapping[str, Any]) -> bool:
+    """Whether receivers are not told of an alert, because of a silence or the alert of its cause."""
+    return alert.get("silenced") in (True, "true") or bool(alert.get("inhibited_by"))
+
+
 def ordered(rows: pl.DataFrame, before: int = 0) -> pl.DataFrame:
     """The events with their position as `order`, from 1, or after those that came `before`."""
     return rows.with_row_index("order", before + 1).with_columns(pl.col("order").cast(pl.Int64))

@@ -94,10 +94,11 @@ def _worst_streak(page: Page, rows: pl.DataFrame) -> Figure:
 
 
 def _alerts(page: Page) -> Figure:
-    rows = page.collector.ask("alerts").pick("state", "rule")
+    rows = components.alerts(page.collector)
     firing = rows.filter(pl.col("state") == "firing")["rule"].unique(maintain_order=True)
     pending = rows["state"].eq("pending").sum()
     note = ", ".join(words.plain(rule, 30) for rule in firing.head(3))
     number = rows["state"].eq("firing").sum()
     more = f"{pending}{' more' if number else ''} pending" if pending else "all alerts"
-    return Figure("Alerts", f"{number} firing", "Alerts that fire now.", note=note, to="alerts", more=more)
+    help = "Alerts that fire now, without those that are silenced or held back."
+    return Figure("Alerts", f"{number} firing", help, note=note, to="alerts", more=more)

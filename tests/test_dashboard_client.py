@@ -129,6 +129,19 @@ def test_what_took_too_long_is_not_asked_again_at_once(api: Api) -> None:
     assert calls(collector) == 2
 
 
+def test_while_a_newer_answer_takes_too_long_the_last_one_is_given_as_an_old_one(api: Api) -> None:
+    collector = Collector(api.url)
+    assert calls(collector) == 1
+    api.status = 503
+    for wait, asked in ((60.0, 2), (9.9, 2), (0.2, 3), (19.8, 3), (0.3, 4), (39.8, 4), (0.3, 5), (59.8, 5)):
+        api.now += wait
+        answer = collector.ask("breakdown", {"by": "tool"})
+        assert (answer.first()["calls"], answer.late, len(api.asked)) == (1, True, asked)
+    api.status, api.now = 200, api.now + 0.3
+    answer = collector.ask("breakdown", {"by": "tool"})
+    assert (answer.first()["calls"], answer.late) == (6, False)
+
+
 @pytest.mark.parametrize(
     ("status", "error", "state"),
     [

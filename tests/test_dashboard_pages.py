@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import threading
 import time
 import tomllib
@@ -627,6 +628,59 @@ def test_the_last_answer_stays_while_the_collector_is_away(
     assert metric(app, "Events") == before
 
 
+def test_the_last_answer_of_a_collector_that_is_stuck_is_shown_with_its_age(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = start_collector()
+    assert running.post("/v1/events", b'{"tool": "t", "outcome": "ok"}').is_success
+    monkeypatch.setattr("dashboard.client.TIMEOUT_S", 2.0)
+    app = open_app(running.url, "tools")
+    check(app, "Tools")
+    assert running.process is not None
+    running.process.send_signal(signal.SIGSTOP)
+    try:
+        wait_until(lambda: any(re.match(r"This is \d+\u00a0s old: ", each) for each in captions(app.run())), 40)
+        assert list(app.dataframe[0].value["tool"]) == ["t"]
+        app = open_app(running.url, "tools", service="s")  # what was never answered
+        said = [each.proto.label for each in app.get("page_link") if each.proto.label.startswith("The last")]
+        assert said
+        assert set(said) == {"The last hour →"}
+    finally:
+        running.process.send_signal(signal.SIGCONT)
+
+
+def test_live_shows_errors_only_and_pauses_by_its_link(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    calls = [{"tool": "t", "outcome": outcome, "message": "m"} for outcome in ("ok", "error")]
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    app = open_app(collector.url, "live")
+    check(app, "Live")
+    assert [each.value for each in app.toggle] == [False, False]
+    assert len(app.dataframe[0].value) == 2
+    for toggle in range(2):
+        app.toggle[toggle].set_value(True).run()
+    assert (app.query_params["refresh"], app.query_params["outcome"]) == ("0", "error")
+    assert list(app.dataframe[0].value["outcome"]) == ["error"]
+    app = open_app(collector.url, "live", outcome="error", refresh="0")
+    assert [each.value for each in app.toggle] == [True, True]
+    for toggle in range(2):
+        app.toggle[toggle].set_value(False).run()
+    assert not {"refresh", "outcome"} & set(app.query_params)
+
+
+def test_zooming_out_never_zooms_in(collector: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    now = datetime.now(UTC)
+    week = [(now - timedelta(days=days)).isoformat() for days in (8, 1)]
+    app = open_app(collector.url, "errors", from_=week[0], to=week[1])
+    app.session_state["filters-zoomed"] = [("-30d", ""), ("-24h", ""), tuple(week)]
+    next(button for button in app.button if button.label == "Zoom out").click().run()
+    assert (app.query_params["from"], "to" in app.query_params) == ("-30d", False)
+    app.session_state["filters-zoomed"] = [("-30d", "")]
+    next(group for group in app.button_group if group.label == "Range").set_value("1h").run()
+    assert "filters-zoomed" not in app.session_state
+
+
 @pytest.mark.parametrize("page", ["overview", "tool", "retries"])
 def test_of_a_collector_that_never_answered_nothing_is_said_but_that(
     open_app: Callable[..., AppTest], page: str
@@ -739,6 +793,10 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     reason.input("being mended").run()
     next(button for button in app.button if button.label == "Silence it").click().run()
     assert [row["reason"] for row in running.get("/api/v1/silences")["rows"]] == ["being mended"]
+    assert any("No alert is firing." in each.value for each in app.markdown)
+    menu = [each.proto.label for each in open_app(running.url, "tools").get("page_link")]
+    assert "Alerts" in menu
+    assert metric(open_app(running.url), "Alerts") == "0 firing"
     next(button for button in app.button if button.label == "End").click().run()
     assert running.get("/api/v1/silences")["rows"] == []
     next(toggle for toggle in app.toggle if toggle.label.startswith("Try a rule")).set_value(True).run()

@@ -75,8 +75,8 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
     if evaluated and (page.now - evaluated).total_seconds() > SILENT_S:
         st.error(f"The rules were last evaluated {when}: that no alert shows is no news.")
     rows = alerts.to_dicts()
-    quiet = [row for row in rows if _quiet(row)]
-    loud = [row for row in rows if not _quiet(row)]
+    quiet = [row for row in rows if frames.quiet(row)]
+    loud = [row for row in rows if not frames.quiet(row)]
     states = [row["state"] for row in loud]
     counts = [f"{colours.ALERT_WORDS[state][0]} {states.count(state)} {state}" for state in STATES if state in states]
     facts = [f"{words.plural(rules.height, 'rule')}, evaluated {when}"]
@@ -92,11 +92,6 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
         with st.expander(f"Silenced or held back: {len(quiet)}", key="alerts-quiet"):
             for row in quiet:
                 _alert(page, row, where.get(row["rule"], {}))
-
-
-def _quiet(row: Mapping[str, Any]) -> bool:
-    """Whether receivers are not told of the alert, because of a silence or the alert of its cause."""
-    return row.get("silenced") in (True, "true") or bool(row.get("inhibited_by"))
 
 
 def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | None = None) -> None:
