@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -117,8 +117,7 @@ class Page:
 
 def every(filters: Filters) -> float | None:
     """Seconds between the refreshes of a page with these filters."""
-    chosen = filters.state("refresh", "10")
-    return float(chosen) if filters.moving and chosen.isdecimal() and int(chosen) else None
+    return float(filters.refresh) if filters.moving and filters.refresh else None
 
 
 def _remembered(place: str, params: Mapping[str, str], answer: Answer) -> Answer:
@@ -138,9 +137,17 @@ def collector() -> Collector:
     return _collector(os.environ.get("MISSTEP_COLLECTOR_URL", ""), os.environ.get("MISSTEP_QUERY_TOKEN", ""))
 
 
-def open_page(name: str, title: str, question: str, *, bar: filterbar.Bar = "filters") -> Page:
-    """Shows the title, question and filter bar of a page, and notices that come before everything else."""
+def open_page(
+    name: str, title: str, question: str, *, bar: filterbar.Bar = "filters",
+    view: Mapping[str, Collection[str] | None] | None = None,
+) -> Page:  # fmt: skip
+    """Shows the title, question and filter bar of a page, and notices that come before everything else.
+
+    `view`: the keys of the view's state that its link may have, each with the values that are known, None for any.
+    """
     filters = filterbar.from_link()
+    usual = {"tz": _named(filters.state("tz")) is not None, "refresh": filters.state("refresh").isdecimal()}
+    filters = filters.viewed({name: None for name, known in usual.items() if known} | dict(view or {}))
     width = dict(st.context.cookies).get(WIDTH, "")
     narrow = width.isdecimal() and int(width[:6]) < NARROW_PX
     page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow)
@@ -150,9 +157,14 @@ def open_page(name: str, title: str, question: str, *, bar: filterbar.Bar = "fil
     st.title(title, anchor=False)
     st.caption(question)
     filterbar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), bar)
-    if filters.ignored:
-        st.caption(f"Ignored from the link: {words.plain(', '.join(filters.ignored))}")
+    ignored(*filters.ignored)
     return page
+
+
+def ignored(*parts: str) -> None:
+    """Names what was not understood in the link."""
+    if parts:
+        st.caption(f"Ignored from the link: {words.plain(', '.join(parts))}")
 
 
 def refreshing(body: Callable[[Page], None], page: Page, every: float | None = None, *, paused: bool = False) -> None:
@@ -171,12 +183,15 @@ def refreshing(body: Callable[[Page], None], page: Page, every: float | None = N
 
 
 def _zone(filters: Filters) -> ZoneInfo:
-    for name in (filters.state("tz"), st.context.timezone or ""):
-        try:
-            return ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            continue
-    return ZoneInfo("UTC")
+    names = (filters.state("tz"), st.context.timezone or "")
+    return next((zone for name in names if (zone := _named(name))), ZoneInfo("UTC"))
+
+
+def _named(zone: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
 
 
 def _away_bar(page: Page) -> None:

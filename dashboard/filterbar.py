@@ -142,8 +142,9 @@ def _range_label(filters: Filters, zone: ZoneInfo) -> str:
     if filters.seconds is None:
         return words.plain(f"{filters.start} … {filters.end}")
     start, end = (datetime.fromisoformat(text).astimezone(zone) for text in (filters.start, filters.end))
-    until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:%d %b %H:%M}"
-    return f"{start:%d %b %H:%M} – {until}"
+    day = words.day_form(start, datetime.now(UTC), zone)
+    until = f"{end:%H:%M}" if start.date() == end.date() else f"{end:{day} %H:%M}"
+    return f"{start:{day} %H:%M} – {until}"
 
 
 def _custom(filters: Filters, zone: ZoneInfo) -> None:
@@ -232,8 +233,7 @@ def _text(filters: Filters) -> None:
 
 
 def _refresh(filters: Filters) -> None:
-    current = filters.state("refresh", "10")
-    label = REFRESH.get(current, "Off") if filters.moving else "Off"
+    label = f"{filters.refresh} s" if filters.moving and filters.refresh else "Off"
 
     def write() -> None:
         chosen = st.session_state.get("refresh")

@@ -5,11 +5,12 @@ Filters are kept only in the URL, which widgets show and change. No Streamlit or
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 DEFAULT_RANGE = "-24h"
+USUAL_REFRESH_S = 10
 PRESETS: Mapping[str, str] = {"15m": "-15m", "1h": "-1h", "24h": "-24h", "7d": "-7d", "30d": "-30d"}
 
 # Dimensions in the order in which chips and the "+ Filter" menu show them; the label is what people read.
@@ -35,7 +36,7 @@ CHOICES: Mapping[str, frozenset[str]] = {
 }
 NUMBERS = frozenset({"fingerprint", "status_code"})
 VIEW_KEYS = (
-    "by", "sort", "view", "limit", "bucket", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
+    "by", "sort", "limit", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
 )  # fmt: skip
 
 NO_VALUE = "(none)"  # how people read the empty value
@@ -146,6 +147,19 @@ class Filters:
         """These filters with another range."""
         return replace(self, start=start, end=end)
 
+    def viewed(self, understood: Mapping[str, Collection[str] | None]) -> "Filters":
+        """These filters with only that state of the view that a page understands; the rest is added to `ignored`.
+
+        `understood` has the values that each of its keys may have, None for any.
+        """
+        known = tuple(
+            (key, value)
+            for key, value in self.view
+            if key in understood and ((values := understood[key]) is None or value in values)
+        )
+        rest = (f"{key}={value}" for key, value in self.view if (key, value) not in known)
+        return replace(self, view=known, ignored=(*self.ignored, *rest))
+
     def showing(self, **view: str) -> "Filters":
         """These filters with changes to the view's state; an empty value removes a key."""
         merged = dict(self.view) | view
@@ -156,6 +170,12 @@ class Filters:
         kept = tuple((key, value) for key, value in self.view if key in {"tz", "refresh"})
         conditions = tuple(c for c in self.conditions if c.dimension not in left)
         return replace(self, conditions=conditions, view=kept, ignored=())
+
+    @property
+    def refresh(self) -> int:
+        """Seconds between refreshes, 0 for never."""
+        chosen = self.state("refresh")
+        return int(chosen[:6]) if chosen.isdecimal() else USUAL_REFRESH_S
 
     @property
     def seconds(self) -> float | None:
@@ -199,8 +219,9 @@ def parse(query: Mapping[str, str]) -> Filters:
         elif name != "q":
             ignored.append(f"{name}={value}")
     start, end = times.get("from", DEFAULT_RANGE), times.get("to", "")
-    if _reversed(start, end):
-        ignored.append(f"from={start} to={end}")
+    first, last = Filters(start, end).span(datetime.now(UTC))
+    if first >= last:
+        ignored.append(f"from={start} to={end or 'now'}")
         start, end = DEFAULT_RANGE, ""
     filters = Filters(start, end, _ordered(conditions), query.get("q", ""), ignored=tuple(ignored))
     return filters.showing(**view)
@@ -272,12 +293,6 @@ def _ago(text: str) -> float:
 def _moment(text: str, now: datetime) -> datetime:
     ago = _ago(text)
     return now - timedelta(seconds=ago) if ago else datetime.fromisoformat(text)
-
-
-def _reversed(start: str, end: str) -> bool:
-    if _ago(start) or not end or _ago(end):
-        return False
-    return datetime.fromisoformat(start) >= datetime.fromisoformat(end)
 
 
 def rfc3339(moment: datetime) -> str:

@@ -13,6 +13,7 @@ from dashboard.menu import SUBJECTS
 
 EVER = "1970-01-01T00:00:00Z"
 MOST_EVENTS = 1000
+SCOPES, KINDS = ("session", "tool", "target"), ("mistake", "error", "denied")  # of streaks
 
 
 def whole(page: Page) -> dict[str, str | None]:

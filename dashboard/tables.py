@@ -116,6 +116,8 @@ def trend(label: str) -> Any:
 
 
 def when(label: str, page: Page, *, day: bool = True) -> Any:
-    """A column of times in the reader's zone, with or without the day."""
+    """A column of times in the reader's zone, with or without the day, and its year if the range begins in another."""
     form, width = ("D MMM HH:mm:ss", 125) if day else ("HH:mm:ss", 75)
+    if day and page.span[0].astimezone(page.zone).year != page.now.astimezone(page.zone).year:
+        form, width = "D MMM YYYY HH:mm:ss", 155
     return st.column_config.DatetimeColumn(label, format=form, timezone=str(page.zone), width=width)

@@ -215,12 +215,12 @@ def _joined(*parts: object) -> str:
 
 
 def age(then: datetime | None, now: datetime, zone: tzinfo = UTC) -> str:
-    """How long ago: `now`, `12 s ago`, `12 min ago`, `5 h ago`; from 24 h on the date."""
+    """How long ago: `now`, `12 s ago`, `12 min ago`, `5 h ago`; from 24 h on the date (see `day_form`)."""
     if then is None:
         return NONE
     seconds = (now - then).total_seconds()
     if seconds >= 86_400:
-        return then.astimezone(zone).strftime("%d %b %H:%M")
+        return then.astimezone(zone).strftime(f"{day_form(then, now, zone)} %H:%M")
     if seconds < 5:
         return "now"
     if seconds < 60:
@@ -237,12 +237,17 @@ def elapsed(then: datetime, now: datetime) -> str:
 
 
 def clock(then: datetime | None, zone: tzinfo = UTC, *, now: datetime | None = None) -> str:
-    """A time of day, with the date if it is not the day of `now`."""
+    """A time of day, with the date if it is not the day of `now`, and its year if that is another."""
     if then is None:
         return NONE
     local = then.astimezone(zone)
     same_day = now is not None and local.date() == now.astimezone(zone).date()
-    return local.strftime("%H:%M:%S" if same_day else "%d %b %H:%M:%S")
+    return local.strftime("%H:%M:%S" if same_day else f"{day_form(then, now or then, zone)} %H:%M:%S")
+
+
+def day_form(then: datetime, now: datetime, zone: tzinfo) -> str:
+    """The form of a date for `strftime`, with the year if it is not the present one."""
+    return "%d %b" if then.astimezone(zone).year == now.astimezone(zone).year else "%d %b %Y"
 
 
 def span(length: timedelta | float) -> str:

@@ -95,6 +95,7 @@ def test_links(query: dict[str, str], expected: dict[str, str]) -> None:
         {"from": "-"},
         {"from": "-1h30"},
         {"to": "24h"},
+        {"view": "zz"},
     ],
 )
 def test_what_is_not_understood_is_kept_to_be_said(query: dict[str, str]) -> None:
@@ -129,6 +130,12 @@ def test_a_range_that_ends_before_it_starts_is_not_asked_for() -> None:
     filters = parse({"from": "2026-11-21T12:00:00Z", "to": "2026-11-21T11:00:00Z"})
     assert (filters.start, filters.end) == ("-24h", "")
     assert filters.ignored == ("from=2026-11-21T12:00:00Z to=2026-11-21T11:00:00Z",)
+    for link, said in (
+        ({"from": "-1h", "to": "-24h"}, "from=-1h to=-24h"),
+        ({"from": "2026-11-21T10:00:00Z", "to": "-50w"}, "from=2026-11-21T10:00:00Z to=-50w"),
+        ({"from": "2999-01-01T00:00:00Z"}, "from=2999-01-01T00:00:00Z to=now"),
+    ):
+        assert parse(link) == Filters(ignored=(said,))
 
 
 def test_a_value_that_starts_with_an_exclamation_mark_or_holds_a_comma_stays_one_value() -> None:

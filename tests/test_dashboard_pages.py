@@ -579,6 +579,31 @@ def test_what_a_link_says_wrongly_is_said_and_left_out(
     assert any(said.startswith("Ignored from the link: toool") for said in captions(app))
 
 
+@pytest.mark.parametrize(
+    ("page", "link", "known"),
+    [
+        ("errors", {"tz": "Nowhere", "refresh": "abc", "state": "foo", "sort": "bar", "limit": "9"}, ""),
+        ("streaks", {"scope": "foo", "limit": "99", "kind": "x", "by": "y"}, ""),
+        ("streak", {"scope": "foo", "kind": "x"}, ""),
+        ("compare", {"by": "zz"}, ""),
+        ("compare", {"a": "zz", "b": "yy", "by": "model"}, "by"),
+        ("errors", {"state": "new", "sort": "events", "tz": "UTC", "refresh": "30"}, "state sort tz refresh"),
+    ],
+)
+def test_what_a_view_does_not_know_is_said_and_the_usual_shown(
+    busy: RunningCollector, open_app: Callable[..., AppTest], page: str, link: dict[str, str], known: str
+) -> None:
+    session = busy.get("/api/v1/streaks", **RANGE, sort="-length", limit=1)["rows"][0]["session"]
+    app = open_app(busy.url, page, from_="-7d", **link, **({"session": session} if page == "streak" else {}))
+    check(app, page.capitalize())
+    told = [each.removeprefix("Ignored from the link: ") for each in captions(app) if each.startswith("Ignored")]
+    named = {part.replace("\\", "") for parts in told for part in parts.split(r"\, ")}
+    assert named == {f"{name}={value}" for name, value in link.items() if name not in known.split()}
+    assert not [each for each in captions(app) if "older than this page" in each]
+    if "refresh" in link:
+        assert any(f"⟳ {'30' if known else '10'} s" in each.proto.label for each in app.get("menu_button"))
+
+
 def test_an_empty_collector_shows_how_to_point_an_agent_at_it(
     collector: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:

@@ -107,6 +107,7 @@ def test_durations(ms: float | None, said: str) -> None:
         (timedelta(minutes=12, seconds=50), "12 min ago"),
         (timedelta(hours=5, minutes=59), "5 h ago"),
         (timedelta(hours=24), "20 Nov 22:41"),
+        (timedelta(days=364), "22 Nov 2025 22:41"),
     ],
 )
 def test_ages_become_dates_after_a_day_in_the_readers_zone(ago: timedelta, said: str) -> None:
@@ -132,6 +133,9 @@ def test_lengths_of_a_range(seconds: float, said: str) -> None:
 def test_a_clock_names_the_day_only_when_it_is_another_one() -> None:
     assert words.clock(NOW, now=NOW) == "21:41:51"
     assert words.clock(NOW - timedelta(days=1), now=NOW) == "20 Nov 21:41:51"
+    assert words.clock(NOW - timedelta(days=364), now=NOW) == "22 Nov 2025 21:41:51"
+    new_year = datetime(2026, 12, 31, 23, 30, tzinfo=UTC)
+    assert words.clock(new_year, ZoneInfo("Europe/Berlin"), now=new_year - timedelta(days=1)) == "01 Jan 2027 00:30:00"
     assert words.clock(None) == "–"
 
 

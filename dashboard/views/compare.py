@@ -70,6 +70,8 @@ def _sides(page: Page, dimension: str, newest: tuple[str, str] | None) -> tuple[
 
 
 def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:
+    if (asked := filterbar.from_link().state(name)) not in {"", *values}:
+        components.ignored(f"{name}={asked}")
     return str(st.selectbox(label, values, width=240, **components.in_link(f"compare-{name}", name, values, usual)))
 
 
@@ -141,5 +143,8 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
                         error_class=picked["error_class"])  # fmt: skip
 
 
-page = components.open_page("compare", "Compare", "Did this version, model, agent or period make it worse?")
+page = components.open_page(
+    "compare", "Compare", "Did this version, model, agent or period make it worse?",
+    view={"by": WAYS, "a": None, "b": None},
+)  # fmt: skip
 components.refreshing(body, page)

@@ -100,5 +100,7 @@ def _groups(page: Page) -> None:
         components.quiet("Select a row to see its newest message and open its page.")
 
 
-page = components.open_page("errors", "Errors", "What goes wrong, and is it new?")
+page = components.open_page(
+    "errors", "Errors", "What goes wrong, and is it new?", view={"state": ("all", *STATES), "sort": SORTS}
+)
 components.refreshing(body, page)

@@ -55,5 +55,7 @@ def _who(rows: pl.DataFrame) -> str:
     return " · ".join(words.plain(", ".join(map(str, each)), 60) for each in values if len(each))
 
 
-page = components.open_page("session", "Session", "What happened to this agent, step by step?", bar="none")
+page = components.open_page(
+    "session", "Session", "What happened to this agent, step by step?", bar="none", view={"event": None}
+)
 components.refreshing(body, page)

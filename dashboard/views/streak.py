@@ -64,5 +64,8 @@ def _last(rows: pl.DataFrame, streak: dict[str, Any]) -> datetime:
     return after["time"][0] if after.height else ended
 
 
-page = components.open_page("streak", "Streak", "What went wrong again and again, and what ended it?", bar="none")
+page = components.open_page(
+    "streak", "Streak", "What went wrong again and again, and what ended it?", bar="none",
+    view={"started": None, "scope": story.SCOPES, "kind": story.KINDS},
+)  # fmt: skip
 components.refreshing(body, page)

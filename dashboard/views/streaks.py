@@ -5,16 +5,18 @@ import streamlit as st
 
 from dashboard import attempts, components, frames, sentences, tables, words
 from dashboard.components import Page
+from dashboard.story import KINDS, SCOPES
 
 LONGEST = 10
 LIMITS, USUAL = range(2, 11), 3  # as in Roo Code
+BY = ("model", "tool")
 
 
 def settings(page: Page) -> dict[str, str]:
     """Scope and kind, from the link; the switches change the link."""
     with st.container(horizontal=True):
-        scope = components.switch(page, "scope", "Scope", ("session", "tool", "target"))
-        kind = components.switch(page, "kind", "Kind", ("mistake", "error", "denied"))
+        scope = components.switch(page, "scope", "Scope", SCOPES)
+        kind = components.switch(page, "kind", "Kind", KINDS)
     return {"scope": scope, "kind": kind}
 
 
@@ -82,7 +84,7 @@ def _limits(page: Page, asked: dict[str, str]) -> None:
     components.chart(
         attempts.limits(long, page.palette, limit), "limits", "Sessions that each limit would have stopped."
     )
-    by = components.switch(page, "by", f"A limit of {limit} by", ("model", "tool"))
+    by = components.switch(page, "by", f"A limit of {limit} by", BY)
     each = page.ask("streaks/limits", by=by, **asked).pick(by, *names)
     _stopped(page, each.filter(pl.col("mistake_limit") == limit, pl.col("interrupted") > 0), by, limit)
 
@@ -172,5 +174,8 @@ def _list(page: Page, asked: dict[str, str], none: str) -> None:
         components.quiet(none)
 
 
-page = components.open_page("streaks", "Streaks", "How long do agents keep failing, and where should they stop?")
+page = components.open_page(
+    "streaks", "Streaks", "How long do agents keep failing, and where should they stop?",
+    view={"scope": SCOPES, "kind": KINDS, "limit": [*map(str, LIMITS)], "by": BY},
+)  # fmt: skip
 components.refreshing(body, page)
