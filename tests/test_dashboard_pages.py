@@ -814,8 +814,11 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     check(app, "Alerts")
     [alert] = running.get("/api/v1/alerts")["rows"]
     assert any("■ Firing" in each.value and words.plain(alert["rule"]) in each.value for each in app.markdown)
+    next(button for button in app.button if button.label == "Silence it").click().run()
+    assert "A silence needs a reason." in [said.replace("\\", "") for said in captions(app)]
+    assert running.get("/api/v1/silences")["rows"] == []
     [reason] = [each for each in app.text_input if each.label == "Reason"]
-    reason.input("being mended").run()
+    reason.input("being mended")
     next(button for button in app.button if button.label == "Silence it").click().run()
     assert [row["reason"] for row in running.get("/api/v1/silences")["rows"]] == ["being mended"]
     assert any("No alert is firing." in each.value for each in app.markdown)

@@ -112,16 +112,23 @@ def _evidence(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> N
 def _silence(page: Page, row: Mapping[str, Any]) -> None:
     labels = components.as_json(row.get("labels")) or {}
     mark = f"{row['rule']}-{row.get('labels')}"
-    with st.popover("Silence", key=f"silence-{mark}"):
-        length = st.segmented_control(
+
+    def silence() -> None:
+        length, author, reason = (st.session_state[f"silence-{name}-{mark}"] for name in ("for", "by", "why"))
+        wanted = {"rule": row["rule"], "labels": labels, "duration": SILENCES[length or "1 h"],
+                  "author": author or "dashboard", "reason": reason}  # fmt: skip
+        if reason.strip():
+            _change(page, "POST", "silences", wanted)
+        else:
+            st.session_state["alerts-refused"] = "A silence needs a reason."
+
+    with st.popover("Silence", key=f"silence-{mark}"), st.form(f"silence-form-{mark}", border=False):
+        st.segmented_control(
             "For", list(SILENCES), default="1 h", key=f"silence-for-{mark}", label_visibility="collapsed"
         )
-        author = st.text_input("Your name", key=f"silence-by-{mark}", placeholder="not needed")
-        reason = st.text_input("Reason", key=f"silence-why-{mark}", placeholder="needed")
-        wanted = {"rule": row["rule"], "labels": labels, "duration": SILENCES.get(length or "1 h"),
-                  "author": author or "dashboard", "reason": reason}  # fmt: skip
-        st.button("Silence it", key=f"silence-go-{mark}", disabled=not reason, on_click=_change,
-                  args=(page, "POST", "silences", wanted))  # fmt: skip
+        st.text_input("Your name", key=f"silence-by-{mark}", placeholder="not needed")
+        st.text_input("Reason", key=f"silence-why-{mark}", placeholder="needed")
+        st.form_submit_button("Silence it", on_click=silence)
 
 
 def _alert(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None:
