@@ -11,7 +11,6 @@ SIDEBAR_PX = 220
 
 # A local image: with a material icon alone, the browser would fetch the favicon from a font host.
 st.set_page_config(
-    page_title="Misstep",
     page_icon=str(Path(__file__).parent / "static" / "misstep.png"),
     layout="wide",
     initial_sidebar_state=SIDEBAR_PX,
@@ -19,7 +18,7 @@ st.set_page_config(
 
 page = st.navigation(
     [
-        st.Page(f"views/{name}.py", title=title, url_path=name, default=name == "overview")
+        st.Page(f"views/{name}.py", title=f"{title} · Misstep", url_path=name, default=name == "overview")
         for name, title in TITLES.items()
     ],
     position="hidden",
