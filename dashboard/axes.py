@@ -50,8 +50,8 @@ def time_axis(span: Span) -> alt.X:
     return alt.X("time:T", axis=axis, scale=alt.Scale(domain=[moment.astimezone(UTC) for moment in span]))
 
 
-def value_axis(palette: Palette, form: str = ",d", title: str | None = None) -> alt.Axis:
-    least = 1 if form == ",d" else 0  # counts are whole
+def value_axis(palette: Palette, form: str = ",d", title: str | None = None, *, whole: bool = False) -> alt.Axis:
+    least = 1 if whole or form == ",d" else 0  # counts are whole
     return alt.Axis(
         title=title, format=form, tickCount=4, gridColor=palette.line, domain=False, ticks=False, tickMinStep=least
     )

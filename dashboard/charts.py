@@ -170,7 +170,9 @@ def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold
         .mark_line(strokeWidth=1.5, color=palette.outcome["ok"], interpolate="step-after", point={"size": 14})
         .encode(
             x=time_axis(span),
-            y=alt.Y("value:Q", axis=value_axis(palette, form, title), scale=alt.Scale(domainMin=0)),
+            y=alt.Y(
+                "value:Q", axis=value_axis(palette, form, title, whole=unit == "count"), scale=alt.Scale(domainMin=0)
+            ),
             detail=alt.Detail("labels:N"),
             tooltip=[
                 Tooltip("time:T", format="%d %b %H:%M"),

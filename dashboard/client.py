@@ -61,9 +61,10 @@ _TIMES = """
 time received_time first_seen last_seen started ended since fired resolved evaluated last_evaluated
 until newest success failure starts ends
 """
+COUNTS = frozenset(_COUNTS.split())
 # Types of the API's columns that are not text: for columns without values, and to tell times from text.
 TYPES: Mapping[str, Any] = {
-    **dict.fromkeys(_COUNTS.split(), pl.Float64),
+    **dict.fromkeys(COUNTS, pl.Float64),
     **dict.fromkeys(_RATES.split(), pl.Float64),
     **dict.fromkeys(_FLAGS.split(), pl.Boolean),
     **dict.fromkeys(_TIMES.split(), _TIME),

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import polars as pl
 import streamlit as st
 
-from dashboard.client import Collector
+from dashboard.client import COUNTS, Collector
 from dashboard.filters import Filters
 
 _ASKED = "share-asked"
@@ -68,7 +68,7 @@ def download(collector: Collector, query: ApiQuery, form: str) -> Callable[[], b
 
 
 def as_file(rows: pl.DataFrame, form: str) -> bytes:
-    """Rows as CSV or Parquet; CSV has lists as text in brackets."""
+    """Rows as CSV or Parquet; CSV has lists as text in brackets, and counts as whole numbers."""
     out = BytesIO()
     if form == "parquet":
         rows.write_parquet(out)
@@ -77,7 +77,11 @@ def as_file(rows: pl.DataFrame, form: str) -> bytes:
     flat = (
         (pl.lit("[") + pl.col(name).cast(pl.List(pl.String)).list.join(",") + pl.lit("]")).alias(name) for name in lists
     )
-    rows.with_columns(flat).write_csv(out)
+    counts = [
+        name for name, kind in rows.schema.items() if name.removeprefix("previous_") in COUNTS and kind.is_float()
+    ]
+    whole = [name for name in counts if (rows[name] == rows[name].round()).all()]
+    rows.with_columns(flat).with_columns(pl.col(whole).cast(pl.Int64)).write_csv(out)
     return out.getvalue()
 
 

@@ -211,6 +211,7 @@ def test_a_share_is_written_as_on_the_pages() -> None:
 )
 def test_a_rules_values_have_no_exponents(unit: str, axis: str, told: str) -> None:
     encoding = spec(charts.value_over_time(VALUES, colours.LIGHT, SPAN, None, unit))["layer"][0]["encoding"]
+    assert encoding["y"]["axis"]["tickMinStep"] == (1 if unit == "count" else 0)
     assert encoding["y"]["axis"]["format"] == axis
     assert [each["format"] for each in encoding["tooltip"] if each["field"] == "value"] == [told]
 

@@ -202,6 +202,20 @@ def test_agent_text_is_cut_and_missing_text_is_a_dash() -> None:
     assert words.plain(None) == words.plain("") == "–"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("  ", "'  '"),
+        ("\u200b", r"'\u200b'"),
+        ("\u202e", r"'\u202e'"),
+        ("\u3164\n", r"'\u3164\n'"),
+        ("a\u200b", "a\u200b"),
+    ],
+)
+def test_text_of_which_nothing_can_be_seen_is_quoted(text: str, said: str) -> None:
+    assert re.sub(r"\\([^\w\s])", r"\1", words.plain(text)) == said
+
+
 def test_text_from_right_to_left_does_not_move_the_numbers_beside_it() -> None:
     arabic = "\u0627\u0642\u0631\u0623"
     assert words.plain(arabic) == f"\u2068{arabic}\u2069"
