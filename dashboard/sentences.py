@@ -157,7 +157,10 @@ def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
     gone = f"{sum(dropped.values()):,.0f}"
     sign = "=" if even(said) else "≠"
     waiting = f" + waiting {said['waiting']:,.0f}" if said.get("waiting") else ""
-    line = f"Accepted **{accepted}** records {sign} stored {stored} + duplicate {duplicate} + no event {gone}{waiting}."
+    records = "record" if said.get("accepted") == 1 else "records"
+    line = (
+        f"Accepted **{accepted}** {records} {sign} stored {stored} + duplicate {duplicate} + no event {gone}{waiting}."
+    )
     wrong = said.get("unaccounted") or 0
     if not wrong:
         return line

@@ -1,7 +1,11 @@
 """Shown while the collector has received nothing yet: how to connect each agent, as text to copy."""
 
 import os
+import shlex
+import shutil
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import streamlit as st
 
@@ -79,6 +83,13 @@ def address(environ: Mapping[str, str] = os.environ) -> str:
     return told.rstrip("/")
 
 
+def demo(environ: Mapping[str, str] = os.environ) -> str:
+    """The command that sends the traffic of some agents to the collector, for any shell of this machine."""
+    command = Path(sys.executable).with_name("misstep")
+    found = "misstep" if not command.exists() or shutil.which("misstep") == str(command) else shlex.quote(str(command))
+    return f"{found} demo --to {address(environ)}"
+
+
 def show() -> None:
     """The empty state of the Overview."""
     st.subheader("Nothing received yet. Point an agent here:", anchor=False)
@@ -87,4 +98,4 @@ def show() -> None:
     st.caption("This page notices the first event by itself.")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("No agent at hand?", width="content")
-        st.code("misstep demo", language="bash", width="content")
+        st.code(demo(), language="bash", width="content")

@@ -185,6 +185,8 @@ def test_the_account_says_whether_it_comes_out_even(wrong: int, sign: str, what:
     line = sentences.account(said, {"no_event": 3, "metric": 1})
     assert line.startswith(f"Accepted **{10 + wrong}** records {sign} stored 5 + duplicate 1 + no event 4.")
     assert what in line
+    one = sentences.account({"accepted": 1, "stored": 1}, {})
+    assert one.startswith("Accepted **1** record = ")
     assert ("defect" in line) == bool(wrong)
     assert sentences.account(said | {"waiting": 7}, {}).split(" + ")[-1].startswith("waiting 7.")
 
@@ -370,6 +372,10 @@ def test_a_rule_from_a_group_is_a_valid_rule() -> None:
 def test_rows_are_files() -> None:
     rows = pl.DataFrame({"name": ["a,b", None], "trend": [[1, 2], []], "n": [1.5, 2.0]})
     assert pl.read_parquet(BytesIO(share.as_file(rows, "parquet"))).equals(rows)
+    counts = pl.DataFrame(
+        {"errors": [20.0, None], "previous_calls": [3.0, 4.0], "p95_ms": [2.0, 3.0], "at": [0.5, 1.0]}
+    )
+    assert share.as_file(counts, "csv").decode().splitlines()[1:] == ["20,3,2.0,0.5", ",4,3.0,1.0"]
     assert share.as_file(rows, "csv").decode().splitlines() == ["name,trend,n", '"a,b","[1,2]",1.5', ",[],2.0"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import threading
 import time
@@ -364,6 +365,7 @@ def test_calls_that_match_are_not_said_to_be_missing_where_only_their_streaks_ar
         ),
         ("overview", {"operation": "model"}, "No tool failed."),
         ("retries", {"operation": "model"}, "No tool failed."),
+        ("tools", {"outcome": "ok"}, "No tool failed. Select a row to open its page."),
     ],
 )
 def test_no_part_of_a_page_shows_what_its_filter_excludes(
@@ -612,6 +614,9 @@ def test_an_empty_collector_shows_how_to_point_an_agent_at_it(
     assert [tab.label for tab in app.tabs] == list(start.AGENTS)
     assert "Nothing received yet. Point an agent here:" in [each.value for each in app.subheader]
     assert "This page notices the first event by itself." in captions(app)
+    [command] = [each.value for each in app.code if " demo " in each.value]
+    assert shutil.which(command.split()[0])
+    assert command.endswith(f" demo --to {collector.url}")
     for page in PAGES:
         app = open_app(collector.url, page)
         check(app, page.capitalize())

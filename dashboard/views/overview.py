@@ -142,7 +142,9 @@ def _groups(page: Page) -> None:
         room = (SHORT_LINE if page.narrow else LINE) - taken
         facts += [words.plain(template, min(max(room, LEAST), TEMPLATE))] if template else []
         components.row(page, "group", name or "", " · ".join(facts), fingerprint=fingerprint)
-    if fresh.is_empty():
+    if rows.is_empty():
+        components.quiet("No errors.")
+    elif fresh.is_empty():
         components.quiet(f"Nothing new: {words.plural(rows.height, 'group')} went on.")
     elif fresh.height > ROWS:
         components.link(page, "errors", f"All {fresh.height}{more} →")

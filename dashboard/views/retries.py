@@ -184,7 +184,7 @@ def _costs(page: Page) -> None:
     tokens = (cost.get("wasted_input_tokens"), cost.get("wasted_output_tokens"))
     used = sum(number for number in tokens if number is not None) if any(n is not None for n in tokens) else None
     money = cost.get("wasted_cost_usd")
-    unsaid = "the agents do not tell" if used is None else ""
+    unsaid = "the agents do not tell" if used is None and cost.get("wasted_retries") else ""
     items = [
         Figure("Calls in streaks", words.count(cost.get("calls")),
                note=f"in {words.plural(cost.get('streaks'), 'streak')}"),
@@ -232,7 +232,7 @@ def _tools(page: Page) -> None:
     if rows.is_empty():
         components.quiet("No tool failed.")
     for tool, lasting, errors, rate, rated in rows.iter_rows():
-        recovered = f"recovered {words.rate_of(rate, rated)}"
+        recovered = f"recovered {words.rate_of(rate, rated)}" if rated else "none tried again"
         facts = f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting · {recovered}"
         components.row(page, "tool", tool, facts, tool=tool)
 

@@ -46,7 +46,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     picked = tables.table(page, shown, columns, key="sessions", alt_text=text, select=True, rows_shown=20,
                           wide=("service", "agent", "model", "started"))  # fmt: skip
     chosen = picked or worst
-    label = "Open" if picked else "Worst:"
+    label = "Open" if picked else "Worst:" if worst["errors"] else "Latest:"
     label = f"{label} {words.plain(chosen['session'], 60)} →"
     components.link(page, "session", label, session=chosen["session"], service=chosen["service"])
 

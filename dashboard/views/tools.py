@@ -65,6 +65,8 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
                           wide=("error_rate", "cancelled", "denied", "p50", "p95"))  # fmt: skip
     if picked:
         components.link(page, "tool", f"Open {words.plain(picked['tool'], 60)} →", tool=picked["tool"])
+    elif not worst["errors"]:
+        components.quiet("No tool failed. Select a row to open its page.")
     else:
         components.link(page, "tool", f"Worst: {words.plain(worst['tool'], 60)} →", tool=worst["tool"])
 
