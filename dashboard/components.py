@@ -464,20 +464,27 @@ def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
         st.rerun()
 
 
-def switch(page: Page, name: str, label: str, options: Sequence[str], labels: Mapping[str, str] | None = None) -> str:
-    """Shows a switch between a few options of a view, kept in the link; the first is the default."""
-    bound = in_link(f"switch-{page.name}-{name}", name, options, options[0])
+def switch(
+    page: Page, name: str, label: str, options: Sequence[str], labels: Mapping[str, str] | None = None,
+    clears: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """Shows a switch between a few options of a view, kept in the link; the first is the default.
+
+    `clears`: what else the link says of the view that another option makes pointless.
+    """
+    bound = in_link(f"switch-{page.name}-{name}", name, options, options[0], clears)
     said = labels or {}
     return str(st.segmented_control(label, options, required=True, format_func=lambda one: said.get(one, one), **bound))
 
 
-def in_link(key: str, name: str, options: Sequence[Any], usual: Any) -> dict[str, Any]:
+def in_link(key: str, name: str, options: Sequence[Any], usual: Any, clears: Sequence[str] = ()) -> dict[str, Any]:
     """Arguments of a widget that shows and changes a value of the view's state in the link, one of these options."""
     asked = filterbar.from_link().state(name)
 
     def write() -> None:
         chosen = st.session_state[key]
-        filterbar.go(filterbar.from_link().showing(**{name: "" if chosen == usual else str(chosen)}))
+        changed = dict.fromkeys(clears, "") | {name: "" if chosen == usual else str(chosen)}
+        filterbar.go(filterbar.from_link().showing(**changed))
 
     shown = next((option for option in options if str(option) == asked), usual)
     return filterbar.bind(key, shown, write, label="visible")

@@ -941,6 +941,9 @@ def test_a_version_is_not_compared_with_itself(coder: RunningCollector, open_app
     app = open_app(coder.url, "compare", from_="-7d", a="3.2", b="3.2")
     check(app, "Compare")
     assert [(each.value, "3.2" in each.options) for each in app.selectbox] == [("3.2", True), ("3.1", False)]
+    assert words.plain("b=3.2") in "".join(said for said in captions(app) if said.startswith("Ignored"))
+    next(group for group in app.button_group if group.label == "Compare").set_value("model").run()
+    assert not {"a", "b"} & set(app.query_params)
 
 
 def test_the_limit_of_the_simulator_is_part_of_the_link(

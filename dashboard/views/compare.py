@@ -41,12 +41,17 @@ def body(page: Page) -> None:
         newest = frames.newest_versions(versions, page.filters.state("b")) or frames.newest_versions(versions)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             ways = list(WAYS) if newest else ["period", *[way for way in WAYS if way != "period"]]
-            way = components.switch(page, "by", "Compare", ways)
+            way = components.switch(page, "by", "Compare", ways, clears=("a", "b"))
             if WAYS[way]:
                 asked, sides = _sides(page, WAYS[way], newest)
             else:
                 span = words.span(page.length)
                 asked, sides = {}, (f"the {span} before", "this range")
+        wanted = {name: page.filters.state(name) for name in ("a", "b")}
+        taken = (asked or {}).items()
+        components.ignored(
+            *(f"{name}={value}" for name, value in wanted.items() if value and (name, escaped(value)) not in taken)
+        )
         if asked is None:
             components.quiet(f"Only one {way} in this range: nothing to compare. Take a longer range, or periods.")
     if asked is None:
@@ -70,8 +75,6 @@ def _sides(page: Page, dimension: str, newest: tuple[str, str] | None) -> tuple[
 
 
 def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:
-    if (asked := filterbar.from_link().state(name)) not in {"", *values}:
-        components.ignored(f"{name}={asked}")
     return str(st.selectbox(label, values, width=240, **components.in_link(f"compare-{name}", name, values, usual)))
 
 
