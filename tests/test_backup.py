@@ -136,7 +136,7 @@ def test_databases_of_other_programs_are_left_alone(tmp_path: Path, table: str) 
         theirs.execute(f"create table {table}")
     for command in (("backup", tmp_path / "copy.duckdb"), ("rebuild",)):
         ran = misstep(*command, cwd=tmp_path, settings={"STORE": f"duckdb:///{path}"})
-        assert (ran.returncode, "is the database of another program" in ran.stderr) == (2, True), ran.stderr
+        assert (ran.returncode, "is no store of Misstep" in ran.stderr) == (2, True), ran.stderr
     with duckdb.connect(path, read_only=True) as theirs:
         assert len(theirs.execute("show tables").fetchall()) == 1
 

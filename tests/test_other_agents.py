@@ -355,7 +355,7 @@ def test_the_session_with_an_mcp_server_is_that_of_its_calls_only_where_nothing_
         for tool in ("read", "write")
     )
     server = {"mcp.method.name": "tools/call", "mcp.session.id": "m-session", "gen_ai.tool.name": "write"}
-    told = {
+    told: dict[str, list[dict[str, Any]]] = {
         "root": [{"name": "invoke_agent", "spanId": "1", "attributes": root}],
         "agent": [
             {"name": "execute_tool read", "spanId": "2", "parentSpanId": "1", "attributes": read},

@@ -16,8 +16,8 @@ import httpx
 from collector.commands.client import bearer
 from collector.settings import Settings, SettingsError, is_secret, load
 from collector.store.aside import Aside
-from collector.store.opening import StoreError, StoreInUse, path_of, unopened
-from collector.store.schema import SCHEMA_VERSION
+from collector.store.opening import StoreError, path_of
+from collector.store.schema import unfit
 from collector.tables import TableError, load_toml
 
 FREE_BYTES = 1 << 30
@@ -114,7 +114,7 @@ def _store(settings: Settings) -> Iterator[Check]:
         said = f"store: {path} cannot be opened for writing ({error.strerror})"
         yield Check("fail", said, "let the collector's user write to it, or set MISSTEP_STORE to another place")
         return
-    if wrong := _wrong(path):
+    if wrong := unfit(path):
         what, _, remedy = wrong.partition(": ")
         yield Check("fail", f"store: {what}", remedy)
         return
@@ -129,27 +129,6 @@ def _store(settings: Settings) -> Iterator[Check]:
     if records := aside.counted().records:
         said = f"store: {records} records that could not be stored are in {aside.path}"
         yield Check("warn", said, f"report it with the collector's log; {AFTER_UPDATE}")
-
-
-def _wrong(path: Path) -> str:
-    """Why a collector would not open this file, and what to do; empty if it would, or one has it open."""
-    import duckdb
-
-    place, foreign = str(path).replace("'", "''"), f"{path} is no store of Misstep: move it away, or set MISSTEP_STORE"
-    try:
-        with duckdb.connect(":memory:") as engine:
-            engine.execute(f"attach '{place}' as store (type duckdb, read_only)")
-            found = engine.execute("select value from store.meta where name = 'schema_version'").fetchone()
-    except (duckdb.CatalogException, duckdb.BinderException):
-        return foreign
-    except duckdb.Error as error:
-        why = unopened(path, error)
-        return "" if isinstance(why, StoreInUse) else str(why)
-    if found is None:
-        return foreign
-    if int(found[0]) > SCHEMA_VERSION:
-        return f"{path} was written by a later Misstep: use that version, or set MISSTEP_STORE to another file"
-    return ""
 
 
 def _collector(client: httpx.Client, address: str) -> Iterator[Check]:

@@ -83,10 +83,11 @@ def attach(engine: duckdb.DuckDBPyConnection, path: Path | str) -> None:
     engine.execute(f"use {DATABASE}")
 
 
-def attach_as(name: str, cursor: duckdb.DuckDBPyConnection, path: Path | str) -> None:
+def attach_as(name: str, cursor: duckdb.DuckDBPyConnection, path: Path | str, *, read_only: bool = False) -> None:
     """Opens or creates a database file as `name`; new row groups have ROW_GROUP rows, which no file can say itself."""
     quoted = str(path).replace("'", "''")
-    cursor.execute(f"attach '{quoted}' as \"{name}\" (type duckdb, row_group_size {ROW_GROUP})")
+    how = "read_only" if read_only else f"row_group_size {ROW_GROUP}"
+    cursor.execute(f"attach '{quoted}' as \"{name}\" (type duckdb, {how})")
 
 
 def detach(engine: duckdb.DuckDBPyConnection) -> None:

@@ -10,7 +10,7 @@ import duckdb
 from collector.columns import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
 from collector.store.fold import GUESSED
 from collector.store.kept import HOURS, KEPT, forget, forget_hours
-from collector.store.opening import DATABASE, StoreError
+from collector.store.opening import DATABASE, StoreError, StoreInUse, attach_as, unopened
 
 SCHEMA_VERSION = 15
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
@@ -24,11 +24,6 @@ def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> bool:
     """
     version = version_of(cursor, path)
     cursor.execute(_META)
-    if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"{path} was written by a later Misstep (schema {version}, this one knows {SCHEMA_VERSION}): "
-            "use that version or another file"
-        )
     for step in MIGRATIONS[version:]:
         step(cursor)
     cursor.execute("insert into meta select $name, '0' where $name not in (select name from meta)", {"name": POSITION})
@@ -38,7 +33,9 @@ def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> bool:
 
 
 def version_of(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> int:
-    """The version of a database's tables; 0 if it has none. Raises StoreError if they are another program's."""
+    """The version of a database's tables; 0 if it has none. Raises StoreError if they are another program's, or newer
+    than this one.
+    """
     told = cursor.execute(
         "select table_name, column_name from duckdb_columns() where not internal and database_name = $database",
         {"database": DATABASE},
@@ -47,8 +44,29 @@ def version_of(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> int:
     if ("meta", "value") in told and ("meta", "name") in told:
         found = cursor.execute("select value from meta where name = 'schema_version'").fetchone()
     if told and found is None:
-        raise StoreError(f"{path} is the database of another program: give another --store")
-    return int(found[0]) if found else 0
+        raise StoreError(f"{path} is no store of Misstep: move it away, or give another --store")
+    version = int(found[0]) if found else 0
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} was written by a later Misstep (schema {version}, this one knows {SCHEMA_VERSION}): "
+            "use that version or another file"
+        )
+    return version
+
+
+def unfit(path: Path) -> str:
+    """Why a collector would not open this file, and what to do; empty if it would, or if one has it open."""
+    try:
+        with duckdb.connect(":memory:") as engine:
+            attach_as(DATABASE, engine, path, read_only=True)
+            engine.execute(f"use {DATABASE}")
+            version_of(engine, path)
+    except StoreError as error:
+        return str(error)
+    except duckdb.Error as error:
+        why = unopened(path, error)
+        return "" if isinstance(why, StoreInUse) else str(why)
+    return ""
 
 
 def add_column(cursor: duckdb.DuckDBPyConnection, name: str) -> None:
