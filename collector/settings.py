@@ -232,6 +232,11 @@ def is_secret(name: str) -> bool:
     return name == "forward" or any(word in name for word in ("token", "key", "headers"))
 
 
+def without_user(text: str) -> str:
+    """A URL without the name and password that it may have before its host; other text as it is."""
+    return re.sub(r"(?<=://)[^/?#]*@", "", text)
+
+
 class SettingsError(ValueError):
     """One or more settings are wrong; the message says which, where each was set, and how to correct it."""
 
@@ -249,7 +254,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path = Path
         (COMMAND_LINE, {name: value for name, value in flags.items() if value is not None}),
     ):
         for name, value in found.items():
-            told[name] = f"{origin}: {name} = {'***' if is_secret(name) else repr(value)}"
+            told[name] = f"{origin}: {name} = {'***' if is_secret(name) else without_user(repr(value))}"
             try:
                 if value == "" and origin == COMMAND_LINE:  # such as a shell's variable that is not set
                     raise ValueError("write a value, or leave it out")

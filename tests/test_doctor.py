@@ -170,7 +170,11 @@ def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"COLLECTOR_URL": "http://a:hunter2@127.0.0.1:abc"}, "fail  collector: http://127.0.0.1:abc is no address"),
+        (
+            {"COLLECTOR_URL": "http://a:hunter2@127.0.0.1:abc"},
+            "collector_url = 'http://127.0.0.1:abc': write an address",
+        ),
+        ({"COLLECTOR_URL": "http://a:hunter2@\u2603.."}, "fail  collector: http://\u2603.. is no address"),
         ({"QUERY_TOKEN": "hunter2\u00e9"}, "fail  collector: the query token is not ASCII"),
     ],
 )

@@ -11,7 +11,7 @@ import httpx
 
 from collector.commands.client import check, check_store, collector, followed
 from collector.commands.progress import progress
-from collector.settings import Settings
+from collector.settings import Settings, without_user
 from collector.store.copying import archived_files, copy_closed
 from collector.store.opening import StoreInUse, path_of
 
@@ -67,7 +67,9 @@ def _await(client: httpx.Client) -> None:
             advance(told["bytes"] // 1_000_000 - shown)
             shown = told["bytes"] // 1_000_000
     if told["state"] != "done":
-        raise OSError(f"the collector at {client.base_url} could not copy its store; its log says why")
+        raise OSError(
+            f"the collector at {without_user(str(client.base_url))} could not copy its store; its log says why"
+        )
 
 
 def _fetch(client: httpx.Client, part: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from collector.settings import without_user
 from collector.store.opening import file_id, path_of
 
 TIMEOUT_S = 60
@@ -28,7 +29,7 @@ def collector(url: str, token: str) -> Iterator[httpx.Client]:
         with httpx.Client(base_url=url, headers=bearer(token), timeout=TIMEOUT_S) as client:
             yield client
     except httpx.TransportError as error:
-        raise ConnectionError(f"the collector at {url} does not answer: {error}") from None
+        raise ConnectionError(f"the collector at {without_user(url)} does not answer: {error}") from None
 
 
 def filters(where: Sequence[str]) -> list[tuple[str, str]]:
@@ -54,7 +55,7 @@ def check_store(client: httpx.Client, store: str) -> None:
     path = path_of(store)
     if path and _answered(client.get("/api/v1/health"))["store"].get("id") != file_id(path):
         raise OSError(
-            f"{path} is in use by another collector than the one at {client.base_url}; "
+            f"{path} is in use by another collector than the one at {without_user(str(client.base_url))}; "
             "give the address of that with MISSTEP_COLLECTOR_URL"
         )
 

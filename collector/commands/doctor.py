@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -14,7 +13,7 @@ from typing import Any
 import httpx
 
 from collector.commands.client import bearer
-from collector.settings import Settings, SettingsError, is_secret, load
+from collector.settings import Settings, SettingsError, is_secret, load, without_user
 from collector.store.aside import Aside
 from collector.store.opening import StoreError, path_of
 from collector.store.schema import unfit
@@ -60,11 +59,6 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
         with client:
             yield from _collector(client, address)
     yield _dashboard(settings.dashboard.url)
-
-
-def without_user(text: str) -> str:
-    """A URL without the name and password that it may have before its host; other text as it is."""
-    return re.sub(r"(?<=://)[^/?#]*@", "", text)
 
 
 def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Iterator[Check]:

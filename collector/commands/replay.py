@@ -13,12 +13,12 @@ import httpx
 import stamina
 
 from collector.commands.client import bearer
-from collector.commands.doctor import without_user
 from collector.commands.progress import progress
 from collector.commands.recordings import Recording, find, read
 from collector.commands.shift import moved, newest_ns
 from collector.decode import otlp
 from collector.errors import Rejected
+from collector.settings import without_user
 from collector.times import retry_after_s
 
 AGAIN = (429, 503)  # answers after which the same request may be accepted later
