@@ -104,6 +104,15 @@ def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
     assert scrub({"token": token})[1] == ("token",)
 
 
+@pytest.mark.parametrize("number", [4, 40])
+def test_a_user_may_add_many_words(number: int) -> None:
+    names = [f"{first}{second}door" for first in "abcdefg" for second in "uvwxyz"][:number]
+    words = tuple(f"{name} code" for name in names)
+    own = Rule("acme-door", "Codes of doors", "keyed", words=words, check=("given",))
+    scrub = Sanitiser((*RULES, own), personal="keep").scrub_value
+    assert all(scrub({f"{name}Code": "kitty-42"})[1] == ("acme-door",) for name in names)
+
+
 def test_examples_of_a_users_rules_are_run(tmp_path: Path) -> None:
     own = tmp_path / "redactions.toml"
     rule = OWN_RULE + 'examples = ["acme_a1b2c3d4e5f6"%s]\ncounter_examples = ["acme_tool"%s]'

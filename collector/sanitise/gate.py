@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
 from itertools import accumulate
+from math import ceil
 from typing import Any, NamedTuple
 
 import hyperscan
@@ -61,7 +62,7 @@ _KEYED = (
     r"(?i)(?:pass|pwd)[\w.-]*(?:\s+|\\*[\"']\]?\\*[\"']?\)\.\w+\()\\*[\"'][^\s\"'{<$\[(\\]{3}",
     r"(?i)(?:cookie|authorization)[^\w\s]",
     r"(?i)KEY(?: \w+){0,2}(?:[,;|\t]|\\+t)[a-z_]",  # the name of a column
-    r"(?i)(?:[,;|\t]|\\+t)[\w. -]{0,24}KEY(?: \w+){0,2}(?:\r?\n|(?:\\+r)?\\+n)",
+    r"(?i)(?:[,;|\t]|\\+t)[\w. -]*KEY(?: \w+){0,2}(?:\r?\n|(?:\\+r)?\\+n)",
 )
 # Escapes of letters and of characters that secrets are recognised by; invisible characters.
 _UNREADABLE = (
@@ -77,6 +78,7 @@ _MORE_BASE64 = "[A-Za-z0-9+/]{20}"  # required after codes that are too short by
 # A line or a literal that continues in the next one.
 _BROKEN = r"[\w-]{4}(?:\\\r?\n|\\{3,}n|\\*[\"']\s*\+\s*\\*[\"'])[\w-]{4}"
 _BELOW = r"(?i)(?:ANYWHERE)[\w-]*:\s*(?:[\r\n]|\\+n)(?:\s|\\+[nrt])*[\w.:/-]{10}"  # a token on lines of its own
+_MOST_WORDS = 1400  # bytes of telling words in one pattern
 _MOST_PERSONAL = 500
 _TOGETHER = 16 << 10  # bytes of documents that are scanned together
 # A pattern that begins with a counted class makes hyperscan count at every byte; the literal after it is enough.
@@ -96,14 +98,12 @@ class Gate:
     """The patterns of all rules as one yes-or-no question. Not for use by two threads at once."""
 
     def __init__(self, rules: Sequence[Rule], keys: Keys, personal: Personal | None) -> None:
-        anywhere, whole = "|".join(keys.anywhere), "|".join(keys.whole)
-        key = rf"(?:(?:{anywhere})[\w.-]*|(?:{whole})(?:[_.0-9-][\w.-]*)?)"
         keywords = [word for rule in rules if rule.family in ("token", "structure") for word in rule.keywords]
         signs = [(rule, _certain(rule)) for rule in rules if rule.pattern]
         forms = (shortest(rule.pattern) for rule, certain in signs if not certain)
         patterns = [_in_json(_LEADING_CLASSES.sub("", form)) for form in forms]
-        words = (("KEY", key), ("ANYWHERE", anywhere), ("WHOLE", whole), ("PASSWORD", "|".join(keys.passwords)))
-        patterns += [reduce(lambda made, word: made.replace(*word), words, pattern) for pattern in _KEYED]
+        portions = list(_portions(keys))
+        patterns += dict.fromkeys(pattern for words in portions for pattern in _told(_KEYED, words))
         patterns += _UNREADABLE
         self._hiding = len(patterns)
         literals = {word for rule, certain in signs if certain for word in rule.keywords}
@@ -113,7 +113,7 @@ class Gate:
             *(re.escape(code) + ("" if len(code) > 4 else _MORE_BASE64) for code in sorted(codes)),
             "eyJ[A-Za-z0-9+/]{8}",
             _BROKEN,
-            _BELOW.replace("ANYWHERE", anywhere),
+            *(pattern for words in portions for pattern in _told((_BELOW,), words)),
         ]
         self._personal = len(patterns)
         patterns += personal.patterns if personal else ()
@@ -154,6 +154,23 @@ class Gate:
             place = bisect_right(ends, start + hits[0] - 1)
             yield place
             place += 1
+
+
+def _portions(keys: Keys) -> Iterator[tuple[tuple[str, str], ...]]:
+    """What the names in `_KEYED` stand for, in portions: patterns of all telling words would be too large for hyperscan
+    as soon as somebody adds a few, and near that limit the whole pass takes three times as long.
+    """
+    count = max(1, min(len(keys.whole), ceil(sum(map(len, (*keys.anywhere, *keys.whole))) / _MOST_WORDS)))
+    for first in range(count):
+        anywhere, whole, passwords = (
+            "|".join(words[first::count]) for words in (keys.anywhere, keys.whole, keys.passwords)
+        )
+        key = rf"(?:(?:{anywhere})[\w.-]*|(?:{whole})(?:[_.0-9-][\w.-]*)?)"
+        yield ("KEY", key), ("ANYWHERE", anywhere), ("WHOLE", whole), ("PASSWORD", passwords)
+
+
+def _told(patterns: Iterable[str], words: Iterable[tuple[str, str]]) -> Iterator[str]:
+    return (reduce(lambda made, word: made.replace(*word), words, pattern) for pattern in patterns)
 
 
 def _certain(rule: Rule) -> bool:
