@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -208,6 +209,14 @@ def test_of_a_long_session_what_the_link_names_is_shown_with_the_totals_of_all(
     check(app, "Session")
     assert any(each.value.startswith(said) for each in app.markdown)
     assert "Shown: events 1 to 1,000." in captions(app)
+    [later] = [link.proto.query_string for link in app.get("page_link") if link.proto.label == "Later ones →"]
+    app = open_app(collector.url, "session", **dict(parse_qsl(later)))
+    assert "Shown: events 500 to 1,499." in captions(app)
+    other = {"tool": "t", "outcome": "ok", "session": "other", "time": datetime.now(UTC).isoformat()}
+    assert collector.post("/v1/events", json.dumps(other)).is_success
+    [elsewhere] = collector.get("/api/v1/events", session="other")["rows"]
+    app = open_app(collector.url, "session", session="s", event=elsewhere["event_id"])
+    assert {"Shown: events 1 to 1,000.", "The event of the link is not in this session."} <= set(captions(app))
     newest, *_ = collector.get("/api/v1/events", outcome="error", limit=1)["rows"]
     app = open_app(collector.url, "session", session="s", event=newest["event_id"])
     check(app, "Session")

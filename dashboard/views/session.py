@@ -19,8 +19,11 @@ def body(page: Page) -> None:
     with components.part():
         rows, more = story.events(page, session)
         wanted = page.filters.state("event")
-        if more and wanted not in {"", *rows["event_id"]} and (since := story.before(page, wanted)):
-            rows, more = story.events(page, session, since)
+        near = {"", *rows["event_id"].head(story.MOST_EVENTS // 2)} if more else set()
+        if more and wanted not in near and (since := story.before(page, wanted)):
+            around, later = story.events(page, session, since)
+            if around.height and wanted in around["event_id"]:
+                rows, more = around, later
         if rows.is_empty():
             components.quiet("No event of this session is kept: it never existed, or retention has removed it.")
             components.link(page, "sessions", "Choose a session on the Sessions page →")
