@@ -269,7 +269,7 @@ def export(
 
     path = output or Path(f"events.{format}")
     rows = export(settings.collector_url, path, format, [*where, f"from={since}", f"to={until}"], settings.query_token)
-    print(f"{rows} events in {path}")
+    print(f"{rows} events in {path}", file=sys.stdout if path.is_file() else sys.stderr)  # such as /dev/stdout
     return 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import httpx
 import pytest
 from litestar.testing import TestClient
 
@@ -438,6 +439,8 @@ def test_a_running_collector_moves_and_answers(
             told = done.stdout if command == ("doctor",) else done.stderr
             assert ("missing" in told) is bool(lost), told
             assert not lost or f" {lost} " in told, told
+        answer = httpx.post(f"{collector.url}/api/v1/sql", json={"sql": "select 1"}, timeout=30).json()
+        assert (answer["exact"], answer.get("missing_events", 0)) == (not lost, lost)
 
 
 def test_files_that_lack_a_column_are_read_beside_those_that_have_it(tmp_path: Path) -> None:

@@ -87,6 +87,23 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
         (["replay"], {}, "misstep: name what to send: folders or files of recorded bodies"),
         (["demo", "--sessions", "0"], {}, 'Invalid value "0" for --sessions. Must be >= 1.'),
         (["export", "--format", "csv", "nonsense"], {}, "misstep: 'nonsense' is not a filter; write name=value"),
+        (
+            ["sql", "select 1"],
+            {"COLLECTOR_URL": "http://u:p@127.0.0.1:abc"},
+            "misstep: http://127.0.0.1:abc is no",
+        ),
+        (["export", "--format", "csv"], {"QUERY_TOKEN": "\u00e9"}, "misstep: the query token is not ASCII"),
+        (
+            ["rules", "backtest", "alerts.yaml"],
+            {"COLLECTOR_URL": "http://h:abc"},
+            "misstep: http://h:abc is no",
+        ),
+        (
+            ["sql", "select 1"],
+            {"COLLECTOR_URL": "http://u:p@127.0.0.1:1"},
+            "at http://127.0.0.1:1 does not",
+        ),
+        (["sql", "select 1"], {"COLLECTOR_URL": "ftp://u:p@h"}, "collector_url = 'ftp://h': write an address"),
         (["sanitise", "check", "nowhere"], {}, "No such file or directory: 'nowhere'"),
     ],
 )
@@ -94,6 +111,7 @@ def test_what_cannot_run_says_why_in_one_line(
     tmp_path: Path, arguments: list[str], settings: dict[str, str], said: str
 ) -> None:
     (tmp_path / "taxonomy.toml").write_text("[classes.X]\n")
+    (tmp_path / "alerts.yaml").write_text("rules:\n  - {name: a, measure: errors, condition: '> 1'}\n")
     done = misstep(*arguments, cwd=tmp_path, settings=settings)
     assert done.returncode == 2
     assert said in done.stderr

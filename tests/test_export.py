@@ -125,6 +125,12 @@ def test_an_export_that_fails_leaves_what_was_there(
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(path.name, "the last export")]
 
 
+def test_what_goes_to_a_pipe_is_the_events_alone(filled: RunningCollector) -> None:
+    arguments = ("export", "--format", "csv", "--output", "/dev/stdout", "--from", "-1h")
+    done = misstep(*arguments, cwd=filled.folder, settings={"COLLECTOR_URL": filled.url})
+    assert (len(done.stdout.splitlines()), done.stderr) == (26, "25 events in /dev/stdout\n")
+
+
 @pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
 def test_what_cannot_be_written_is_said_alike_for_every_form(filled: RunningCollector, form: str) -> None:
     command = [MISSTEP, "export", "--format", form, "--from", "-1h", "--output"]

@@ -12,7 +12,7 @@ import httpx
 
 from collector.commands.client import bearer
 from collector.commands.doctor import Check, refusal, sampled
-from collector.settings import Settings
+from collector.settings import Settings, without_user
 from collector.tables import schemas
 
 EVER = "1970-01-01"
@@ -45,7 +45,7 @@ def examine_agent(settings: Settings, name: str) -> Iterator[Check]:
                 yield _nothing(name, page, settings)
         except httpx.TransportError:
             remedy = "misstep up, or set MISSTEP_COLLECTOR_URL"
-            yield Check("fail", f"collector: nobody answers at {settings.collector_url}", remedy)
+            yield Check("fail", f"collector: nobody answers at {without_user(settings.collector_url)}", remedy)
 
 
 def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterator[Check]:
@@ -112,6 +112,6 @@ def _lines(page: Traversable | None, settings: Settings) -> str:
         return ""
     text = page.read_text(encoding="utf-8").partition("## Point it at Misstep\n")[2].partition("\n## ")[0]
     plain = "\n".join(line for line in text.strip().splitlines() if not line.startswith("```"))
-    here = plain.replace(Settings().collector_url, settings.collector_url)
+    here = plain.replace(Settings().collector_url, without_user(settings.collector_url))
     here = here.replace(Settings().grpc.url, settings.grpc.url)
     return re.sub(r"^(?=.)", "        ", here, flags=re.MULTILINE)

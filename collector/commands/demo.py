@@ -28,6 +28,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 from collector.commands.client import bearer
 from collector.commands.demo_agents import AGENTS, Agent, Failure, Tool, github_token
 from collector.commands.progress import progress
+from collector.settings import without_user
 
 DAY_NS = 86_400_000_000_000
 SECOND_NS = 1_000_000_000
@@ -132,7 +133,9 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
     try:
         httpx.get(f"{url}/healthz", timeout=10).raise_for_status()
     except httpx.HTTPError as error:
-        raise ConnectionError(f"no collector answers at {url} ({error}); start one with misstep up") from None
+        raise ConnectionError(
+            f"no collector answers at {without_user(url)} ({error}); start one with misstep up"
+        ) from None
     now_ns = now_ns or time.time_ns()
     seed = now_ns // SECOND_NS % 1_000_000 if seed is None else seed
     random = Random(seed)

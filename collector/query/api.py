@@ -286,8 +286,18 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
         outcome, rows = answer_sql(state.store, asked.selection, sql, limit, arrow=arrow, seconds=seconds)
         if arrow:
             return Response(rows, media_type=ARROW)
-        shown = {"rows": msgspec.Raw(rows), "columns": outcome.columns, "truncated": outcome.truncated}
-        return json_answer({**shown, "from": rfc3339(asked.selection.start_ns), "to": rfc3339(asked.selection.end_ns)})
+        missing = state.store.missing_events
+        return json_answer(
+            {
+                "rows": msgspec.Raw(rows),
+                "columns": outcome.columns,
+                "from": rfc3339(asked.selection.start_ns),
+                "to": rfc3339(asked.selection.end_ns),
+                "truncated": outcome.truncated,
+                "exact": not missing,
+                **({"missing_events": missing} if missing else {}),
+            }
+        )
 
     return await answered(request, work)
 
