@@ -43,7 +43,7 @@ def before(page: Page, event: str) -> datetime | None:
     try:
         at: datetime | None = page.ask_all(path("events", event)).first().get("time")
     except Problem as problem:
-        if problem.state not in {"missing", "refused"}:
+        if problem.state in {"away", "token", "slow"}:
             raise
         at = None
     if at is None:

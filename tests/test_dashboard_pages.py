@@ -215,8 +215,9 @@ def test_of_a_long_session_what_the_link_names_is_shown_with_the_totals_of_all(
     other = {"tool": "t", "outcome": "ok", "session": "other", "time": datetime.now(UTC).isoformat()}
     assert collector.post("/v1/events", json.dumps(other)).is_success
     [elsewhere] = collector.get("/api/v1/events", session="other")["rows"]
-    app = open_app(collector.url, "session", session="s", event=elsewhere["event_id"])
-    assert {"Shown: events 1 to 1,000.", "The event of the link is not in this session."} <= set(captions(app))
+    for event in (elsewhere["event_id"], "abc"):
+        app = open_app(collector.url, "session", session="s", event=event)
+        assert {"Shown: events 1 to 1,000.", "The event of the link is not in this session."} <= set(captions(app))
     newest, *_ = collector.get("/api/v1/events", outcome="error", limit=1)["rows"]
     app = open_app(collector.url, "session", session="s", event=newest["event_id"])
     check(app, "Session")
