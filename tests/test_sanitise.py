@@ -130,6 +130,19 @@ def test_harmless_look_alikes_come_back_as_the_same_object() -> None:
         ("https://{hex:40}:{human}@db.example.org", "https://[redacted:url-token]:[redacted:url-password]@db.example.org"),
         ("https://[redacted:account-id]:{human}@db/x", "https://[redacted:account-id]:[redacted:url-password]@db/x"),
         ("https://[redacted:url-token]@db.example.org/x", "https://[redacted:url-token]@db.example.org/x"),
+        ("**Password:** {alnum:12}4K", "**Password:** [redacted:password]"),
+        ("Password:\n{alnum:12}4K\nnext", "Password:\n[redacted:password]\nnext"),
+        ("page.fill('input[name=password]', '{alnum:12}4K')",
+         "page.fill('input[name=password]', '[redacted:password]')"),
+        ("getByRole('textbox', {name: 'Password'}).fill('hunterrabbit')",
+         "getByRole('textbox', {name: 'Password'}).fill('[redacted:password]')"),
+        ("curl -u {alnum:32}: https://x", "curl -u [redacted:curl-user]: https://x"),
+        ("curl --user {alnum:32}:api_token https://x", "curl --user [redacted:curl-user]:api_token https://x"),
+        ("code_verifier={alnum:43}&x=1", "code_verifier=[redacted:oauth-value]&x=1"),
+        ("password\n  No [type=x, input_value='{human}']",
+         "password\n  No [type=x, input_value='[redacted:invalid-input]']"),
+        ('[{"loc":["body","password"],"input":"{human}"}]',
+         '[{"loc":["body","password"],"input":"[redacted:invalid-field]"}]'),
         ("db.password\\={human}\nport\\=5432", "db.password\\=[redacted:password]\nport\\=5432"),
     ],
 )  # fmt: skip
@@ -233,6 +246,20 @@ def test_secrets_under_names_of_their_own_go(value: Any) -> None:
     expected = re.sub('"S"', '"[redacted]"', json.dumps(value))
     assert _unmarked(clean) == expected
     assert sanitiser().scrub_value(clean) == (clean, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password:\n  type: string", "password:\n  min_length=8\n", "secret:\n  secretName: foo2", "password:\n- at1\n",
+        "Password:\nrequired\n", "password:\nP2 was wrong\n", "page.fill('input[name=password]', value2)",
+        "const [password, setPassword] = useState('abc2')",
+        "split 'user[:passwd]', 'host[:port]'", "expect(getByRole('textbox', {name: 'Password'})).toBe('x1')",
+    ],
+)  # fmt: skip
+def test_code_and_prose_about_passwords_stay(text: str) -> None:
+    assert cut(text) == text
+    assert cut(json.dumps({"p": text})) == json.dumps({"p": text})
 
 
 @pytest.mark.parametrize(

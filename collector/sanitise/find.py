@@ -199,9 +199,13 @@ def _led(text: bytes, at: int, rule: Rule) -> Iterator[Span]:
         end = _end(_SHELL_WORD, text, start)
     value = text[start:end]
     if rule.value == "pair":
-        sign = _PAIR_SIGN.search(value)
-        start = start + sign.end() if sign else end
-        value = text[start:end]
+        mark = MARK.match(value)
+        sign = _PAIR_SIGN.search(value, mark.end() if mark else 0)
+        before, after = (value[: sign.start()], value[sign.end() :]) if sign else (b"", b"")
+        if CHECKS["random"](before) and (not after or placeholder(after)):  # TOKEN: and TOKEN:api_token
+            yield Span(start, start + len(before), rule)
+            return
+        start, value = end - len(after), after
     if len(value) < 3 or placeholder(value) or b"://" in value[:12] or _WINDOWS_FLAG.fullmatch(value):
         return
     if quote or all(CHECKS[check](value) for check in rule.check):

@@ -59,7 +59,7 @@ _KEYED = (
     r"(?:PASS|PWD|SECRET|TOKEN|K[E]Y|AUTH|CRED|COOKIE)[A-Z0-9_]*=[^\s\"'$<{,;)]{4}",
     r"(?i)(?:pass|pwd|pw|otp|code)[\w.-]*[^\w\s]+\s?[^\w\s]*[0-9]{4}",
     r"(?i)(?:pass|pwd)[\w.-]*(?:\\*[\"'])?(?::\s+|\s?=\s?)[^\s\"'{<$\[(\\]{5}",
-    r"(?i)(?:pass|pwd)[\w.-]*(?:\s+|\\*[\"']\]?\\*[\"']?\)\.\w+\()\\*[\"'][^\s\"'{<$\[(\\]{3}",
+    r"(?i)(?:pass|pwd)[\w.-]*(?:\s+|\\*[\"']\]?\\*[\"']?\s?\}?\)\)?\.\w+\()\\*[\"'][^\s\"'{<$\[(\\]{3}",
     r"(?i)(?:cookie|authorization)[^\w\s]",
     r"(?i)KEY(?: \w+){0,2}(?:[,;|\t]|\\+t)[a-z_]",  # the name of a column
     r"(?i)(?:[,;|\t]|\\+t)[\w. -]*KEY(?: \w+){0,2}(?:\r?\n|(?:\\+r)?\\+n)",
@@ -78,7 +78,7 @@ _MORE_BASE64 = "[A-Za-z0-9+/]{20}"  # required after codes that are too short by
 # A line or a literal that continues in the next one.
 _BROKEN = r"[\w-]{4}(?:\\\r?\n|\\{3,}n|\\*[\"']\s*\+\s*\\*[\"'])[\w-]{4}"
 _BELOW = r"(?i)(?:ANYWHERE)[\w-]*:\s*(?:[\r\n]|\\+n)(?:\s|\\+[nrt])*[\w.:/-]{10}"  # a token on lines of its own
-_MOST_WORDS = 1400  # bytes of telling words in one pattern
+_MOST_WORDS = 1500  # bytes of telling words in one pattern
 _MOST_PERSONAL = 500
 _TOGETHER = 16 << 10  # bytes of documents that are scanned together
 # A pattern that begins with a counted class makes hyperscan count at every byte; the literal after it is enough.

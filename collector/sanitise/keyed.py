@@ -46,9 +46,9 @@ _AFTER_KEY = _pattern(
     | (?P<assign> (?:\\{{0,15}}[\"'`*]{{1,2}})?(?:\[\d{{0,6}}\])?\s{{0,3}}\]?\)?\s{{0,24}}[?!]?
         (?: :\s{{0,3}}&?[A-Za-z_][\w<>\[\]|'?.&\ ]{{0,30}}?\s{{0,3}}=(?=\s{{0,3}}[bBfFrRuU]?{_Q})  # `: str = "x"`
           | \s(?:string|[a-zA-Z]\w{{2,12}}\(\d{{1,4}}\))\s{{0,3}}:?=  # `string =`, `varchar(50) =`
-          | :=|=>|->|[=!]==?|\\{{0,4}}[=:]|\|\|=|\?= ) (?!=)\s{{0,40}} )
-    | (?P<comma> {_Q}\s{{0,3}},\s{{0,40}} )
-    | (?P<typed> (?i: {_Q}\]?{_Q}? \)\)? \.(?:first\(\)\.)?
+          | :\*\*|:=|=>|->|[=!]==?|\\{{0,4}}[=:]|\|\|=|\?= ) (?!=)\s{{0,40}} )
+    | (?P<comma> (?:(?:{_Q})?\])?{_Q}\s{{0,3}},\s{{0,40}} )
+    | (?P<typed> (?i: {_Q}\]?{_Q}? (?:\s?\}})? \)\)? \.(?:first\(\)\.)?
         (?:send_?keys|fill|type|press_?sequentially|set_?value|val|set|input_text|(?:enter|type|replace)Text)\(\s{{0,8}}
         (?={_Q})) )
     | (?P<call> \(\s{{0,8}} )
@@ -97,6 +97,7 @@ _LINE_START = _pattern(
     r"""(?:^|[\r\n\"]|\\n|\\r)[\ \t+>|\#;-]{0,24}(?:\d{1,5}[:|\t\ ]\s{0,4})?
     (?:export|set|setx|ENV|ARG|declare\s-x|-\s|\$env:)?\s{0,8}\Z"""
 )
+_NEXT_LINE = re.compile(rb":[ \t]*(?:\r?\n){1,2}(?P<value>[^\s\"'`:=,;(){}<>\\]{5,100})[ \t]*(?:[\r\n\"']|\Z)")
 _NAME = re.compile(rb"[A-Za-z_][\w.:>#-]*")
 _NAME_OR_CALL = re.compile(rb"[A-Za-z_][A-Za-z_.]*\d{0,2},?|[A-Za-z_][\w.]*[\[(].*")
 _KEBAB = re.compile(rb"\w+(?:-\w+)+")
@@ -222,6 +223,8 @@ def _means_something_else(place: _Place, keys: Keys) -> bool:
         return keys.is_short(place.name.decode("utf-8", "replace"))
     if place.notation in ("pair", "yaml", "form"):
         return not _LABEL.search(place.text, max(0, place.key - 64), place.key)
+    if place.notation == "comma" and b"]" in place.between.partition(b",")[0]:  # input[name=password]
+        return not place.text[max(0, place.key - 18) : place.key].rstrip(b"\\\"'`").endswith(b"=")
     return False
 
 
@@ -270,7 +273,10 @@ def _bare(place: _Place) -> Iterator[Span]:
     """The unquoted value: data in some notations, in others possibly code or part of a sentence."""
     text, notation, flag = place.text, place.notation, place.is_flag
     block = _BLOCK.match(text, place.after.end()) if notation == "assign" else None
-    if notation in ("comma", "call", "fallback") or (notation == "assign" and not block and b"\n" in place.between):
+    if notation in ("comma", "call", "fallback"):
+        return
+    if notation == "assign" and not block and b"\n" in place.between:
+        yield from _line_below(place)
         return
     start = block.end() if block else place.after.end()
     tight = notation == "assign" and place.after["assign"].strip(b"\"'`]\\") in (b"=", b":", b": ")
@@ -289,6 +295,13 @@ def _bare(place: _Place) -> Iterator[Span]:
             yield Span(start, end, place.rule)
     elif keyed_secret(value, place.rule.proof, sure):
         yield Span(start, end, place.rule)
+
+
+def _line_below(place: _Place) -> Iterator[Span]:
+    """A password alone on the line below `Password:`."""
+    line = _NEXT_LINE.match(place.text, place.after.start("assign"))
+    if line and place.starts_a_line and place.rule.proof == "given" and prose_secret(line["value"], "given"):
+        yield Span(*line.span("value"), place.rule)
 
 
 def bare_end(text: bytes, start: int, *, line: bool) -> int:
