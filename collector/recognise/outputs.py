@@ -28,10 +28,11 @@ CANCELLED_PART = re.compile(r"(^|_)(cancell?ed|abort(ed)?|interrupted)(_|$)")
 
 FAILED_KEYS = ("is_error", "isError", "isFailure", "is_failure")
 GOOD_KEYS = ("ok", "success", "succeeded", "Success")
-EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status", "exit")
+EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status")
+STREAM_KEYS = ("stdout", "stderr", "output")  # beside one of them, `exit` is an exit code too
 TIMEOUT_KEYS = ("timed_out", "timedOut", "is_timeout")
 DENIED_KEYS = ("denied",)
-STOPPED_KEYS = ("interrupted", "cancelled", "canceled", "aborted")
+STOPPED_KEYS = ("cancelled", "canceled", "aborted")
 INNER_KEYS = ("output", "content", "result", "text")
 ENVELOPE_KEYS = ("jsonrpc", "id")
 TEXT_KEYS = (
@@ -49,6 +50,16 @@ TEXT_KEYS = (
     "raw_output",
     "data",
 )
+# What a tool says of its own call. Among other keys, these words tell of a thing: {"status": "cancelled", "order": 7}.
+OWN_KEYS = frozenset((
+    "status", "error", "errors", "exit", "interrupted", *FAILED_KEYS, *GOOD_KEYS, *EXIT_KEYS, *TIMEOUT_KEYS,
+    *DENIED_KEYS, *STOPPED_KEYS, *INNER_KEYS, *TEXT_KEYS, "jsonrpc", "type", "code", "error_code",
+    "errorCode", "error_type", "errorType", "details", "info", "hint", "suggestion", "suggestions", "warning",
+    "warnings", "metadata", "meta", "_meta", "structuredContent", "isImage", "truncated", "retryable", "command", "cmd",
+    "cwd", "signal", "pid", "tool", "tool_name", "toolName", "tool_call_id", "toolCallId", "tool_use_id", "call_id",
+    "role", "args", "arguments", "duration", "duration_ms", "durationMs", "duration_seconds", "elapsed",
+    "execution_time", "executionTime", "time", "timestamp",
+))  # fmt: skip
 JSON_TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
 }  # fmt: skip
@@ -114,14 +125,17 @@ def _any(value: dict[str, Any], keys: Sequence[str]) -> bool:
 
 
 def _map(value: dict[str, Any], rules: Rules) -> Output:
-    if _any(value, DENIED_KEYS):
+    own = value.keys() <= OWN_KEYS and not _any(value, GOOD_KEYS)
+    if own and _any(value, DENIED_KEYS):
         return Output("denied", text_of(value))
-    if _any(value, STOPPED_KEYS):
+    if _any(value, ("interrupted",)) or (own and _any(value, STOPPED_KEYS)):
         return Output("cancelled", text_of(value))
     if _any(value, TIMEOUT_KEYS):
         return Output("error", text_of(value), None, ("timeout",))
-    exit_code = next((code for key in EXIT_KEYS if key in value and (code := _exit_code(value[key])) is not None), None)
-    status, error = verdict_of(value.get("status")), value.get("error")
+    exits = EXIT_KEYS if value.keys().isdisjoint(STREAM_KEYS) else (*EXIT_KEYS, "exit")
+    exit_code = next((code for key in exits if key in value and (code := _exit_code(value[key])) is not None), None)
+    error = value.get("error")
+    status = verdict_of(value.get("status")) if own or value.get("status") == "error" else ""
     if status not in ("error", "denied", "cancelled"):
         bad = _any(value, FAILED_KEYS) or any(key in value and as_bool(value[key]) is False for key in GOOD_KEYS)
         told = error is True or (isinstance(error, (str, dict, list)) and tells_error(error))

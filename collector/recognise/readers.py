@@ -26,6 +26,7 @@ TRUE_WORDS = frozenset(("true", "1", "yes", "y", "on"))
 VARIANT_TEXT = re.compile(r"([A-Z]\w*)(?:::|\()([A-Z]\w*)")
 PLACE = re.compile(r"[0-9]{1,6}")  # in a list; `isdigit` is true of "²" too, and `int` refuses 5,000 digits
 FALSE_WORDS = frozenset(("false", "0", "no", "n", "off"))
+NO_ERROR = frozenset(("none", "no error", "no errors", "null", "nil", "ok", "success"))
 
 _decode_json = msgspec.json.Decoder().decode
 
@@ -54,8 +55,8 @@ def present(value: Any) -> bool:
 
 
 def tells_error(value: Any) -> bool:
-    """Whether a field that is there for an error has one: present, and neither false, 0 nor "none"."""
-    if isinstance(value, str) and value.strip().lower() == "none":
+    """Whether a field that is there for an error has one: present, and neither false, 0 nor a word for none."""
+    if isinstance(value, str) and value.strip(" .").lower() in NO_ERROR:
         return False
     return present(value) and as_bool(value) is not False
 
