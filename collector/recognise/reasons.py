@@ -6,28 +6,62 @@ import re
 
 HEAD = 1000  # characters in which a refusal counts; further down the words may be quoted from anything
 FEW_LINES, FEW_CHARS = 6, 600
+SUBJECT_CHARS = 100  # in which the subject of a verb is looked for
 
-DENIED_TEXT = re.compile(
-    r"(rejected|declined|denied|not approved) by (the |a )?(user|human|person|operator|reviewer)\b"
-    r"|\b(user|human|reviewer) (has )?(rejected|declined|denied|refused|said no)\b|declined to run this tool"
-    r"|doesn't want to (proceed|take this action)|was (denied|blocked) by (the )?(user|policy|administrator|permission)"
-    r"|denied by (policy|the user|user|permission)|blocked by \w* ?hook"
-    r"|permission (to use|for) .{1,80}(denied|rejected|has been denied)"
-    r"|specified a rule which prevents you from using this specific tool|requires approval.{0,80}(denied|rejected)"
-    r"|tool execution (was )?denied|denied execution"
-    r"|tool (call|execution|use) (is|was|has been) (not approved|rejected|denied|declined)"
-    r"|\buser (has )?(skipped (this|the)|(chose|chosen|decided|opted) (not to|to skip))"
-    r"|\buser (did not|didn't) (approve|allow|accept|permit)\b",
+# What a call is called. Of other things ("The invitation was declined by the user") a tool only reports, as it should.
+CALL = (
+    r"(?:tool|calls?|command|exec|execution|operation|action|edits?|patch|diff|write|changes?|permission|plan|shell"
+    r"|script|[a-z]{1,20}_\w{1,40}[\"'`]?)"
+)
+SUBJECT = re.compile(
+    rf"(?:(?:^|[:.;,(\[\"'`\n]\s{{0,4}})(?:(?:the |this |your )?request )?|\b{CALL} (?:requests? )?|\b(?:it|this) )"
+    r"(?:is |was |were |has been |have been )?\Z",
     re.IGNORECASE,
 )
+OBJECT = (
+    r"(?=\W*\Z|\W{0,4}[.:;,!\n]| (?:to (?:run|execute|allow|use|proceed|approve|grant|let|continue)|it|this)\b"
+    r"| (?:(?:this|the|your|that|a) )?(?:(?:tool|command|shell|bash|file|code|proposed|suggested|specific) ){0,2}"
+    rf"(?:{CALL}|use|request|approval|access)\b)"
+)
+PERSON = r"(?:user|human|person|operator|reviewer)"
+DENIED = re.compile(  # what must follow a SUBJECT
+    r"(?:rejected|declined|denied|not approved|blocked) by (?:the |a )?(?:human )?"
+    rf"(?:{PERSON}|policy|administrator|permission)\b"
+    r"|not allowed in (?:plan|the \w{2,20} mode|\w{2,20} mode)\b",
+    re.IGNORECASE,
+)
+DENIED_TEXT = re.compile(
+    rf"\b{PERSON} (?:has )?(?:rejected|declined|denied|refused|did not (?:approve|allow|accept|permit)"
+    rf"|didn't (?:approve|allow|accept|permit)){OBJECT}"
+    rf"|\b{PERSON} said no\b|doesn't want to (proceed|take this action)"
+    r"|blocked by \w* ?hook|\bhook (\S{1,60} )?blocked (this|the)\b"
+    r"|permission (to use|for) .{1,80}(denied|rejected|has been denied)"
+    r"|\brequested permissions? .{1,200} haven't granted\b"
+    r"|specified a rule which prevents you from using this specific tool|requires approval.{0,80}(denied|rejected)"
+    r"|denied execution|^execution (was )?denied"
+    r"|tool (call|execution|use)( (is|was|has been))? (not approved|rejected|denied|declined)"
+    r"|\buser (has )?(skipped (this|the)|(chose|chosen|decided|opted) (not to|to skip))|plan mode is active"
+    r"|policy (forbids|does not allow) (commands?|tools?|running|executing|this (command|tool|call|action))\b"
+    r"|approval required by policy|approval policy is \w+; reject|^this (command|tool|tool call) requires approval"
+    r"|\b(command|tool|call) is (on|in) (the|your|a) (deny|block) ?list\b",
+    re.IGNORECASE,
+)
+STOPPED = r"(?:aborted|interrupted|cancell?ed)"
+CANCELLED = re.compile(rf"{STOPPED} by (?:the )?user\b", re.IGNORECASE)  # the same
 CANCELLED_TEXT = re.compile(
-    r"(aborted|interrupted|cancell?ed) by (the )?user|\[operation cancelled\]|^user cancelled\b"
-    r"|^(the |this )?operation was (aborted|cancell?ed)\b(?! due to timeout)"
-    r"|^request was aborted|^aborted$|^cancell?ed$",
+    rf"\[operation cancelled\]|^user cancelled\b|\buser (?:has )?{STOPPED}{OBJECT}"
+    r"|^(?:\w{0,40}error: ?)?(?:"
+    r"(?:the |this )?(?:operation|execution|command|(?:tool|function)(?: call| use| execution)?) (?:was |has been )?"
+    rf"{STOPPED}\b(?! (?:due to|because|after))"
+    rf"|(?:the )?(?:task|turn|run) (?:was )?{STOPPED}[.!]?\Z|request was aborted"
+    rf"|(?:the |this )?signal (?:is|was) aborted|{STOPPED}\Z|keyboardinterrupt\b)",
     re.IGNORECASE,
 )
 # The patterns above need one of these words. Most texts have none, and searching for words is far cheaper.
-DENIED_WORDS = ("denied", "reject", "declin", "refus", "block", "want to", "prevents", "approved", "said no", "user ")
+DENIED_WORDS = (
+    "denied", "reject", "declin", "refus", "block", "want to", "prevents", "approv", "said no", "user ", "human did",
+    "person did", "operator did", "not allowed in", "plan mode", "granted", "policy", "deny list", "denylist",
+)  # fmt: skip
 CANCELLED_WORDS = ("abort", "interrupt", "cancel")
 GENERIC_TEXT = re.compile(
     r"\W*(error|failed|failure|exception|unknown( error)?|tool execution (failed|error)|tool error|an error occurred"
@@ -68,9 +102,15 @@ def refusal_in(text: str) -> str:
     """ "denied" or "cancelled" if the beginning of an error text says so, otherwise ""."""
     head = text[:HEAD]
     words = head.lower()
-    if any(map(words.__contains__, DENIED_WORDS)) and DENIED_TEXT.search(head):
+    if any(map(words.__contains__, DENIED_WORDS)) and (_of_a_call(DENIED, head) or DENIED_TEXT.search(head)):
         return "denied"
-    return "cancelled" if any(map(words.__contains__, CANCELLED_WORDS)) and CANCELLED_TEXT.search(head) else ""
+    stopped = any(map(words.__contains__, CANCELLED_WORDS))
+    return "cancelled" if stopped and (_of_a_call(CANCELLED, head) or CANCELLED_TEXT.search(head)) else ""
+
+
+def _of_a_call(verb: re.Pattern[str], text: str) -> bool:
+    """Whether the verb stands in the text with a call as its subject, or with none."""
+    return any(SUBJECT.search(text, max(0, at - SUBJECT_CHARS), at) for at in map(re.Match.start, verb.finditer(text)))
 
 
 def is_generic(text: str) -> bool:
