@@ -79,15 +79,17 @@ STATUS = re.compile(
     r"|^([45]\d\d)\b|\(([45]\d\d)\)",
     re.IGNORECASE,
 )
+UNIT = r"(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
+NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 DELAY = re.compile(
-    r"(?:retry[- _]?delay|retry[- _]?after|(?:try|retry) again in|retry in)[\"']?\s*[:=]?\s*"
-    r"[\"']?(\d{1,9}(?:\.\d{1,9})?)"
-    r"\s*(ms|milliseconds|s|sec|seconds|m|min|minutes)?\b",
+    r"(?:retry[- _]?(?:delay|after)|(?:try|retry)(?:ing)? again (?:in|after)|retry in|wait(?= \d))(?P<ms>[- _]?ms)?"
+    rf"[\"']?\s*[:=]?\s*[\"']?(?P<delay>{NUMBER}\s?(?:{UNIT})?(?:,? ?(?:and )?{NUMBER}\s?{UNIT}){{0,3}})",
     re.IGNORECASE,
 )
+PART = re.compile(rf"({NUMBER})\s?({UNIT})?", re.IGNORECASE)
 A_STATUS = re.compile(r"[45]\d\d")
-DELAY_WORDS = ("retry", "again in")
-TO_MS = {"ms": 1, "milliseconds": 1, "m": 60_000, "min": 60_000, "minutes": 60_000}
+DELAY_WORDS = ("retry", "again in", "again after", "wait ")
+TO_MS = {"ms": 1, "mil": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 CHAINED = re.compile(
     r"^(?:The above exception was the direct cause of the following exception"
@@ -138,7 +140,14 @@ def retry_after_in(text: str) -> int | None:
     """The delay in ms that an error text asks for ("retryDelay":"1s", "try again in 20ms")."""
     head = text[:4000]
     found = DELAY.search(head) if any(map(head.lower().__contains__, DELAY_WORDS)) else None
-    return int(float(found[1]) * TO_MS.get((found[2] or "s").lower(), 1000)) if found else None
+    if found is None:
+        return None
+    usual = "ms" if found["ms"] else "s"
+    return int(sum(float(number) * _ms(unit.lower() or usual) for number, unit in PART.findall(found["delay"])))
+
+
+def _ms(unit: str) -> int:
+    return TO_MS.get(unit[:3]) or TO_MS.get(unit[:2]) or TO_MS[unit[0]]
 
 
 def cause_in(stack: str, wrappers: re.Pattern[str]) -> str:

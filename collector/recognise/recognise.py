@@ -326,7 +326,7 @@ def _overran(report: Report) -> bool:
 
 
 def _add_reason(report: Report, settled: Settled) -> None:
-    """Adds the reason of a failure. For model requests, HTTP status and requested delay are often only in the text."""
+    """Adds the reason of a failure. A requested delay and a model request's HTTP status may be only in the text."""
     if settled.reported:
         report["reported_class"] = settled.reported
     if settled.message:
@@ -337,12 +337,13 @@ def _add_reason(report: Report, settled: Settled) -> None:
         report["_shape"] = settled.shape
     elif report.get("tool_kind") == "command" and _overran(report):
         report["_shape"] = ("timeout",)
-    if report["operation"] != "model":
-        return
-    if "status_code" not in report:
+    ran = (
+        report["operation"] == "tool" and settled.exit_code is not None
+    )  # what a program prints is no wish of the tool
+    if not ran and "retry_after_ms" not in report and (delay := retry_after_in(settled.text)) is not None:
+        report["retry_after_ms"] = delay
+    if report["operation"] == "model" and "status_code" not in report:
         reported = report.get("reported_class", "")
         status = int(reported) if reported.isdecimal() and len(reported) == 3 else status_in(settled.text)
         if status:
             report["status_code"] = status
-    if "retry_after_ms" not in report and (delay := retry_after_in(settled.text)) is not None:
-        report["retry_after_ms"] = delay
