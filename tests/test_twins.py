@@ -263,3 +263,15 @@ def test_an_event_that_became_part_of_another_leads_to_it() -> None:
     store.prune(NOW + 2 * 86_400 * 10**9, 10**18)
     assert store.rows("select * from twins") == []
     store.close()
+
+
+def test_the_log_record_of_a_failed_request_is_its_span() -> None:
+    """OpenTelemetry's log event `gen_ai.client.operation.exception`, written inside the span of the request."""
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "error.type": "RateLimitError"}
+    span = taken(spans({"name": "chat m", "attributes": chat, "status": 2, "status_message": "slow"}), "traces")
+    said = {"exception.type": "openai.RateLimitError", "exception.message": "slow down"}
+    inside = {"traceId": "a".rjust(32, "0"), "spanId": "1".rjust(16, "0")}
+    record = taken(logs({"eventName": "gen_ai.client.operation.exception", "attributes": said, **inside}))
+    for groups in ([span, record],), ([span], [record]), ([record], [span]):
+        [event] = stored(*groups)
+        assert (event["operation"], event["outcome"], event["message"]) == ("model", "error", "slow")
