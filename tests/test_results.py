@@ -204,6 +204,8 @@ def test_a_refusal_names_its_tool(text: str, tool: str) -> None:
 
 FAILED = [
     "Error: no such file",
+    "Error. Try again.",
+    "Failed.",
     "Error executing tool read: no such file",
     "Error processing request: the server is down",
     "Error code: 404 - not found",
@@ -233,6 +235,10 @@ TELLING_OF_ERRORS = [
     "Failed jobs: none",
     "Failure modes: the disk is full, the network is down",
     "Exception handling in Python is done with try and except.",
+    "error.log\napp.log\naccess.log",
+    "exception.md",
+    "failed.txt",
+    "Error.prototype.toString = function () {}",
     "Errors are values.",
     "Exceptional weather today",
 ]

@@ -64,14 +64,16 @@ NAMED = re.compile(
     r"|^(?:error: )?[\"'`]?([\w./-]{1,200})[\"'`]? is not a valid tool",
     re.IGNORECASE,
 )
-# "Error rate: 2 %", "Failed logins: 3", "# Exception handling": texts about errors are results; a date begins a log.
+# "Error rate: 2 %", "Failed logins: 3", "# Exception handling", "error.log": texts about errors are results; a date
+# begins a log.
 NOUNS = r"(?:handl|report|logg|track|monitor|budget|rat)ing"
 FAILED_START = re.compile(
     r"^\W*(?:"
     r"(?:error|failure|exception)(?!\W*\d{4}-)"
-    r"(?:[:,\[.!]| [-–(]|$| (?:code|in|on|at|from|of type|during|while|when|occurred|raised|thrown|returned)\b"
+    r"(?:[:,\[!]|\.(?=\s|$)| [-–(]|$"
+    r"| (?:code|in|on|at|from|of type|during|while|when|occurred|raised|thrown|returned)\b"
     rf"| [A-Z]{{0,6}}\d| (?!{NOUNS})\w+ing\b)"
-    r"|failed(?:[:,.!]| [-–(]|$| (?:to|with|because|due|in|on|at|for|after|while)\b| \w+ing\b)"
+    r"|failed(?:[:,!]|\.(?=\s|$)| [-–(]|$| (?:to|with|because|due|in|on|at|for|after|while)\b| \w+ing\b)"
     r"|failure to\b|tool error|traceback \(most recent|an error occurred|errno \d{1,3}\] "
     r"|(?:client|server) error '\d{3}\b"
     r"|[\w.]{1,200}\(\) missing \d+ required"
