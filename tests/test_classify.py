@@ -188,6 +188,18 @@ GIVING_WAY = [
     (None, (), 503, "The model is overloaded. Please try again later.", "model", "OverloadedError"),
     ("ApiError", (), 429, '{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}', "model", "RateLimitError"),
     ("ApiError", (), None, "teapot", "model", "ApiError"),
+    ("InternalServerError", (), None, "Error code: 504 - {'error': {'message': 'x'}}", "model", "TimeoutError"),
+    (None, (), 500, "Order 504 was lost", "model", "ServerError"),
+    (
+        "java.io.FileNotFoundException",
+        (),
+        None,
+        "java.io.FileNotFoundException: /x (Permission denied)",
+        "tool",
+        "PermissionDeniedError",
+    ),
+    ("RecursionError", (), None, "maximum recursion depth exceeded", "tool", "ToolExecutionError"),
+    ("RecursionError", (), None, "maximum recursion depth exceeded", "agent", "MaxIterationsError"),
     (
         "invalid_tool_params",
         (),
