@@ -205,6 +205,25 @@ def test_fingerprints_stay_what_they_are_because_stored_groups_are_found_by_them
         ("Range Sheet1!A1 is locked", "Range 'b' is locked", "Range Budget!'x' is locked"),
         ("connect to 'db' failed", "connect to 'db' (10.0.0.1) failed", "connect to 'db' at 10.0.0.1 failed"),
         ("resolved to 2 elements: 1) 'a' 2) 'b'", "resolved to 7 elements: 1) 'a'"),
+        (
+            "1 validation error for A\nq\n  Field required [type=missing, input_value={}, input_type=dict]",
+            "2 validation errors for B\nx\n  Field required [type=missing, input_value={}, input_type=dict]\n"
+            "y\n  Field required [type=missing, input_value={}, input_type=dict]",
+        ),
+        ("Parameters are not present:\ncity\nTry again", "Parameters are not present:\nfrom\nto\nTry again"),
+        (
+            "error: no matching package named `foo` found\nlocation searched: crates.io\nrequired by package `app`",
+            "error: no matching package named `bar` found",
+        ),
+        ("HTTPSConnectionPool(host='a', port=443): no", "HTTPConnectionPool(host='b', port=80): no"),
+        ("curl: (7) Couldn't connect to server", "curl: (7) Could not connect to server"),
+        ("You can't do that", "You cannot do that", "You can not do that"),
+        ("database is locked", "database is locked (5)"),
+        ("foo.bar is not a function", "app.use(...).listen is not a function"),
+        ("No such customer: 'a'", "Request req_8Qw: No such customer: 'b'"),
+        ("Could not find exact match for edit:\nfoo()", "Could not find exact match for edit:\n    return x + 1"),
+        ("Segmentation fault (core dumped)", "/tmp/a.sh: line 7: 99 Segmentation fault      (core dumped) python x.py"),
+        ("没有权限访问文件: /srv/a.txt", "没有权限访问文件: D:\\data\\b.xlsx"),
     ],
 )
 def test_where_it_went_wrong_and_how_many_names_it_has_makes_no_other_group(messages: tuple[str, ...]) -> None:
@@ -214,6 +233,11 @@ def test_where_it_went_wrong_and_how_many_names_it_has_makes_no_other_group(mess
 def test_lines_that_say_more_than_where_make_another_group() -> None:
     messages = "a.sh: line 2: 'x': No such file", "a.sh: No such file", "Cannot read 'x'", "Cannot read line 4 of 'x'"
     assert len({fingerprint("E", "t", template(message)) for message in messages}) == 4
+
+
+def test_a_code_in_an_error_field_is_no_name() -> None:
+    messages = [f"The server responded with: {{'ok': False, 'error': '{code}'}}" for code in ("name_taken", "not_here")]
+    assert len({fingerprint("E", "t", template(message)) for message in messages}) == 2
 
 
 pieces = st.sampled_from(

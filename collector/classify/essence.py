@@ -23,7 +23,7 @@ ECHO = re.compile(r"\n[ \t│>]*\d+[ \t]*[|│].*|\n[ \t│]{2,}\d+: .*")  # a l
 CARET = re.compile(r"\n.*\n[ \t|]*[\^~]+[ \t]*(?=\n|$)")
 
 # The input that a shell, an edit tool or a database repeats; the id of the request.
-GIVEN = re.compile(r"(?<=\bString: )(?s:.+)|(?<=\bCommand: ).+(?=\n)")
+GIVEN = re.compile(r"(?<=\bString: )(?s:.+)|(?<=\bCommand: ).+(?=\n)|(?<=match for edit:\n)(?s:.+)")
 SQL = re.compile(
     r"\bLINE \d+: .*|\bin scope (?=SELECT |WITH )[^\n]+?(?=\. \([A-Z]|\s*\(version |\Z)"
     r"|\[(?:SQL|parameters): .*|\b(?:SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET)\b [^\"'`)\n]{3,400}"
@@ -44,9 +44,15 @@ REPOSITORY = re.compile(
 )  # host:path.git
 # A shell, with or without its line number.
 SHELL = re.compile(
-    r"(?<![^\n])(?:(?:/[\w/]*/)?(?:ba|z|da)?sh: (?:-c: )?(?:(?:\w+ )?\d+: ?)?|(?:\(eval\)|zsh):\d+: )(?=\S)"
+    r"(?<![^\n])(?:(?:/[\w/]*/)?(?:ba|z|da)?sh: (?:-c: )?(?:(?:\w+ )?\d+: *)?|(?:\(eval\)|zsh):\d+: )(?=\S)"
 )
-REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?", re.IGNORECASE)
+REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?|\ARequest req_\w+: ", re.IGNORECASE)
+# pydantic: any number of fields with the same error are one error.
+FIELDS = re.compile(r"\A((?s:.{0,300}?)\b)\d+ (validation error)s? for [^\n]+\n")
+FIELD = re.compile(r"^ {2,}(\S[^\n]*? \[type=\w+)", re.MULTILINE)
+NAMES_BELOW = re.compile(r"(?<=:\n)(?:[\w.-]{1,60}\n){1,40}")  # each on a line of its own
+# A first line that says more than what follows: `error: …`, `fatal: …`.
+TOLD_FIRST = re.compile(r"(?i:error|fatal|err|failed|failure)(?:\[\w+\])?: .{16,}")
 
 NPM = re.compile(r"^npm (?:ERR!|error) ?(?:[45]\d\d )?", re.MULTILINE)
 
@@ -63,6 +69,7 @@ OBJECT = re.compile(
     r"[\"'](?:error|message|e?(?:rr)?(?:or)?_?msg|error_?message|detail|reason)[\"']\s?:\s?([\"'])((?:(?!\2)[^\\]|\\.){1,2000})",
     re.DOTALL | re.IGNORECASE,
 )
+CODE = re.compile(r"[a-z]+(?:_[a-z]+)+")  # of an error: no name to be replaced
 # A nested error message.
 INNER = re.compile(r"[\[{][^\[]{0,300}?\"message\": ?\"([^\"]{10,400})\"(?s:.*)")
 # Sentences among the values of an object without a known error field; an error in XML.
@@ -111,7 +118,9 @@ VALUE = re.compile(
 )
 WIDE = {0xFF1A: ": ", 0xFF0C: ", ", 0xFF08: " (", 0xFF09: ") ", 0xFF01: "! ", 0xFF1B: "; ", 0xFF1F: "? "}
 # Lower-case Latin words, numbers with letters, or a separate Chinese word after others.
-APART = re.compile(rf"(?<![\w<./:-])(?:[a-z][\w.-]*|[A-Z]{{1,3}}-?\d\w*)(?![\w>/:(])|(?<={HAN} ){HAN}{{2,}}( {HAN}|\Z)")
+APART = re.compile(
+    rf"(?<![\w<./:\\-])(?:[a-z][\w.-]*|[A-Z]{{1,3}}-?\d\w*)(?![\w>/:(\\])|(?<={HAN} ){HAN}{{2,}}( {HAN}|\Z)"
+)
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DATE = (
@@ -167,16 +176,22 @@ def essence(message: str) -> str:
         text = found[2]
     if "npm " in text:
         text = NPM.sub("", text)
+    if "validation error" in text and (found := FIELDS.match(text)) and (kinds := FIELD.findall(text)):
+        text = f"{found[1]}{found[2]}: {'; '.join(sorted(set(kinds)))}]"
+    if "ConnectionPool(" in text:
+        text = text.replace("HTTPSConnectionPool(", "HTTPConnectionPool(")
     if "\n" in text:
+        text = NAMES_BELOW.sub("<name>\n", text)
         text = CIRCUMSTANCE.sub(r"\1<name>", USAGE.sub("", _without_frames(text)))
-    if "String: " in text or "Command: " in text:
+    if "String: " in text or "Command: " in text or "for edit:" in text:
         text = GIVEN.sub("<str>", text)
     if 'eturned "' in text or "esponse body:" in text or "esponse content:" in text:
         text = GIVEN_BACK.sub(r"\1", text)
     if "{" in text and (found := OBJECT.match(text)):
         status = STATUS.search(text, found.end(1))
         number = f"code {status[1]} " if status and status[1] not in found[1] else ""
-        text = found[1] + number + ESCAPED.sub(r"\1", found[3])
+        said = found[3].replace("_", " ") if CODE.fullmatch(found[3]) and " " in found[1] else found[3]
+        text = found[1] + number + ESCAPED.sub(r"\1", said)
         if '"message":' in text:
             text = INNER.sub(r"\1", text)
     elif text.startswith(("{", "[{")):
@@ -185,6 +200,9 @@ def essence(message: str) -> str:
         text = f"{found[1]}: {found[2]}"
     if "<title>" in text and (found := PAGE.search(text)):
         text = text[: found.start()] + found[1]
+    if "\n" in text:
+        first = text.lstrip().partition("\n")[0]
+        text = first if TOLD_FIRST.match(first) and not LEADS_ON.search(first) else text
     text = undressed(text)
     if text.startswith(('"', "'")) and (found := QUOTED.match(text)):
         text = found[2]

@@ -117,6 +117,7 @@ KINDS = {
         r"\$(?:[a-z_]\w{0,80}|(?:\.\w{1,80}|\[\w{1,20}\]){1,9})|(?<![\w#])#[a-z][\w-]{1,60}|(?<![\w-])--?[a-z][\w-]{0,60}",
         r"(?:\b[a-z_][\w.]{0,60}|(?<=<name>))\(\w[\w. ]{0,40}(?:, ?\w[\w. ]{0,40}){1,9}\)",  # a call
         r"\(intermediate value\)(?:\.\w{1,60})?",
+        r"[a-z_$][\w$.]{0,60}(?:\(\.\.\.\)(?:\.[\w$]{1,60})?){1,6}",
         IDENTIFIER,
         r"(?<=: )\[[\w ]{1,60}(?:, ?[\w ]{1,60}){0,20}\](?=\s*\Z|[.;])|(?<=[a-z] )\[\w{2,60}\]|(?<=\binput_type=)\w+",
         r"\b[a-z][\w.-]{0,60}(?:(?:==|>=|<=|~=|!=) ?|@[\^~]?)v?\d[\w.*-]{0,40}",  # a requirement
@@ -181,6 +182,9 @@ PLACES = (
     "exist <",
     "> on <",
 )
+SHORT = re.compile(r"\b\w{2,8}n't\b|\bcannot\b")  # of not
+SHORTENED = {"can't": "can", "cannot": "can", "won't": "will"}
+LAST_NUMBER = re.compile(r"(?<=\w) \(<>\)\Z")  # the code of a library: `database is locked (5)`
 REDACTED = re.compile(r"\[redacted:[\w.:-]{1,64}\]")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|#", b" " * 17)
 LITERAL = re.compile(r"(?<![<\w])[^\W\d_]{2,}(?![>\w])")
@@ -229,6 +233,9 @@ def _words(template: str) -> bytes:
         text = PLACEHOLDERS.sub("<>", text)
         if any(map(text.__contains__, PLACES)):
             text = WHERE.sub("", text)
+    if "n't" in text or "cannot" in text:
+        text = SHORT.sub(lambda found: SHORTENED.get(found[0], found[0][:-3]) + " not", text)
+    text = LAST_NUMBER.sub("", text)
     words = b" ".join(text.encode("utf-8", "replace").translate(PUNCTUATION).split())
     while b"<> <>" in words:
         words = words.replace(b"<> <>", b"<>")
