@@ -151,6 +151,8 @@ OUTPUTS = [
     ({"status": "failed", "error_code": "E1", "duration_ms": 3}, "error", None),
     ({"status": "error", "order_id": 7}, "error", None),
     ({"status": "failed", "order_id": 7, "error": "no stock"}, "error", None),
+    ({"status": "failure", "order_id": 7, "error_message": "no stock"}, "error", None),
+    ({"status": "failed", "path": "/a", "message": "x"}, "error", None),
     ({"cancelled": True, "message": "x"}, "cancelled", None),
     ({"interrupted": True, "isImage": False, "noOutputExpected": False}, "cancelled", None),
     ({"exit": 3, "stdout": ""}, "", 3),
@@ -338,6 +340,9 @@ def test_redacted_error_with_broken_arguments_is_a_validation_error() -> None:
         ("KeyboardInterrupt: stopped", "cancelled"),
         ("Tool execution aborted", "cancelled"),
         ("Tool call cancelled", "cancelled"),
+        ("The subagent was cancelled by the user", "cancelled"),
+        ("Request cancelled.", "cancelled"),
+        ("Friend request cancelled.", ""),
         ("[Request interrupted by user for tool use]", "cancelled"),
         # of other things than the call
         ("Order was cancelled by user ann and cannot be refunded", ""),

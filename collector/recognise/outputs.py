@@ -35,9 +35,9 @@ DENIED_KEYS = ("denied",)
 STOPPED_KEYS = ("cancelled", "canceled", "aborted")
 INNER_KEYS = ("output", "content", "result", "text")
 ENVELOPE_KEYS = ("jsonrpc", "id")
+TOLD_KEYS = ("error_message", "errorMessage")
 TEXT_KEYS = (
-    "error_message",
-    "errorMessage",
+    *TOLD_KEYS,
     "stderr",
     "message",
     "reason",
@@ -53,12 +53,12 @@ TEXT_KEYS = (
 # What a tool says of its own call. Among other keys, these words tell of a thing: {"status": "cancelled", "order": 7}.
 OWN_KEYS = frozenset((
     "status", "error", "errors", "exit", "interrupted", *FAILED_KEYS, *GOOD_KEYS, *EXIT_KEYS, *TIMEOUT_KEYS,
-    *DENIED_KEYS, *STOPPED_KEYS, *INNER_KEYS, *TEXT_KEYS, "jsonrpc", "type", "code", "error_code",
-    "errorCode", "error_type", "errorType", "details", "info", "hint", "suggestion", "suggestions", "warning",
-    "warnings", "metadata", "meta", "_meta", "structuredContent", "isImage", "truncated", "retryable", "command", "cmd",
-    "cwd", "signal", "pid", "tool", "tool_name", "toolName", "tool_call_id", "toolCallId", "tool_use_id", "call_id",
-    "role", "args", "arguments", "duration", "duration_ms", "durationMs", "duration_seconds", "elapsed",
-    "execution_time", "executionTime", "time", "timestamp",
+    *DENIED_KEYS, *STOPPED_KEYS, *INNER_KEYS, *TEXT_KEYS, "jsonrpc", "type", "code", "error_code", "errorCode",
+    "error_type", "errorType", "details", "info", "hint", "suggestion", "suggestions", "warning", "warnings",
+    "metadata", "meta", "_meta", "structuredContent", "isImage", "truncated", "retryable", "command", "cmd", "path",
+    "file", "file_path", "cwd", "signal", "pid", "tool", "tool_name", "toolName", "tool_call_id", "toolCallId",
+    "tool_use_id", "call_id", "role", "args", "arguments", "duration", "duration_ms", "durationMs",
+    "duration_seconds", "elapsed", "execution_time", "executionTime", "time", "timestamp",
 ))  # fmt: skip
 JSON_TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
@@ -135,7 +135,8 @@ def _map(value: dict[str, Any], rules: Rules) -> Output:
     exits = EXIT_KEYS if value.keys().isdisjoint(STREAM_KEYS) else (*EXIT_KEYS, "exit")
     exit_code = next((code for key in exits if key in value and (code := _exit_code(value[key])) is not None), None)
     error = value.get("error")
-    status = verdict_of(value.get("status")) if own or value.get("status") == "error" else ""
+    failed = value.get("status") == "error" or any(present(value.get(key)) for key in TOLD_KEYS)
+    status = verdict_of(value.get("status")) if own or failed else ""
     if status not in ("error", "denied", "cancelled"):
         bad = _any(value, FAILED_KEYS) or any(key in value and as_bool(value[key]) is False for key in GOOD_KEYS)
         told = error is True or (isinstance(error, (str, dict, list)) and tells_error(error))

@@ -11,7 +11,7 @@ SUBJECT_CHARS = 100  # in which the subject of a verb is looked for
 # What a call is called. Of other things ("The invitation was declined by the user") a tool only reports, as it should.
 CALL = (
     r"(?:tool|calls?|command|exec|execution|operation|action|edits?|patch|diff|write|changes?|permission|plan|shell"
-    r"|script|[a-z]{1,20}_\w{1,40}[\"'`]?)"
+    r"|script|turn|sub-?agent|sub-?task|[a-z]{1,20}_\w{1,40}[\"'`]?)"
 )
 SUBJECT = re.compile(
     rf"(?:(?:^|[:.;,(\[\"'`\n]\s{{0,4}})(?:(?:the |this |your )?request )?|\b{CALL} (?:requests? )?|\b(?:it|this) )"
@@ -53,7 +53,7 @@ CANCELLED_TEXT = re.compile(
     r"|^(?:\w{0,40}error: ?)?(?:"
     r"(?:the |this )?(?:operation|execution|command|(?:tool|function)(?: call| use| execution)?) (?:was |has been )?"
     rf"{STOPPED}\b(?! (?:due to|because|after))"
-    rf"|(?:the )?(?:task|turn|run) (?:was )?{STOPPED}[.!]?\Z|request was aborted"
+    rf"|(?:the )?(?:task|turn|run|request) (?:was )?{STOPPED}[.!]?\Z|request was aborted"
     rf"|(?:the |this )?signal (?:is|was) aborted|{STOPPED}\Z|keyboardinterrupt\b)",
     re.IGNORECASE,
 )
