@@ -6,13 +6,11 @@ message that failed is due again. A receiver that fails is retried at growing in
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import structlog
 
@@ -29,8 +27,6 @@ MAX_REST_NS = 300 * SECOND
 _REASONS = (*Reason, None)  # in order of urgency
 MESSAGES = 20  # to one receiver after one evaluation; the others are due at the next
 ATTEMPTS_S = 10.0
-
-Answered = TypeVar("Answered")
 
 log = structlog.get_logger()
 
@@ -226,18 +222,3 @@ def in_batches(messages: Iterable[Notification]) -> Mapping[str, list[Notificati
     for message in messages:
         batches[message.receiver.key].append(message)
     return batches
-
-
-async def aside(work: Callable[[], Answered]) -> Answered:
-    """What `work` returns, from a thread that does not keep the process from ending."""
-    result: Future[Answered] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except Exception as error:
-            result.set_exception(error)
-
-    result.set_running_or_notify_cancel()
-    threading.Thread(target=run, name="alerts", daemon=True).start()
-    return await asyncio.wrap_future(result)

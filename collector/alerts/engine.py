@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from collector import telemetry
-from collector.alerts.dispatch import Dispatch, aside, in_batches
+from collector.alerts.dispatch import Dispatch, in_batches
 from collector.alerts.ledger import DAY_NS, Key, Ledger, Silence
 from collector.alerts.notify import Item, Notification, Scrub, describe
 from collector.alerts.recorder import Evaluation, Recorder, worst_first
@@ -26,6 +26,7 @@ from collector.query.filters import terms_of_rule
 from collector.query.measures import First, MeasureQuery, nearest
 from collector.query.sample import Sample, labels_of
 from collector.query.shared import Measured
+from collector.threads import in_daemon
 from collector.times import HOUR
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class Engine:
 
     async def _deliver(self, key: str, messages: Sequence[Notification]) -> None:
         try:
-            await aside(partial(self.deliver, messages))
+            await in_daemon(partial(self.deliver, messages), "alerts")
         except Exception as error:  # the delivery could not be recorded: better sent twice than lost
             log.error("notification_not_recorded", receiver=key, error=self.scrub(f"{type(error).__name__}: {error}"))
         finally:

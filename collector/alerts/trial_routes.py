@@ -20,7 +20,6 @@ from litestar.types import ControllerRouterHandler
 from collector.access import check_json
 from collector.alerts import status
 from collector.alerts.backtest import Past
-from collector.alerts.dispatch import aside
 from collector.alerts.notify import send, trial_message
 from collector.alerts.routes import RULES_SHOWN, options_of
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
@@ -31,6 +30,7 @@ from collector.query.describe import taking
 from collector.query.filters import BadParameter, duration_ns, range_ns
 from collector.query.parameters import FROM, TO, Parameter
 from collector.store.reading import QueryTimeout
+from collector.threads import in_daemon
 from collector.times import rfc3339
 
 SECONDS = 20.0
@@ -100,7 +100,7 @@ async def test_receiver(request: Asked, name: FromPath[str]) -> dict[str, Any]:
         raise Rejected(f"there is no receiver {name[:40]!r}; there are: {names}", 404)
     rows = []
     for receiver in asked:
-        rows.append(row := await aside(partial(tell, receiver, engine.clock())))
+        rows.append(row := await in_daemon(partial(tell, receiver, engine.clock()), "alerts"))
         engine.dispatch.tried(receiver.key, row["error"])
     return {"rows": rows}
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from time import time
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -23,6 +21,7 @@ from collector import telemetry
 from collector.decode.answers import rejected
 from collector.decode.otlp import media_type
 from collector.errors import Rejected, Unavailable
+from collector.threads import in_daemon
 from collector.times import retry_after_s
 
 PARALLEL = 4
@@ -129,7 +128,7 @@ class Forwarder:
     async def _deliver(self, client: httpx.AsyncClient, copy: Copy) -> str:
         try:
             async with self._one:  # a sanitiser is not thread-safe
-                body = await _aside(lambda: gzip.compress(self._prepare(copy), 1))
+                body = await in_daemon(lambda: gzip.compress(self._prepare(copy), 1), "forward")
             headers = {"Content-Type": copy.media_type, "Content-Encoding": "gzip"}
             async for attempt in stamina.retry_context(
                 on=_pause, attempts=None, timeout=self._give_up_s, wait_max=LONGEST_PAUSE_S
@@ -177,21 +176,6 @@ class Forwarder:
         if not self._failing:
             self._failing = True
             log.warning("copies are not accepted", to=self.place, reason=reason)
-
-
-async def _aside(work: Callable[[], bytes]) -> bytes:
-    """What `work` returns, from a thread that does not keep the process from ending."""
-    result: Future[bytes] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except Exception as error:
-            result.set_exception(error)
-
-    result.set_running_or_notify_cancel()
-    threading.Thread(target=run, name="forward", daemon=True).start()
-    return await asyncio.wrap_future(result)
 
 
 async def _beginning(answer: httpx.Response) -> bytes:
