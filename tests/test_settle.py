@@ -340,6 +340,7 @@ def test_redacted_error_with_broken_arguments_is_a_validation_error() -> None:
         ("KeyboardInterrupt: stopped", "cancelled"),
         ("Tool execution aborted", "cancelled"),
         ("Tool call cancelled", "cancelled"),
+        ("Error: Tool call invocation was rejected by user.", "denied"),
         ("The subagent was cancelled by the user", "cancelled"),
         ("Request cancelled.", "cancelled"),
         ("Friend request cancelled.", ""),

@@ -11,7 +11,7 @@ SUBJECT_CHARS = 100  # in which the subject of a verb is looked for
 # What a call is called. Of other things ("The invitation was declined by the user") a tool only reports, as it should.
 CALL = (
     r"(?:tool|calls?|command|exec|execution|operation|action|edits?|patch|diff|write|changes?|permission|plan|shell"
-    r"|script|turn|sub-?agent|sub-?task|[a-z]{1,20}_\w{1,40}[\"'`]?)"
+    r"|script|invocation|turn|sub-?agent|sub-?task|[a-z]{1,20}_\w{1,40}[\"'`]?)"
 )
 SUBJECT = re.compile(
     rf"(?:(?:^|[:.;,(\[\"'`\n]\s{{0,4}})(?:(?:the |this |your )?request )?|\b{CALL} (?:requests? )?|\b(?:it|this) )"
