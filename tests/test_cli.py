@@ -90,13 +90,13 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
         (
             ["sql", "select 1"],
             {"COLLECTOR_URL": "http://u:p@127.0.0.1:abc"},
-            "misstep: http://127.0.0.1:abc is no",
+            "collector_url = 'http://127.0.0.1:abc': write an address",
         ),
         (["export", "--format", "csv"], {"QUERY_TOKEN": "\u00e9"}, "misstep: the query token is not ASCII"),
         (
             ["rules", "backtest", "alerts.yaml"],
-            {"COLLECTOR_URL": "http://h:abc"},
-            "misstep: http://h:abc is no",
+            {"COLLECTOR_URL": "http://\u2603.."},
+            "misstep: http://\u2603.. is no",
         ),
         (
             ["sql", "select 1"],
