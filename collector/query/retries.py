@@ -29,23 +29,6 @@ COLUMNS = (
     "low", "high", "identical_retries", "wasted_retries", "median_attempts", "median_seconds", "told_to_wait",
     "honoured", "declared", "declared_retryable", "taxonomy_retryable", "said_retryable", "verdict", "disagreement",
 )  # fmt: skip
-COUNTS = {  # errors that meet a condition
-    "errors": "true",
-    "retried": "retried",
-    "rated": "retried and rated",
-    "rated_recovered": "retried and recovered",
-    "recovered": "recovered",
-    "lasting": "recovered is distinct from true",
-    "recovered_identical": "recovered and same",
-    "recovered_changed": "recovered and not same",
-    "identical_retries": "identical_retry",
-    "wasted_retries": "retried and recovered = false",
-    "told_to_wait": "honoured is not null",
-    "honoured": "honoured",
-    "declared": "retryable_declared is not null",
-    "declared_retryable": "retryable_declared",
-    "taxonomy_retryable": "recovery in ('retry', 'fix_and_retry')",
-}
 OF_SOME = ("recovery_rate", "low", "high", "median_attempts", "median_seconds", "said_retryable")  # null without errors
 EMPTY = {name: "0" for name in COLUMNS if name not in OF_SOME} | {"verdict": "'unclear'"}
 CURVE_COLUMNS = ("retried", "recovered", "recovery_rate", "low", "high")
@@ -135,9 +118,6 @@ def retries(
         judged=chains(selection, *by),
         where=selection.where(),
         rated=selection.rated(),
-        sums=", ".join(
-            f"coalesce(sum(many) filter ({condition}), 0)::bigint as {name}" for name, condition in COUNTS.items()
-        ),
         rate=share("rated_recovered", "rated"),
         low=low,
         high=high,

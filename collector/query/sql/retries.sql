@@ -1,23 +1,13 @@
 -- What became of the errors with a session. The rate is only of sources that also report successes.
--- Errors that are alike in all that is counted are counted first: adding each to twenty sums takes twice as long. The median of attempts comes
--- from these counts too: `median` would hold a number for every error.
+-- The median of attempts comes from counts of each number: `median` would hold a number for every error.
 with found as not materialized (select * from ({judged}) where {where} and begins),
-alike as materialized (
-  select {keys}attempts, retried, {rated} as rated, recovered, same, identical_retry, honoured, retryable_declared, recovery, count(*) as many
-  from found group by all
-),
 middles as (            -- of an even number, the two in the middle
-  select {keys}avg(attempts) as attempts
+  select {keys}avg(attempts) as median_attempts
   from (
     select *, sum(errors) over (partition by {parts} order by attempts) as so_far, sum(errors) over (partition by {parts}) as every
-    from (select {keys}attempts, sum(many) as errors from alike where attempts is not null group by all)
+    from (select {keys}attempts, count(*) as errors from found where attempts is not null group by all)
   )
   where so_far - errors < (every + 2) // 2 and so_far >= (every + 1) // 2
-  {group}
-),
-medians as (
-  select {renamed}any_value(attempts) as median_attempts, any_value(seconds) as median_seconds
-  from (from middles union all by name select {keys}median(seconds) as seconds from found {group})
   {group}
 )
 select {keys}errors, retried, rated, recovered, lasting, recovered_identical, recovered_changed,
@@ -33,9 +23,25 @@ select {keys}errors, retried, rated, recovered, lasting, recovered_identical, re
   end as verdict,
   case verdict when 'seldom_works' then rated - rated_recovered when 'often_works' then rated_recovered else 0 end as disagreement
 from (
-  select {keys}{sums},
+  select {keys}
+    count(*) as errors,
+    count(*) filter (retried) as retried,
+    count(*) filter (retried and {rated}) as rated,
+    count(*) filter (retried and recovered) as rated_recovered,
+    count(*) filter (recovered) as recovered,
+    count(*) filter (recovered is distinct from true) as lasting,
+    count(*) filter (recovered_identical) as recovered_identical,
+    count(*) filter (recovered_changed) as recovered_changed,
+    count(*) filter (identical_retry) as identical_retries,
+    count(*) filter (retried and recovered = false) as wasted_retries,
+    count(honoured) as told_to_wait,
+    count(*) filter (honoured) as honoured,
+    median(seconds) as median_seconds,
+    count(retryable_declared) as declared,
+    count(*) filter (retryable_declared) as declared_retryable,
+    count(*) filter (recovery in ('retry', 'fix_and_retry')) as taxonomy_retryable,
     case when declared > 0 then 2 * declared_retryable >= declared
-      when count(recovery) > 0 then 2 * taxonomy_retryable >= errors end as said_retryable
-  from alike
+      when count(recovery) > 0 then 2 * taxonomy_retryable >= count(*) end as said_retryable
+  from found
   {group}
-) left join medians on {same}
+) left join (select {renamed}median_attempts from middles) on {same}
