@@ -52,16 +52,16 @@ struck as not materialized (
   from (select kind, time_ns, honoured, whose, time_ns // slot as slot from errors, span where time_ns between first_ns and last_ns) as errors
     join pieces on errors.kind = pieces.kind and errors.slot = pieces.slot and time_ns between started and ended
 ),
-told as (               -- of each session, then of all: distinct ones of large storms do not fit into memory
+told as materialized (  -- of each session, then of all: distinct ones of large storms do not fit into memory
   select storm, count(whose) as sessions, sum(told_to_wait)::bigint as told_to_wait, sum(honoured)::bigint as honoured
   from (
     select storm, whose, count(honoured) as told_to_wait, count(*) filter (honoured) as honoured from struck group by storm, whose
   )
   group by storm
 ),
-minutes as (
+minutes as (            -- once `told` is known: both at once do not fit either
   select storm, max(errors) as most_in_a_minute
-  from (select storm, time_ns // {minute} as minute, count(*) as errors from struck group by all)
+  from (select storm, time_ns // {minute} as minute, count(*) as errors from struck, (select count(*) as known from told) where known > 0 group by all)
   group by storm
 )
 select {keys}error_class, started, ended, state, sessions, calls, most_in_a_minute, told_to_wait, honoured
