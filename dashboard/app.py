@@ -69,7 +69,11 @@ async def started(app: st.App) -> AsyncIterator[None]:
     yield
 
 
-HOSTS = names(st.get_option("server.address") or "", launch.hosts(os.environ), signs_in=launch.signs_in())
+HOSTS = names(
+    st.get_option("server.address") or "",
+    launch.listed(os.environ, "MISSTEP_ALLOWED_HOSTS"),
+    signs_in=launch.signs_in(),
+)
 app = st.App(
     "main.py",
     lifespan=started,

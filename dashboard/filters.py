@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from dashboard.launch import listed
+
 DEFAULT_RANGE = "-24h"
 USUAL_REFRESH_S = 10
 PRESETS: Mapping[str, str] = {"15m": "-15m", "1h": "-1h", "24h": "-24h", "7d": "-7d", "30d": "-30d"}
@@ -24,7 +26,7 @@ DIMENSIONS: dict[str, str] = {
     "subagent": "sub-agent", "trace_id": "trace", "fingerprint": "group",
 }  # fmt: skip
 # The user's own attributes that the collector stores as columns; the dashboard needs the same setting.
-OWN = tuple(name.strip() for name in os.environ.get("MISSTEP_DIMENSIONS", "").split(",") if name.strip())
+OWN = listed(os.environ, "MISSTEP_DIMENSIONS")
 DIMENSIONS = DIMENSIONS | {name: name for name in OWN if name not in DIMENSIONS}
 BOOLEANS = frozenset({"mistake", "recovered", "retryable", "fatal"})
 CHOICES: Mapping[str, frozenset[str]] = {

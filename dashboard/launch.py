@@ -60,6 +60,6 @@ def environment(
     return {**environ, **python_path, **{name: value for name, value in given.items() if value}}
 
 
-def hosts(environ: Mapping[str, str]) -> list[str]:
-    """The further names by which people open the dashboard, as `environment` wrote them."""
-    return [name.strip() for name in environ.get("MISSTEP_ALLOWED_HOSTS", "").split(",") if name.strip()]
+def listed(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:
+    """The words in a variable that has several, as `environment` writes them."""
+    return tuple(word.strip() for word in environ.get(variable, "").split(",") if word.strip())

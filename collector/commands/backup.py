@@ -44,15 +44,15 @@ def left_out(copy: Path) -> str:
 
 def _write(settings: Settings, part: Path) -> None:
     path = path_of(settings.store)
-    named = settings.store != Settings().store
-    if path is not None and path.exists():
+    there = path is not None and path.exists()
+    if there:
         with suppress(StoreInUse):
             copy_closed(settings.store, part)
             return
-    elif named:
+    elif settings.store != Settings().store:  # it was named
         raise OSError(f"there is no store at {path or settings.store}")
     with collector(settings.collector_url, settings.query_token) as client:
-        if path is not None and path.exists():
+        if there:
             check_store(client, settings.store)
         _await(client)
         _fetch(client, part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -69,6 +70,13 @@ def check(answer: httpx.Response) -> None:
     if not answer.is_success:
         place = f"{answer.url.scheme}://{answer.url.netloc.decode()}"
         raise OSError(f"the collector at {place} answered {answer.status_code}: {said(answer)}")
+
+
+def say_missing(events: int) -> None:
+    """Says on standard error how many archived events an answer lacks, if it lacks any."""
+    if events:
+        remedy = "put their files back, the collector's log names the first"
+        print(f"misstep: {events} archived events are missing: {remedy}", file=sys.stderr)
 
 
 def said(answer: httpx.Response) -> str:

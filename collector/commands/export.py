@@ -16,9 +16,8 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from collector.columns import COLUMNS
-from collector.commands.client import ARROW, check, collector, filters
+from collector.commands.client import ARROW, check, collector, filters, say_missing
 from collector.commands.progress import progress
-from collector.commands.sql import say_missing
 from collector.query.queries import token as position
 
 RFC3339 = "%Y-%m-%dT%H:%M:%S%.9fZ"

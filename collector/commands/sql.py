@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from collector.commands.client import check, collector, filters
+from collector.commands.client import check, collector, filters, say_missing
 
 
 class Found(msgspec.Struct):
@@ -39,13 +39,6 @@ def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = 
         said = f"misstep: there are more rows than these {len(found.rows)}; --limit gives more, 10,000 at most"
         print(said, file=sys.stderr)
     return _lines(found) if form == "jsonl" else _table(found, form)
-
-
-def say_missing(events: int) -> None:
-    """Says on standard error how many archived events an answer lacks, if it lacks any."""
-    if events:
-        remedy = "put their files back, the collector's log names the first"
-        print(f"misstep: {events} archived events are missing: {remedy}", file=sys.stderr)
 
 
 def _lines(found: Found) -> str:

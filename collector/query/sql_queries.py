@@ -51,7 +51,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={"HOME": "/nonexistent", "TZ": "UTC"},
+            env={"HOME": "/nonexistent"},
             cwd="/",
         )
 

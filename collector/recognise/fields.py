@@ -203,8 +203,6 @@ def _short(value: Any) -> bool:
 
 
 def _tidy(report: Report) -> None:
-    if "session" in report:
-        report.setdefault("session_source", "record")
     if "mcp_server" in report:
         report["tool_kind"] = "mcp"
     tool, call_id = report.get("tool"), report.get("call_id")

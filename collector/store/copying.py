@@ -1,4 +1,4 @@
-"""Copies of the database file: whole, with rows in order, and in the file's present form, whatever is copied."""
+"""Copies of the database file: whole, and with the rows in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COPY = "copy"  # by which statements refer to the new file, whose own name may b
 
 
 def copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -> None:
-    """Copies the database into a new file, rows in order, except for one entry of `meta`."""
+    """Copies the database into a new file, rows in order, except for one entry of `meta`. A failed copy is removed."""
     connection.execute("set preserve_insertion_order = true")
     try:
         attach_as(COPY, connection, into)
@@ -26,6 +26,9 @@ def copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -
             connection.execute(f'delete from "{COPY}".meta where name = ?', [without])
         finally:
             connection.execute(f'detach "{COPY}"')
+    except BaseException:
+        discard(into)
+        raise
     finally:
         connection.execute("set preserve_insertion_order = false")
 
@@ -48,11 +51,7 @@ def copy_closed(url: str, into: Path) -> None:
                 f"the journal of {path} holds requests that are not stored yet ({left}), and a copy would lack them: "
                 "start the collector once, then try again"
             )
-        try:
-            copy(cursor, into)
-        except BaseException:
-            discard(into)
-            raise
+        copy(cursor, into)
 
 
 def archived_files(copy: Path) -> list[tuple[Path, int]]:

@@ -249,11 +249,7 @@ class Store(Reader):
         """
         place.unlink(missing_ok=True)
         with self._connection.cursor() as cursor:
-            try:
-                copy(cursor, place)
-            except BaseException:
-                discard(place)
-                raise
+            copy(cursor, place)
 
     def keep_up(self, most: int = MOST_SESSIONS, part: Slice | None = None) -> int:
         """Updates streaks, retry chains and the like for up to `most` changed sessions, or for `part` while nobody
