@@ -31,6 +31,7 @@ class Batch:
     senders: dict[Sender, str] = field(default_factory=dict)  # senders of metrics, with the metrics' names
     sampled: dict[Sender, Sampling] = field(default_factory=dict)
     told_ns: dict[int, int] = field(default_factory=dict)  # tool results that can be skipped once stored: digest, time
+    named_ns: dict[str, int] = field(default_factory=dict)  # when what names the session of each trace began, if known
 
 
 @dataclass(slots=True)

@@ -130,10 +130,10 @@ class Pipeline:
             service = cut(str(self._scrub({"service": service}, batch)["service"]), NAME_CHARS)
             batch.sampled[source, service] = sampled.kept, ", ".join(sorted(sampled.signs))
         clean: dict[str, str] = {}
-        for trace, session in found.links:
+        for trace, (began_ns, session) in found.links.items():
             if (known := clean.get(session)) is None:
                 known = clean[session] = self._cut("session", str(self._scrub({"session": session}, batch)["session"]))
-            batch.sessions[trace] = min(known, batch.sessions.get(trace, known))
+            batch.sessions[trace], batch.named_ns[trace] = known, began_ns
         return batch
 
     def again(self, report: Report, redacted: Counter[str]) -> Report:

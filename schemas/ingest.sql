@@ -42,11 +42,13 @@ create table if not exists twins (
   received_ns bigint not null
 );
 
--- The session of each trace, from any of its spans or logs.
+-- The sessions that spans and logs name for each trace: what began first names the session of the trace, as an agent's span begins
+-- before those of its sub-agents, which may have sessions of their own. `named_ns` is when it began.
 create table if not exists trace_session (
   trace_id    varchar not null,
   session     varchar not null,
-  received_ns bigint not null
+  received_ns bigint not null,
+  named_ns    bigint
 );
 
 -- Events that were merged: the younger id redirects to the older.

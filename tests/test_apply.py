@@ -205,7 +205,7 @@ def test_a_text_is_replaced_whole_or_not_at_all(
     store = Store.open(url)
     for service in ("old", "new", "other"):
         store.execute(f"insert into seen values ('x', '{service}', 1, 2, 'm')")
-        store.execute(f"insert into trace_session values ('t', '{service}', 3)")
+        store.execute(f"insert into trace_session values ('t', '{service}', 3, 4)")
     transaction, left = store.transaction, statement
 
     class Killed:

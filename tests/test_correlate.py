@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from collector.columns import Report
 from collector.recent import Recent
 from collector.recognise.identify import key64
 from collector.store import correlate as module
-from collector.store.changes import Changes
+from collector.store.changes import Changes, Named
 from collector.store.correlate import Correlator, keys_of
 from collector.store.fold import adding, fold
 from collector.store.later import Later
@@ -65,11 +66,17 @@ def told(number: int, **fields: Any) -> Report:
     )
 
 
-def batch(*reports: Report, sessions: dict[str, str] | None = None, identity: bytes | None = None) -> Batch:
-    name = identity or random.Random(str((reports, sessions))).randbytes(16)
+def batch(
+    *reports: Report,
+    sessions: dict[str, str] | None = None,
+    named_ns: dict[str, int] | None = None,
+    identity: bytes = b"",
+) -> Batch:
+    name = identity or random.Random(str((reports, sessions, named_ns))).randbytes(16)
     count = len(reports)
     told = [dict(one) for one in reports]
-    return Batch(name, NOW, told, sessions or {}, Counter({"no_event": 1}), count + 1, kept=count)
+    dropped = Counter({"no_event": 1})
+    return Batch(name, NOW, told, sessions or {}, dropped, count + 1, kept=count, named_ns=named_ns or {})
 
 
 def store_all(store: Store, groups: Sequence[Sequence[Batch]], correlator: Correlator | None = None) -> list[Report]:
@@ -105,6 +112,34 @@ def test_a_session_that_comes_later_reaches_what_was_stored_before(store: Store)
     assert (found[0]["session"], found[0]["session_source"]) == ("S", "trace")
     assert store_all(store, [[batch(report())]], correlator)[0]["outcome"] == "error"
     assert len(events(store)) == 1
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_the_session_of_a_trace_is_what_the_first_that_began_names(
+    store: Store, order: tuple[int, ...], remembers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sub-agent's conversation, whose name may be the smaller one, does not take over the calls of the agent."""
+    if not remembers:
+        monkeypatch.setattr(module, "TRACES_REMEMBERED", 0)
+    began = {"a sub-agent's": NOW, "the agent's": NOW - 1}
+    pieces = [batch(sessions={"t1": one}, named_ns={"t1": ns}) for one, ns in began.items()] + [batch(span())]
+    found = store_all(store, [[pieces[place]] for place in order])
+    assert [(one["session"], one["session_source"]) for one in found] == [("the agent's", "trace")]
+
+
+def test_a_store_of_an_earlier_version_does_not_know_when_its_sessions_were_named(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path}/m.duckdb"
+    old = Store.open(url)
+    store_all(old, [[batch(span(), sessions={"t1": "a sub-agent's"})]])
+    old.execute("alter table trace_session drop column named_ns")
+    old.execute("update meta set value = '15' where name = 'schema_version'")
+    old.close()
+    again = Store.open(url)
+    better = batch(sessions={"t1": "the agent's"}, named_ns={"t1": NOW})
+    [found] = store_all(again, [[better]], Correlator(StoreLookup(again), fresh=False))
+    assert found["session"] == "the agent's"
+    again.close()
 
 
 def test_an_event_has_one_id_whenever_its_session_comes(store: Store) -> None:
@@ -149,7 +184,7 @@ def test_what_was_stored_is_asked_for_once_however_many_reports_come(store: Stor
     asked: list[str] = []
 
     class Noting(StoreLookup):
-        def known_sessions(self, traces: Sequence[str]) -> dict[str, str]:
+        def known_sessions(self, traces: Sequence[str]) -> dict[str, Named]:
             asked.append("sessions")
             return super().known_sessions(traces)
 
@@ -397,14 +432,14 @@ def test_order_batching_and_repetition_change_nothing(
 ) -> None:
     """Also where the correlator remembers nothing, and where it asks the store only now and then."""
     reports = made(calls)
-    links = [{f"t{trace}": f"S{trace}"} for trace in sorted(linked)]
+    merged = {f"t{trace}": f"S{trace}" for trace in sorted(linked)}
     whole = Store.open("duckdb://:memory:")
-    merged = {trace: session for link in links for trace, session in link.items()}
-    expected = store_all(whole, [[batch(*reports, sessions=merged)]])
+    expected = store_all(whole, [[batch(*reports, sessions=merged, named_ns=dict.fromkeys(merged, NOW))]])
     whole.close()
 
     pieces: list[Batch] = [batch(one) for one in reports + chance.sample(reports, len(reports) // 2)]
-    pieces += [batch(sessions=link) for link in links]
+    pieces += [batch(sessions={trace: session}, named_ns={trace: NOW}) for trace, session in merged.items()]
+    pieces += [batch(sessions={trace: f"sub-agent of {trace}"}, named_ns={trace: NOW + 1}) for trace in merged]
     chance.shuffle(pieces)
     for position, piece in enumerate(pieces):  # sent again in different batches, so with different identities
         piece.identity = position.to_bytes(16, "big")
@@ -504,8 +539,8 @@ def test_reports_whose_session_was_not_looked_for_are_found(store: Store, outcom
     store_all(store, [[batch(report | {"time_ns": NOW, "received_ns": NOW})]])
     lookup = StoreLookup(store)
     assert lookup.misplaced(0) == {}
-    store.write(Changes(NOW + 1, sessions={"t": "s"}))
-    assert lookup.misplaced(NOW) == {"t": "s"}
+    store.write(Changes(NOW + 1, sessions={"t": (7, "s")}))
+    assert lookup.misplaced(NOW) == {"t": (7, "s")}
     assert lookup.misplaced(NOW + 1) == {}
 
 

@@ -310,12 +310,14 @@ def test_session_of_the_resource_and_of_the_record() -> None:
 
 
 def test_parent_span_brings_the_session() -> None:
-    record = Record(
-        "span", "invoke_agent", {"gen_ai.operation.name": "invoke_agent", "session.id": "s1"}, trace_id="0a"
-    )
-    found = of(record)
-    assert found.links == {("0a", "s1")}
-    assert not found.reports
+    """That which began first, if several do."""
+    began = {"inner": NOW, "outer": NOW - 1, "unknown": 0, "wrong": 1, "later": NOW + 1, "never": 2**64}
+    names = {"gen_ai.operation.name": "invoke_agent"}
+    for told in (list(began), list(reversed(began))):
+        records = [Record("span", "", {**names, "session.id": one}, trace_id="0a", start_ns=began[one]) for one in told]
+        found = recognise([Scope({}, "my.agent", "", records)], TABLES)
+        assert found.links == {"0a": (NOW - 1, "outer")}
+        assert not found.reports
 
 
 def test_failed_model_request() -> None:

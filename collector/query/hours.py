@@ -14,9 +14,9 @@ from itertools import pairwise
 from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.statement import load
-from collector.store.kept import COUNTED, FACTS, MAX_NS
+from collector.store.kept import COUNTED, FACTS
 from collector.store.reading import whole
-from collector.times import HOUR
+from collector.times import HOUR, MAX_NS
 
 OF_ALL, OF_SESSIONS = "hourly", "hourly_sessions"
 LEAST = 3 * HOUR  # a shorter range has too few whole hours

@@ -35,6 +35,7 @@ from collector.recognise.results import BEGUN, asked_reports, result_reports
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
 from collector.recognise.sources import RANKS, Fitting, Plan, Row, Sources
+from collector.times import EARLIEST_NS, MAX_NS
 
 RESOURCE = {
     "service": ("service.name",),
@@ -51,12 +52,13 @@ SIGNS = frozenset(load_signs().attributes)
 
 @dataclass(slots=True)
 class Recognised:
-    """The result for one request. `links` are (trace id, session) of records that have both; `told_ns` are digests of
-    tool results found in model requests and their times, for `seen` once they are stored.
+    """The result for one request. `links` are the sessions that records name for their traces, by trace, each after the
+    time at which its record began: the earliest of each trace. `told_ns` are digests of tool results found in model
+    requests and their times, for `seen` once they are stored.
     """
 
     reports: list[Report] = field(default_factory=list)
-    links: set[tuple[str, str]] = field(default_factory=set)
+    links: dict[str, tuple[int, str]] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
     kept: int = 0  # records that made a report; all others must be counted in `dropped`
     told_ns: dict[int, int] = field(default_factory=dict)
@@ -144,7 +146,8 @@ class _Reading:
         if self._dimensions:
             report.update(_own(record.attributes, self._dimensions))
         if "session" in report and record.trace_id and report["session_source"] == "record":
-            found.links.add((record.trace_id, report["session"]))
+            link = _began(record), report["session"]
+            found.links[record.trace_id] = min(link, found.links.get(record.trace_id, link))
         if record.trace_state or (rest and not SIGNS.isdisjoint(rest)):
             self._telling.append(record)
         if row.told:
@@ -176,6 +179,12 @@ class _Reading:
                 start["_twin"] = row.twin
             self._starts[id(row)] = start
         return start
+
+
+def _began(record: Record) -> int:
+    """When a record began; the latest time there is if it does not say."""
+    began = record.start_ns or record.time_ns or record.observed_ns
+    return began if EARLIEST_NS <= began < MAX_NS else MAX_NS
 
 
 def _base(resource: Mapping[str, Any]) -> Report:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from collector.batch import Sampling, Sender
 from collector.columns import Report
 
+Named = tuple[int, str]  # a session of a trace, after the time at which what names it began
+
 
 @dataclass(slots=True)
 class Changes:
@@ -22,7 +24,8 @@ class Changes:
     reports: list[tuple[int, Report]] = field(default_factory=list)
     keys: dict[int, int] = field(default_factory=dict)
     unchecked: set[int] = field(default_factory=set)  # those of them that were not looked for in the store
-    sessions: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, Named] = field(default_factory=dict)
+    renamed: set[str] = field(default_factory=set)  # traces among them whose stored events may have another session
     redirects: dict[int, int] = field(default_factory=dict)
     # Keys of calls that were not reported yet, each with an event that refers to it.
     waiting: list[tuple[int, int]] = field(default_factory=list)

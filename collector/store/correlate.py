@@ -7,14 +7,14 @@ of reports do not change what is stored. `Correlator.plan` decides, the store wr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from collector.batch import Batch
 from collector.columns import Report
 from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
-from collector.store.changes import Changes
+from collector.store.changes import Changes, Named
 from collector.store.fold import adding, canonical, first_received, fold, oldest, orphan
 from collector.store.joined import Entry, JoinedReports, Joiner
 from collector.store.later import Later
@@ -22,7 +22,7 @@ from collector.store.lookup import Lookup
 from collector.store.senders import Senders
 from collector.store.sites import SITE, site_keys
 from collector.store.twins import pair
-from collector.times import MINUTE
+from collector.times import MAX_NS, MINUTE
 
 KEYS_REMEMBERED = 100_000  # about 15 MB in two generations; older keys are looked up in the store
 TRACES_REMEMBERED = 50_000
@@ -64,13 +64,13 @@ def _sought(report: Report) -> bool:
     return not report.get("session") or report.get("session_source") == "instance"
 
 
-def _adopt_session(report: Report, sessions: Mapping[str, str]) -> None:
+def _adopt_session(report: Report, sessions: Mapping[str, Named]) -> None:
     """Gives a report without a session that of its trace, else the trace itself, else the instance of the service; one
     with the session of an MCP server keeps that where its trace has none.
     """
     trace = report.get("trace_id")
-    if trace and (session := sessions.get(trace)):
-        report["session"], report["session_source"] = session, "trace"
+    if trace and (named := sessions.get(trace)):
+        report["session"], report["session_source"] = named[1], "trace"
     elif report.get("session"):
         return
     elif trace:
@@ -89,7 +89,7 @@ class Correlator:
         if not fresh:  # an earlier run may have stored them without looking
             self._later.postpone(lookup.newest_ns() - MINUTE)
         self._keys: Recent[int] = Recent(KEYS_REMEMBERED, whole=fresh)
-        self._sessions: Recent[str] = Recent(TRACES_REMEMBERED, whole=fresh)
+        self._sessions: Recent[Named] = Recent(TRACES_REMEMBERED, whole=fresh)
         orphans = set() if fresh else lookup.orphans(TRACES_REMEMBERED + 1)
         self._orphans: Recent[bool] = Recent(TRACES_REMEMBERED, whole=len(orphans) <= TRACES_REMEMBERED)
         self._orphans.update(dict.fromkeys(orphans, True))
@@ -108,12 +108,12 @@ class Correlator:
         new = self._new_batches(batches, changes)
         since_ns = self._later.begin()
         sessions = self._sessions_of(new, changes)
-        misplaced = self._misplaced(since_ns, changes)
+        self._misplaced(since_ns, changes)
         changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
         changes.sampled = self._sampled.due((batch.sampled for batch in new), changes.received_ns)
         entries = [entry for batch in new for entry in self._told(batch, sessions)]
         entries += self._unchecked(since_ns)
-        entries += self._orphaned(misplaced, changes)
+        entries += self._orphaned(changes)
         entries += self._awaited(entries, changes.received_ns)
         self._place(entries, changes.received_ns)
         self._resolve(self._joined(entries, changes), changes)
@@ -156,12 +156,13 @@ class Correlator:
         changes.identities = list(seen)
         return new
 
-    def _sessions_of(self, batches: Sequence[Batch], changes: Changes) -> dict[str, str]:
+    def _sessions_of(self, batches: Sequence[Batch], changes: Changes) -> dict[str, Named]:
         """The session of each trace of these batches that has one; adds those that they tell to the changes."""
-        told: dict[str, str] = {}
+        told: dict[str, Named] = {}
         for batch in batches:
             for trace, session in batch.sessions.items():
-                told[trace] = min(session, told.get(trace, session))
+                named = (batch.named_ns.get(trace, MAX_NS), session)
+                told[trace] = min(named, told.get(trace, named))
         reports = (report for batch in batches for report in batch.reports if _sought(report))
         asked = told.keys() | {report["trace_id"] for report in reports if report.get("trace_id")}
         known = dict(self._sessions.known(asked))
@@ -171,23 +172,25 @@ class Correlator:
                 known |= self._lookup.known_sessions(list(unknown))
         elif unknown:
             self._later.postpone(changes.received_ns)
-        for trace, session in told.items():
+        for trace, named in told.items():
             before = known.get(trace)
-            if before is None or session < before:
-                changes.sessions[trace] = session
+            if before is None or named < before:
+                changes.sessions[trace] = named
+                if before[1] != named[1] if before else trace in self._orphans or not self._orphans.whole:
+                    changes.renamed.add(trace)
         return known | changes.sessions
 
-    def _misplaced(self, since_ns: int | None, changes: Changes) -> Collection[str]:
-        """The traces whose session was not looked for when their events were stored, and has to be given to them."""
+    def _misplaced(self, since_ns: int | None, changes: Changes) -> None:
+        """Adds the traces whose session was not looked for when their events were stored."""
         if since_ns is None:
-            return ()
+            return
         with self._later.timed():
             found = self._lookup.misplaced(since_ns)
-        for trace, session in found.items():
-            changes.sessions[trace] = min(session, changes.sessions.get(trace, session))
-        return found.keys()
+        for trace, named in found.items():
+            changes.sessions[trace] = min(named, changes.sessions.get(trace, named))
+        changes.renamed.update(found)
 
-    def _told(self, batch: Batch, sessions: Mapping[str, str]) -> Iterator[Entry]:
+    def _told(self, batch: Batch, sessions: Mapping[str, Named]) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
             if _sought(report):
                 _adopt_session(report, sessions)
@@ -231,17 +234,15 @@ class Correlator:
             event_id = merged
         return event_id
 
-    def _orphaned(self, misplaced: Collection[str], changes: Changes) -> Iterator[Entry]:
+    def _orphaned(self, changes: Changes) -> Iterator[Entry]:
         """Stored events of traces whose session has only now become known: they are folded again with it."""
-        whole = self._orphans.whole
-        traces = [one for one in changes.sessions if not whole or one in self._orphans or one in misplaced]
-        orphaned = self._lookup.orphaned(traces, changes.received_ns) if traces else ()
+        orphaned = self._lookup.orphaned(sorted(changes.renamed), changes.received_ns) if changes.renamed else ()
         if not orphaned:
             return
         for event_id, reports in self._lookup.reports_of(sorted(orphaned), changes.received_ns).items():
             for report in reports:
-                if (trace := orphan(report)) in changes.sessions:
-                    report["session"], report["session_source"] = changes.sessions[trace], "trace"
+                if (trace := orphan(report)) in changes.renamed:
+                    report["session"], report["session_source"] = changes.sessions[trace][1], "trace"
             yield _reloaded(event_id, reports)
 
     def _awaited(self, entries: Sequence[Entry], now_ns: int) -> Iterator[Entry]:

@@ -17,11 +17,10 @@ import duckdb
 
 from collector.columns import TABLES
 from collector.store.connection import all_or_nothing
-from collector.times import HOUR
+from collector.times import HOUR, MAX_NS
 
 IDLE_NS = HOUR  # a streak ends when its session has no event for longer than this
 WINDOW_NS = HOUR // 2  # length of an error's retry chain
-MAX_NS = 2**63 - 1
 LAST = 2**63 - 1  # stands for an absent sequence number: sorted last
 # What a call acted on, for chains and streaks. A target that was found in an error's message would set it apart from
 # calls that end well, which have no message.

@@ -11,6 +11,7 @@ import msgspec
 
 from collector.batch import Sender
 from collector.columns import COLUMNS, Report
+from collector.store.changes import Named
 from collector.store.fold import GUESSED
 from collector.store.reading import Reader
 from collector.store.retention import DAY_NS
@@ -56,8 +57,8 @@ MISPLACED = """
     where received_ns >= $since and session_source in ('trace_id', 'trace', 'instance') and trace_id is not null
     union select orphan, report->>'session' from reports where received_ns >= $since and orphan is not null
   )
-  select trace_id, min(told.session) as session from recent join trace_session as told using (trace_id)
-  group by trace_id, recent.session having min(told.session) is distinct from recent.session
+  select trace_id, min((named_ns, told.session)) as named from recent join trace_session as told using (trace_id)
+  group by trace_id, recent.session having min((named_ns, told.session))[2] is distinct from recent.session
 """
 WAITING = """
   select w.key, coalesce(r.event_id, w.event_id) as event_id
@@ -79,8 +80,8 @@ class Lookup(Protocol):
     def known_keys(self, keys: Sequence[int]) -> dict[int, int]: ...
     def newest_ns(self) -> int: ...
     def sharing(self, since_ns: int) -> dict[int, list[int]]: ...
-    def known_sessions(self, traces: Sequence[str]) -> dict[str, str]: ...
-    def misplaced(self, since_ns: int) -> dict[str, str]: ...
+    def known_sessions(self, traces: Sequence[str]) -> dict[str, Named]: ...
+    def misplaced(self, since_ns: int) -> dict[str, Named]: ...
     def reports_of(self, event_ids: Sequence[int], now_ns: int) -> dict[int, list[Report]]: ...
     def known_senders(self, table: str) -> dict[Sender, int]: ...
     def orphans(self, most: int) -> set[str]: ...
@@ -113,14 +114,14 @@ class StoreLookup:
         )
         return {row["key"]: row["event_id"] for row in found}
 
-    def known_sessions(self, traces: Sequence[str]) -> dict[str, str]:
+    def known_sessions(self, traces: Sequence[str]) -> dict[str, Named]:
         """The session of each of these traces that has one."""
         found = self._rows(
-            "select trace_id, min(session) as session from trace_session"
+            "select trace_id, min((named_ns, session)) as named from trace_session"
             " where trace_id in (select unnest($t::varchar[])) group by trace_id",
             {"t": list(traces)},
         )
-        return {row["trace_id"]: row["session"] for row in found}
+        return {row["trace_id"]: row["named"] for row in found}
 
     def newest_ns(self) -> int:
         """When the newest event or key was received; 0 if there is none."""
@@ -137,9 +138,9 @@ class StoreLookup:
                 found.setdefault(event_id, []).append(row["key"])
         return found
 
-    def misplaced(self, since_ns: int) -> dict[str, str]:
-        """The sessions of those traces whose events or reports received since this time have none, or a larger one."""
-        return {row["trace_id"]: row["session"] for row in self._rows(MISPLACED, {"since": since_ns})}
+    def misplaced(self, since_ns: int) -> dict[str, Named]:
+        """The sessions of those traces whose events or reports received since this time have none, or another one."""
+        return {row["trace_id"]: row["named"] for row in self._rows(MISPLACED, {"since": since_ns})}
 
     def known_senders(self, table: str) -> dict[Sender, int]:
         """Senders of metrics (`seen`) or of sampled data (`sampled`), and when each was last noted."""

@@ -11,8 +11,9 @@ from collector.columns import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, I
 from collector.store.fold import GUESSED
 from collector.store.kept import HOURS, KEPT, forget, forget_hours
 from collector.store.opening import DATABASE, StoreError, StoreInUse, attach_as, unopened
+from collector.times import MAX_NS
 
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -132,6 +133,11 @@ def _guesses(cursor: duckdb.DuckDBPyConnection) -> None:
     _kept(cursor)
 
 
+def _named(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute("alter table trace_session add column if not exists named_ns bigint")
+    cursor.execute("update trace_session set named_ns = $latest where named_ns is null", {"latest": MAX_NS})
+
+
 # Step n brings a database from version n to n + 1.
 MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _first,
@@ -149,4 +155,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _kept,
     _kept,
     _guesses,
+    _named,
 )

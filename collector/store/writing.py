@@ -14,9 +14,8 @@ from collector.columns import TABLES, Report
 from collector.store.arrow import ArrowColumns, Columns, columns_of
 from collector.store.changes import Changes
 from collector.store.fold import orphan
-from collector.store.kept import MAX_NS
 from collector.store.schema import POSITION
-from collector.times import HOUR
+from collector.times import HOUR, MAX_NS
 
 NOTE_SENDERS = """
   insert into seen
@@ -65,7 +64,11 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
     insert(cursor, "changed", earliest(changed))
     insert(cursor, "reports", _report_rows(changes))
     _insert_pairs(cursor, "keys", ("key", "event_id"), changes.keys, now)
-    _insert_pairs(cursor, "trace_session", ("trace_id", "session"), changes.sessions, now)
+    rows = [
+        {"trace_id": trace, "named_ns": named_ns, "session": session, "received_ns": now}
+        for trace, (named_ns, session) in changes.sessions.items()
+    ]
+    insert(cursor, "trace_session", rows)
     _insert_pairs(cursor, "redirects", ("old_id", "event_id"), changes.redirects, now)
     insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
     insert(cursor, "twins", changes.twins)
