@@ -27,6 +27,7 @@ from collector.store.store import Store
 from collector.store.writer import Writer
 
 STARTED = time.monotonic()
+TRIAL_S = 2.0  # for each thing that is tried before the collector is called ready
 
 
 @get("/healthz", sync_to_thread=False, summary="Liveness")
@@ -39,9 +40,14 @@ def healthz() -> dict[str, str]:
 def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
     """The store answers and accepts writes."""
     store: Store = request.app.state.store
+    writer: Writer = request.app.state.writer
     try:
-        store.rows("select 1", timeout_s=2)
-        if request.app.state.writer.complaint.lasts():
+        store.rows("select 1", timeout_s=TRIAL_S)
+        if writer.refusing and writer.queued:
+            writer.settle(TRIAL_S)
+        if writer.refusing and writer.queued:  # what little room there is does not take them
+            raise Unavailable("answered requests cannot be stored")
+        if writer.complaint.lasts():
             request.app.state.journal.try_to_write()
             store.try_to_write()  # while not ready, nothing is sent to it that could show the cause is gone
     except Exception:  # whatever it is, the collector is not ready

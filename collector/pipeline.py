@@ -157,8 +157,8 @@ class Pipeline:
     def _senders(self, metrics: Iterable[Metrics], batch: Batch) -> dict[Sender, str]:
         """Senders of metrics, with the metrics' names; those with neither service nor source are left out."""
         found: dict[tuple[str, str], set[str]] = {}
-        for resource, scope, names in metrics:
-            service = as_text(resource.get("service.name")) or ""
+        for name, scope, names in metrics:
+            service = as_text(name) or ""
             plan = self.sources.plan(service, scope)
             source = plan.sources[0].id if plan.claimed else ""
             if (source or service) and len(found) < SENDERS:

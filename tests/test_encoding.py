@@ -21,8 +21,12 @@ def raw_deflate(data: bytes) -> bytes:
     return stream.compress(data) + stream.flush()
 
 
-def zstd(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor().compress(data)
+def zstd(data: bytes, **parameters: int) -> bytes:
+    """As a stream, whose size is not told: what is needed to read it is its window."""
+    stream = zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters(**parameters)
+    ).compressobj()
+    return stream.compress(data) + stream.flush()
 
 
 READ = {
@@ -34,6 +38,7 @@ READ = {
     "deflate": (zlib.compress(DATA), "deflate"),
     "deflate without its header": (raw_deflate(DATA), "deflate"),
     "zstd": (zstd(DATA), "zstd"),
+    "zstd with the largest window of the OpenTelemetry Collector": (zstd(DATA, window_log=25), "zstd"),
     "zstd in two frames": (zstd(DATA[:100]) + zstd(DATA[100:]), "zstd"),
 }
 
@@ -52,6 +57,7 @@ REFUSED = {
     "deflate cut off": (zlib.compress(DATA)[:-9], "deflate", 400),
     "zstd cut off": (zstd(DATA)[:-9], "zstd", 400),
     "no zstd": (b"junk", "zstd", 400),
+    "zstd with a larger window": (zstd(DATA, window_log=26), "zstd", 400),
     "gzip bomb": (gzip.compress(bytes(LIMIT * 40)), "gzip", 413),
     "zstd bomb": (zstd(bytes(LIMIT * 40)), "zstd", 413),
     "deflate bomb": (zlib.compress(bytes(LIMIT * 40)), "deflate", 413),

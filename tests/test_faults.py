@@ -137,6 +137,7 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
         assert send(1) == 200  # the journal's content is durable, and stored first
         assert len(collector.events()) == 50  # queries are answered
         assert [send(number) for number in (1, 2, 1)] == [503, 503, 503]
+        assert ready() == 503  # although a few bytes would fit
         assert collector.get("/api/v1/health")["waiting"] == 50
     with largest_file(collector.process.pid, 1):  # not even the log can be written
         assert [send(number) for number in (1, 2)] == [503, 503]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from collector.decode.otlp import JSON, PROTOBUF, Record, decode
+from collector.decode.otlp_json import value_of
 from collector.errors import Rejected
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -125,6 +127,25 @@ def test_a_body_of_something_else_is_said_to_be_none(signal: str, key: str) -> N
         assert not decode(body, JSON, signal).warning
 
 
+def test_a_double_is_one_however_json_writes_it() -> None:
+    """As in protobuf, so that a record that comes in both encodings is the same."""
+    for written, read in ((3, 3.0), (3.5, 3.5), ("1.5", 1.5), ("x", None), ([1], None)):
+        assert repr(value_of({"doubleValue": written})) == repr(read)
+    assert math.isnan(value_of({"doubleValue": "NaN"}))
+
+
+def test_of_the_resource_of_metrics_only_the_service_is_read() -> None:
+    deep: Any = {"stringValue": "x"}
+    for _ in range(80):
+        deep = {"arrayValue": {"values": [deep]}}
+    name = {"key": "service.name", "value": {"stringValue": "s"}}
+    group = {"resource": {"attributes": [{"key": "deep", "value": deep}, name]}}
+    metrics = [{"name": "m", "sum": {"dataPoints": [{}]}}]
+    as_json = json.dumps({"resourceMetrics": [group | {"scopeMetrics": [{"metrics": metrics}]}]}).encode()
+    request = decode(as_json, JSON, "metrics")
+    assert (request.records, request.metrics) == (1, [("s", "", ["m"])])
+
+
 def test_metrics_are_counted_by_data_point() -> None:
     metric = {"name": "m", "sum": {"dataPoints": [{"asInt": "1"}, {"asInt": "2"}]}}
     as_json = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}).encode()
@@ -134,7 +155,7 @@ def test_metrics_are_counted_by_data_point() -> None:
     found.gauge.data_points.add()
     for body, media in ((as_json, JSON), (message.SerializeToString(), PROTOBUF)):
         request = decode(body, media, "metrics")
-        assert (request.records, request.metrics) == (2, [({}, "", ["m"])])
+        assert (request.records, request.metrics) == (2, [(None, "", ["m"])])
 
 
 MENDED = [

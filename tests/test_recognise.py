@@ -19,7 +19,7 @@ from collector.recognise.sources import Sources, load_sources
 from collector.store.correlate import keys_of
 from collector.store.fold import fold
 from collector.store.twins import parts_of
-from tests.doors import NOW, logs, only, taken
+from tests.doors import NOW, any_value, logs, only, pairs, stored, taken
 
 TABLES = load_sources()
 RECORDINGS = Path(__file__).parent / "data" / "sources"
@@ -444,3 +444,30 @@ def test_no_attribute_raises(place: tuple[str, str, str], signal: str, attribute
 )
 def test_arguments_come_out_of_what_python_wraps_them_in(sent: str, params: object) -> None:
     assert as_params(sent) == params
+
+
+def told_without_an_id(resource: dict[str, Any], body: Any = None) -> bytes:
+    """A log of a failed model request whose time is of whole seconds, as file tailers write it."""
+    log = {
+        "timeUnixNano": str(NOW // 10**9 * 10**9),
+        "attributes": pairs({"event.name": "api_error", "error": "429 rate limited", "model": "m"}),
+        "body": any_value(body),
+    }
+    scope = {"name": "com.anthropic.claude_code.events"}
+    group = {"resource": {"attributes": pairs(resource)}, "scopeLogs": [{"scope": scope, "logRecords": [log]}]}
+    return json.dumps({"resourceLogs": [group]}).encode()
+
+
+@pytest.mark.parametrize("name", ["service.name", "service.instance.id", "session.id"])
+def test_equal_records_of_different_senders_are_different_calls(name: str) -> None:
+    senders = [{"service.name": "claude-code"} | {name: f"{number}"} for number in range(3)]
+    assert len(stored(*([taken(told_without_an_id(one))] for one in senders))) == 3
+    marked = [one | {"k8s.node.name": "n"} for one in senders]  # a collector on the way adds such
+    assert len(stored(*([taken(told_without_an_id(one))] for one in [*senders, *marked]))) == 3
+
+
+def test_records_that_differ_in_their_body_alone_are_different_calls() -> None:
+    service = {"service.name": "roo-code"}
+    texts = ["No sufficiently similar match found", "Search and replace content are identical"]
+    bodies = [told_without_an_id(service, text) for text in [*texts, texts[0]]]
+    assert len(stored(*([taken(body)] for body in bodies))) == 2

@@ -175,7 +175,8 @@ def _health(health: Mapping[str, Any]) -> Iterator[Check]:
         shown = ", ".join(f"{part} {count}" for part, count in failures.items())
         yield Check("warn", f"{counted}; failures: {shown}", "the collector's log says why")
     else:
-        yield Check("ok", f"{counted}, {health['duplicate']} duplicate, {sum(health['dropped'].values())} no event")
+        dropped = ", ".join(f"{reason} {count}" for reason, count in health["dropped"].items()) or "none"
+        yield Check("ok", f"{counted}, {health['duplicate']} duplicate, dropped: {dropped}")
     if missing := health["archive"]["missing_events"]:
         said = f"archive: {missing} of {health['archive']['events']} events are missing"
         yield Check("warn", said, "put their files back: the collector's log names the first")

@@ -14,7 +14,9 @@ import msgspec
 
 from collector.decode.mending import paired, shallow
 from collector.decode.record import (
+    SERVICE,
     Convert,
+    Metrics,
     Record,
     Request,
     Scope,
@@ -305,8 +307,10 @@ def value_of(value: Any, depth: int = 0) -> Any:
     for kind, item in value.items():
         if item is None:
             continue
-        if kind in ("stringValue", "boolValue", "doubleValue"):
+        if kind in ("stringValue", "boolValue"):
             return item
+        if kind == "doubleValue":
+            return _double(item)
         if kind == "intValue":
             return _signed(item)
         if kind == "arrayValue":
@@ -333,6 +337,13 @@ def _signed(value: Any) -> int | None:
         return None
 
 
+def _double(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def _bytes(value: Any) -> bytes | None:
     try:
         return base64.b64decode(value)
@@ -351,13 +362,15 @@ _CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw:
 
 
 def _metrics_request(message: _Metrics, warning: str) -> Request:
-    seen: list[tuple[dict[str, Any], str, list[str]]] = []
+    seen: list[Metrics] = []
     points = 0
     for group in message.resourceMetrics or ():
-        resource = _attributes(group.resource.attributes) if group.resource else {}
+        pairs = (group.resource and group.resource.attributes) or ()
+        # Nothing else of the resource is read, so that nothing else can be wrong.
+        service = _attributes([pair for pair in pairs if pair.key == SERVICE]).get(SERVICE)
         for part in group.scopeMetrics or ():
             metrics = part.metrics or []
-            seen.append((resource, (part.scope and part.scope.name) or "", [metric.name or "" for metric in metrics]))
+            seen.append((service, (part.scope and part.scope.name) or "", [metric.name or "" for metric in metrics]))
             for metric in metrics:
                 for data in (metric.gauge, metric.sum, metric.histogram, metric.exponentialHistogram, metric.summary):
                     rows = data.get("dataPoints") if data else None

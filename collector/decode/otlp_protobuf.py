@@ -12,7 +12,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.decode.record import (
+    SERVICE,
     Convert,
+    Metrics,
     Record,
     Request,
     Scope,
@@ -163,12 +165,12 @@ _CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw:
 
 
 def _metrics(message: Any, warning: str) -> Request:
-    seen: list[tuple[dict[str, Any], str, list[str]]] = []
+    seen: list[Metrics] = []
     points = 0
     for group in message.resource_metrics:
-        resource = _attributes(group.resource.attributes)
+        service = _attributes([pair for pair in group.resource.attributes if pair.key == SERVICE]).get(SERVICE)
         for part in group.scope_metrics:
-            seen.append((resource, part.scope.name, [metric.name for metric in part.metrics]))
+            seen.append((service, part.scope.name, [metric.name for metric in part.metrics]))
             for metric in part.metrics:
                 kind = metric.WhichOneof("data")
                 points += len(getattr(metric, kind).data_points) if kind else 0

@@ -141,7 +141,8 @@ class Convert:
     body: Callable[[Any], Any]
 
 
-Metrics = tuple[dict[str, Any], str, list[str]]  # resource, scope name, metric names
+Metrics = tuple[Any, str, list[str]]  # `service.name`, scope name, metric names
+SERVICE = "service.name"
 
 
 def joined(*warnings: str) -> str:

@@ -9,6 +9,7 @@ import zstandard
 from collector.errors import Rejected
 
 STEP = 1 << 20
+WINDOW = 32 << 20  # of zstd, as the OpenTelemetry Collector uses; unlimited, a frame header alone claims gigabytes
 ZSTD_STEP = 1 << 10  # 1 KiB of repeated blocks can expand to about 32 MiB before the limit is checked
 
 
@@ -56,8 +57,7 @@ def _zstd(body: bytes, limit: int) -> bytes:
     out = bytearray()
     rest = body
     while rest:  # zstd allows several frames in a row
-        # A window above 8 MiB may be refused (RFC 8878, 3.1.1.1.2); unlimited, a frame header alone claims gigabytes.
-        stream = zstandard.ZstdDecompressor(max_window_size=1 << 23).decompressobj()
+        stream = zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
         try:
             for at in range(0, len(rest), ZSTD_STEP):
                 out += stream.decompress(rest[at : at + ZSTD_STEP])
@@ -66,7 +66,8 @@ def _zstd(body: bytes, limit: int) -> bytes:
                 if stream.eof:
                     break
         except zstandard.ZstdError:
-            raise Rejected("the body is not valid zstd data") from None
+            said = f"the body is not valid zstd data, or needs a window of more than {WINDOW >> 20} MiB"
+            raise Rejected(said) from None
         if not stream.eof:
             raise Rejected("the compressed body is cut off")
         rest = stream.unused_data + rest[at + ZSTD_STEP :]

@@ -114,7 +114,7 @@ async def _taken(intake: Intake, signal: str, context: grpc.aio.ServicerContext[
     except TimeoutError:
         raise Unavailable("the message arrived too slowly", 5, reason="too_slow") from None
     if not isinstance(body, bytes):  # the library has refused it and told the client, but nobody else
-        raise Rejected("the message is too large, or cannot be decompressed", 413)
+        raise Rejected("the message is missing, too large, or cannot be decompressed", 413)
     return await intake.take(Body(body, PROTOBUF, signal))
 
 

@@ -47,6 +47,7 @@ RESOURCE = {
 
 # OpenInference for JavaScript writes class and stack below the message.
 STACK, CLASS_ABOVE = "\n    at ", re.compile(r"([A-Z]\w{0,100}): ")
+SENDER = ("service", "service_instance", "session")  # of these, and of equal records, which one tells a record apart
 SIGNS = frozenset(load_signs().attributes)
 
 
@@ -261,7 +262,7 @@ def _finish(row: Row, record: Record, report: Report, signs: Signs, marks: Count
     if row.keys:
         identify(row.keys, report, own=own and "span_id" in report)
     if record.signal != "span" and not _known(report) and (record.time_ns or record.observed_ns):
-        report.setdefault("_keys", []).append(("record", _mark(record, marks)))
+        report.setdefault("_keys", []).append(("record", _mark(record, report, marks)))
 
 
 def _known(report: Report) -> bool:
@@ -269,14 +270,17 @@ def _known(report: Report) -> bool:
     return "call_id" in report and ("session" in report or "trace_id" in report)
 
 
-def _mark(record: Record, marks: Counter[str]) -> str:
+def _mark(record: Record, report: Report, marks: Counter[str]) -> str:
     """The identity of a record whose call has none, because it may be sent again in another batch.
 
     Plain objects, and logs with times of whole milliseconds, may be equal although they are of separate calls: those of
     one scope in one request are numbered. A repetition comes in another request, or in a scope of its own if a
     collector on the way put both into one.
     """
-    whole = (record.time_ns, record.observed_ns, record.trace_id, record.span_id, record.name, record.attributes)
+    whole = (
+        *(report.get(name) for name in SENDER), record.time_ns, record.observed_ns, record.trace_id, record.span_id,
+        record.name, record.body, record.attributes,
+    )  # fmt: skip
     mark = hashlib.blake2b(canonical(whole), digest_size=8).hexdigest()
     if record.signal != "event" and (record.time_ns or record.observed_ns) % 1_000_000:
         return mark
