@@ -100,6 +100,8 @@ def test_query_token_is_asked_for(start_collector: Any) -> None:
         ({"STORE": "duckdb:///none/x.duckdb"}, "warn  store: none/x.duckdb is not there yet"),
         ({"STORE": "duckdb:///."}, "fail  store: . cannot be opened for writing (Is a directory)"),
         ({"LOG": "json"}, "ok    setting log = json (from MISSTEP_LOG)"),
+        ({"RETENTION": "14d"}, "ok    setting retention = 14d (from MISSTEP_RETENTION)"),
+        ({"ALLOWED_HOSTS": "a.internal,b"}, "ok    setting allowed_hosts = a.internal,b (from MISSTEP_ALLOWED_HOSTS)"),
         (
             {"RETENTON": "7d"},
             "fail  settings: environment: MISSTEP_RETENTON is no setting; did you mean MISSTEP_RETENTION?",

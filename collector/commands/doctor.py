@@ -64,11 +64,13 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
 def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Iterator[Check]:
     written = load_toml(file) if file.exists() else {}
     for each in fields(settings):
-        value = getattr(settings, each.name)
-        if value == each.default:
+        if getattr(settings, each.name) == each.default:
             continue
-        origin = f"MISSTEP_{each.name.upper()}" if environ.get(f"MISSTEP_{each.name.upper()}") else str(file)
-        shown = "***" if is_secret(each.name) else without_user(str(value))
+        variable = f"MISSTEP_{each.name.upper()}"
+        said, origin = (environ[variable], variable) if environ.get(variable) else (written.get(each.name), str(file))
+        shown = (
+            "***" if is_secret(each.name) else without_user(", ".join(said) if isinstance(said, list) else str(said))
+        )
         yield Check("ok", f"setting {each.name} = {shown} (from {origin})")
     yield Check("ok", f"settings: the rest are defaults{'' if written else f', there is no {file}'}")
     if settings.rules != Settings().rules and not settings.rules.exists():
