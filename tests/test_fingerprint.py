@@ -236,6 +236,8 @@ def test_fingerprints_stay_what_they_are_because_stored_groups_are_found_by_them
         ("rate limit exceeded, request ID A1:B2:C3", "rate limit exceeded, request ID 0F:1E:2D:3C"),
         ("waiting for locator('#a')", "waiting for locator('a').first()", "waiting for getByText('b').nth(2)"),
         ("No element found for a[href='/b']", "No element found for button.big[data-id=x]"),
+        ("Connection error.", "openai.APIConnectionError: Connection error."),
+        ('"User" has no attribute "nam"; maybe "name"?', '"Session" has no attribute "query"'),
         ("没有权限访问文件: /srv/a.txt", "没有权限访问文件: D:\\data\\b.xlsx"),
     ],
 )

@@ -194,7 +194,9 @@ ADVICE = re.compile(
     r"|, (?:please )?(?:try|retry|check)\b[^.!?]*"
 )
 ASIDE = re.compile(r"(?<=[\w>] )\((?=<[a-z]+> [a-z]|[A-Za-z]+[ ,])[^()\d]*\) ?")
-ANSWERED = re.compile(rb"(?:api error |error )?(?:code )?[45]\d\d (?=\w)(?!.*\berror\b)")
+ANSWERED = re.compile(
+    rb"(?:api error |error )?(?:code )?[45]\d\d (?=\w)(?!.*\berror\b)|\w+(?:error|exception) (?:<> )?(?=[a-z]+ [a-z])"
+)
 LAST_NUMBER = re.compile(r"(?<=\w) \(<>\)\Z")  # the code of a library: `database is locked (5)`
 REDACTED = re.compile(r"\[redacted:[\w.:-]{1,64}\]")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|#", b" " * 17)
