@@ -236,6 +236,11 @@ def test_fingerprints_stay_what_they_are_because_stored_groups_are_found_by_them
         ("rate limit exceeded, request ID A1:B2:C3", "rate limit exceeded, request ID 0F:1E:2D:3C"),
         ("waiting for locator('#a')", "waiting for locator('a').first()", "waiting for getByText('b').nth(2)"),
         ("No element found for a[href='/b']", "No element found for button.big[data-id=x]"),
+        (
+            "429 Provider returned error",
+            "Error code: 429 - Provider returned error",
+            "API Error: 429 Provider returned error",
+        ),
         ("Connection error.", "openai.APIConnectionError: Connection error."),
         ('"User" has no attribute "nam"; maybe "name"?', '"Session" has no attribute "query"'),
         ("没有权限访问文件: /srv/a.txt", "没有权限访问文件: D:\\data\\b.xlsx"),
@@ -248,6 +253,13 @@ def test_where_it_went_wrong_and_how_many_names_it_has_makes_no_other_group(mess
 def test_lines_that_say_more_than_where_make_another_group() -> None:
     messages = "a.sh: line 2: 'x': No such file", "a.sh: No such file", "Cannot read 'x'", "Cannot read line 4 of 'x'"
     assert len({fingerprint("E", "t", template(message)) for message in messages}) == 4
+
+
+def test_a_list_of_issues_is_told_by_the_first() -> None:
+    issues = '[\n  {{\n    "code": "x",\n    "path": [\n      "a"\n    ],\n    "message": "{}"\n  }}\n]'
+    texts = [issues.format(said) for said in ("Expected number, received string", "Unrecognized key(s) in object: 'a'")]
+    assert template(texts[1]) == "Unrecognized key(s) in object: <str>"
+    assert len({fingerprint("E", "t", template(text)) for text in (*texts, f"ZodError: {texts[0]}")}) == 2
 
 
 def test_an_aside_that_tells_the_error_makes_another_group() -> None:

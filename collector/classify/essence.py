@@ -73,6 +73,8 @@ CODE = re.compile(r"[a-z]+(?:_[a-z]+)+")  # of an error: no name to be replaced
 BARE_STATUS = re.compile(r"[45]\d\d\s")
 # A nested error message.
 INNER = re.compile(r"[\[{][^\[]{0,300}?\"message\": ?\"([^\"]{10,400})\"(?s:.*)")
+# A list of issues of a validator, printed on several lines: the first tells what kind of mistake it is.
+ISSUES = re.compile(r"(?:\w+: )?\[\s+\{(?s:.{0,600}?)\"message\":\s?\"((?:[^\"\\]|\\.){4,300})\"")
 STRUCT = re.compile(r"\[\{(?:\w+:[^{}]{0,200} )?Message:(\w+ [^{}]{1,400})\}(?s:.*)")  # as Go prints it
 # Sentences among the values of an object without a known error field; an error in XML.
 SENTENCE = re.compile(r"(?<![\w\\])\"((?:[^\"\\\s]|\\.){1,100}(?:\s+(?:[^\"\\\s]|\\.){1,100}){2,60})\"(?!\s?:)")
@@ -176,6 +178,8 @@ def essence(message: str) -> str:
     text = message
     if text.startswith("<") and (found := WRAPPED.match(text)):
         text = found[2]
+    if '"message":' in text and (found := ISSUES.match(text)):
+        text = found[1]
     if "npm " in text:
         text = NPM.sub("", text)
     if "validation error" in text and (found := FIELDS.match(text)) and (kinds := FIELD.findall(text)):

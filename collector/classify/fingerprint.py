@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 
 from collector.classify.essence import MONTHS, TELLS, essence
 from collector.classify.prose import without_names
@@ -195,7 +196,8 @@ ADVICE = re.compile(
 )
 ASIDE = re.compile(r"(?<=[\w>] )\((?=<[a-z]+> [a-z]|[A-Za-z]+[ ,])[^()\d]*\) ?")
 ANSWERED = re.compile(
-    rb"(?:api error |error )?(?:code )?[45]\d\d (?=\w)(?!.*\berror\b)|\w+(?:error|exception) (?:<> )?(?=[a-z]+ [a-z])"
+    rb"(?:api error |error )?(?:code )?(?:[45]\d\d (?=\w)(?!.*\berror\b)|(?=[45]\d\d ))"
+    rb"|\w+(?:error|exception) (?:<> )?(?=[a-z]+ [a-z])"
 )
 LAST_NUMBER = re.compile(r"(?<=\w) \(<>\)\Z")  # the code of a library: `database is locked (5)`
 REDACTED = re.compile(r"\[redacted:[\w.:-]{1,64}\]")
@@ -209,7 +211,7 @@ LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 def template(message: str) -> str:
     """The message without what differs between calls, at most TEMPLATE_CHARS long."""
     text = _masked(essence(message))
-    if len(LITERAL.findall(text)) < 2:  # everything it says is in quotes
+    if len(list(islice(LITERAL.finditer(text), 2))) < 2:  # everything it says is in quotes
         for quoted in sorted(SENTENCES.findall(message[:LOOKED_AT]), key=len, reverse=True)[:2]:
             if len(LITERAL.findall(inner := _masked(essence(quoted)))) > 2:
                 return inner
