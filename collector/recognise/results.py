@@ -36,6 +36,7 @@ TRANSFER = "transfer_to_"  # what tools that hand over to another agent are call
 # Roles and columns; the twins are spans without a call id (`schemas/sources/gen-ai.toml`, `openinference.toml`). A call
 # asked for again in a later turn, below one parent, is another call: each began soon after it was asked for.
 TWIN = (TOLD, "trace_id", "tool", "params_hash")
+CALL_TWIN = ("call", *TWIN[1:])
 ASKED_TWIN = (ASKED, "trace_id", "parent_span_id", "tool", "params_hash")
 SESSION = ("session", "session_source")
 SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
