@@ -14,10 +14,10 @@ from typing import Any
 
 from collector.columns import Report
 from collector.decode.record import Record
-from collector.recognise.identify import bare_id, hand_off, key64, only_call, params_mark
+from collector.recognise.identify import bare_id, counted_tools, hand_off, is_counted, key64, only_call, params_mark
 from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
-from collector.recognise.readers import PLACE, parsed
+from collector.recognise.readers import parsed
 from collector.recognise.reasons import refusal_in
 from collector.recognise.settle import OK_DEFAULT
 from collector.recognise.sources import Row, Rules
@@ -148,13 +148,14 @@ def _unanswered(messages: Any) -> bool:
 
 
 def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str]) -> Call | None:
-    """The call that this result answers, if its id is only the tool's name with a number that restarts in each message
-    (instrumentation of Google's client): then both get a unique id.
+    """The call that this result answers, if its id is only the tool's name, or that with a number that restarts in each
+    message (`is_counted`, instrumentation of Google's client): then both get a unique id.
     """
-    tool, _, number = result.call_id.rpartition("_")
-    if not PLACE.fullmatch(number) or not (calls := waiting.get(tool)):
+    calls = next((calls for tool in counted_tools(result.call_id) if (calls := waiting.get(tool))), None)
+    if not calls:
         return None
-    call = calls.popleft()
+    call = next((one for one in calls if one.call_id == result.call_id), calls[0])
+    calls.remove(call)
     if call.call_id == result.call_id:
         seen[call.call_id] += 1
         if (times := seen[call.call_id]) > 1:
@@ -261,13 +262,14 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
             report.update(
                 operation="tool",
                 source_signal=record.signal,
-                call_id=call_id,
                 tool=tool,
                 params=params,
                 time_ns=record.time_ns,
                 _rank=1,
                 _lends=True,
             )
+            if not is_counted(call_id, tool):
+                report["call_id"] = call_id
             if record.trace_id:
                 report["trace_id"] = record.trace_id
                 if record.parent_span_id:
