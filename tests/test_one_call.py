@@ -109,3 +109,38 @@ def test_llama_index_with_ollama_names_each_call_after_its_tool() -> None:
         ("ok", {"city": "a"}),
         ("ok", {"city": "b"}),
     ]
+
+
+CHAT = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
+FRAMEWORKS = [
+    "pydantic-ai", "strands.telemetry.tracer", "agent_framework", "gcp.vertex.agent",
+    "semantic_kernel.connectors.ai.chat_completion_client_base",
+]  # fmt: skip
+CLIENTS = [
+    ("opentelemetry.instrumentation.openai_v2", CHAT),
+    ("opentelemetry.instrumentation.openai.v1", CHAT | {"llm.request.type": "chat"}),
+    ("openinference.instrumentation.openai", {"openinference.span.kind": "LLM", "llm.model_name": "m"}),
+    ("logfire.openai", CHAT | {"request_data": '{"model": "m"}'}),
+]
+FAILED: dict[str, Any] = {"status": 2, "status_message": "Error code: 429 - slow down"}
+
+
+@pytest.mark.parametrize(("client", "attributes"), CLIENTS, ids=[case[0] for case in CLIENTS])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_request_is_one_where_framework_and_client_are_instrumented(
+    framework: str, client: str, attributes: dict[str, Any]
+) -> None:
+    answered = CHAT | {"gen_ai.response.model": "m", "gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 1}
+    outer = one("chat m", framework, answered, spanId="1", **at(0, 1))
+    [row] = in_any_order([outer, one("chat m", client, attributes, spanId="2", parentSpanId="1", **at(0.1, 0.8))])
+    assert (row["operation"], row["outcome"], row["input_tokens"], row["span_id"][-1]) == ("model", "ok", 5, "1")
+    failed = one("chat m", client, attributes, spanId="2", parentSpanId="1", **FAILED, **at(0.1, 0.2))
+    again = one("chat m", client, attributes, spanId="3", parentSpanId="1", **at(0.4, 0.2))
+    assert [row["outcome"] for row in in_any_order([outer, failed, again])] == ["ok"]
+    outer = one("chat m", framework, CHAT, spanId="1", **FAILED, **at(0, 1))
+    assert [row["outcome"] for row in in_any_order([outer, failed])] == ["error"]
+
+
+def test_requests_beside_each_other_stay_two() -> None:
+    beside = [one("chat m", "x", CHAT, spanId=name, parentSpanId="f", **at(0, 1)) for name in ("1", "2")]
+    assert len(in_any_order([*beside, one("invoke_agent a", "x", AGENT, spanId="f")])) == 2

@@ -31,7 +31,7 @@ def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
         # What is called: a tool, or a model.
         name = bare_tool(report.get("tool", "")) if report["operation"] == "tool" else report["operation"]
         if "parent" in rules and parent:
-            keys.append(("span", trace, parent))
+            keys.append(("call of", trace, parent, name) if name == "model" else ("span", trace, parent))
         if "span+tool" in rules and own and name:
             keys.append(("call of", trace, report["span_id"], name))
         if "parent+tool" in rules and parent and name:

@@ -51,8 +51,11 @@ def keys_of(report: Report) -> list[int]:
         if get("session_source") == "trace":
             found.reverse()
     if trace and (span := get("span_id")) and get("source_signal") == "span":
-        found.append(key64("span", trace, span))
-        if operation == "tool" and (tool := get("tool")):  # child spans refer to it by this
+        if operation == "model":  # child spans refer to it by this
+            found.append(key64("call of", trace, span, operation))
+        else:
+            found.append(key64("span", trace, span))
+        if operation == "tool" and (tool := get("tool")):  # to this too
             found.append(key64("call of", trace, span, _bare(tool)))
     if more := get("_keys"):
         found.extend(more)
