@@ -111,6 +111,34 @@ def test_llama_index_with_ollama_names_each_call_after_its_tool() -> None:
     ]
 
 
+def mcp(tool: str, inner: str, client: str) -> list[Batch]:
+    """A framework's span of a call, that of MCP's client below it, and the server's below that."""
+    called = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.id": "c1", **AGENT}
+    told = {"mcp.method.name": "tools/call", "gen_ai.tool.name": inner}
+    return [
+        one(f"execute_tool {tool}", "pydantic-ai", called, spanId="1", status=2, status_message="no"),
+        one(f"MCP send tools/call {inner}", client, told, spanId="2", parentSpanId="1", kind=3),
+        one(f"tools/call {inner}", client, {**told, "error.type": "tool_error"}, "server",
+            spanId="3", parentSpanId="2", kind=2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("client", ["mcp-python-sdk", "other"])
+@pytest.mark.parametrize(
+    ("tool", "inner", "count"),
+    [
+        ("get_forecast", "get_forecast", 1),
+        ("weather_get_forecast", "get_forecast", 1),
+        ("weather_forecast", "get_forecast", 2),  # a tool that calls another
+        ("research", "search", 2),
+    ],
+)
+def test_a_tool_of_an_mcp_server_may_have_a_prefix(tool: str, inner: str, count: int, client: str) -> None:
+    rows = in_any_order(mcp(tool, inner, client))
+    assert len(rows) == count
+    assert (rows[0]["service"], rows[0]["call_id"], rows[0]["mcp_server"]) == ("app", "c1", "server") or count == 2
+
+
 CHAT = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
 FRAMEWORKS = [
     "pydantic-ai", "strands.telemetry.tracer", "agent_framework", "gcp.vertex.agent",
