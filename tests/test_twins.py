@@ -302,8 +302,8 @@ def of_tools(batches: list[Batch]) -> list[tuple[Any, ...]]:
     return list(events)
 
 
-@pytest.mark.parametrize("exported", [True, False], ids=["with arguments", "without"])
-def test_calls_of_one_turn_are_told_when_the_last_of_them_has_ended(exported: bool) -> None:
+@pytest.mark.parametrize(("exported", "took_s"), [(True, 99), (False, 4)], ids=["with arguments", "without"])
+def test_calls_of_one_turn_are_told_when_the_last_of_them_has_ended(exported: bool, took_s: int) -> None:
     """The first ended long before the request that tells its result."""
     named = {"gen_ai.operation.name": "execute_tool"}
     calls = []
@@ -311,9 +311,9 @@ def test_calls_of_one_turn_are_told_when_the_last_of_them_has_ended(exported: bo
         arguments = {"gen_ai.tool.call.arguments": json.dumps({"x": number})} if exported else {}
         attributes = named | {"gen_ai.tool.name": tool} | arguments
         span = {"name": f"execute_tool {tool}", "spanId": f"c{number}", "attributes": attributes}
-        calls.append(taken(spans(span | during(1 + 100 * number, 99)), "traces"))
+        calls.append(taken(spans(span | during(1 + (took_s + 1) * number, took_s)), "traces"))
     told = [("c1", "a", {"x": 0}, "fine"), ("c2", "b", {"x": 1}, {"error": "no such order"})]
-    calls.append(taken(spans(chat(told, 201, {})), "traces"))
+    calls.append(taken(spans(chat(told, 2 + 2 * took_s + 1, {})), "traces"))
     assert of_tools(calls) == [("a", "ok", "c1"), ("b", "error", "c2")]
 
 

@@ -2,10 +2,10 @@
 
 Reports are twins if they come from one service, and from one source where no trace says that they belong together,
 have different roles, agree in the columns that their source's table names, and are at most two seconds apart (a call
-and what was asked for before or told after it: ten minutes, because other calls or a person may come between). The
-nearest in time are paired first, and an event has each role at most once. Pairing depends on all candidates together,
-so every commit pairs again whatever is near its new reports. All of this is read from the store, so that neither a
-restart nor a failed commit changes the result.
+and what was asked for before or told after it: ten minutes, because other calls or a person may come between, or ten
+seconds if the call's arguments are not exported). The nearest in time are paired first, and an event has each role at
+most once. Pairing depends on all candidates together, so every commit pairs again whatever is near its new reports.
+All of this is read from the store, so that neither a restart nor a failed commit changes the result.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collector.store.lookup import Lookup, Span
 
 WINDOW_NS = 2_000_000_000
 TURN_WINDOW_NS = 600_000_000_000
+BARE_WINDOW_NS = 10_000_000_000  # of calls without arguments, where all that a trace tells of a tool may be near
 TOLD_COLUMNS = list(TWIN[1:])
 AROUND = 5  # reports within this many windows of a new one are paired again
 REACH = 64  # a report is only compared with this many following ones of its identity
@@ -133,11 +134,12 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
             family = identity = _identity(report, columns)
             window_ns = TURN_WINDOW_NS if role in (ASKED, BEGUN) else WINDOW_NS
             if columns == TOLD_COLUMNS:
-                family, window_ns = _identity({**report, "params_hash": None}, columns), TURN_WINDOW_NS
+                family = _identity({**report, "params_hash": None}, columns)
+                window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
             one = Candidate(report["time_ns"] - began, canonical(report), unit, identity, role, family, window_ns)
             yield one
             if role == TOLD and family != identity:  # a call whose arguments are not exported
-                yield one._replace(identity=family)
+                yield one._replace(identity=family, window_ns=BARE_WINDOW_NS)
 
 
 def _identity(report: Report, columns: Sequence[str]) -> int:
