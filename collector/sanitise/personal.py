@@ -24,13 +24,13 @@ _FULL_NAME = re.compile(
 # not a host or a longer path.
 _ROOT = re.compile(rb"(?:(?:/mnt|/host_mnt)?/[a-z]|/host_mnt|/var|/System/Volumes/Data)\Z")
 _UNIX_BEFORE = re.compile(
-    rb"(?:\A|[^\w.~/@%-]|//|\\[nrt]|%3A|%2F%2F|%20|%3D|\x1b\[[0-9;]*m|(?:\A|[^\w])-[A-Za-z]{1,2})\Z"
+    rb"(?:\A|[^\w.~/@%-]|//|\\[nrt]|%(?:0[9AD]|20|3[AD]|2F%2F)|\x1b\[[0-9;]*m|(?:\A|[^\w])-[A-Za-z]{1,2})\Z"
 )
 _FILE_HOST = re.compile(rb"(?:file|vscode-remote|sftp|ssh)://[^\s/\"'<>\\]{1,120}\Z")
 _DRIVE_BEFORE = re.compile(rb"(?:\A|[^A-Za-z0-9]|\\[nrt]|%[0-9A-F]{2})\Z")
 _WSL = re.compile(rb"(?i)[\\/]{0,32}wsl[^\\/]*[\\/]+[^\\/]+[\\/]+home[\\/]+\Z")
 _SLASH = r"(?:\\{1,16}|/|%5C)"
-_SEPARATOR = re.compile(rb"(?:/|\\{1,16}(?![nrt\"]))")
+_SEPARATOR = re.compile(rb"(?:/|\\{1,16}+(?![nrt\"]))")
 _LOCAL = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._%+-"
 _DOMAIN = re.compile(
     rb"(?!v?\d+\.\d)(?:[A-Za-z0-9\x80-\xff](?:[A-Za-z0-9\x80-\xff-]{0,61}[A-Za-z0-9\x80-\xff])?\.){1,6}"

@@ -98,14 +98,15 @@ class Sanitiser:
 
     def scrub_report(self, fields: dict[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
         """All fields of a report at once; their names are ours and ignored. If a field fails, only that one is lost."""
-        verdict = self._look(fields)
-        if verdict is None:
-            return fields, ()
         hits: list[str] = []
-        if not verdict.secret:
-            fields, stable = self._masked(fields, verdict, hits)
-            if stable:
-                return fields, tuple(hits)
+        with suppress(Exception):  # whatever it is: each field is searched by itself
+            verdict = self._look(fields)
+            if verdict is None:
+                return fields, ()
+            if not verdict.secret:
+                fields, stable = self._masked(fields, verdict, hits)
+                if stable:
+                    return fields, tuple(hits)
         clean: dict[str, object] = {}
         for name, value in fields.items():
             clean[name], found = self.scrub_value(value) if isinstance(value, _TEXTUAL) else (value, ())
@@ -146,12 +147,14 @@ class Sanitiser:
     def _masked(self, value: _Value, verdict: Verdict, hits: list[str]) -> tuple[_Value, bool]:
         """Masks a value that only has personal data, directly in its JSON; also whether it is clean now.
 
-        It may not be: secrets contain signs like `~`, so a masked text can look like one. If two keys became equal, the
-        value is returned as it was.
+        It may not be: secrets contain signs like `~`, so a masked text can look like one. If two keys became equal, or
+        the JSON has escapes, which are no part of the text, the value is returned as it was.
         """
         if self._personal is None:
             return value, True
         encoded = _encode(value)
+        if b"\\" in encoded:
+            return value, False
         found = (self._personal.span(number, encoded, end) for number, end in verdict.personal)
         spans = merged(span for span in found if span)
         if not spans:
@@ -161,8 +164,8 @@ class Sanitiser:
         masked = msgspec.json.decode(cut, type=type(value))
         if _encode(masked) != cut:
             return value, False
-        hits += rules
         again = self._gate.look(cut)
+        hits += rules
         return masked, again is None or not again.secret
 
     def _scrub_value(self, value: object, hits: list[str]) -> object:
