@@ -183,9 +183,13 @@ def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
     ],
 )
 def test_what_no_request_can_be_made_of(tmp_path: Path, settings: dict[str, str], said: str) -> None:
-    done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}", **settings})
+    settings = {"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}", **settings}
+    done = misstep("doctor", cwd=tmp_path, settings=settings)
     assert (done.returncode, said in done.stdout, done.stderr) == (1, True, "")
     assert "hunter2" not in done.stdout
+    if "fail  collector" in said:
+        done = misstep("doctor", "--agent", "codex", cwd=tmp_path, settings=settings)
+        assert (done.returncode, said in done.stdout, done.stderr) == (1, True, "")
 
 
 def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:

@@ -24,8 +24,10 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @contextmanager
-def collector(url: str, token: str) -> Iterator[httpx.Client]:
-    """A client of the collector at that address. Raises OSError if it does not answer, or cannot be asked."""
+def collector(url: str, token: str, of: str = "query") -> Iterator[httpx.Client]:
+    """A client of the collector at that address, with a token of this kind. Raises OSError if it does not answer, or
+    cannot be asked.
+    """
     try:
         with httpx.Client(base_url=url, headers=bearer(token), timeout=TIMEOUT_S) as client:
             yield client
@@ -34,7 +36,7 @@ def collector(url: str, token: str) -> Iterator[httpx.Client]:
     except httpx.InvalidURL:
         raise OSError(f"{without_user(url)} is no address that can be asked; correct MISSTEP_COLLECTOR_URL") from None
     except UnicodeEncodeError:
-        raise OSError("the query token is not ASCII, or what is asked not UTF-8") from None
+        raise OSError(f"the {of} token is not ASCII, or what is asked not UTF-8") from None
 
 
 def filters(where: Sequence[str]) -> list[tuple[str, str]]:
