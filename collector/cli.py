@@ -412,7 +412,7 @@ def sanitise_check(file: Annotated[Path, Parameter(help="A text file.")]) -> int
 @sanitise_app.command(name="fingerprint")
 def sanitise_fingerprint() -> int:
     """Read a secret from standard input; print the hash in its redaction marks, by which stored events are found."""
-    from collector.app import hash_key, key_file
+    from collector.hash_key import hash_key, key_file
     from collector.sanitise.sanitise import fingerprint
 
     settings = _settings()
@@ -446,7 +446,7 @@ def _sanitiser(settings: Settings) -> Sanitiser:
 
     key = None
     if settings.fingerprint_secrets:
-        from collector.app import hash_key
+        from collector.hash_key import hash_key
 
         key = hash_key(settings)
     return Sanitiser(load_rules(*settings.own("redactions.toml")), personal=settings.personal, key=key)
