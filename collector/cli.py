@@ -388,7 +388,7 @@ def rules_notify_test(
 @sanitise_app.command(name="filter")
 def sanitise_filter() -> int:
     """Read JSON values from standard input, one per line; write them without secrets, in the same order."""
-    from collector.sanitise.sanitise import filter_lines
+    from collector.commands.sanitise import filter_lines
 
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     for line in filter_lines(sys.stdin, _sanitiser(_settings())):
@@ -399,7 +399,7 @@ def sanitise_filter() -> int:
 @sanitise_app.command(name="check")
 def sanitise_check(file: Annotated[Path, Parameter(help="A text file.")]) -> int:
     """Report what would be removed from a file and by which rule, without printing it."""
-    from collector.sanitise.sanitise import check_lines
+    from collector.commands.sanitise import check_lines
 
     with file.open(encoding="utf-8", errors="replace") as lines:
         found = list(check_lines(lines, _sanitiser(_settings())))
