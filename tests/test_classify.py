@@ -166,6 +166,8 @@ def test_status_of_a_model_request(status: int, name: str) -> None:
     assert classify(str(status), operation="model") == (name, "status")
 
 
+HTTP_TIMEOUT = "The request was canceled due to the configured HttpClient.Timeout of 100 seconds elapsing."
+
 GIVING_WAY = [
     # a coarse name, flag or status, and a text that is more precise
     (
@@ -225,6 +227,13 @@ GIVING_WAY = [
     (None, ("exit:1",), None, "Traceback\nConnectionError: refused", "tool", "CommandFailedError"),
     (None, ("exit:127",), None, "", "tool", "CommandNotFoundError"),
     (None, ("exit:124",), None, None, "tool", "CommandTimeoutError"),
+    ("System.Threading.Tasks.TaskCanceledException", (), None, HTTP_TIMEOUT, "model", "TimeoutError"),
+    ("System.Threading.Tasks.TaskCanceledException", (), None, HTTP_TIMEOUT, "tool", "ToolTimeoutError"),
+    ("System.AggregateException", (), None, HTTP_TIMEOUT, "model", "TimeoutError"),
+    ("System.OperationCanceledException", (), None, "The operation was canceled.", "tool", "UserInterruptError"),
+    ("*url.Error", (), None, 'Post "https://api.test/v1": context canceled', "model", "StreamAbortedError"),
+    ("*url.Error", (), None, 'Post "https://api.test/v1": EOF', "model", "ConnectionError"),
+    ("kotlinx.coroutines.JobCancellationException", (), None, "Job was cancelled", "tool", "UserInterruptError"),
     # a text that does not refine the meaning of the name does not replace it
     ("edit_no_occurrence_found", (), None, "Permission denied", "tool", "ContentNotFoundError"),
     ("tool_not_registered", (), None, "file not found", "tool", "InvalidToolError"),

@@ -21,6 +21,17 @@ ABSENT: list[Any] = [False, 0, "false", "0", "none", "None", None]
 SHELL = Rules(
     exit_header=(re.compile(r"^Process exited with code (-?\d+)", re.M),), preamble=(re.compile(r"\A.*\nOutput:\n"),)
 )
+OF_TIME = [
+    (
+        "Threading.Tasks.TaskCanceledException",
+        "The request was canceled due to the configured HttpClient.Timeout of 100 seconds elapsing.",
+    ),
+    ("OperationCanceledException", "The operation was canceled due to timeout"),
+    (
+        "AggregateException",
+        "Retry failed after 4 tries. (The operation was cancelled because it exceeded the configured timeout.)",
+    ),
+]
 
 EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     # without evidence it is a success, as with evidence of success
@@ -65,6 +76,16 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     ({"flags": [False]}, Said(message="[Operation Cancelled] Reason: x"), "cancelled"),
     ({}, Said(status=2, raised=[Raised("asyncio.exceptions.CancelledError")]), "cancelled"),
     ({}, Said(status=2, raised=[Raised("AbortError", "This operation was aborted")]), "cancelled"),
+    ({}, Said(status=2, reported="kotlinx.coroutines.JobCancellationException"), "cancelled"),
+    ({}, Said(status=2, reported="Canceled"), "cancelled"),
+    ({}, Said(status=2, reported="*url.Error", message='Post "https://api.test/v1": context canceled'), "cancelled"),
+    (
+        {},
+        Said(status=2, reported="System.OperationCanceledException", message="The operation was canceled."),
+        "cancelled",
+    ),
+    # a client that waited too long cancels too
+    *[({}, Said(status=2, reported=f"System.{name}", message=text), "error") for name, text in OF_TIME],
     ({}, Said(status=2, reported="plan_mode_blocked"), "denied"),
     ({}, Said(status=2, raised=[Raised("PermissionError", "[Errno 13] Permission denied: '/etc/shadow'")]), "error"),
     # a command that ran may print anything

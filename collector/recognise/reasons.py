@@ -50,7 +50,7 @@ DENIED_TEXT = re.compile(
 STOPPED = r"(?:aborted|interrupted|cancell?ed)"
 CANCELLED = re.compile(rf"{STOPPED} by (?:the )?user{UNNAMED}\b", re.IGNORECASE)  # the same
 CANCELLED_TEXT = re.compile(
-    rf"\[operation cancelled\]|^user cancelled\b|\buser (?:has )?{STOPPED}{OBJECT}"
+    rf"\[operation cancelled\]|(?:^|: |= )context canceled\W*\Z|^user cancelled\b|\buser (?:has )?{STOPPED}{OBJECT}"
     r"|^(?:\w{0,40}error: ?)?(?:"
     r"(?:the |this )?(?:operation|execution|command|(?:tool|function)(?: call| use| execution)?) (?:was |has been )?"
     rf"{STOPPED}\b(?! (?:due to|because|after))"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from collector.recognise.outputs import DENIED_PART, Output, breaks_schema, read_output, verdict_of
 from collector.recognise.readers import as_bool, as_int, tells_error
-from collector.recognise.reasons import cause_in, decisive, is_generic, refusal_in
+from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in
 from collector.recognise.sources import Rules
 
 # How certain an outcome is; the fold takes the strongest.
@@ -26,9 +26,12 @@ TEXT_CHARS = 64 << 10
 CANCELLED_CLASS = re.compile(
     r"(^|[.:])(AbortError|CancelledError|CanceledError|KeyboardInterrupt|UserAbortError|APIUserAbortError"
     r"|UserInterruptError"
-    r"|TaskCancelledException|TaskCanceledException|OperationCanceledException|CancellationException)$"
-    r"|(^|[.:])context\.Canceled$"
+    r"|TaskCancelledException|TaskCanceledException|OperationCanceledException|(Job)?CancellationException"
+    r"|Cancell?ed|CANCELLED)$"
 )
+OF_TIME = re.compile(
+    r"time-?out|timed out|deadline exceeded", re.IGNORECASE
+)  # what .NET's clients cancel a request for
 
 
 class Raised(NamedTuple):
@@ -165,7 +168,8 @@ def _refusal(reported: str | None, text: str, rules: Rules) -> str:
     if reported:
         if (rules.denied and rules.denied.fullmatch(reported)) or DENIED_PART.search(reported):
             return "denied"
-        if (rules.cancelled and rules.cancelled.fullmatch(reported)) or CANCELLED_CLASS.search(reported):
+        stopped = (rules.cancelled and rules.cancelled.fullmatch(reported)) or CANCELLED_CLASS.search(reported)
+        if stopped and not OF_TIME.search(text[:HEAD]):
             return "cancelled"
     return refusal_in(text) or "error"
 
