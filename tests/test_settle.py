@@ -101,6 +101,31 @@ def test_outcome(signs: dict[str, list[Any]], said: Said, outcome: str) -> None:
     assert settle(signs, PLAIN, said).outcome == outcome
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(reported="GraphInterrupt", status=2),
+        Said(status=2, raised=[Raised("langgraph.errors.GraphInterrupt", "(Interrupt(value='Approve?', id='a'),)")]),
+        Said(status=1, raised=[Raised("GraphInterrupt", "(Interrupt(value='Approve?', id='a'),)")]),
+        Said(status=2, raised=[Raised("Exception", "GraphInterrupt((Interrupt(value='Approve?'),))Traceback")]),
+        Said(status=2, raised=[Raised("pydantic_ai.exceptions.ApprovalRequired")]),
+        Said(status=2, raised=[Raised("pydantic_ai.exceptions.CallDeferred")]),
+        Said(status=2, reported="ParentCommand", status_message="Command(graph='__parent__', goto='bob')"),
+        Said(status=2, raised=[Raised("strands.interrupt.InterruptException")]),
+        Said(status=2, raised=[Raised("agno.exceptions.StopAgentRun", "done")]),
+        Said(status=2, reported="UserInputRequiredException"),
+    ],
+)
+def test_a_call_that_waits_for_a_person_has_no_outcome_yet(said: Said) -> None:
+    assert settle({}, PLAIN, said).outcome == ""
+
+
+@pytest.mark.parametrize("name", ["MyApprovalRequired2", "KeyboardInterruptException", "agno.exceptions.RetryAgentRun"])
+def test_other_exceptions_end_a_call(name: str) -> None:
+    said = Said(status=2, raised=[Raised(name, "a tool that raises GraphInterrupt() failed")])
+    assert settle({}, PLAIN, said).outcome == "error"
+
+
 def test_strength_orders_outcomes() -> None:
     pieces: list[dict[str, list[Any]]] = [{}, {"flags": [True]}, {"flags": [False]}]
     pieces += [{"says": ["cancelled"]}, {"says": ["denied"]}]
