@@ -166,6 +166,7 @@ def test_status_of_a_model_request(status: int, name: str) -> None:
     assert classify(str(status), operation="model") == (name, "status")
 
 
+COMPILATION = "001003 (42000): SQL compilation error:\nsyntax error line 1 at position 9 unexpected 'FORM'."
 HTTP_TIMEOUT = "The request was canceled due to the configured HttpClient.Timeout of 100 seconds elapsing."
 
 GIVING_WAY = [
@@ -233,6 +234,31 @@ GIVING_WAY = [
     ("System.OperationCanceledException", (), None, "The operation was canceled.", "tool", "UserInterruptError"),
     ("*url.Error", (), None, 'Post "https://api.test/v1": context canceled', "model", "StreamAbortedError"),
     ("*url.Error", (), None, 'Post "https://api.test/v1": EOF', "model", "ConnectionError"),
+    # what a query names is the model's business, whatever the driver calls it
+    ("psycopg.errors.UndefinedColumn", (), None, 'column "nme" does not exist', "tool", "ResourceNotFoundError"),
+    ("sqlite3.OperationalError", (), None, "no such column: nme", "tool", "ResourceNotFoundError"),
+    ("sqlite3.OperationalError", (), None, 'near "FORM": syntax error', "tool", "InvalidParameterError"),
+    ("sqlite3.OperationalError", (), None, "database is locked", "tool", "SqliteError"),
+    ("sqlite3.OperationalError", (), None, "no such column: nme", "agent", "SqliteError"),
+    (
+        "pymysql.err.ProgrammingError",
+        (),
+        None,
+        "(1146, \"Table 'db.usrs' doesn't exist\")",
+        "tool",
+        "ResourceNotFoundError",
+    ),
+    ("snowflake.connector.errors.ProgrammingError", (), None, COMPILATION, "tool", "InvalidParameterError"),
+    ("std::io::Error", (), None, "No such file or directory (os error 2)", "tool", "FileNotFoundError"),
+    ("std::io::Error", (), None, "unexpected end of file", "tool", "IoError"),
+    (
+        "kubernetes.client.exceptions.ApiException",
+        (),
+        None,
+        "(404)\nReason: Not Found",
+        "tool",
+        "ResourceNotFoundError",
+    ),
     ("kotlinx.coroutines.JobCancellationException", (), None, "Job was cancelled", "tool", "UserInterruptError"),
     # a text that does not refine the meaning of the name does not replace it
     ("edit_no_occurrence_found", (), None, "Permission denied", "tool", "ContentNotFoundError"),
