@@ -121,6 +121,13 @@ MODEL_NAMES = [
     ("asyncio.exceptions.CancelledError", "UserInterruptError"),
     ("AbortError", "StreamAbortedError"),
     ("content_filter", "RefusedError"),
+    ("malformed_tool_use", "MalformedToolCallError"),
+    ("model_context_window_exceeded", "ContextOverflowError"),
+    ("LANGUAGE", "RefusedError"),
+    ("TOO_MANY_TOOL_CALLS", "MalformedToolCallError"),
+    ("MISSING_THOUGHT_SIGNATURE", "ApiError"),
+    ("insufficient_system_resource", "OverloadedError"),
+    ("failed", "StreamProviderError"),
 ]
 
 

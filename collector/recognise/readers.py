@@ -31,7 +31,9 @@ NO_ERROR = frozenset(("none", "no error", "no errors", "null", "nil", "ok", "suc
 # Patterns that tables name. The first choice of a model that gave nothing of use, in all the providers' words.
 NAMED = {
     "{unusable}": r"(?i)^\W*(?:finish_?reason\.)?(content.?filter(?:ed)?|refusal|(?:image_)?safety|prohibited_content"
-    r"|recitation|blocklist|spii|guardrail_intervened|malformed_function_call|unexpected_tool_call)\b"
+    r"|recitation|blocklist|spii|guardrail_intervened|malformed_function_call|malformed_tool_use"
+    r"|unexpected_tool_call|too_many_tool_calls|missing_thought_signature|model_context_window_exceeded|language"
+    r"|insufficient_system_resource|failed|(?-i:OTHER))\b"
 }
 
 _decode_json = msgspec.json.Decoder().decode
