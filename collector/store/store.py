@@ -1,4 +1,4 @@
-"""The store: one DuckDB file, opened by this process alone. Only this folder uses DuckDB.
+"""The store: one DuckDB file, opened by this process alone. Only this folder and the sandbox use DuckDB.
 
 DuckDB lets one process write and locks all others out. Writes come from one thread; each read has its own cursor and
 sees the last commit. A commit is durable when `write` returns: DuckDB has written and synchronised its log.
