@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from structlog.testing import capture_logs
 
 from collector.commands.bulk import bulk
 from collector.errors import Unavailable
@@ -150,7 +151,13 @@ def test_a_step_that_fails_keeps_no_other_back(store: Store, tmp_path: Path, mon
     def fail(*_: object) -> int:
         raise OSError("Transport endpoint is not connected")
 
-    for place, step in ((store, "fit"), (store, "move"), (upkeep, "sweep")):
+    said = {
+        "fit": "old events could not be removed to make room",
+        "sweep": "old files could not be removed from the archive",
+        "move": "old events could not be archived",
+    }
+    for step in said:
+        place = upkeep if step == "sweep" else store
         monkeypatch.setattr(place, step, fail)
     monkeypatch.setattr("collector.store.store.LEAST_REWRITTEN", 0)
     assert store.path
@@ -158,7 +165,10 @@ def test_a_step_that_fails_keeps_no_other_back(store: Store, tmp_path: Path, mon
     monkeypatch.setattr(upkeep, "PRUNE_EVERY_S", -1)
     monkeypatch.setattr(upkeep, "FIT_EVERY_S", -1)
     keep = upkeep.Upkeep(store, Retention(3 * DAY_NS, 1 << 40, tmp_path, DAY_NS), lambda: NOW, lambda: noted.append(1))
-    keep.turn()
+    with capture_logs() as logs:
+        keep.turn()
+    failed = [(line["event"], line["kind"]) for line in logs if line["log_level"] == "error"]
+    assert failed == [(sentence, "OSError") for sentence in said.values()]
     while store.keep_up():
         pass
     store.execute("checkpoint")

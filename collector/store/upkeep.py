@@ -42,32 +42,34 @@ class Upkeep:
         if not self.due():
             return
         self._fitted = now = time.monotonic()
+        store, kept, clock, done = self._store, self._retention, self._clock, self._done
         believed = self._believed(now)
         old = believed and now - self._pruned >= PRUNE_EVERY_S
         gone = 0
         if old:
             self._pruned = now
-            gone = self._done(lambda: self._store.prune(self._clock(), self._retention.age_ns))
+            gone = done("old events could not be removed", lambda: store.prune(clock(), kept.age_ns))
             self._removed(gone, "older than MISSTEP_RETENTION")
-        if most := self._retention.most_bytes:
-            beyond = self._done(lambda: self._store.fit(self._clock(), most))
+        if most := kept.most_bytes:
+            beyond = done("old events could not be removed to make room", lambda: store.fit(clock(), most))
             self._removed(beyond, "the store was near MISSTEP_RETENTION_SIZE")
             gone += beyond
         if gone:
             self._noted()
-        if believed and (folder := self._retention.archive):
+        if believed and (folder := kept.archive):
             if old:
-                self._done(lambda: sweep(folder, self._clock() - self._retention.age_ns))
-            self._done(lambda: self._store.move(folder, self._clock() - self._retention.archive_after_ns))
-        if old and self._done(lambda: self._store.give_back(self._retention.most_bytes)):
+                done("old files could not be removed from the archive", lambda: sweep(folder, clock() - kept.age_ns))
+            done("old events could not be archived", lambda: store.move(folder, clock() - kept.archive_after_ns))
+        failed = "the store file could not be rewritten to free disk space"
+        if old and done(failed, lambda: store.give_back(kept.most_bytes)):
             log.info("the store file was rewritten to free disk space")
-        self._done(self._store.reopen, "the store file could not be opened again to free memory")
+        done("the store file could not be opened again to free memory", store.reopen)
 
     def _removed(self, events: int, why: str) -> None:
         if events:
             log.info("old events were removed", events=events, why=why)
 
-    def _done(self, step: Callable[[], int], failed: str = "old events could not be removed or archived") -> int:
+    def _done(self, failed: str, step: Callable[[], int]) -> int:
         """What a step returns; 0 if it failed, so that others are not kept back."""
         try:
             return step()
@@ -77,7 +79,7 @@ class Upkeep:
             log.info(f"{failed}, because the collector stops")
         except Exception as error:  # keeping old rows is better than refusing new ones
             telemetry.FAILED.labels("retention").inc()
-            log.error(failed, error=str(error))
+            log.error(failed, kind=type(error).__name__, error=str(error))
         return 0
 
     def _believed(self, now: float) -> bool:
