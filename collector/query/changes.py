@@ -321,7 +321,7 @@ def _volume(total: Both) -> list[Row]:
             "expected": 0.0, "traffic": 0.0 if name == "error_rate" else part,
             "rate": part if name == "error_rate" else 0.0, "a_errors": int(a.part), "a_calls": int(a.whole),
             "b_errors": int(b.part), "b_calls": int(b.whole), "state": None, "verdict": None,
-            "sentence": f"{words}: {_amount('errors', part)}{_of_change('errors', part, whole)}",
+            "sentence": f"{words}: {_amount('errors', part)}{_of_change(part, whole)}",
         })  # fmt: skip
     return rows
 
@@ -338,14 +338,14 @@ def _amount(measure: str, change: float) -> str:
     return f"{number} {'more' if change >= 0 else 'fewer'} {measure}"
 
 
-def _of_change(measure: str, change: float, whole: float) -> str:
+def _of_change(change: float, whole: float) -> str:
     if not whole or change * whole <= 0:
         return ", against the trend" if change * whole < 0 else ""
     return f", {percent(change / whole)} of the {'rise' if whole > 0 else 'fall'}"
 
 
 def _sentence(measure: str, row: Row, whole: float, groups: Mapping[str, Row]) -> str:
-    amount = _amount(measure, row["contribution"]) + _of_change(measure, row["contribution"], whole)
+    amount = _amount(measure, row["contribution"]) + _of_change(row["contribution"], whole)
     if row["dimension"] == "fingerprint" and (group := groups.get(row["value"] or "")):
         of = f" of {group['tool']}" if group["tool"] else ""
         new = "new: " if row["state"] == "new" else ""
