@@ -58,8 +58,8 @@ mistake retryable fatal retryable_declared limit_reached can_recover reports_ok 
 agent_stopped said_retryable
 """
 _TIMES = """
-time received_time first_seen last_seen started ended since fired resolved evaluated last_evaluated
-until newest success failure starts ends
+time received_time first_seen last_seen started ended since fired resolved evaluated
+newest success failure starts ends
 """
 COUNTS = frozenset(_COUNTS.split())
 # Types of the API's columns that are not text: for columns without values, and to tell times from text.
