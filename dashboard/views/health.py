@@ -48,8 +48,7 @@ def body(page: Page) -> None:
 
 def _figures(said: Mapping[str, Any]) -> list[Figure]:
     store = components.as_json(said.get("store")) or {}
-    queue = components.as_json(said.get("queue"))
-    waiting = queue.get("requests") if isinstance(queue, dict) else queue
+    queue = components.as_json(said.get("queue")) or {}
     return [
         Figure("Events", words.count(said.get("events")), EVENTS),
         Figure(
@@ -57,10 +56,14 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
             words.duration(said.get("answer_p99_ms")),
             "99 of 100 requests were answered faster than this.",
         ),
-        Figure("Waiting", words.count(waiting), f"Requests for the store; for an answer {words.size(_bytes(queue))}."),
+        Figure(
+            "Waiting",
+            words.count(queue.get("requests")),
+            f"Requests for the store; for an answer {words.size(queue.get('bytes', 0.0))}.",
+        ),
         Figure("Lag", words.duration(_ms(said.get("lag_seconds"))), "From the newest event's own time to its arrival."),
         Figure("Store", words.size(_size(store)), "Size of the database file and of its log."),
-        Figure("Disk free", words.size(store.get("disk_free_bytes") or said.get("disk_free_bytes"))),
+        Figure("Disk free", words.size(store.get("disk_free_bytes"))),
     ]
 
 
@@ -71,10 +74,6 @@ def _size(store: dict[str, Any]) -> float | None:
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else max(0.0, seconds) * 1000
-
-
-def _bytes(queue: Any) -> float:
-    return float(queue.get("bytes") or 0) if isinstance(queue, dict) else 0.0
 
 
 def _errors(page: Page, errors: list[dict[str, Any]]) -> None:
