@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from io import BytesIO
 from urllib.parse import urlencode
 
@@ -14,11 +14,7 @@ from dashboard.filters import Filters
 
 _ASKED = "share-asked"
 FORMATS: Mapping[str, str] = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
-
-try:
-    VERSION = version("misstep")
-except PackageNotFoundError:  # run from a folder of sources
-    VERSION = "(sources)"
+VERSION = version("misstep")
 
 
 @dataclass(frozen=True, slots=True)
