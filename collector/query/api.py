@@ -21,6 +21,7 @@ import msgspec
 import structlog
 from litestar import Request, Response, get, patch, post
 from litestar.connection import ASGIConnection
+from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
@@ -35,12 +36,10 @@ from collector.query.filters import BadParameter, whole_number
 from collector.query.forms import ARROW, json_answer, list_answer, wants_arrow
 from collector.query.groups import mark
 from collector.query.parameters import LIMIT, Parameter, ParsedQuery, read
-from collector.query.queries import arrived, newest_ns, redirected, token
+from collector.query.queries import newest_ns, redirected
 from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
-from collector.recognise.sources import Source
 from collector.store.connection import CalledOff
-from collector.store.kept import LAST
 from collector.store.reading import CALL_OFF, CallOff, QueryTimeout
 from collector.times import MINUTE, rfc3339
 
@@ -133,7 +132,6 @@ async def _left(request: HttpRequest) -> None:
 def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     state = request.app.state
     store: Holds = state.store
-    tables = state.sources.sources
     asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
     arrow = wants_arrow(request.headers.get("accept", ""))
     statement = endpoint.ask(asked.selection, asked.options)
@@ -142,8 +140,7 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(b"", status_code=304, headers=headers)
-    seconds = state.get("query_seconds", QUERY_SECONDS)
-    answer = _answer_to(endpoint, asked, statement, store, tables, arrow, seconds, kept)
+    answer = _answer_to(endpoint, asked, statement, state, arrow=arrow, kept=kept)
     if not kept or store.missing_events:  # known only now: a query may find a file damaged
         return answer  # without a tag: the same request runs the query again
     if answer.status_code in (None, 200):
@@ -166,19 +163,12 @@ def _tag(store: Holds, endpoint: Endpoint, asked: ParsedQuery, arrow: bool) -> s
 
 
 def _answer_to(
-    endpoint: Endpoint,
-    asked: ParsedQuery,
-    statement: Answer,
-    store: Holds,
-    tables: Sequence[Source],
-    arrow: bool,
-    seconds: float,
-    kept: bool,
+    endpoint: Endpoint, asked: ParsedQuery, statement: Answer, state: State, *, arrow: bool, kept: bool
 ) -> Response[bytes]:
+    store, seconds = state.store, state.get("query_seconds", QUERY_SECONDS)
     if arrow and not endpoint.one:
         return Response(statement.arrow(store, seconds), media_type=ARROW)
-    # Read before the rows, so that nothing that arrives in between is missed.
-    before = (asked.options["after"] or arrived(store)) if endpoint.path == "/events" else ""
+    complete = endpoint.more(state, asked.options)
     rows = statement.rows(store, seconds)
     if endpoint.one and not rows:
         return _gone(endpoint, store, asked)
@@ -186,12 +176,8 @@ def _answer_to(
         return Response(statement.arrow(store, seconds), media_type=ARROW)
     if endpoint.one:
         return json_answer(_present(rows[0], statement, asked))
-    body = _page(endpoint, store, asked, statement, rows, kept)
-    if endpoint.path == "/events":
-        body |= _further(asked.options["after"], before, rows[: statement.limit], more=body["truncated"])
-    if endpoint.path == "/sources":
-        remedies = {table.id: _remedies(table.coverage) for table in tables}
-        body["rows"] = [row | {"remedies": remedies.get(row["source"], {})} for row in body["rows"]]
+    body = _page(store, asked, statement, rows, kept)
+    complete(body, rows[: statement.limit])
     return json_answer(body)
 
 
@@ -313,42 +299,26 @@ def _gone(endpoint: Endpoint, store: Holds, asked: ParsedQuery) -> Response[byte
     raise Rejected(f"there is no {endpoint.one} with {name} {asked.options[name]}: {reason}", 404)
 
 
-def _page(
-    endpoint: Endpoint, store: Holds, asked: ParsedQuery, statement: Answer, rows: list[Row], kept: bool
-) -> dict[str, Any]:
-    shown, more = rows[: statement.limit], len(rows) > statement.limit
+def _page(store: Holds, asked: ParsedQuery, statement: Answer, rows: list[Row], kept: bool) -> dict[str, Any]:
+    shown = rows[: statement.limit]
     missing = store.missing_events
     body: dict[str, Any] = {
         "rows": [_present(row, statement, asked) for row in shown],
         "from": rfc3339(asked.selection.start_ns),
         "to": rfc3339(asked.selection.end_ns),
-        "truncated": more,
+        "truncated": len(rows) > statement.limit,
         "exact": kept and not missing,
     }
     if missing:
         body["missing_events"] = missing
-    if endpoint.path.startswith("/sessions/{"):
-        body["next"] = token(*_place(shown[-1])) if more else None
     if not any(_rests_on(row) for row in shown) and (newest := newest_ns(store)) is not None:
         body["newest"] = rfc3339(newest)
     return body
 
 
-def _further(after: str, before: str, shown: Sequence[Row], *, more: bool) -> Row:
-    """The cursors of a list of events: `next` for older ones, `after` for those that arrive later."""
-    if after:
-        last = shown[-1] if shown else None
-        return {"next": None, "after": token(last["received_time"], last["event_id"]) if last else after}
-    return {"next": token(shown[-1]["time"], shown[-1]["event_id"]) if more else None, "after": before}
-
-
 def _rests_on(row: Row) -> Any:
     """The number of events behind a row, if the row has it."""
     return row["a_whole"] + row["b_whole"] if "a_whole" in row else row.get("calls", row.get("errors", 1))
-
-
-def _place(row: Row) -> tuple[int, int, int]:
-    return row["time"], LAST if row["sequence"] is None else row["sequence"], row["event_id"]
 
 
 def _present(row: Row, statement: Answer, asked: ParsedQuery) -> Row:
@@ -372,11 +342,6 @@ def _parsed(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-
-
-def _remedies(coverage: Mapping[str, bool | str]) -> dict[str, str]:
-    """For each fact that a source only sends when configured to, the line that turns it on."""
-    return {fact: said for fact, said in coverage.items() if isinstance(said, str)}
 
 
 def _refusal(

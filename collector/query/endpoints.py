@@ -14,7 +14,17 @@ from collector.query.costs import costs
 from collector.query.filters import Selection
 from collector.query.groups import groups
 from collector.query.parameters import Parameter
-from collector.query.queries import event, events, session_events, sessions, sources
+from collector.query.queries import (
+    Complete,
+    add_remedies,
+    event,
+    events,
+    next_events,
+    next_of_session,
+    session_events,
+    sessions,
+    sources,
+)
 from collector.query.retries import curve, retries, storms
 from collector.query.signals import agreement, signals
 from collector.query.statement import Answer
@@ -28,7 +38,8 @@ EVER = "1970-01-01"
 class Endpoint:
     """One address. `since` is the default start of its range.
 
-    An answer is a list, unless `one` names what it is: then it is a single row, or 404.
+    An answer is a list, unless `one` names what it is: then it is a single row, or 404. `more` is given the
+    application's state before the rows of a list are read, and returns what completes the body with them.
     """
 
     path: str
@@ -38,6 +49,7 @@ class Endpoint:
     since: str = "-24h"
     one: str = ""
     filters: bool = True
+    more: Callable[[Any, Options], Complete] = lambda state, options: lambda body, rows: None
 
 
 def _scope(options: Options) -> Scope:
@@ -83,6 +95,7 @@ ENDPOINTS = (
         "/events", "Complete events, newest first",
         (take.LIMIT, take.CURSOR, take.AFTER, take.ORDER),
         lambda s, o: events(s, o["limit"], cursor=o["cursor"], after=o["after"], sort=o["sort"]),
+        more=next_events,
     ),
     Endpoint(
         "/events/{event_id:str}", "One complete event",
@@ -155,12 +168,12 @@ ENDPOINTS = (
     Endpoint(
         "/sessions/{session:path}", "The events of one session in order",
         (take.SESSION, take.CURSOR_OF_SESSION, take.ALL),
-        lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER,
+        lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER, more=next_of_session,
     ),
     Endpoint(
         "/sources", "Senders, and the facts that each leaves out",
         (take.sort_by("-events"), take.LIMIT),
-        lambda s, o: sources(s, o["sort"], o["limit"]), since=EVER,
+        lambda s, o: sources(s, o["sort"], o["limit"]), since=EVER, more=add_remedies,
     ),
 )  # fmt: skip
 GROUP = next(endpoint for endpoint in ENDPOINTS if endpoint.one == "group")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from collector.query.breakdowns import OUTCOMES
 from collector.query.filters import BadParameter, Selection
 from collector.query.hours import counted
 from collector.query.retries import judged, relation
-from collector.query.statement import ROWS, Reads, Statement, load, order_by
+from collector.query.statement import ROWS, Reads, Row, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
 from collector.store.kept import FACTS, LAST
 from collector.store.kept import WINDOW_NS as WINDOW
@@ -33,6 +34,8 @@ SOURCE_COLUMNS = (
 PAGED = "event_id, time_ns, received_ns, service, session, outcome"  # what `whole.sql` needs of a page
 STRIP = 60
 
+Complete = Callable[[Row, Sequence[Row]], None]  # adds to the body of a list what follows from the rows that it shows
+
 
 def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "", sort: str = "-time") -> Statement:
     """Whole events, newest or oldest first, beyond `cursor`; or with `after`, those that arrived since, in order of
@@ -55,6 +58,22 @@ def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "
     return Statement(_whole(page, selection), bound, shown, limit, EVENT_TIMES)
 
 
+def next_events(state: Any, options: Mapping[str, Any]) -> Complete:
+    """The cursors of a list of events: `next` for older ones, `after` for those that arrive later."""
+    after = options["after"]
+    before = after or arrived(state.store)  # now, so that nothing that arrives before the rows are read is missed
+
+    def complete(body: Row, rows: Sequence[Row]) -> None:
+        last = rows[-1] if rows else None
+        if after:
+            body |= {"next": None, "after": token(last["received_time"], last["event_id"]) if last else after}
+        else:
+            further = token(last["time"], last["event_id"]) if last and body["truncated"] else None
+            body |= {"next": further, "after": before}
+
+    return complete
+
+
 def session_events(selection: Selection, session: str, limit: int, cursor: str = "") -> Statement:
     """The events of one session, in their order."""
     order = f"time_ns, coalesce(sequence, {LAST}), event_id"
@@ -66,6 +85,19 @@ def session_events(selection: Selection, session: str, limit: int, cursor: str =
       from {relation(selection)} where {selection.where()} and {seek}
       order by {order} limit {ROWS}"""
     return Statement(_whole(page, selection), bound, "time, sequence nulls last, event_id", limit, EVENT_TIMES)
+
+
+def next_of_session(state: Any, options: Mapping[str, Any]) -> Complete:
+    """The cursor of a session's events: `next` for later ones."""
+
+    def complete(body: Row, rows: Sequence[Row]) -> None:
+        body["next"] = None
+        if body["truncated"]:
+            last = rows[-1]
+            sequence = LAST if last["sequence"] is None else last["sequence"]
+            body["next"] = token(last["time"], sequence, last["event_id"])
+
+    return complete
 
 
 def event(event_id: int, failure_only: Sequence[str] = ()) -> Statement:
@@ -171,3 +203,16 @@ def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) ->
     )
     order = order_by(sort or ["-last_seen"], SOURCE_COLUMNS, ("source", "service"))
     return Statement(sql, selection.params(), order, limit, ("last_seen",))
+
+
+def add_remedies(state: Any, options: Mapping[str, Any]) -> Complete:
+    """For each fact that a source only sends when configured to, the line that turns it on."""
+    remedies = {
+        source.id: {fact: said for fact, said in source.coverage.items() if isinstance(said, str)}
+        for source in state.sources.sources
+    }
+
+    def complete(body: Row, rows: Sequence[Row]) -> None:
+        body["rows"] = [row | {"remedies": remedies.get(row["source"], {})} for row in body["rows"]]
+
+    return complete
