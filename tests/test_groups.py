@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from collector.errors import Rejected
+from collector.query.api import read_body
 from collector.query.filters import BadParameter, Selection, select
-from collector.query.groups import SLOTS, groups, mark
+from collector.query.groups import SLOTS, Mark, groups, mark
 from collector.store.store import Store
 from tests.conftest import RunningCollector
 from tests.recorded import DAY, HOUR, MINUTE, NOW, event, failed, holding
@@ -108,7 +109,7 @@ def test_a_resolved_group_regresses_when_it_comes_back(store: Store) -> None:
     def resolved(*minutes_ago: int) -> None:
         """The group with errors this long ago, resolved 40 minutes ago."""
         holding(store, [failed(minutes) for minutes in minutes_ago])
-        mark(store, ONE, b'{"state": "resolved"}', same, lambda: NOW - 40 * MINUTE)
+        mark(store, ONE, Mark(state="resolved"), same, lambda: NOW - 40 * MINUTE)
 
     resolved(60, 50)
     [row] = groups(week).rows(store)
@@ -118,18 +119,18 @@ def test_a_resolved_group_regresses_when_it_comes_back(store: Store) -> None:
     assert groups(week).rows(store)[0]["state"] == "resolved"
     resolved(60, 30)
     assert groups(week, state="regressed").rows(store)[0]["state"] == "regressed"
-    mark(store, ONE, b'{"state": "open"}', same, lambda: NOW)
+    mark(store, ONE, Mark(state="open"), same, lambda: NOW)
     [row] = groups(week).rows(store)
     assert (row["state"], row["resolved"]) == ("new", None)
 
 
 def test_a_note_and_a_state_do_not_undo_each_other(store: Store) -> None:
     holding(store, [failed(5)])
-    mark(store, ONE, b'{"state": "resolved"}', same, lambda: NOW)
-    mark(store, ONE, b'{"note": "our fault"}', same)
+    mark(store, ONE, Mark(state="resolved"), same, lambda: NOW)
+    mark(store, ONE, Mark(note="our fault"), same)
     [row] = groups(EVER).rows(store)
     assert (row["state"], row["note"]) == ("resolved", "our fault")
-    mark(store, ONE, b'{"note": ""}', same)
+    mark(store, ONE, Mark(note=""), same)
     assert groups(EVER).rows(store)[0]["note"] == ""
 
 
@@ -148,7 +149,7 @@ def test_a_note_and_a_state_do_not_undo_each_other(store: Store) -> None:
 def test_what_cannot_be_said_of_a_group_is_refused(store: Store, number: int, body: bytes, status: int) -> None:
     holding(store, [failed(5)])
     with pytest.raises(Rejected) as refused:
-        mark(store, number, body, same)
+        mark(store, number, read_body(body, Mark, "a mark"), same)
     assert refused.value.status == status
     assert store.rows("from group_marks") == []
 

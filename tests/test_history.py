@@ -15,7 +15,7 @@ from collector.errors import Unavailable
 from collector.query import history as module
 from collector.query import measures
 from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
-from collector.query.groups import mark
+from collector.query.groups import Mark, mark
 from collector.query.history import History, history
 from collector.query.history_sql import Evaluations
 from collector.query.measures import RELATIONS, First, MeasureQuery, measure_family, nearest
@@ -64,7 +64,7 @@ def lively(seed: int, count: int = 240) -> list[Event]:
 def marked(store: Store) -> Store:
     """The store in which somebody resolved four groups."""
     for fingerprint in range(6, 10):
-        mark(store, fingerprint, b'{"state": "resolved"}', str, lambda: START + 2 * HOUR)
+        mark(store, fingerprint, Mark(state="resolved"), str, lambda: START + 2 * HOUR)
     return store
 
 

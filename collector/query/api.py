@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -34,7 +34,7 @@ from collector.query.describe import operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
 from collector.query.filters import BadParameter, whole_number
 from collector.query.forms import ARROW, json_answer, list_answer, wants_arrow
-from collector.query.groups import mark
+from collector.query.groups import Mark, mark
 from collector.query.parameters import LIMIT, Parameter, ParsedQuery, read
 from collector.query.queries import newest_ns, redirected
 from collector.query.sql_queries import answer_sql
@@ -53,6 +53,7 @@ JSON_COLUMNS = ("params", "attributes")
 log = structlog.get_logger()
 
 HttpRequest = Request[Any, Any, Any]
+Said = TypeVar("Said", bound=msgspec.Struct)
 
 
 class Holds(Reads, Protocol):
@@ -196,6 +197,14 @@ def _asked(
     )
 
 
+def read_body(body: bytes, kind: type[Said], what: str) -> Said:
+    """A body of JSON; `what` should have been sent. Raises Rejected."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Rejected(f"send {what} as JSON: {error}") from None
+
+
 def _rest(request: HttpRequest) -> str:
     """What stands in the address for its one parameter, as it was sent: routing loses where a key had `%2F`."""
     before = str(request.scope["path_template"]).partition("{")[0]
@@ -220,7 +229,7 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
     _asked(request, GROUP.takes, filters=GROUP.filters, since=GROUP.since)  # what is refused must not be marked
 
     def work() -> Response[bytes]:
-        mark(state.store, number, body, state.scrub)
+        mark(state.store, number, read_body(body, Mark, "state (resolved or open), note, or both,"), state.scrub)
         return _answer(GROUP, request)
 
     return await answered(request, work)
@@ -261,10 +270,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
     """The body is a `SqlRequest` as JSON. Nothing can be written, and nothing but `events` is there."""
     check_json(request.content_type[0])
     state, body = request.app.state, await request.body()
-    try:
-        sql = msgspec.json.decode(body, type=SqlRequest).sql
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Rejected(f'send {{"sql": "select …"}} as JSON: {error}') from None
+    sql = read_body(body, SqlRequest, '{"sql": "select …"}').sql
     asked = _asked(request, (LIMIT,))
     arrow = wants_arrow(request.headers.get("accept", ""))
 

@@ -98,15 +98,11 @@ class Mark(msgspec.Struct, forbid_unknown_fields=True):
 def mark(
     store: Writes,
     fingerprint: int,
-    body: bytes,
+    said: Mark,
     scrub: Callable[[str], str],
     clock: Callable[[], int] = time.time_ns,
 ) -> None:
     """Resolves or reopens a group, or sets its note after `scrub` has removed secrets. Raises Rejected."""
-    try:
-        said = msgspec.json.decode(body, type=Mark)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Rejected(f"send state (resolved or open), note, or both, as JSON: {error}") from None
     if said.state not in (None, "resolved", "open"):
         raise Rejected(f"state is resolved or open, not {said.state[:40]!r}")
     if said.state is None and said.note is None:
