@@ -129,24 +129,14 @@ def dashboard(
     ] = None,
 ) -> None:
     """Start the dashboard for a collector."""
+    from collector.commands.up import environment
+
     settings = _settings(collector_url=collector)
     check_dashboard(settings, signs_in=launch.signs_in())
     place = settings.dashboard
     print(f"Dashboard  {place.url}", flush=True)
     arguments = launch.command(place.port, place.host)
-    os.execve(
-        arguments[0],
-        arguments,
-        launch.environment(
-            os.environ,
-            settings.collector_url,
-            settings.query_token,
-            settings.trace_url,
-            settings.dimensions,
-            settings.otlp_url,
-            settings.dashboard_hosts,
-        ),
-    )
+    os.execve(arguments[0], arguments, environment(settings, settings.collector_url, settings.query_token))
 
 
 @app.command

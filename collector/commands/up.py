@@ -37,17 +37,9 @@ def up(settings: Settings) -> int:
         signal.signal(number, ask_to_stop)
     collector_url = settings.http.url
     token = settings.query_token or next(iter(settings.query_tokens), "")
-    environ = launch.environment(
-        os.environ,
-        collector_url,
-        token,
-        settings.trace_url,
-        settings.dimensions,
-        settings.otlp_url,
-        settings.dashboard_hosts,
-    )
     place = settings.dashboard
     collector = subprocess.Popen([*launch.PYTHON, "collector", "collector"])
+    environ = environment(settings, collector_url, token)
     dashboard = subprocess.Popen(launch.command(place.port, place.host), env=environ)
     processes = {"collector": collector, "dashboard": dashboard}
     try:
@@ -61,6 +53,19 @@ def up(settings: Settings) -> int:
         return 0
     finally:
         end(tuple(reversed(processes.values())))
+
+
+def environment(settings: Settings, url: str, token: str) -> dict[str, str]:
+    """The environment of a dashboard with these settings that asks the collector at `url`."""
+    return launch.environment(
+        os.environ,
+        url,
+        token,
+        settings.trace_url,
+        settings.dimensions,
+        settings.otlp_url,
+        settings.dashboard_hosts,
+    )
 
 
 def greeting(settings: Settings) -> str:
