@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from collector.errors import Unavailable
+from collector.errors import Mistaken, Unavailable
 from collector.settings import Settings, SettingsError, check_dashboard, load
 from collector.store.opening import StoreError
 from collector.tables import TableError
@@ -59,7 +59,11 @@ End = Annotated[
 def main() -> None:
     """Runs the command that the arguments name. Exits with 1 if it finds mistakes, with 2 if it could not run."""
     try:
-        app()
+        try:
+            app()
+        except Mistaken as error:
+            print(error)
+            sys.exit(1)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -284,14 +288,10 @@ def sql(
 @rules_app.command(name="check")
 def rules_check(file: RuleFile) -> int:
     """Report every mistake in a file of alert rules."""
-    from collector.alerts.rulefile import RuleError, load_rules
+    from collector.alerts.rulefile import load_rules
 
     _settings_for_rules()
-    try:
-        found = load_rules(file)
-    except RuleError as error:
-        print(error)
-        return 1
+    found = load_rules(file)
     print(f"{file}: {len(found.rules)} rules, {len(found.receivers)} receivers, no mistakes")
     return 0
 
@@ -325,16 +325,11 @@ def rules_suggest(
 def _try_rules(
     file: Path, what: str, describe: Callable[[dict[str, Any]], str], since: str, step: str, **params: str
 ) -> int:
-    from collector.alerts.rulefile import RuleError
     from collector.commands.rules import try_rules
 
     settings = _settings_for_rules()
-    try:
-        asked = {"from": f"-{since.removeprefix('-')}", "step": step, **params}
-        rows = list(try_rules(file, what, settings.collector_url, settings.query_token, **asked))
-    except RuleError as error:
-        print(error)
-        return 1
+    asked = {"from": f"-{since.removeprefix('-')}", "step": step, **params}
+    rows = list(try_rules(file, what, settings.collector_url, settings.query_token, **asked))
     print("\n".join(map(describe, rows)))
     return 0
 
@@ -342,15 +337,11 @@ def _try_rules(
 @rules_app.command(name="test")
 def rules_test(file: RuleFile) -> int:
     """Run the tests in a file of alert rules."""
-    from collector.alerts.rulefile import RuleError, load_rules
+    from collector.alerts.rulefile import load_rules
     from collector.alerts.ruletest import failures
 
     _settings_for_rules()
-    try:
-        found = load_rules(file)
-    except RuleError as error:
-        print(error)
-        return 1
+    found = load_rules(file)
     failed = list(failures(found))
     print("\n".join([*failed, f"{file}: {len(found.tests)} tests, {len(failed)} failed"]))
     return 1 if failed else 0
@@ -365,14 +356,9 @@ def rules_notify_test(
     ] = None,
 ) -> int:
     """Send a test message to a receiver that the rule file defines."""
-    from collector.alerts.rulefile import RuleError
     from collector.commands.rules import notify_test
 
-    try:
-        return notify_test(_settings_for_rules(rules=rules).rules, receiver)
-    except RuleError as error:
-        print(error)
-        return 1
+    return notify_test(_settings_for_rules(rules=rules).rules, receiver)
 
 
 @sanitise_app.command(name="filter")

@@ -1,4 +1,4 @@
-"""The two kinds of errors of a request, and how HTTP and gRPC report them.
+"""The two kinds of errors of a request, and how HTTP and gRPC report them; and that a file to be checked has mistakes.
 
 A `Rejected` request fails however often it is sent; an `Unavailable` one may succeed later. Nothing else may leave the
 ingest path: an unexpected exception is answered as `Unavailable`, because OTLP exporters drop requests that get a 500.
@@ -44,6 +44,10 @@ class Unavailable(Exception):
     def spread(self, chance: Callable[[], float] = random.random) -> float:
         """A random time from one to two times `retry_after`: refused senders must not all come back at once."""
         return self.retry_after * (1 + chance())
+
+
+class Mistaken(ValueError):
+    """A file that was to be checked has mistakes; the text names them, one a line."""
 
 
 # google.rpc.Code for each HTTP status that we send (OTLP specification, "Failures").

@@ -20,6 +20,7 @@ import yaml
 
 from collector.alerts.meaning import Place, meaning, nearest, suggestion
 from collector.alerts.rules import Receiver, RuleFile, receivers_of, rule_of, test_of
+from collector.errors import Mistaken
 from collector.tables import schemas
 
 MAX_BYTES = 1 << 20
@@ -47,7 +48,7 @@ class Mistake:
         return f"{self.line}: {place + ': ' if place else ''}{value}{self.message}"
 
 
-class RuleError(ValueError):
+class RuleError(Mistaken):
     """A rule file cannot be used; the text has one mistake a line, as `path:line: …`."""
 
     def __init__(self, path: str, mistakes: Sequence[Mistake]) -> None:
