@@ -32,9 +32,9 @@ from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources
 from collector.sanitise.bounds import beginning, bounded, cut, json_text
 from collector.sanitise.sanitise import Sanitiser, written
-from collector.times import EARLIEST_NS
+from collector.times import EARLIEST_NS, HOUR
 
-AHEAD_NS = 3_600_000_000_000
+AHEAD_NS = HOUR
 FITS = {"integer": range(-(1 << 31), 1 << 31), "bigint": range(-(1 << 63), 1 << 63), "ubigint": range(1 << 64)}
 # Of one call. Sums over two thousand million calls fit into 64 bits.
 AMOUNTS = {"input_tokens": range(1 << 32), "output_tokens": range(1 << 32)}

@@ -10,11 +10,13 @@ from typing import Any
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
-UNITS = {"ms": 1_000_000, "s": SECOND, "m": MINUTE, "h": HOUR, "d": 24 * HOUR, "w": 7 * 24 * HOUR}
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+UNITS = {"ms": 1_000_000, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": WEEK}
 EARLIEST_NS = 1_420_070_400_000_000_000  # 2015-01-01: before OpenTelemetry, so a wrong clock
 MAX_NS = 2**63 - 1
 DURATION = "([0-9]{1,9}(ms|s|m|h|d|w))+"
-LONGEST = 36_525 * 24 * HOUR  # longer durations are cut to this, so that they can be added to a time
+LONGEST = 36_525 * DAY  # longer durations are cut to this, so that they can be added to a time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = re.compile(r"[.,]\d{6}(\d{1,3})")  # of a second, beyond what `fromisoformat` keeps
 # Below which a number is in s (up to the year 5138), ms, µs, ns.

@@ -28,18 +28,18 @@ from collector.store import archive, reading
 from collector.store.changes import Changes
 from collector.store.lookup import StoreLookup
 from collector.store.reading import QueryTimeout
-from collector.store.retention import DAY_NS, ROOM
+from collector.store.retention import ROOM
 from collector.store.store import Store
 from tests.api import application
 from tests.conftest import RunningCollector, misstep
-from tests.recorded import MINUTE, failed
+from tests.recorded import DAY, MINUTE, failed
 from tests.recorded import event as made
 from tests.test_apply import WORD, _with_rule, secret
 from tests.test_kept import ALL_SETS, compared
 
 NOW = time.time_ns()  # collectors use the real clock
-WEEK_AGO = NOW - 7 * DAY_NS
-EVER = Selection(0, NOW + DAY_NS)
+WEEK_AGO = NOW - 7 * DAY
+EVER = Selection(0, NOW + DAY)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def moved(store: Store, tmp_path: Path) -> list[Path]:
 def answers(store: Store) -> list[Any]:
     """The answers to queries of all kinds."""
     page = events(EVER, 50, sort="time").rows(store)
-    range_of_a_day = Selection(WEEK_AGO - DAY_NS // 2, WEEK_AGO + DAY_NS // 2)
+    range_of_a_day = Selection(WEEK_AGO - DAY // 2, WEEK_AGO + DAY // 2)
     return [
         page,
         event(page[0]["event_id"]).rows(store),
@@ -103,7 +103,7 @@ def test_every_question_is_answered_as_before(store: Store, tmp_path: Path) -> N
 
 def test_the_range_that_is_asked_for_chooses_what_is_read(store: Store, tmp_path: Path) -> None:
     moved(store, tmp_path)
-    low = store.rows("select min(time_ns) as low from events")[0]["low"] + 3 * DAY_NS
+    low = store.rows("select min(time_ns) as low from events")[0]["low"] + 3 * DAY
     plan = "explain analyze select count(*) from events where time_ns >= $low and time_ns < $low + 43200000000000"
     [row] = store.rows(plan, {"low": low})
     read, groups = map(int, re.findall(r"Row Groups Scanned: (\d+) / (\d+)", row["explain_value"])[-1])
@@ -160,7 +160,7 @@ def test_what_comes_later_to_a_session_that_was_moved(store: Store, tmp_path: Pa
 
 def test_retention_removes_whole_files(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = moved(store, tmp_path)
-    age = 20 * DAY_NS
+    age = 20 * DAY
     whole = stored(store)
     gone = store.prune(NOW, age)
     left = [path for path in files if path.exists()]
@@ -363,7 +363,7 @@ def test_what_was_kept_of_a_file_that_stays_lost_goes_with_it(store: Store, tmp_
 
 def test_a_new_rule_reaches_what_was_moved(store: Store, tmp_path: Path) -> None:
     token = secret(3)
-    old = [failed(number, message=f"cannot open {token}", received_ns=WEEK_AGO - DAY_NS) for number in range(1, 30)]
+    old = [failed(number, message=f"cannot open {token}", received_ns=WEEK_AGO - DAY) for number in range(1, 30)]
     store.write(Changes(NOW, events=old))
     moved(store, tmp_path)
     whole = stored(store)
@@ -446,7 +446,7 @@ def test_a_running_collector_moves_and_answers(
 def test_files_that_lack_a_column_are_read_beside_those_that_have_it(tmp_path: Path) -> None:
     """As after an upgrade that added one, whichever of the files is the oldest or was written anew since."""
     store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
-    days = [WEEK_AGO - each * DAY_NS for each in (4, 3, 2)]
+    days = [WEEK_AGO - each * DAY for each in (4, 3, 2)]
     events = [
         failed(number, time_ns=at, received_ns=at, target="/a", target_guessed=True) for number, at in enumerate(days)
     ]
@@ -471,7 +471,7 @@ def test_files_that_lack_a_column_are_read_beside_those_that_have_it(tmp_path: P
 
 def test_an_upgrade_computes_what_was_archived_too(tmp_path: Path) -> None:
     store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
-    at = WEEK_AGO - DAY_NS
+    at = WEEK_AGO - DAY
     store.write(Changes(NOW, events=[failed(number, time_ns=at + number, received_ns=at) for number in range(3)]))
     while store.keep_up():
         pass

@@ -25,10 +25,9 @@ from collector.store.correlate import Correlator, keys_of
 from collector.store.fold import adding, fold
 from collector.store.later import Later
 from collector.store.lookup import StoreLookup
-from collector.store.retention import DAY_NS
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.store import Store
-from collector.times import HOUR
+from collector.times import DAY, HOUR
 
 NOW = 1_800_000_000_000_000_000
 
@@ -173,7 +172,7 @@ def test_reports_of_a_call_are_forgotten_together(store: Store) -> None:
         store_all(store, [[late]], Correlator(StoreLookup(store), fresh=False))
     left = []
     for hours in (25, 45):
-        store.prune(NOW + hours * HOUR, 90 * DAY_NS)
+        store.prune(NOW + hours * HOUR, 90 * DAY)
         left.append(store.count("reports"))
     assert left == [2, 0]
     assert len(events(store)) == 1

@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 from collector.commands.bulk import bulk
 from collector.errors import Unavailable
 from collector.store import upkeep
-from collector.store.retention import DAY_NS, FULL, IDENTITIES, Retention
+from collector.store.retention import FULL, IDENTITIES, Retention
 from collector.store.store import OWED, Store
-from collector.times import HOUR, MINUTE
+from collector.times import DAY, HOUR, MINUTE
 from tests.conftest import RunningCollector, wait_until
 
 NOW = time.time_ns()  # collectors use the real clock
@@ -68,7 +68,7 @@ def test_the_oldest_hours_go_until_the_rest_fits(store: Store) -> None:
     while store.keep_up():
         pass
     gone_streaks = "select count(*) as n from kept_streaks where ended < $oldest - $day"
-    assert store.rows(gone_streaks, {"oldest": oldest, "day": DAY_NS}) == [{"n": 0}]
+    assert store.rows(gone_streaks, {"oldest": oldest, "day": DAY}) == [{"n": 0}]
     store.close()
     again = Store.open(f"duckdb:///{store.path}")
     large = store.path.stat().st_size > most  # not if it was written anew because few rows were left in each row group
@@ -95,7 +95,7 @@ def test_of_many_identities_only_the_newest_are_kept(store: Store, monkeypatch: 
 
     def left(most: int) -> int:
         monkeypatch.setattr("collector.store.retention.MOST_IDENTITIES", most)
-        store.prune(NOW, 60 * DAY_NS)
+        store.prune(NOW, 60 * DAY)
         return store.count(table)
 
     columns = [row["column_name"] for row in store.rows(f"describe {table}")]
@@ -111,7 +111,7 @@ def test_of_many_identities_only_the_newest_are_kept(store: Store, monkeypatch: 
 def test_a_file_that_is_mostly_empty_is_written_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     assert store.path
     before = store.path.stat().st_size
-    store.prune(NOW, 3 * DAY_NS)
+    store.prune(NOW, 3 * DAY)
     while store.keep_up():
         pass
     store.execute("checkpoint")
@@ -164,7 +164,7 @@ def test_a_step_that_fails_keeps_no_other_back(store: Store, tmp_path: Path, mon
     noted, size, before = [], store.path.stat().st_size, received(store)[0]
     monkeypatch.setattr(upkeep, "PRUNE_EVERY_S", -1)
     monkeypatch.setattr(upkeep, "FIT_EVERY_S", -1)
-    keep = upkeep.Upkeep(store, Retention(3 * DAY_NS, 1 << 40, tmp_path, DAY_NS), lambda: NOW, lambda: noted.append(1))
+    keep = upkeep.Upkeep(store, Retention(3 * DAY, 1 << 40, tmp_path, DAY), lambda: NOW, lambda: noted.append(1))
     with capture_logs() as logs:
         keep.turn()
     failed = [(line["event"], line["kind"]) for line in logs if line["log_level"] == "error"]
@@ -215,7 +215,7 @@ def test_a_clock_that_leaps_ahead_removes_nothing_until_it_has_stayed_there(monk
         return NOW + int(passed * 1e9) + leap
 
     monkeypatch.setattr(upkeep, "time", SimpleNamespace(monotonic=lambda: passed))
-    keep = upkeep.Upkeep(held, Retention(30 * DAY_NS), clock, lambda: None)
+    keep = upkeep.Upkeep(held, Retention(30 * DAY), clock, lambda: None)
 
     def turns(times: int) -> int:
         nonlocal passed
@@ -226,11 +226,11 @@ def test_a_clock_that_leaps_ahead_removes_nothing_until_it_has_stayed_there(monk
         return len(held.at) - before
 
     assert turns(3) == 3
-    leap = 40 * DAY_NS
+    leap = 40 * DAY
     assert turns(4) == 0
     leap = 0
     assert turns(1) == 1
-    leap = 40 * DAY_NS
+    leap = 40 * DAY
     assert turns(8) > 0, "a clock that was behind, or a night of sleep"
-    leap = -DAY_NS // 24
+    leap = -DAY // 24
     assert turns(2) == 2

@@ -11,10 +11,11 @@ from enum import IntEnum, StrEnum
 
 from collector.alerts.rules import Receiver, Rule
 from collector.query.sample import Labels, Sample, labels_of
+from collector.times import MINUTE
 
 # A pending alert that was not evaluated for this long (a stopped collector, a sleeping laptop) starts its `for` again.
 # So does one that was evaluated later than now: the clock was set back, and it would wait until that time comes again.
-GAP_NS = 5 * 60 * 10**9
+GAP_NS = 5 * MINUTE
 
 
 class State(IntEnum):

@@ -15,14 +15,13 @@ from collector.query.filters import BadParameter
 from collector.query.history_sql import Evaluations
 from collector.query.sample import Labels
 from collector.query.statement import Reads
-from collector.times import SECOND, UNITS, rfc3339
+from collector.times import SECOND, WEEK, rfc3339
 
 LEAST_STEP_NS, MOST_STEP_NS = 15 * SECOND, 300 * SECOND  # a pending alert does not survive a longer gap
 MOST_EVALUATIONS = 50_000
 LINES = 20  # label sets whose values are shown, those nearest to firing or beyond
 POINTS = 500  # of each
 CANDIDATES = 40
-WEEK_NS = UNITS["w"]
 
 
 def evaluations(start_ns: int, end_ns: int, step_ns: int) -> Evaluations:
@@ -99,7 +98,7 @@ def suggest_row(
         if not _may_hold(rule, number):
             continue
         trial = run(with_threshold(rule, number), past, receivers, timeout_s=timeout_s)
-        weekly = trial.pages * WEEK_NS / span_ns
+        weekly = trial.pages * WEEK / span_ns
         share = _counts(trial)["firing_seconds"] * SECOND / span_ns
         row = {
             "condition": trial.rule.condition.text,

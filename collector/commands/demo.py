@@ -29,9 +29,8 @@ from collector.commands.client import bearer
 from collector.commands.demo_agents import AGENTS, Agent, Failure, Tool, github_token
 from collector.commands.progress import progress
 from collector.settings import without_user
+from collector.times import DAY, SECOND
 
-DAY_NS = 86_400_000_000_000
-SECOND_NS = 1_000_000_000
 MOST_ATTEMPTS = 6
 
 
@@ -137,14 +136,14 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
             f"no collector answers at {without_user(url)} ({error}); start one with misstep up"
         ) from None
     now_ns = now_ns or time.time_ns()
-    seed = now_ns // SECOND_NS % 1_000_000 if seed is None else seed
+    seed = now_ns // SECOND % 1_000_000 if seed is None else seed
     random = Random(seed)
     exporters = Exporters(url, bearer(token), random)
     counted = Totals()
     with progress("demo", sessions) as advance:
         for _ in range(sessions):
             moment = random.random() ** 0.7  # busier towards now
-            start_ns = now_ns - DAY_NS + int(moment * (DAY_NS - 1800 * SECOND_NS))
+            start_ns = now_ns - DAY + int(moment * (DAY - 1800 * SECOND))
             agent = random.choices(AGENTS, [each.share for each in AGENTS])[0].at(moment)
             _Session(agent, exporters.tracer(agent.service, agent.version), random, start_ns, counted).play()
             counted.sessions += 1
@@ -266,7 +265,7 @@ class _Session:
             span.add_event("exception", exception, timestamp=self.clock_ns)
 
     def _wait(self, shortest_s: float, longest_s: float) -> None:
-        self.clock_ns += int(self.random.uniform(shortest_s, longest_s) * SECOND_NS)
+        self.clock_ns += int(self.random.uniform(shortest_s, longest_s) * SECOND)
 
 
 def roo_code(exporters: Exporters, random: Random, now_ns: int, counted: Totals) -> None:
@@ -280,7 +279,7 @@ def roo_code(exporters: Exporters, random: Random, now_ns: int, counted: Totals)
         ("error", "file_operation", "read_file", "FileNotFoundToolError", "File not found: src/cart.ts"),
     ]
     for number, (level, category, tool, kind, message) in enumerate(entries):
-        time_ns = now_ns - (len(entries) - number) * 45 * SECOND_NS
+        time_ns = now_ns - (len(entries) - number) * 45 * SECOND
         entry: dict[str, Any] = {
             "level": level, "category": category, "tool": tool, "error_type": kind, "message": message, "task_id": task,
             "params": json.dumps({"path": "/home/ann/shop/src/cart.ts", "api_key": github_token(random)}),

@@ -13,7 +13,7 @@ from collector.query.filters import Selection
 from collector.query.hours import counted, ever, sessions_by
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
-from collector.times import UNITS
+from collector.times import DAY, WEEK
 
 COLUMNS = (
     "fingerprint", "error_class", "operation", "tool", "template", "events", "sessions", "sessions_of_tool", "spread",
@@ -24,8 +24,8 @@ MEASURES = ("recovery_rate",)
 STATES = ("new", "regressed", "ongoing", "resolved")
 TIMES = ("first_seen", "last_seen", "resolved")
 SLOTS = 24
-SILENCE = 7 * UNITS["d"]  # a group that comes back after a longer pause has regressed
-FRESH = UNITS["d"]  # for one group, whose range is all time: the end of the range, which `new` and `trend` refer to
+SILENCE = WEEK  # a group that comes back after a longer pause has regressed
+FRESH = DAY  # for one group, whose range is all time: the end of the range, which `new` and `trend` refer to
 
 
 def groups(

@@ -19,11 +19,11 @@ from collector.query.sample import Sample
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streaks_from_events, streaks_then
 from collector.store.kept import COUNTED as HOURLY
-from collector.times import HOUR, UNITS
+from collector.times import DAY, HOUR, WEEK
 
 MOST = 5_000  # label sets of a query: those of all sessions of an hour, 700,000 at 5,000 events/s, would take 1 GB
 FEW = {*HOURLY[OF_ALL], "recovered"}  # dimensions with few values
-GONE = 7 * UNITS["d"]  # a sender that is silent for longer is considered gone
+GONE = WEEK  # a sender that is silent for longer is considered gone
 
 # The condition of the part, and of the events of which it is a share.
 SHARES = {
@@ -41,7 +41,7 @@ FAILING = "case when session is not null and outcome in ('ok', 'error') and {rat
 # The groups that these measures count. On a service's first day all groups would be new, so these are left out.
 GROUPS = {
     "new_groups": f"""(fingerprint, coalesce(service, '')) in (select (fingerprint, service) from {{relation}}
-      where born_ns >= $start_ns and whose_ns < $start_ns - {UNITS["d"]})""",
+      where born_ns >= $start_ns and whose_ns < $start_ns - {DAY})""",
     "regressed_groups": "fingerprint in (select fingerprint from {relation} where returned_ns >= $start_ns)",
 }
 
@@ -329,7 +329,7 @@ def returned() -> str:
     """The times at which groups came back in the range: `fingerprint, returned_ns`."""
     before = ever("$start_ns")
     return load("returned").format(
-        silence=SILENCE, day=UNITS["d"], before=before.source, last=before.last(), ever=ever("$until_ns").source
+        silence=SILENCE, day=DAY, before=before.source, last=before.last(), ever=ever("$until_ns").source
     )
 
 

@@ -14,7 +14,7 @@ from collector.query.statement import ROWS, Reads, Row, Statement, load, order_b
 from collector.query.streaks import Scope, streak_sql
 from collector.store.kept import FACTS, LAST
 from collector.store.kept import WINDOW_NS as WINDOW
-from collector.times import HOUR
+from collector.times import DAY
 
 EVENT_TIMES = ("time", "received_time")
 SESSION_COLUMNS = (
@@ -111,7 +111,7 @@ def _whole(page: str, selection: Selection) -> str:
     around = load("around").format(window=WINDOW)
     known_by = "time_ns >= (select min(time_ns) from page) and time_ns <= (select until_ns from known)"
     chains = judged(selection, around, known_by=known_by)
-    return load("whole").format(page=page, judged=chains, window=WINDOW, day=24 * HOUR)
+    return load("whole").format(page=page, judged=chains, window=WINDOW, day=DAY)
 
 
 def read_token(name: str, text: str, parts: int, prefix: str = "seek", *, signed: bool = False) -> dict[str, int]:
@@ -142,7 +142,7 @@ def most_called(store: Reads, services: int, tools: int) -> tuple[list[str], lis
     """The services and tools with most events in the last day that has any."""
     newest = newest_ns(store) or 0
     day = "where time_ns > $since and {0} is not null group by {0} order by count(*) desc, {0} limit {1}"
-    since = {"since": newest - 24 * HOUR}
+    since = {"since": newest - DAY}
     found = [
         store.rows(f"select {name} as name from events {day.format(name, most)}", since)
         for name, most in (("service", services), ("tool", tools))

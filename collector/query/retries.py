@@ -14,9 +14,8 @@ from collector.query.filters import Selection, own_dimensions
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
 from collector.store.kept import ACTED_ON, PATIENCE
 from collector.store.kept import WINDOW_NS as WINDOW
-from collector.times import MINUTE, UNITS
+from collector.times import DAY, MINUTE
 
-DAY = UNITS["d"]
 FEW = 20  # with fewer retried errors there is no verdict on retrying
 SELDOM, OFTEN = 0.2, 0.5  # retrying works seldom (often) if the whole interval lies below (above) this
 STORM_STATES = ("ongoing", "ended")

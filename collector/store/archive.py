@@ -19,7 +19,8 @@ from collector.columns import EVENT_COLUMNS, Report
 from collector.store.journal import synchronise
 from collector.store.opening import DATABASE
 from collector.store.reading import ArchiveView, Reader, Stamp, damaged, stamps
-from collector.store.retention import DAY_NS, forget_events
+from collector.store.retention import forget_events
+from collector.times import DAY
 
 MOST_EVENTS = 1_000_000  # per file, which takes about five seconds to write
 SLICE_EVENTS = 20_000  # per slice when a file is rewritten: each slice reads a whole row group
@@ -99,7 +100,7 @@ def write_oldest(cursor: duckdb.DuckDBPyConnection, folder: Path, before_ns: int
     [[last]] = cursor.execute(
         "select max(received_ns) from"
         " (select received_ns from events where received_ns < $end order by received_ns limit $most)",
-        {"end": min(before_ns, (first // DAY_NS + 1) * DAY_NS), "most": MOST_EVENTS},
+        {"end": min(before_ns, (first // DAY + 1) * DAY), "most": MOST_EVENTS},
     ).fetchall()
     [[events]] = cursor.execute("select count(*) from events where received_ns <= ?", [last]).fetchall()
     day = datetime.fromtimestamp(first // 10**9, UTC)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from importlib import resources
 
 from collector.columns import Report
-from collector.store.retention import DAY_NS
 from collector.store.store import Store
+from collector.times import DAY, MINUTE
 
 DAYS = 30
 CHUNK = 250_000  # events per transaction: fits into `memory_limit`, and gives about one line of progress per second
 PARTY = 160  # events of five sessions that begin together
-LATEST_NS = 1_800_000_000_000  # the last session begins half an hour before the end and is over by then
+LATEST_NS = 30 * MINUTE  # the last session begins half an hour before the end and is over by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def fill(store: Store, events: int, seed: int, now_ns: int, cast: Cast) -> Itera
     for name in ("patterns", "tools"):
         rows[name] = [{"place": place, **row} for place, row in enumerate(rows[name])]
     given = {
-        "seed": seed, "start_ns": now_ns - DAYS * DAY_NS, "span_ns": DAYS * DAY_NS - LATEST_NS, "days": DAYS,
+        "seed": seed, "start_ns": now_ns - DAYS * DAY, "span_ns": DAYS * DAY - LATEST_NS, "days": DAYS,
         "parties": -(-events // PARTY), "patterns": len(cast.patterns), "tools": len(cast.tools),
         "shares": cast.agents[-1]["high"],
     }  # fmt: skip

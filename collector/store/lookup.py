@@ -14,8 +14,7 @@ from collector.columns import COLUMNS, Report
 from collector.store.changes import Named
 from collector.store.fold import GUESSED
 from collector.store.reading import Reader
-from collector.store.retention import DAY_NS
-from collector.times import HOUR
+from collector.times import DAY, HOUR
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """
@@ -148,12 +147,12 @@ class StoreLookup:
 
     def orphans(self, most: int) -> set[str]:
         """Up to `most` traces of the newest day whose events or reports have a guessed session."""
-        asked = {"since": self.newest_ns() - DAY_NS, "guessed": list(GUESSED), "most": most}
+        asked = {"since": self.newest_ns() - DAY, "guessed": list(GUESSED), "most": most}
         return {row["trace_id"] for row in self._rows(f"select distinct trace_id from ({ORPHANS}) limit $most", asked)}
 
     def orphaned(self, traces: Sequence[str], now_ns: int) -> set[int]:
         """Events and reports of these traces, not older than a day, whose session is a guess."""
-        asked = {"traces": list(traces), "since": now_ns - DAY_NS, "guessed": list(GUESSED)}
+        asked = {"traces": list(traces), "since": now_ns - DAY, "guessed": list(GUESSED)}
         of_traces = f"select event_id from ({ORPHANS}) where trace_id in (select unnest($traces::varchar[]))"
         return {row["event_id"] for row in self._rows(of_traces, asked)}
 
@@ -179,7 +178,7 @@ class StoreLookup:
         found: dict[int, list[Report]] = {}
         for row in self._rows(REPORTS_OF, {"ids": list(event_ids)}):
             found.setdefault(row["event_id"], []).append(msgspec.json.decode(row["report"]))
-        for since in (now_ns - HOUR, now_ns - DAY_NS, 0):
+        for since in (now_ns - HOUR, now_ns - DAY, 0):
             alone = [event_id for event_id in event_ids if event_id not in found]
             for row in self._rows(EVENTS_OF, {"ids": alone, "since": since}) if alone else ():
                 found[row["event_id"]] = [_report_of(row)]

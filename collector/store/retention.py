@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from collector.times import HOUR, MINUTE
-
-DAY_NS = 24 * HOUR
+from collector.times import DAY, HOUR, MINUTE
 
 FULL = 0.9  # of the allowed size: from here on the oldest hours are removed
 ROOM = 0.8  # of the allowed size: down to here
@@ -41,7 +39,7 @@ def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
     Identities of requests are kept for a day; those of calls too, but at most MOST_IDENTITIES in each table. In the
     caller's transaction.
     """
-    day = now_ns - DAY_NS
+    day = now_ns - DAY
     forget_events(cursor, f"(from events where received_ns < {before_ns})")
     gone = cursor.execute("delete from events where received_ns < ?", [before_ns]).fetchone()
     cursor.execute("delete from requests where received_ns < ?", [day])

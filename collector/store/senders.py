@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from collector.batch import SENDERS, Sender
-
-NOTED_EVERY_NS = 60_000_000_000
+from collector.times import MINUTE
 
 V = TypeVar("V")
 
@@ -29,7 +28,7 @@ class Senders:
                     if room <= 0:
                         continue
                     room -= 1
-                if noted is None or now_ns - noted >= NOTED_EVERY_NS:
+                if noted is None or now_ns - noted >= MINUTE:
                     due[sender] = noting
         return due
 

@@ -31,6 +31,7 @@ from collector.store.priority import STORING, step_back
 from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.upkeep import FIT_EVERY_S, Upkeep
+from collector.times import HOUR
 
 # Sizes are bytes of packed batches; a tool call takes about 700.
 LOT_BYTES = 3 << 20  # Most in one transaction: a larger one delays everybody.
@@ -44,7 +45,7 @@ CLOSE_EVERY_S = 0.2
 SHORTAGE_S = 5.0  # A shortage of memory that lasts less is no failure: queries release theirs when they end.
 AGAIN_S = 2.0  # Pause after a failed transaction, unless a query waits.
 TRIES = 3  # Failed attempts at a batch that do not set it aside yet.
-CLOCK_NS = 3600 * 10**9  # Reading a batch takes less than this: a larger difference means that the clock went back.
+CLOCK_NS = HOUR  # Reading a batch takes less than this: a larger difference means that the clock went back.
 
 SHORTAGES = (Unavailable, MemoryError, OSError)  # anything else is caused by the batch, or by a defect that it triggers
 
