@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 from altair import Tooltip
 
+from dashboard import words
 from dashboard.axes import HEIGHT, PERCENT, Picture, colour, steps, value_axis, where
 from dashboard.colours import OTHER, OUTCOMES, Palette
 
@@ -44,7 +45,7 @@ def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Pictur
 
     `frame`: length, hazard, low, high, streaks; `stops`: length, label, the limits at which agents stop by themselves.
     """
-    rows = frame.with_columns(certain=pl.col("streaks") >= 20)
+    rows = frame.with_columns(certain=pl.col("streaks") >= words.UNCERTAIN_BELOW)
     colour = palette.outcome["error"]
     base = alt.Chart(rows, height=HEIGHT).encode(x=steps("length", range(1, 11), "after n in a row"))
     scale = alt.Scale(domain=[0, 1])

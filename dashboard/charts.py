@@ -113,7 +113,8 @@ def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s:
 
 def rate_over_time(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
     """Error rate with its interval; points under 20 calls are hollow. `frame`: time, error_rate, low, high, rated."""
-    rows = frame.filter(pl.col("error_rate").is_not_null()).with_columns(certain=pl.col("rated") >= 20)
+    certain = pl.col("rated") >= words.UNCERTAIN_BELOW
+    rows = frame.filter(pl.col("error_rate").is_not_null()).with_columns(certain=certain)
     base = alt.Chart(rows, height=HEIGHT).encode(x=time_axis(span))
     y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
     colour = palette.outcome["error"]

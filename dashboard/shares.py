@@ -7,7 +7,7 @@ import altair as alt
 import polars as pl
 from altair import Tooltip
 
-from dashboard import frames
+from dashboard import frames, words
 from dashboard.axes import PERCENT, Picture, colour, value_axis, where
 from dashboard.colours import ATTRIBUTIONS, Palette
 
@@ -55,7 +55,7 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
     # Interpolated in RGB: by default Vega goes from grey to orange through purple.
     shade = alt.Scale(domain=[0, 1], range=list(palette.ramp), interpolate="rgb")
     shaded = {"test": "datum.certain", "field": "share", "type": "quantitative", "scale": shade, "legend": None}
-    rows = frame.with_columns(certain=pl.col("calls") >= 20)
+    rows = frame.with_columns(certain=pl.col("calls") >= words.UNCERTAIN_BELOW)
     base = alt.Chart(rows).encode(
         x=alt.X(
             "error_class:N",
@@ -84,7 +84,7 @@ def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str) -> Pictur
 
     `frame`: name, value, low, high, rated, label.
     """
-    rows = frame.with_columns(certain=pl.col("rated") >= 20)
+    rows = frame.with_columns(certain=pl.col("rated") >= words.UNCERTAIN_BELOW)
     names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
     scale = alt.Scale(domain=[0, 1])
     base = alt.Chart(rows).encode(y=alt.Y(f"{name}:N", sort=frame[name].to_list(), axis=names))

@@ -22,7 +22,7 @@ from collector.store.kept import COUNTED as HOURLY
 from collector.times import DAY, HOUR, WEEK
 
 MOST = 5_000  # label sets of a query: those of all sessions of an hour, 700,000 at 5,000 events/s, would take 1 GB
-FEW = {*HOURLY[OF_ALL], "recovered"}  # dimensions with few values
+FEW_VALUED = {*HOURLY[OF_ALL], "recovered"}  # dimensions with few values
 GONE = WEEK  # a sender that is silent for longer is considered gone
 
 # The condition of the part, and of the events of which it is a share.
@@ -98,7 +98,7 @@ class MeasureQuery:
 
 def nearest(query: MeasureQuery, first: First) -> MeasureQuery:
     """The query with `first` if there may be very many label sets, such as sessions."""
-    return query if FEW.issuperset(query.by) else replace(query, first=first)
+    return query if FEW_VALUED.issuperset(query.by) else replace(query, first=first)
 
 
 # Returns where to read one of `RELATIONS` for a window: SQL, or the name of a table that holds it.
