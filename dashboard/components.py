@@ -110,6 +110,11 @@ class Page:
         return next((nice for nice in BUCKETS if (end - start).total_seconds() <= bars * nice), BUCKETS[-1])
 
     @property
+    def asked(self) -> int:
+        """A number that stays the same while the filters do, whatever the state of the view."""
+        return hash(replace(self.filters, view=()))
+
+    @property
     def every(self) -> float | None:
         """Seconds between refreshes; None if nothing can change or the reader switched them off."""
         return every(self.filters)
@@ -444,7 +449,7 @@ def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
 
 def key_of(page: Page) -> int:
     """A key that tells the widgets of one view from those with other filters, or with the same ones some clicks ago."""
-    return hash((replace(page.filters, view=()), filterbar.turn()))
+    return hash((page.asked, filterbar.turn()))
 
 
 def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:

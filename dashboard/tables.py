@@ -1,7 +1,6 @@
 """Tables: the kinds of columns, and a table that keeps its selection while the page refreshes."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -22,7 +21,7 @@ def table(
 
     While a row is selected the table does not change, because Streamlit remembers row numbers, not rows.
     """
-    key = f"{key}-{hash(replace(page.filters, view=()))}"
+    key = f"{key}-{page.asked}"
     held = f"{key}-held"
     chosen = _chosen(key) if select else None
     if chosen is not None and held in st.session_state:
@@ -49,7 +48,7 @@ def table(
 
 def held(page: Page, key: str) -> pl.DataFrame | None:
     """The rows that a table with a selection shows; None if nothing is selected."""
-    key = f"{key}-{hash(replace(page.filters, view=()))}"
+    key = f"{key}-{page.asked}"
     return st.session_state.get(f"{key}-held") if _chosen(key) is not None else None
 
 
