@@ -112,14 +112,14 @@ def folder(text: str) -> Path:
     return path
 
 
-DIMENSIONS = 8
+MOST_DIMENSIONS = 8
 
 
 def dimensions(text: str) -> tuple[str, ...]:
     """Attribute names that become columns: at most eight, none of them a name that the API already uses."""
     names = words(text)
-    if len(names) > DIMENSIONS:
-        raise ValueError(f"write at most {DIMENSIONS} names")
+    if len(names) > MOST_DIMENSIONS:
+        raise ValueError(f"write at most {MOST_DIMENSIONS} names")
     if len({name.lower() for name in names}) < len(names):
         raise ValueError("a name is there twice")
     for name in names:

@@ -42,6 +42,7 @@ VIEW_KEYS = (
 )  # fmt: skip
 
 NO_VALUE = "(none)"  # how people read the empty value
+EVER = "1970-01-01T00:00:00Z"  # the start of a range of all that there is
 
 _PART = re.compile(r"(\d{1,6})(ms|[smhdw])")
 _RELATIVE = re.compile(rf"-(?:{_PART.pattern})+")

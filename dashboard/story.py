@@ -9,9 +9,9 @@ import streamlit as st
 from dashboard import attempts, components, frames, tables, words
 from dashboard.client import Problem, path
 from dashboard.components import Page
+from dashboard.filters import EVER
 from dashboard.menu import SUBJECTS
 
-EVER = "1970-01-01T00:00:00Z"
 MOST_EVENTS = 1000
 SCOPES, KINDS = ("session", "tool", "target"), ("mistake", "error", "denied")  # of streaks
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.query import changes as module
-from collector.query.changes import DIMENSIONS, MEASURES, VOLUME, added, changes
+from collector.query.changes import EXPLAINED, MEASURES, VOLUME, added, changes
 from collector.query.filters import BY_NAME, Selection
 from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding, mixed
@@ -81,7 +81,7 @@ def test_contributions_are_what_plain_counting_gives_and_add_up(store: Store, me
         assert sum(row["contribution"] for row in values.values()) == pytest.approx(whole)
         if whole:
             assert sum(row["share"] for row in values.values()) == pytest.approx(1)
-    for name in DIMENSIONS:
+    for name in EXPLAINED:
         told = {
             None if value is None else str(value): parts for value, parts in expected(events, measure, name).items()
         }
@@ -101,7 +101,7 @@ def test_intervals_rest_on_what_each_session_has(store: Store, measure: str) -> 
     holding(store, events)
     told = (statement.rows(store) for statement in changes(HALF, measure).asked)
     found = added(rows for rows in told if rows and "dimension" in rows[0])
-    for name in DIMENSIONS:
+    for name in EXPLAINED:
         sessions: dict[Any, list[Event]] = defaultdict(list)
         for one in events:
             if one["time_ns"] >= NOW - 5 * HOUR:

@@ -20,7 +20,7 @@ from collector.query.statement import Derived, Row, Statement, load
 from collector.query.verdicts import VERDICTS, Gathered, Unit, count, judge, percent, rate, share
 from collector.store.kept import COUNTED
 
-DIMENSIONS = (
+EXPLAINED = (
     "tool", "mcp_server", "error_class", "category", "attribution", "fingerprint", "model", "provider", "agent",
     "service", "service_version", "environment", "source", "operation",
 )  # fmt: skip
@@ -67,7 +67,7 @@ def changes(
 
     For counts, rows of `volume` come before them, if `by` names it or is empty.
     """
-    names = tuple(name for name in by if name != VOLUME) if by else DIMENSIONS
+    names = tuple(name for name in by if name != VOLUME) if by else EXPLAINED
     part, whole = COMPARED[measure].part, "true"
     of_rate = measure.endswith("_rate")
     if of_rate:

@@ -16,9 +16,7 @@ from collector.query.statement import load
 from collector.query.streaks import Scope, key_of, streak_steps
 from collector.store.kept import IDLE_NS as IDLE
 from collector.store.kept import WINDOW_NS as WINDOW
-from collector.times import UNITS
-
-EVER = 2**61
+from collector.times import LONGEST, UNITS
 
 EVENTS = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
 QUANTILE = "quantile_cont(duration_ms, 0.95) as value, count(duration_ms) as calls"
@@ -271,7 +269,7 @@ def _known_of_first(asked: WindowedMeasure) -> str:
     events = f"select * from events where session in ({sessions}) and time_ns < $until_ns"  # streaks may begin earlier
     names = "".join(f', "{name}" as "first_{name}"' for name in asked.by)
     return f"""select event_id as known_id, enter_ns as known_ns, leave_ns as forgotten_ns{names}
-      from ({_chains(asked, EVER, events, since="0")}) where {asked.selection.condition()}"""
+      from ({_chains(asked, LONGEST, events, since="0")}) where {asked.selection.condition()}"""
 
 
 def _runs(asked: WindowedMeasure, known: str) -> str:

@@ -10,14 +10,13 @@ import streamlit as st
 from dashboard import charts, components, frames, sentences, shares, tables, taxonomy, words
 from dashboard.client import Answer, Problem, path
 from dashboard.components import Page
-from dashboard.filters import Filters, escaped
+from dashboard.filters import EVER, Filters, escaped
 
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
 TOGETHER = {"by": ",".join(DIMENSIONS), "limit": "2000"}
 MOST, SESSIONS, MESSAGES = 5, 8, 60
 OF_SESSIONS = {"by": "session,service", "session": "!", "sort": "-calls", "limit": str(SESSIONS)}  # `!`: not without
 CLASSES_S = 600.0  # they change only when the collector is restarted
-EVER = "1970-01-01T00:00:00Z"
 
 
 def body(page: Page) -> None:
