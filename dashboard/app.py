@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from dashboard import launch, menu
 from dashboard.callers import Callers, names
-from dashboard.components import NARROW_PX, WIDTH
+from dashboard.page import NARROW_PX, WIDTH
 
 # The script sets Streamlit's base URL: opened at a page's own address, it would first look for its server below that
 # address, which costs two round trips and two 404s in the browser's console. The last part of the path is always the

@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from dashboard import components, words
-from dashboard.components import Page
 from dashboard.filters import DIMENSIONS
+from dashboard.page import Page
 
 NAMES = (
     "dimension", "value", "contribution", "share", "a_errors", "a_calls", "b_errors", "b_calls", "state", "verdict",

@@ -5,7 +5,8 @@ from typing import Any
 import polars as pl
 
 from dashboard import components, explained, frames, sentences, words
-from dashboard.components import Figure, Page
+from dashboard.components import Figure
+from dashboard.page import BARS, Page
 
 TREND_BARS = 24
 OPEN = {"state": "open", "sort": "-length", "limit": "6"}  # the longest streaks
@@ -65,7 +66,7 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
 def series(page: Page, now: dict[str, Any]) -> dict[str, str]:
     """The query for calls and errors over time, with those of the period before if it had errors."""
     past = {"previous": "true"} if now.get("previous_errors") else {}
-    return {"bucket": f"{page.bucket(components.BARS)}s", **past}
+    return {"bucket": f"{page.bucket(BARS)}s", **past}
 
 
 def trend(page: Page, now: dict[str, Any]) -> list[float]:

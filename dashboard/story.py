@@ -7,10 +7,11 @@ import polars as pl
 import streamlit as st
 
 from dashboard import attempts, components, frames, tables, words
+from dashboard.card import event_card
 from dashboard.client import Problem, path
-from dashboard.components import Page
 from dashboard.filters import EVER
 from dashboard.menu import SUBJECTS
+from dashboard.page import Page
 
 MOST_EVENTS = 1000
 SCOPES, KINDS = ("session", "tool", "target"), ("mistake", "error", "denied")  # of streaks
@@ -75,7 +76,7 @@ def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> No
     at = int(st.session_state[key])
     with right:
         _arrows(rows, at, key)
-        components.event_card(page, rows.row(places.index(at), named=True), rows)
+        event_card(page, rows.row(places.index(at), named=True), rows)
 
 
 def _first(page: Page, rows: pl.DataFrame) -> int:

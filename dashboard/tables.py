@@ -7,7 +7,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import words
-from dashboard.components import Page
+from dashboard.page import Page
 
 ROW_HEIGHT = 32
 ROWS_SHOWN = 12

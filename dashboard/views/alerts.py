@@ -9,8 +9,8 @@ import streamlit as st
 
 from dashboard import charts, client, colours, components, frames, sentences, tables, words
 from dashboard.client import Problem
-from dashboard.components import Page
 from dashboard.filters import NO_VALUE, of_alert
+from dashboard.page import Page, open_page, refreshing
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
@@ -337,8 +337,8 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
     components.chart(picture, "samples", f"Value of {rule['name']} over time.")
 
 
-page = components.open_page("alerts", "Alerts", "What is burning, and would this rule have been right?", bar="range")
-components.refreshing(body, page)
+page = open_page("alerts", "Alerts", "What is burning, and would this rule have been right?", bar="range")
+refreshing(body, page)
 with components.part("Would this rule have been right?"):
     known = page.collector.ask("rules", max_age=10.0).rows
     if known.height and st.toggle("Try a rule on the last 7 days", key="try-rule"):

@@ -6,7 +6,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, explained, sentences, shares, words
-from dashboard.components import Page
+from dashboard.page import Page, open_page, refreshing
 
 BARS, LISTED = 16, 40
 
@@ -51,5 +51,5 @@ def _values(page: Page, total: dict[str, Any]) -> None:
     explained.listed(page, explained.rows(page, explained.ALL).head(LISTED), rise=rise)
 
 
-page = components.open_page("changes", "What changed", "Which versions, tools, models or classes explain the change?")
-components.refreshing(body, page)
+page = open_page("changes", "What changed", "Which versions, tools, models or classes explain the change?")
+refreshing(body, page)

@@ -7,8 +7,8 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, filterbar, frames, sentences, shares, tables, words
-from dashboard.components import Page
 from dashboard.filters import OWN, escaped
+from dashboard.page import Page, ignored, open_page, refreshing
 
 WAYS: Mapping[str, str] = {
     "version": "service_version", "model": "model", "agent": "agent", "service": "service",
@@ -49,9 +49,7 @@ def body(page: Page) -> None:
                 asked, sides = {}, (f"the {span} before", "this range")
         wanted = {name: page.filters.state(name) for name in ("a", "b")}
         taken = (asked or {}).items()
-        components.ignored(
-            *(f"{name}={value}" for name, value in wanted.items() if value and (name, escaped(value)) not in taken)
-        )
+        ignored(*(f"{name}={value}" for name, value in wanted.items() if value and (name, escaped(value)) not in taken))
         if asked is None:
             components.quiet(f"Only one {way} in this range: nothing to compare. Take a longer range, or periods.")
     if asked is None:
@@ -146,8 +144,8 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
                         error_class=picked["error_class"])  # fmt: skip
 
 
-page = components.open_page(
+page = open_page(
     "compare", "Compare", "Did this version, model, agent or period make it worse?",
     view={"by": WAYS, "a": None, "b": None},
 )  # fmt: skip
-components.refreshing(body, page)
+refreshing(body, page)

@@ -4,7 +4,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import charts, components, frames, tables, words
-from dashboard.components import Page
+from dashboard.page import Page, open_page, refreshing
 
 STATES = ("new", "regressed", "ongoing", "resolved")
 SORTS = {"last_seen": "last seen", "events": "events", "sessions": "sessions", "lasting": "lasting", "growth": "growth"}
@@ -100,7 +100,5 @@ def _groups(page: Page) -> None:
         components.quiet("Select a row to see its newest message and open its page.")
 
 
-page = components.open_page(
-    "errors", "Errors", "What goes wrong, and is it new?", view={"state": ("all", *STATES), "sort": SORTS}
-)
-components.refreshing(body, page)
+page = open_page("errors", "Errors", "What goes wrong, and is it new?", view={"state": ("all", *STATES), "sort": SORTS})
+refreshing(body, page)

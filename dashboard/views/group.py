@@ -8,9 +8,10 @@ import polars as pl
 import streamlit as st
 
 from dashboard import charts, components, frames, sentences, shares, tables, taxonomy, words
+from dashboard.card import event_card
 from dashboard.client import Answer, Problem, path
-from dashboard.components import Page
 from dashboard.filters import EVER, Filters, escaped
+from dashboard.page import Page, open_page, refreshing
 
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
 TOGETHER = {"by": ",".join(DIMENSIONS), "limit": "2000"}
@@ -188,7 +189,7 @@ def _samples(page: Page) -> None:
         if event and event["event_id"] not in seen:
             seen.add(event["event_id"])
             components.quiet(name)
-            components.event_card(page, event)
+            event_card(page, event)
 
 
 def _sessions(page: Page) -> None:
@@ -215,5 +216,5 @@ def _sessions(page: Page) -> None:
     components.link(page, "session", f"Open {words.plain(first['session'], 60)} →", **about)
 
 
-page = components.open_page("group", "Group", "What is this error, and what do I do about it?")
-components.refreshing(body, page)
+page = open_page("group", "Group", "What is this error, and what do I do about it?")
+refreshing(body, page)

@@ -7,7 +7,8 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, sentences, tables, words
-from dashboard.components import Figure, Page
+from dashboard.components import Figure
+from dashboard.page import Page, open_page, refreshing
 
 EVENTS = (
     "Calls in the store. Several records can tell of one call, such as its span and its log line, and make one event: "
@@ -106,9 +107,9 @@ def _counts(page: Page, counts: Mapping[str, float], name: str, unit: str) -> No
     tables.table(page, rows, columns, key=f"health-{name}", alt_text=f"Most by {name}: {rows[name][0]}.")
 
 
-page = components.open_page("health", "Health", "Has anything been lost?", bar="none")
+page = open_page("health", "Health", "Has anything been lost?", bar="none")
 with components.part():
     about = page.collector.ask("health", max_age=5.0).first()
     version, schema = words.plain(str(about.get("version") or "?")), words.count(about.get("schema_version"))
     st.caption(f"Collector {version} at {page.collector.place}, schema {schema}.")
-components.refreshing(body, page)
+refreshing(body, page)

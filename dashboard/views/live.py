@@ -6,8 +6,9 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, filterbar, frames, tables, words
-from dashboard.components import Page
+from dashboard.card import event_card
 from dashboard.filters import Condition
+from dashboard.page import Page, open_page, refreshing
 
 NEWEST = 200
 EVERY_S = 2.0
@@ -56,7 +57,7 @@ def body(page: Page) -> None:
             wide=("outcome", "service", "session"),
         )
         if picked:
-            components.event_card(page, picked)
+            event_card(page, picked)
 
 
 def _tail(page: Page) -> tuple[pl.DataFrame, int]:
@@ -97,9 +98,9 @@ def _pause() -> None:
     filterbar.go(filterbar.from_link().showing(refresh="0" if st.session_state["live-pause"] else ""))
 
 
-page = components.open_page("live", "Live", "What is happening right now?")
+page = open_page("live", "Live", "What is happening right now?")
 with st.container(horizontal=True):
     st.toggle("Pause", **filterbar.bind("live-pause", page.filters.state("refresh") == "0", _pause, label="visible"))
     only = page.filters.on("outcome") == Condition("outcome", ("error",))
     st.toggle("Errors only", **filterbar.bind("live-errors", only, _errors_only, label="visible"))
-components.refreshing(body, page, EVERY_S, paused=page.every is None)
+refreshing(body, page, EVERY_S, paused=page.every is None)

@@ -20,7 +20,7 @@ from dashboard import (
     words,
 )
 from dashboard.client import Answer
-from dashboard.components import Page
+from dashboard.page import Page, open_page, refreshing
 
 ROWS = 6
 GROUPS = 500  # that are asked for at once
@@ -208,7 +208,5 @@ def _first_event(page: Page) -> None:
             st.rerun()
 
 
-page = components.open_page(
-    "overview", "Overview", "Is it better or worse than before, and what should I look at first?"
-)
-components.refreshing(body, page)
+page = open_page("overview", "Overview", "Is it better or worse than before, and what should I look at first?")
+refreshing(body, page)

@@ -3,7 +3,8 @@
 import polars as pl
 
 from dashboard import attempts, charts, components, frames, sentences, shares, tables, words
-from dashboard.components import Figure, Page
+from dashboard.components import Figure
+from dashboard.page import Page, open_page, refreshing
 
 STORM = "At least ten errors of one class within a minute of each other."
 COSTS = "Streaks from their first mistake to the success that ended them, and retries in vain; a retry can be in both."
@@ -237,5 +238,5 @@ def _tools(page: Page) -> None:
         components.row(page, "tool", tool, facts, tool=tool)
 
 
-page = components.open_page("retries", "Retries", "Does trying again help, and does the agent know?")
-components.refreshing(body, page)
+page = open_page("retries", "Retries", "Does trying again help, and does the agent know?")
+refreshing(body, page)

@@ -4,7 +4,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, sentences, story, words
-from dashboard.components import Page
+from dashboard.page import Page, open_page, refreshing
 
 WHO = ("service", "service_version", "agent", "model")
 
@@ -58,7 +58,5 @@ def _who(rows: pl.DataFrame) -> str:
     return " · ".join(words.plain(", ".join(map(str, each)), 60) for each in values if len(each))
 
 
-page = components.open_page(
-    "session", "Session", "What happened to this agent, step by step?", bar="none", view={"event": None}
-)
-components.refreshing(body, page)
+page = open_page("session", "Session", "What happened to this agent, step by step?", bar="none", view={"event": None})
+refreshing(body, page)

@@ -3,7 +3,7 @@
 import polars as pl
 
 from dashboard import components, frames, tables, words
-from dashboard.components import Page
+from dashboard.page import Page, open_page, refreshing
 
 
 def body(page: Page) -> None:
@@ -51,5 +51,5 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     components.link(page, "session", label, session=chosen["session"], service=chosen["service"])
 
 
-page = components.open_page("sessions", "Sessions", "Which runs went badly?")
-components.refreshing(body, page)
+page = open_page("sessions", "Sessions", "Which runs went badly?")
+refreshing(body, page)

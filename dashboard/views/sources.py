@@ -4,7 +4,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, frames, tables, taxonomy, words
-from dashboard.components import Page
+from dashboard.page import Page, open_page, refreshing
 
 SILENT_S = 3600
 SENDERS, NAMED = 20, 5  # rows in the table, names in a sentence
@@ -167,5 +167,5 @@ def _unclassified(page: Page) -> None:
         )
 
 
-page = components.open_page("sources", "Sources", "Who sends, and what do they not tell us?")
-components.refreshing(body, page)
+page = open_page("sources", "Sources", "Who sends, and what do they not tell us?")
+refreshing(body, page)

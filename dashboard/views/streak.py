@@ -7,7 +7,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, sentences, story, words
-from dashboard.components import Page
+from dashboard.page import Page, open_page, refreshing
 
 
 def body(page: Page) -> None:
@@ -64,8 +64,8 @@ def _last(rows: pl.DataFrame, streak: dict[str, Any]) -> datetime:
     return after["time"][0] if after.height else ended
 
 
-page = components.open_page(
+page = open_page(
     "streak", "Streak", "What went wrong again and again, and what ended it?", bar="none",
     view={"started": None, "scope": story.SCOPES, "kind": story.KINDS},
 )  # fmt: skip
-components.refreshing(body, page)
+refreshing(body, page)

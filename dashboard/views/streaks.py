@@ -4,7 +4,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import attempts, components, frames, sentences, tables, words
-from dashboard.components import Page
+from dashboard.page import Page, open_page, refreshing
 from dashboard.story import KINDS, SCOPES
 
 LONGEST = 10
@@ -174,8 +174,8 @@ def _list(page: Page, asked: dict[str, str], none: str) -> None:
         components.quiet(none)
 
 
-page = components.open_page(
+page = open_page(
     "streaks", "Streaks", "How long do agents keep failing, and where should they stop?",
     view={"scope": SCOPES, "kind": KINDS, "limit": [*map(str, LIMITS)], "by": BY},
 )  # fmt: skip
-components.refreshing(body, page)
+refreshing(body, page)

@@ -4,7 +4,8 @@ import polars as pl
 import streamlit as st
 
 from dashboard import charts, components, shares, tables, words
-from dashboard.components import Figure, Page
+from dashboard.components import Figure
+from dashboard.page import Page, open_page, refreshing
 
 RATES = 24  # buckets; with more, each would have too few calls for a rate
 DURATIONS = "p50: half of the calls were faster; p95: all but one in twenty were."
@@ -149,5 +150,5 @@ def _streaks(page: Page) -> None:
         components.quiet("No two mistakes in a row.")
 
 
-page = components.open_page("tool", "Tool", "Why does it fail, for whom, and since when?")
-components.refreshing(body, page)
+page = open_page("tool", "Tool", "Why does it fail, for whom, and since when?")
+refreshing(body, page)

@@ -4,7 +4,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, frames, shares, tables, words
-from dashboard.components import Page
+from dashboard.page import Page, open_page, refreshing
 
 TOP_TOOLS, TOP_CLASSES, LABELS = 20, 15, 8
 
@@ -167,5 +167,5 @@ def _servers(page: Page) -> None:
             components.link(page, "errors", f"Errors of {words.plain(server, 60)} →", mcp_server=server)
 
 
-page = components.open_page("tools", "Tools", "Which tool should we fix first?")
-components.refreshing(body, page)
+page = open_page("tools", "Tools", "Which tool should we fix first?")
+refreshing(body, page)

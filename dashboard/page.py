@@ -1,0 +1,196 @@
+"""A page: what it asks, its frame, and how it refreshes."""
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import polars as pl
+import streamlit as st
+
+from dashboard import client, colours, filterbar, share, words
+from dashboard.client import Answer, Collector
+from dashboard.filters import Filters
+from dashboard.menu import SUBJECTS
+
+BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)  # seconds
+BARS = 96  # in a chart of full width
+FIRST_PX = 420  # height that the first answers of most pages take
+WIDTH = "misstep-width"  # cookie with the width of the browser's window
+NARROW_PX = 1200  # in narrower windows, tables leave out dispensable columns
+LATE: ContextVar[list[datetime] | None] = ContextVar("late", default=None)  # when the late answers of a part were new
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page being shown: its filters, the collector to ask, and the reader's colours and time zone."""
+
+    name: str
+    filters: Filters
+    collector: Collector
+    palette: colours.Palette
+    zone: ZoneInfo
+    narrow: bool = False
+
+    def ask(self, place: str, max_age: float | None = None, /, **params: str | None) -> Answer:
+        """The API's answer for this page's filters and `params`, which can only narrow them; None removes a filter.
+
+        `max_age`: seconds for which a cached answer is good, if that must not depend on how long it took.
+        """
+        merged = self._merged(params)
+        return _remembered(place, merged, self.collector.ask(place, merged, max_age=max_age))
+
+    def later(self, place: str, **params: str | None) -> Callable[[], Answer]:
+        """Starts to `ask` and returns a function that waits for the answer, so that queries run in parallel."""
+        merged = self._merged(params)
+        asking = self.collector.begin(place, merged)
+        return lambda: _remembered(place, merged, asking.result())
+
+    def ask_all(self, place: str, params: Mapping[str, str] | None = None, max_age: float | None = None) -> Answer:
+        """The API's answer, whatever this page's filters are."""
+        return _remembered(place, params or {}, self.collector.ask(place, params, max_age=max_age))
+
+    def _merged(self, params: Mapping[str, str | None]) -> dict[str, str]:
+        asked = {name: self.filters.also(name, value) for name, value in params.items() if value is not None}
+        kept = {name: value for name, value in self.filters.api().items() if name not in params}
+        return kept | asked
+
+    @property
+    def now(self) -> datetime:
+        """The present time, which moves on while parts refresh themselves."""
+        return datetime.now(UTC)
+
+    @property
+    def length(self) -> timedelta:
+        """The length of the range, and so of the period before it."""
+        start, end = self.filters.span(self.now)
+        return end - start
+
+    @property
+    def shift(self) -> timedelta:
+        """What charts add to every time, because a browser draws times in its own zone instead of the chosen one."""
+        own = _zone(Filters())
+        here, there = (self.now.astimezone(zone).utcoffset() or timedelta() for zone in (own, self.zone))
+        return there - here
+
+    def drawn(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows with `time` as a chart must have it (see `shift`)."""
+        return rows.with_columns(pl.col("time") + self.shift) if self.shift else rows
+
+    @property
+    def axis(self) -> tuple[datetime, datetime]:
+        """The span of a chart over time."""
+        start, end = self.span
+        return start + self.shift, end + self.shift
+
+    @property
+    def span(self) -> tuple[datetime, datetime]:
+        """Start and end of what is shown: the range in whole buckets, so that refreshing seldom moves an axis."""
+        step = self.bucket(BARS)
+        start, end = (moment.timestamp() for moment in self.filters.span(self.now))
+        return datetime.fromtimestamp(start // step * step, UTC), datetime.fromtimestamp(-(-end // step) * step, UTC)
+
+    def bucket(self, bars: int) -> int:
+        """The shortest round length in seconds that divides the range into at most `bars` buckets."""
+        start, end = self.filters.span(self.now)
+        return next((nice for nice in BUCKETS if (end - start).total_seconds() <= bars * nice), BUCKETS[-1])
+
+    @property
+    def asked(self) -> int:
+        """A number that stays the same while the filters do, whatever the state of the view."""
+        return hash(replace(self.filters, view=()))
+
+    @property
+    def every(self) -> float | None:
+        """Seconds between refreshes; None if nothing can change or the reader switched them off."""
+        return every(self.filters)
+
+
+def every(filters: Filters) -> float | None:
+    """Seconds between the refreshes of a page with these filters."""
+    return float(filters.refresh) if filters.moving and filters.refresh else None
+
+
+def _remembered(place: str, params: Mapping[str, str], answer: Answer) -> Answer:
+    share.remember(place, params, answer.rows.height)
+    if answer.late and (late := LATE.get()) is not None:
+        late.append(answer.fetched)
+    return answer
+
+
+@st.cache_resource(show_spinner=False)
+def _collector(url: str, token: str) -> Collector:
+    return client.from_environment({"MISSTEP_COLLECTOR_URL": url, "MISSTEP_QUERY_TOKEN": token})
+
+
+def collector() -> Collector:
+    """The one collector of this process."""
+    return _collector(os.environ.get("MISSTEP_COLLECTOR_URL", ""), os.environ.get("MISSTEP_QUERY_TOKEN", ""))
+
+
+def open_page(
+    name: str, title: str, question: str, *, bar: filterbar.Bar = "filters",
+    view: Mapping[str, Collection[str] | None] | None = None,
+) -> Page:  # fmt: skip
+    """Shows the title, question and filter bar of a page, and notices that come before everything else.
+
+    `view`: the keys of the view's state that its link may have, each with the values that are known, None for any.
+    """
+    filters = filterbar.from_link()
+    usual = {"tz": _named(filters.state("tz")) is not None, "refresh": filters.state("refresh").isdecimal()}
+    filters = filters.viewed({name: None for name, known in usual.items() if known} | dict(view or {}))
+    width = dict(st.context.cookies).get(WIDTH, "")
+    narrow = width.isdecimal() and int(width[:6]) < NARROW_PX
+    page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow)
+    share.forget(name, filters)
+    st.session_state["page"] = name
+    filterbar.addressed(name)
+    st.title(title, anchor=False)
+    st.caption(question)
+    filterbar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), bar)
+    ignored(*filters.ignored)
+    return page
+
+
+def ignored(*parts: str) -> None:
+    """Names what was not understood in the link."""
+    if parts:
+        st.caption(f"Ignored from the link: {words.plain(', '.join(parts))}")
+
+
+def refreshing(body: Callable[[Page], None], page: Page, every: float | None = None, *, paused: bool = False) -> None:
+    """Runs the body of a page, repeatedly while the page's range moves."""
+
+    def shown() -> None:
+        place = st.empty()
+        if first.pop() if first else False:
+            place.skeleton(height=FIRST_PX)
+        with place.container():
+            _away_bar(page)
+            body(page)
+
+    first = [True]
+    st.fragment(shown, run_every=None if paused else every or page.every)()
+
+
+def _zone(filters: Filters) -> ZoneInfo:
+    names = (filters.state("tz"), st.context.timezone or "")
+    return next((zone for name in names if (zone := _named(name))), ZoneInfo("UTC"))
+
+
+def _named(zone: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def _away_bar(page: Page) -> None:
+    if since := page.collector.since_away():
+        at = words.clock(since, page.zone, now=page.now)
+        st.error(
+            f"Collector at {page.collector.place} does not answer (since {at}). What is shown is the last that it "
+            "said. Retrying. Is it running? `MISSTEP_COLLECTOR_URL` names another where the dashboard runs."
+        )
