@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.columns import TABLES
 from collector.commands.bulk import bulk
 from collector.query.costs import costs
 from collector.query.filters import DIMENSIONS, Selection, terms_of
@@ -33,8 +34,8 @@ from collector.query.streaks import (
 from collector.store.changes import Changes
 from collector.store.connection import OutOfMemory
 from collector.store.keeper import Keeper, rest_after
+from collector.store.kept import COUNTED, FIRSTS, KEPT
 from collector.store.kept import DIMENSIONS as OF_CHAINS
-from collector.store.kept import FIRSTS, KEPT
 from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed
@@ -230,6 +231,16 @@ def test_every_dimension_can_choose() -> None:
     names = {each.name for each in DIMENSIONS} - {"recovered"}
     assert set(OF_CHAINS) == names
     assert {name.removeprefix("first_") for name in FIRSTS} == names - {"service", "session", "subagent"}
+
+
+def test_dimensions_are_kept_with_the_types_of_events() -> None:
+    names = {each.name for each in DIMENSIONS} - {"recovered"}
+    assert set(COUNTED["hourly"]) == names - {"target", "session", "subagent", "trace_id"}, "many values in an hour"
+    assert set(COUNTED["hourly_sessions"]) - {"session"} < set(COUNTED["hourly"])
+    for table in ("kept_streaks", "kept_chains", *COUNTED):
+        kinds = {name.removeprefix("first_"): kind for name, kind in TABLES[table].items()}
+        kinds = {name: kind for name, kind in kinds.items() if name in names}
+        assert kinds.items() <= TABLES["events"].items(), table
 
 
 def test_the_keeper_is_done_when_it_says_so() -> None:
