@@ -43,14 +43,16 @@ ever as (               -- `woke`: such a pause ended in the range
   group by all
 ),
 described as (
-  select * exclude (sessions) replace (coalesce(growth, 0) as growth), coalesce(met.sessions, 0) as sessions, {spread} as spread, nullif(resolved_ns, 0) as resolved,
+  select * exclude (sessions) replace (coalesce(growth, 0) as growth), coalesce(met.sessions, 0) as sessions,
+    {spread} as spread, nullif(resolved_ns, 0) as resolved,
     case
       when resolved_ns > 0 then case when last_seen <= resolved_ns then 'resolved' else 'regressed' end
       when woke then 'regressed'
       when first_seen >= $fresh_ns then 'new'
       else 'ongoing'
     end as state
-  from matching left join met on fingerprint = met_fingerprint join ever on fingerprint = ever_fingerprint join trends on fingerprint = trend_fingerprint
+  from matching left join met on fingerprint = met_fingerprint join ever on fingerprint = ever_fingerprint
+    join trends on fingerprint = trend_fingerprint
     left join uses on operation is not distinct from called_operation and tool is not distinct from called_tool
     left join (select fingerprint as marked, resolved_ns, note from group_marks) on fingerprint = marked
 )

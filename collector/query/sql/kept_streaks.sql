@@ -6,11 +6,12 @@ select service, session, subagent, only_tool as tool, only_target as target, sco
     else 'open'
   end as state,
   limit_times > 0 as limit_reached, limit_times, classes, tools, source, {rated} as can_recover, agent, model, first_event_id,
-  last_event_id, from_sequence, to_sequence, case when succeeded then until_ns else ended end as until_ns, calls, busy_ms, told, input_tokens, output_tokens,
-  cost_usd{firsts}
+  last_event_id, from_sequence, to_sequence, case when succeeded then until_ns else ended end as until_ns,
+  calls, busy_ms, told, input_tokens, output_tokens, cost_usd{firsts}
 from (
   select service, session, subagent, scope, '{kind}' as kind, only_tool, only_target, length, started, ended, succeeded, until_ns,
-    classes, tools, calls, busy_ms, told, input_tokens, output_tokens, cost_usd, first_event_id, last_event_id, from_sequence, to_sequence, newest_ns, len(list_filter(since, lambda part: part >= {limit})) as limit_times,
+    classes, tools, calls, busy_ms, told, input_tokens, output_tokens, cost_usd, first_event_id, last_event_id, from_sequence,
+    to_sequence, newest_ns, len(list_filter(since, lambda part: part >= {limit})) as limit_times,
     {dimensions}{more}
   from kept_streaks {joined}
     left join (select service as newest_service, time_ns as newest_ns from {newest}) on service is not distinct from newest_service

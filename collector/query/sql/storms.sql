@@ -61,7 +61,10 @@ told as materialized (  -- of each session, then of all: distinct ones of large 
 ),
 minutes as (            -- once `told` is known: both at once do not fit either
   select storm, max(errors) as most_in_a_minute
-  from (select storm, time_ns // {minute} as minute, count(*) as errors from struck, (select count(*) as known from told) where known > 0 group by all)
+  from (
+    select storm, time_ns // {minute} as minute, count(*) as errors from struck, (select count(*) as known from told)
+    where known > 0 group by all
+  )
   group by storm
 )
 select {keys}error_class, started, ended, state, sessions, calls, most_in_a_minute, told_to_wait, honoured

@@ -1,6 +1,7 @@
 -- Recomputes the streaks and retry chains of the taken sessions (by the same rules as query/sql/streaks.sql and judged.sql, which read all
 -- events) and the newest event of their services.
--- Not `count(*) filter (…) over (… order by …)`: DuckDB 2.0 needs the square of a session's length for it (400,000 rows: 6.2 s, `count(case …)`: 0.05).
+-- Not `count(*) filter (…) over (… order by …)`: DuckDB 2.0 needs the square of a session's length for it (400,000 rows: 6.2 s,
+-- `count(case …)`: 0.05).
 -- Sums of fractions are rounded to a nanosecond and a billionth of a dollar, because their last bits depend on the order of addition.
 delete from kept_streaks using bounds b
 where kept_streaks.session = b.session and kept_streaks.service is not distinct from b.service
@@ -28,8 +29,9 @@ from (
       partition by number, helper order by place rows between unbounded preceding and 1 preceding) as earlier_successes
   from (                -- `idle`: more than an hour has passed since the session's previous event
     select event_id, number, from_ns, time_ns, coalesce(sequence, {last}) as sequence, operation = 'tool' as tool_call, outcome = 'ok' as ok,
-      outcome = 'error' as error, outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks, reported_streak, params_hash,
-      retry_after_ms, duration_ms, hash(subagent) as helper, case when tool is not null then hash(subagent, tool) end as tool_key,
+      outcome = 'error' as error, outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks,
+      reported_streak, params_hash, retry_after_ms, duration_ms, hash(subagent) as helper,
+      case when tool is not null then hash(subagent, tool) end as tool_key,
       case when tool is not null and acted_on is not null then hash(subagent, tool, acted_on) end as target_key,
       hash(subagent, operation, tool, acted_on) as chain_key,
       row_number() over session_order as place,
