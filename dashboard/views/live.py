@@ -31,17 +31,17 @@ def body(page: Page) -> None:
             components.quiet(f"{words.plural(rows.height, 'event')}, the newest {age}. Select one to see it in full.")
             if waiting:
                 st.button(f"{waiting} new, show", key="live-show", on_click=_let_go)
+        # In narrow windows, one column has both outcome and class.
+        name, title = ("result", "outcome") if page.narrow else ("error_class", "class")
         columns = {
             "time": tables.when("time", page, day=not page.narrow),
             "outcome": tables.text("outcome", 80),
             "shown_tool": tables.text("tool", 130),
-            "error_class": tables.text("class", 165),
-            "result": tables.text("outcome", 165),
+            name: tables.text(title, 165),
             "service": tables.text("service", 120),
             "session": tables.text("session", 105),
             "message": tables.text("message", 240 if page.narrow else 300),
         }
-        del columns["result" if not page.narrow else "error_class"]  # in narrow windows one column has both
         shown = rows.with_columns(
             shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)),
             result=pl.coalesce("error_class", "outcome"),
