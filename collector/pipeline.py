@@ -7,7 +7,7 @@ Classifying needs the raw text, so it comes before sanitising; templates are sto
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -248,52 +248,42 @@ class Pipeline:
         suspects = self.sanitiser.suspects(documents)
         stopped = {text for place, text in enumerate(texts) if place in suspects}
         touched = stopped.union(text for text in texts if len(text) > NAME_CHARS)
-        place = len(texts)
+        doubts = map(suspects.__contains__, range(len(texts), len(documents)))
+        searched = zip(values, documents[len(texts) :], doubts, strict=True)
         for (lot, names), part in zip(held, columns, strict=True):
-            doubtful: dict[int, Report] = {}
-            whole: dict[int, dict[str, int]] = {}
+            doubtful: defaultdict[int, dict[str, tuple[Any, int]]] = defaultdict(dict)
             for name, column in zip(names.texts, part, strict=True):
                 if touched.isdisjoint(column):
                     continue
                 for one, text in enumerate(column):
                     if text in stopped:
-                        doubtful.setdefault(one, {})[name] = text
+                        doubtful[one][name] = text, 0
                     elif text in touched:
                         lot[one][name] = self._cut(name, text)
             for name in names.values:
-                for one, report in enumerate(lot):
-                    document = documents[place]
-                    if document is None or place in suspects:
-                        value = values[place - len(texts)]
-                        if document and len(document) > READ_BYTES:
-                            value = beginning(value, READ_BYTES)
-                            whole.setdefault(one, {})[name] = len(document)
-                        doubtful.setdefault(one, {})[name] = value
-                    elif name not in JSON_BYTES:
-                        report[name] = self._cut(name, report[name])
-                    else:
+                for one, (report, (value, document, doubt)) in enumerate(zip(lot, searched, strict=False)):
+                    if document is None or doubt:
+                        doubtful[one][name] = value, len(document or b"")
+                    elif name in JSON_BYTES:
                         report[name] = bounded(document.decode(), JSON_BYTES[name])
-                    place += 1
+                    else:
+                        report[name] = self._cut(name, report[name])
             for one, fields in doubtful.items():
-                self._redact(lot[one], fields, whole.get(one, {}), batch)
-            for name in names.integers:
-                _fit([report[name] for report in lot], lot, name)
-            for name in names.amounts:
-                for report in lot:
-                    if not 0 <= (report[name] or 0) <= MOST[name]:
-                        del report[name]
-            if names.described:
-                for report in lot:
-                    _describe(report)
+                self._redact(lot[one], fields, batch)
+            _complete(lot, names)
 
-    def _redact(self, report: Report, doubtful: dict[str, Any], whole: Mapping[str, int], batch: Batch) -> None:
-        """The slow path, for fields that may contain a secret; `whole` has the full length of those reduced to their
-        beginning.
+    def _redact(self, report: Report, doubtful: Mapping[str, tuple[Any, int]], batch: Batch) -> None:
+        """The slow path, for fields that may contain a secret, each with its size as JSON; of those larger than
+        READ_BYTES only the beginning stays.
         """
-        report.update(self._scrub(doubtful, batch))
-        for name in doubtful:
+        large = {name: size for name, (_, size) in doubtful.items() if size > READ_BYTES}
+        values = {
+            name: beginning(value, READ_BYTES) if name in large else value for name, (value, _) in doubtful.items()
+        }
+        report.update(self._scrub(values, batch))
+        for name in values:
             if name in JSON_BYTES:
-                report[name] = json_text(report[name], JSON_BYTES[name], whole.get(name, 0))
+                report[name] = json_text(report[name], JSON_BYTES[name], large.get(name, 0))
             else:
                 report[name] = self._cut(name, _text(report[name]))
 
@@ -319,6 +309,19 @@ class Pipeline:
                 self._names.clear()
             self._names[names] = found
         return found
+
+
+def _complete(lot: list[Report], names: Held) -> None:
+    """Removes numbers that do not fit, and adds what follows from clean texts."""
+    for name in names.integers:
+        _fit([report[name] for report in lot], lot, name)
+    for name in names.amounts:
+        for report in lot:
+            if not 0 <= (report[name] or 0) <= MOST[name]:
+                del report[name]
+    if names.described:
+        for report in lot:
+            _describe(report)
 
 
 def _describe(report: Report) -> None:
