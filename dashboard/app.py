@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from dashboard import launch, menu
+from dashboard import launch, menu, signin
 from dashboard.callers import Callers, names
 from dashboard.components import NARROW_PX, WIDTH
 
@@ -72,7 +72,7 @@ async def started(app: st.App) -> AsyncIterator[None]:
 HOSTS = names(
     st.get_option("server.address") or "",
     launch.listed(os.environ, "MISSTEP_ALLOWED_HOSTS"),
-    signs_in=launch.signs_in(),
+    signs_in=signin.AT_START,
 )
 app = st.App(
     "main.py",

@@ -9,6 +9,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PYTHON = (sys.executable, "-P", "-m")  # no module of ours or of a library comes from the folder that it is started in
 
+SIGN_IN = "MISSTEP_SIGN_IN"  # set for the dashboard's process if sign-in was on when it was started
+
 
 def command(port: int = 8501, address: str = "127.0.0.1") -> list[str]:
     """The command that serves the dashboard on `address:port`; run it with `environment()`."""
@@ -24,15 +26,23 @@ def command(port: int = 8501, address: str = "127.0.0.1") -> list[str]:
 
 
 def signs_in(folders: Iterable[str] = (".", "~")) -> bool:
-    """Whether a Streamlit secrets.toml in one of these folders turns sign-in on."""
-    return any("auth" in _secrets(Path(os.path.expanduser(folder))) for folder in folders)
+    """Whether a Streamlit secrets.toml in one of these folders turns sign-in on.
+
+    Raises OSError if one of them cannot be read: it may be the one that does.
+    """
+    found = [_secrets(Path(os.path.expanduser(folder))) for folder in folders]
+    return any("auth" in secrets for secrets in found)
 
 
 def _secrets(folder: Path) -> Mapping[str, object]:
+    path = folder / ".streamlit/secrets.toml"
     try:
-        return tomllib.loads((folder / ".streamlit/secrets.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # Streamlit cannot read it either
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OSError(f"{path} cannot be read, so whether people sign in is not known: {reason}") from None
 
 
 def environment(
@@ -53,7 +63,7 @@ def environment(
     given = {
         "MISSTEP_COLLECTOR_URL": collector, "MISSTEP_QUERY_TOKEN": token, "MISSTEP_TRACE_URL": trace,
         "MISSTEP_DIMENSIONS": ",".join(dimensions), "MISSTEP_OTLP_URL": otlp,
-        "MISSTEP_ALLOWED_HOSTS": ",".join(hosts),
+        "MISSTEP_ALLOWED_HOSTS": ",".join(hosts), SIGN_IN: "true" if signs_in() else "",
     }  # fmt: skip
     search = [str(HERE.parent), environ.get("PYTHONPATH", "")]
     python_path = {"PYTHONPATH": ":".join(part for part in search if part)}

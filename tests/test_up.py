@@ -149,7 +149,7 @@ def test_page_tells_agents_the_address_that_they_reach() -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [("[auth]\ncookie_secret = 'x'\n", True), ("[other]\n", False), ("[auth\n", False), (None, False)],
+    [("[auth]\ncookie_secret = 'x'\n", True), ("[other]\n", False), (None, False)],
 )
 def test_sign_in_is_found_where_streamlit_looks_for_it(tmp_path: Path, text: str | None, wanted: bool) -> None:
     folder = tmp_path / ".streamlit"
@@ -157,7 +157,46 @@ def test_sign_in_is_found_where_streamlit_looks_for_it(tmp_path: Path, text: str
     if text is not None:
         (folder / "secrets.toml").write_text(text)
     assert launch.signs_in([str(tmp_path / "other"), str(tmp_path)]) == wanted
+    assert said_to_be_wanted(tmp_path, tmp_path / "other") == str(wanted)
+
+
+def said_to_be_wanted(folder: Path, home: Path, **environ: str) -> str:
+    """Whether a dashboard that is started in the folder has people sign in."""
     asked = [sys.executable, "-c", "from dashboard import signin; print(signin.wanted())"]
-    elsewhere = {**os.environ, "HOME": str(tmp_path / "other")}
-    said = subprocess.run(asked, cwd=tmp_path, env=elsewhere, capture_output=True, text=True, check=True).stdout
-    assert said.strip().endswith(str(wanted))
+    elsewhere = {**os.environ, "HOME": str(home), **environ}
+    done = subprocess.run(asked, cwd=folder, env=elsewhere, capture_output=True, text=True, check=True)
+    return done.stdout.split()[-1]
+
+
+@pytest.mark.parametrize("content", [b"[auth\n", b"[auth]\nname = '\xfc'\n", None])
+@pytest.mark.parametrize("name", ["dashboard", "up"])
+def test_secrets_that_cannot_be_read_are_no_secrets_without_sign_in(
+    tmp_path: Path, content: bytes | None, name: str
+) -> None:
+    here, home = tmp_path / "here", tmp_path / "home"
+    for folder in (here, home):
+        (folder / ".streamlit").mkdir(parents=True)
+    (home / ".streamlit/secrets.toml").write_text("[auth]\ncookie_secret = 'x'\n")
+    broken = here / ".streamlit/secrets.toml"
+    if content is None:
+        broken.mkdir()
+    else:
+        broken.write_bytes(content)
+    settings = {f"MISSTEP_{each}": f"127.0.0.1:{free_port()}" for each in ("HTTP", "GRPC", "DASHBOARD")}
+    environ = {**os.environ, "HOME": str(home), **settings}
+    done = subprocess.run([MISSTEP, name], cwd=here, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "misstep: .streamlit/secrets.toml cannot be read, so whether people sign in is not known: " in done.stderr
+    assert said_to_be_wanted(here, home / "none") == "True"
+
+
+def test_sign_in_that_was_on_at_the_start_stays_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert launch.SIGN_IN not in launch.environment({})
+    secrets = tmp_path / ".streamlit/secrets.toml"
+    secrets.parent.mkdir()
+    secrets.write_text("[auth]\n")
+    told = launch.environment({})[launch.SIGN_IN]
+    secrets.unlink()
+    assert said_to_be_wanted(tmp_path, tmp_path, **{launch.SIGN_IN: told}) == "True"
