@@ -85,6 +85,18 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word for part in text.split(",") if (word := part.strip()))
 
 
+def token(text: str) -> str:
+    """A token as it goes into a header: printable ASCII, without the line end that a file may add."""
+    if not (given := text.strip()).isascii() or not given.isprintable():
+        raise ValueError("write printable ASCII characters only")
+    return given
+
+
+def tokens(text: str) -> tuple[str, ...]:
+    """Comma-separated tokens."""
+    return tuple(map(token, words(text)))
+
+
 def endpoint(text: str) -> str:
     """An http:// or https:// address."""
     try:
@@ -175,8 +187,8 @@ class Settings:
     dimensions: tuple[str, ...] = _setting(
         (), dimensions, "up to eight attributes of your own to filter and break down by"
     )
-    ingest_tokens: tuple[str, ...] = _setting((), words, "tokens that allow sending; none: no token is required")
-    query_tokens: tuple[str, ...] = _setting((), words, "tokens that allow queries; none: no token is required")
+    ingest_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow sending; none: no token is required")
+    query_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow queries; none: no token is required")
     open: bool = _setting(
         False, lambda text: _boolean(text), "allow listening beyond loopback without tokens or sign-in"
     )
@@ -207,7 +219,7 @@ class Settings:
     collector_url: str = _setting(
         "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and the commands use"
     )
-    query_token: str = _setting("", str, "the token that the dashboard and the commands send with queries")
+    query_token: str = _setting("", token, "the token that the dashboard and the commands send with queries")
     dashboard_url: str = _setting("", endpoint, "the dashboard's address, for links in notifications")
     otlp_url: str = _setting(
         "", endpoint, "the collector's address as agents reach it, shown to people; else collector_url"

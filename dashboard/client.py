@@ -253,7 +253,7 @@ def path(*parts: str) -> str:
 def from_environment(environ: Mapping[str, str] = os.environ) -> Collector:
     """The collector at MISSTEP_COLLECTOR_URL, queried with MISSTEP_QUERY_TOKEN."""
     url = environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
-    return Collector(url, environ.get("MISSTEP_QUERY_TOKEN", ""))
+    return Collector(url, environ.get("MISSTEP_QUERY_TOKEN", "").strip())
 
 
 def read_answer(body: bytes, fetched: datetime) -> Answer:

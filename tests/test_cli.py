@@ -92,7 +92,7 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
             {"COLLECTOR_URL": "http://u:p@127.0.0.1:abc"},
             "collector_url = 'http://127.0.0.1:abc': write an address",
         ),
-        (["export", "--format", "csv"], {"QUERY_TOKEN": "\u00e9"}, "misstep: the query token is not ASCII"),
+        (["export", "--format", "csv"], {"QUERY_TOKEN": "\u00e9"}, "misstep: environment: query_token = ***: write"),
         (
             ["rules", "backtest", "alerts.yaml"],
             {"COLLECTOR_URL": "http://\u2603.."},

@@ -87,7 +87,7 @@ def test_it_says_that_only_a_part_of_the_records_arrives(collector: RunningColle
 def test_query_token_is_asked_for(start_collector: Any) -> None:
     collector = start_collector(QUERY_TOKENS="right")
     assert findings(collector)["collector"].remedy == "set MISSTEP_QUERY_TOKEN"
-    found = findings(collector, MISSTEP_QUERY_TOKEN="right")
+    found = findings(collector, MISSTEP_QUERY_TOKEN="right\n")  # as a secret that is mounted as a file often ends
     assert found["collector"].state == "ok"
 
 
@@ -177,7 +177,9 @@ def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
             "collector_url = 'http://127.0.0.1:abc': write an address",
         ),
         ({"COLLECTOR_URL": "http://a:hunter2@\u2603.."}, "fail  collector: http://\u2603.. is no address"),
-        ({"QUERY_TOKEN": "hunter2\u00e9"}, "fail  collector: the query token is not ASCII"),
+        ({"QUERY_TOKEN": "hunter2\u00e9"}, "fail  settings: environment: query_token = ***: write printable ASCII"),
+        ({"QUERY_TOKEN": "hunter2\nX: y"}, "fail  settings: environment: query_token = ***: write printable ASCII"),
+        ({"INGEST_TOKENS": "a,hunter2\x7f"}, "fail  settings: environment: ingest_tokens = ***: write printable"),
     ],
 )
 def test_what_no_request_can_be_made_of(tmp_path: Path, settings: dict[str, str], said: str) -> None:

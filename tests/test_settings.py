@@ -155,6 +155,11 @@ def test_what_does_not_go_together_is_reported_with_the_rest_and_where_it_was_wr
     assert len(lines) == 6
 
 
+def test_a_line_end_is_no_part_of_a_token() -> None:
+    settings = load({}, {"MISSTEP_QUERY_TOKEN": "a\n", "MISSTEP_QUERY_TOKENS": "a, b\r\n"})
+    assert (settings.query_token, settings.query_tokens) == ("a", ("a", "b"))
+
+
 def test_a_variable_that_nearly_is_a_setting_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"INGEST_TOKEN is no setting; did you mean MISSTEP_INGEST_TOKENS\?"):
         load({}, {"MISSTEP_INGEST_TOKEN": "hush"})
