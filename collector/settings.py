@@ -6,7 +6,7 @@ All wrong values are reported together.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -247,6 +247,13 @@ def is_secret(name: str) -> bool:
 def without_user(text: str) -> str:
     """A URL without the name and password that it may have before its host; other text as it is."""
     return re.sub(r"(?<=://)[^/?#]*@", "", text)
+
+
+def without_proxy(environ: MutableMapping[str, str]) -> None:
+    """Has this process and those that it starts reach loopback addresses directly, whatever proxy is set."""
+    given = environ.get("no_proxy") or environ.get("NO_PROXY", "")
+    if given.strip() != "*":  # for urllib, only alone
+        environ["no_proxy"] = environ["NO_PROXY"] = ",".join((*words(given), *sorted(LOOPBACK)))
 
 
 class SettingsError(ValueError):

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from collector.serve import store_of
-from collector.settings import Address, Settings, SettingsError, address, check_dashboard, duration, load, size
+from collector.settings import (
+    Address,
+    Settings,
+    SettingsError,
+    address,
+    check_dashboard,
+    duration,
+    load,
+    size,
+    without_proxy,
+)
 from collector.store.opening import StoreError, path_of
 
 
@@ -158,6 +168,16 @@ def test_what_does_not_go_together_is_reported_with_the_rest_and_where_it_was_wr
 def test_a_line_end_is_no_part_of_a_token() -> None:
     settings = load({}, {"MISSTEP_QUERY_TOKEN": "a\n", "MISSTEP_QUERY_TOKENS": "a, b\r\n"})
     assert (settings.query_token, settings.query_tokens) == ("a", ("a", "b"))
+
+
+@pytest.mark.parametrize("given", [{}, {"NO_PROXY": "a.b, c"}, {"no_proxy": "a.b", "NO_PROXY": "x"}, {"NO_PROXY": "*"}])
+def test_the_proxy_of_the_environment_is_not_for_loopback(given: dict[str, str]) -> None:
+    environ = {"HTTP_PROXY": "http://proxy:3128", **given}
+    without_proxy(environ)
+    kept = given.get("no_proxy") or given.get("NO_PROXY", "")
+    here = "" if kept == "*" else "127.0.0.1,::1,localhost"
+    assert environ.get("NO_PROXY") == ",".join(filter(None, (kept.replace(" ", ""), here)))
+    assert kept == "*" or environ["no_proxy"] == environ["NO_PROXY"]
 
 
 def test_a_variable_that_nearly_is_a_setting_is_refused() -> None:

@@ -118,6 +118,15 @@ def test_signal_ends_both(up: Up, number: signal.Signals) -> None:
     assert not any(map(alive, children.values()))
 
 
+def test_no_proxy_is_asked_whether_both_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    running = Up(tmp_path)
+    running.start()
+    running.process.terminate()
+    assert running.process.wait(30) == 0
+    assert "Paste into" in running.logged()
+
+
 @pytest.mark.parametrize("name", ["collector", "dashboard"])
 def test_end_of_one_is_the_end_of_the_other(up: Up, name: str) -> None:
     children = up.children()
