@@ -95,12 +95,15 @@ def _whole(value: float) -> float:
 
 
 def labels(rule: Rule, alert: Alert, scrub: Scrub) -> dict[str, str]:
-    """All labels as receivers see them: those of the rule as it was when the alert fired. An event's own severity steps
-    aside for the rule's.
-    """
-    own = {"event_severity" if name == "severity" else name: scrub(value) for name, value in alert.labels}
+    """All labels as receivers see them: those of the rule as it was when the alert fired."""
+    own = {seen_as(name): scrub(value) for name, value in alert.labels}
     told = {name: scrub(value) for name, value in alert.rule_labels or rule_labels(rule)}
     return {**own, **told, "alertname": rule.name}
+
+
+def seen_as(name: str) -> str:
+    """What receivers see a label of `by` as: an event's own severity steps aside for the rule's."""
+    return "event_severity" if name == "severity" else name
 
 
 def group_of(item_labels: Mapping[str, str], receiver: Receiver) -> Labels:
