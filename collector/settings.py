@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from collector.tables import TableError, load_toml
 from collector.times import SECOND, length_ns
@@ -347,6 +347,8 @@ def _disagreements(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         if not (equals and value.strip() and _HEADER_NAME.fullmatch(name.strip())):
             remedy = "a comma within a value is %2C" if place > 1 else "as in authorization=Bearer%20…"
             yield ("forward_headers",), f"entry {place}: write name=value,name=value; {remedy}"
+        elif any(byte < 0x20 or byte == 0x7F for byte in unquote_to_bytes(value.strip())):
+            yield ("forward_headers",), f"entry {place}: has a control character, which no header can carry"
     if settings.retention < 3600:
         yield ("retention",), "write 1h or more, such as 30d (m: minutes); what is older goes"
     if 0 < settings.retention_size < 1_000_000:
