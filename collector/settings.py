@@ -5,6 +5,7 @@ All wrong values are reported together.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
@@ -116,11 +117,24 @@ def trace_link(text: str) -> str:
     return text
 
 
+def place(text: str) -> Path:
+    """A path; `~` is the user's home."""
+    return Path(os.path.expanduser(text))
+
+
 def folder(text: str) -> Path:
     """An existing folder."""
-    path = Path(text)
+    path = place(text)
     if not path.is_dir():
         raise ValueError("there is no such folder")
+    return path
+
+
+def new_folder(text: str) -> Path:
+    """A folder that is there or can be made."""
+    path = place(text)
+    if path.exists() and not path.is_dir():
+        raise ValueError("this is no folder")
     return path
 
 
@@ -177,12 +191,12 @@ class Settings:
     store: str = _setting("duckdb:///data/misstep.duckdb", str, "where events are stored")
     http: Address = _setting(Address("127.0.0.1", 4318), address, "address of OTLP/HTTP, plain JSON and the query API")
     grpc: Address = _setting(Address("127.0.0.1", 4317), address, "address of OTLP/gRPC")
-    rules: Path = _setting(Path("alerts.yaml"), Path, "file of alert rules; without it, the default rules")
+    rules: Path = _setting(Path("alerts.yaml"), place, "file of alert rules; without it, the default rules")
     tables: Path | None = _setting(None, folder, "folder with a taxonomy.toml, redactions.toml or sources/ of your own")
     memory: int = _setting(200_000_000, memory, "most memory for DuckDB, beside 150 MiB of the collector's own")
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
     retention_size: int = _setting(0, size, "largest size of the store and its archive; 0: no limit")
-    archive: Path | None = _setting(None, Path, "folder for older events, as Parquet files")
+    archive: Path | None = _setting(None, new_folder, "folder for older events, as Parquet files")
     archive_after: float = _setting(7 * 86_400.0, duration, "age at which events are moved there, 2d or more")
     dimensions: tuple[str, ...] = _setting(
         (), dimensions, "up to eight attributes of your own to filter and break down by"

@@ -20,6 +20,7 @@ from collector.settings import (
     without_proxy,
 )
 from collector.store.opening import StoreError, path_of
+from collector.store.store import Store
 
 
 def test_defaults_need_nothing(tmp_path: Path) -> None:
@@ -197,6 +198,20 @@ STORES = {
 @pytest.mark.parametrize("url", STORES)
 def test_the_file_that_a_store_names(url: str) -> None:
     assert path_of(url) == STORES[url]
+
+
+def test_a_tilde_is_the_home_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    names = ("rules", "archive", "tables")
+    settings = load({}, {"MISSTEP_TABLES": "~", **{f"MISSTEP_{name.upper()}": f"~/{name}" for name in names[:2]}})
+    assert [getattr(settings, name) for name in names] == [home / "rules", home / "archive", home]
+    Store.open("duckdb:///~/x/y.duckdb").close()
+    assert path_of("duckdb:///~/x/y.duckdb") == home / "x/y.duckdb"
+    assert (home / "x/y.duckdb").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
 @pytest.mark.parametrize(
