@@ -131,7 +131,7 @@ def dashboard(
 ) -> None:
     """Start the dashboard for a collector."""
     settings = _settings(collector_url=collector)
-    check_dashboard(settings, signs_in=launch.signs_in())
+    check_dashboard(settings, signs_in=launch.sign_in_works())
     place = settings.dashboard
     print(f"Dashboard  {place.url}", flush=True)
     arguments = launch.command(place.port, place.host)

@@ -8,7 +8,7 @@ from dashboard import launch
 
 
 def passed() -> bool:
-    """Whether pages may be shown; if not, shows the sign-in button."""
+    """Whether pages may be shown; if not, shows a sign-in button for each provider."""
     if not wanted():
         return True
     able = _readable() and "auth" in st.secrets
@@ -16,7 +16,9 @@ def passed() -> bool:
         return True
     st.title("Misstep", anchor=False)
     if able:
-        st.button("Sign in", key="sign-in", type="primary", on_click=st.login)
+        for name in launch.providers(st.secrets["auth"]):
+            label, given = (f"Sign in with {name}", (name,)) if name else ("Sign in", ())
+            st.button(label, key=f"sign-in{name}", type="primary", on_click=st.login, args=given)
     else:
         st.warning("Sign-in is not available: secrets.toml, in which it is set up, is missing or cannot be read.")
     return False

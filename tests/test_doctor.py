@@ -194,6 +194,17 @@ def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:
     assert "ok    setting personal = keep (from misstep.toml)" in done.stdout
 
 
+def test_sign_in_that_nobody_could_use(tmp_path: Path) -> None:
+    (tmp_path / ".streamlit").mkdir()
+    for text, said in (
+        ("[auth]\n", "nobody could sign in: [auth]"),
+        ("[auth\n", ".streamlit/secrets.toml cannot"),
+    ):
+        (tmp_path / ".streamlit/secrets.toml").write_text(text)
+        done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"})
+        assert f"fail  sign-in: {said}" in done.stdout
+
+
 def test_a_table_whose_example_comes_out_wrong(tmp_path: Path) -> None:
     rule = OWN_RULE + 'examples = ["acme_%s"]'
     settings = {"TABLES": "own", "COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"}

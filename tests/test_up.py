@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from collector.commands.up import greeting
 from collector.settings import Address, load
 from dashboard import launch, start
-from tests.conftest import EVER, MISSTEP, free_port, wait_until
+from tests.conftest import APP, EVER, MISSTEP, free_port, wait_until
 
 
 @dataclass
@@ -209,3 +212,46 @@ def test_sign_in_that_was_on_at_the_start_stays_on(tmp_path: Path, monkeypatch: 
     told = launch.environment({})[launch.SIGN_IN]
     secrets.unlink()
     assert said_to_be_wanted(tmp_path, tmp_path, **{launch.SIGN_IN: told}) == "True"
+
+
+SHARED = "[auth]\nredirect_uri = 'http://x/oauth2callback'\ncookie_secret = 'c'\n"
+OWN = "client_id = 'i'\nclient_secret = 's'\nserver_metadata_url = 'http://p'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SHARED + OWN, ["Sign in"]),
+        (SHARED + OWN + "[auth.client_kwargs]\nprompt = 'login'\n", ["Sign in"]),
+        (f"{SHARED}[auth.corp]\n{OWN}", ["Sign in with corp"]),
+        (f"{SHARED}{OWN}[auth.corp]\n{OWN}", ["Sign in", "Sign in with corp"]),
+        ("[auth]\n" + OWN, "[auth] of .streamlit/secrets.toml lacks redirect_uri, cookie_secret"),
+        (SHARED, "[auth] of .streamlit/secrets.toml lacks client_id, client_secret, server_metadata_url"),
+        (
+            f"{SHARED}[auth.corp]\nclient_id = 'i'\n",
+            "[auth.corp] of .streamlit/secrets.toml lacks client_secret, server",
+        ),
+        (f"{SHARED}[auth.my_corp]\n{OWN}", "no provider with a _ in its name, such as 'my_corp'"),
+    ],
+)
+def test_sign_in_that_cannot_work_is_refused_at_the_start(tmp_path: Path, text: str, said: str | list[str]) -> None:
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit/secrets.toml").write_text(text)
+    if isinstance(said, str):
+        with pytest.raises(OSError, match=re.escape(said)):
+            launch.sign_in_works([str(tmp_path)])
+        return
+    assert launch.sign_in_works([str(tmp_path)])
+    app = AppTest.from_file(APP, default_timeout=60)
+    app.secrets = tomllib.loads(text)
+    app.run()
+    assert [each.label for each in app.button] == said
+
+
+def test_sign_in_needs_authlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "find_spec", {}.get)
+    assert not launch.sign_in_works([str(tmp_path)])
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit/secrets.toml").write_text(SHARED + OWN)
+    with pytest.raises(OSError, match="install Authlib"):
+        launch.sign_in_works([str(tmp_path)])

@@ -25,9 +25,9 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # both pr
 def up(settings: Settings) -> int:
     """Runs both until a signal or the end of one of them. Returns 0 after a signal, else 1.
 
-    Raises SettingsError if others could open the dashboard without signing in.
+    Raises SettingsError if others could open the dashboard without signing in, OSError if nobody could sign in.
     """
-    check_dashboard(settings, signs_in=launch.signs_in())
+    check_dashboard(settings, signs_in=launch.sign_in_works())
     stop = threading.Event()
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
