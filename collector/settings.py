@@ -46,9 +46,9 @@ class Address:
 def address(text: str) -> Address:
     """`host:port`, `[::1]:port` or `:port` (all interfaces)."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
+    if not colon or "/" in host or not port.isdecimal() or int(port) > 65_535:
         raise ValueError("write host:port, such as 127.0.0.1:4318")
-    return Address(host.strip("[]") or "0.0.0.0", int(port))
+    return Address(host.strip("[]").lower() or "0.0.0.0", int(port))
 
 
 def duration(text: str) -> float:
@@ -86,6 +86,14 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word for part in text.split(",") if (word := part.strip()))
 
 
+def hosts(text: str) -> tuple[str, ...]:
+    """Comma-separated names of hosts."""
+    names = words(text)
+    if any("/" in name or re.search(r"(^[^:]*|\]):\w*$", name) for name in names):
+        raise ValueError("write names alone, without http:// and port, such as collector.internal")
+    return tuple(name.strip("[]") for name in names)
+
+
 def token(text: str) -> str:
     """A token as it goes into a header: printable ASCII, without the line end that a file may add."""
     if not (given := text.strip()).isascii() or not given.isprintable():
@@ -107,6 +115,13 @@ def endpoint(text: str) -> str:
         usable = False
     if text and not usable:
         raise ValueError("write an address such as https://otlp.example.com:4318")
+    return text
+
+
+def copies_to(text: str) -> str:
+    """An http:// or https:// address to which /v1/logs and the like can be added."""
+    if "?" in endpoint(text) or "#" in text:
+        raise ValueError("write it without ? and #: paths are added to it; MISSTEP_FORWARD_HEADERS can carry a key")
     return text
 
 
@@ -207,7 +222,7 @@ class Settings:
         False, lambda text: _boolean(text), "allow listening beyond loopback without tokens or sign-in"
     )
     allowed_hosts: tuple[str, ...] = _setting(
-        (), words, "further names allowed in the Host header without a token or sign-in"
+        (), hosts, "further names allowed in the Host header without a token or sign-in"
     )
     hash_key: str = _setting(
         "", str, "key of params_hash and of secret fingerprints; by default a random one beside the store"
@@ -221,14 +236,14 @@ class Settings:
     workers: int | None = _setting(
         None, count, "processes that parse requests; by default one fewer than cores, at most 4"
     )
-    forward: str = _setting("", endpoint, "OTLP endpoint that gets a copy of every accepted request")
+    forward: str = _setting("", copies_to, "OTLP endpoint that gets a copy of every accepted request")
     forward_headers: tuple[str, ...] = _setting((), words, "headers sent with the copies, name=value")
     forward_content: str = _setting(
         "as-received",
         one_of("as-received", "sanitised"),
         "whether secrets and personal data are removed from the copies",
     )
-    forward_queue: int = _setting(64 << 20, size, "bytes of copies that may wait; beyond this, copies are dropped")
+    forward_queue: int = _setting(64 << 20, room, "bytes of copies that may wait; beyond this, copies are dropped")
     dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "address of the dashboard")
     collector_url: str = _setting(
         "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and the commands use"
@@ -327,7 +342,13 @@ def _from_file(file: Path, known: Mapping[str, Any], mistakes: list[str]) -> dic
     mistakes.extend(
         f"{file}: {name} is no setting; known are {', '.join(known)}" for name in found if name not in known
     )
-    return {name: _text(value) for name, value in found.items() if name in known}
+    mistakes.extend(
+        f"{file}: {name}: an entry has a comma, which separates entries"
+        for name, value in found.items()
+        if isinstance(value, list) and any("," in str(entry) for entry in value)
+    )
+    written = {name: _text(value) for name, value in found.items() if name in known}
+    return {name: text for name, text in written.items() if text}  # as for a variable, nothing is: not set
 
 
 def _text(value: Any) -> str:

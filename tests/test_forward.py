@@ -404,6 +404,21 @@ def test_what_cannot_be_read_does_not_go_on(body: bytes) -> None:
     assert sanitised(ExportLogsServiceRequest().SerializeToString(), PROTOBUF, "logs", SANITISER) == b""
 
 
+@pytest.mark.parametrize(
+    "value",
+    [{"intValue": "5.0"}, {"intValue": [1]}, {"doubleValue": "x"}, {"bytesValue": "a!"}, {"bytesValue": {"0": 1}}],
+)
+def test_a_value_that_is_none_costs_no_copy(value: dict[str, Any]) -> None:
+    about = [{"key": "password", "value": {"stringValue": TOKEN}}, {"key": "n", "value": value}]
+    record = {"body": {"stringValue": "x"}, "attributes": about}
+    body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}).encode()
+    copy = sanitised(body, JSON, "logs", SANITISER)
+    [resource] = json.loads(copy)["resourceLogs"]
+    [read] = resource["scopeLogs"][0]["logRecords"]
+    assert (read["body"], read["attributes"][1]) == ({"stringValue": "x"}, {"key": "n", "value": {}})
+    assert TOKEN.encode() not in copy
+
+
 def test_what_the_door_mends_goes_on_mended() -> None:
     message = ExportLogsServiceRequest()
     message.resource_logs.add().scope_logs.add().log_records.add().body.string_value = f"token {TOKEN} XX"

@@ -55,6 +55,36 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
         load({}, {}, file)
 
 
+def test_nothing_in_the_file_is_not_set(tmp_path: Path) -> None:
+    file = tmp_path / "misstep.toml"
+    file.write_text(
+        "\n".join(f'{name} = ""' for name in ("archive", "tables", "store", "http", "retention", "query_token"))
+    )
+    assert load({}, {}, file) == Settings()
+
+
+def test_a_comma_in_an_entry_of_the_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "misstep.toml"
+    file.write_text('ingest_tokens = ["hunter2,x"]\nforward_headers = ["a=b", "c=hunter2,d"]\n')
+    with pytest.raises(SettingsError) as error:
+        load({}, {}, file)
+    for name in ("ingest_tokens", "forward_headers"):
+        assert f"{file}: {name}: an entry has a comma, which separates entries" in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_names_of_hosts_are_taken_as_people_write_them() -> None:
+    settings = load({"http": "LOCALHOST:4318"}, {"MISSTEP_ALLOWED_HOSTS": "Collector.internal, [::2],::3"})
+    assert (settings.http.host, settings.allowed_hosts) == ("localhost", ("Collector.internal", "::2", "::3"))
+
+
+@pytest.mark.parametrize("url", ["https://h/x?key=hunter2", "https://h?", "https://h/v1/logs#hunter2"])
+def test_copies_go_where_a_path_can_be_added(url: str) -> None:
+    with pytest.raises(SettingsError, match=r"forward = \*\*\*: write it without \? and #") as error:
+        load({}, {"MISSTEP_FORWARD": url})
+    assert "hunter2" not in str(error.value)
+
+
 def test_beyond_loopback_needs_tokens_or_a_word() -> None:
     with pytest.raises(SettingsError, match="MISSTEP_INGEST_TOKENS"):
         load({"http": "0.0.0.0:4318"}, {})
@@ -89,6 +119,12 @@ def test_one_port_for_both_doors_is_refused() -> None:
         ("TRACE_URL", "{trace_id}", "write an address"),
         ("DASHBOARD_URL", "dashboard", "write an address"),
         ("COLLECTOR_URL", "127.0.0.1:4318", "write an address"),
+        ("ALLOWED_HOSTS", "a.internal,collector.internal:4318", "write names alone"),
+        ("ALLOWED_HOSTS", "https://collector.internal", "write names alone"),
+        ("ALLOWED_HOSTS", "[::2]:4318", "write names alone"),
+        ("ARCHIVE", __file__, "this is no folder"),
+        ("FORWARD_QUEUE", "0", "write more than 0"),
+        ("HTTP", "http://127.0.0.1:4318", "write host:port"),
     ],
 )
 def test_what_would_only_fail_later_is_refused_at_once(name: str, value: str, remedy: str, tmp_path: Path) -> None:
