@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from dashboard import launch, menu, signin
+from dashboard.back import Back
 from dashboard.callers import Callers, names
 from dashboard.components import NARROW_PX, WIDTH
 
@@ -78,5 +79,5 @@ app = st.App(
     "main.py",
     lifespan=started,
     routes=[Route(f"/{name}", index) for name in ("", *menu.TITLES)],
-    middleware=[Middleware(Callers, allowed=HOSTS)],
+    middleware=[Middleware(Callers, allowed=HOSTS), Middleware(Back)],
 )
