@@ -51,14 +51,14 @@ lock: $(LOCKED) ## updates the lock files to new versions, with hashes
 	uv=$$(./.ci/uv) && for lock in 'pyproject.toml --output-file requirements.lock' \
 	    'pyproject.toml --group dev --constraints requirements.lock --output-file requirements-dev.lock' \
 	    '--group bootstrap --output-file requirements-bootstrap.lock' '--group node --output-file requirements-node.lock'; do \
-	  $$uv pip compile --universal --generate-hashes --no-header --quiet --upgrade $$lock || exit 1; \
+	  "$$uv" pip compile --universal --generate-hashes --no-header --quiet --upgrade $$lock || exit 1; \
 	done
 
 $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/uv
 	uv=$$(./.ci/uv) && python=$$(./.ci/python) && \
-	  $$uv venv --quiet --allow-existing --python "$$python" .venv && \
-	  $$uv pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.lock && \
-	  $$uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	  "$$uv" venv --quiet --allow-existing --python "$$python" .venv && \
+	  "$$uv" pip sync --quiet --python $(BIN)/python --require-hashes requirements-dev.lock && \
+	  "$$uv" pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@# Writes bytecode even if Python is set not to: without it, every start compiles for half a second.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import collector.serve, streamlit.web.bootstrap, altair, polars'
 	@touch $@
@@ -66,7 +66,7 @@ $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/
 # The system's Node, or else PyPI's; with it the JavaScript SDK, without running any package's own scripts.
 .venv/.node: $(LOCKED) requirements-node.lock tests/js/package.json tests/js/package-lock.json
 	@command -v node > /dev/null && command -v npm > /dev/null || \
-	  { uv=$$(./.ci/uv) && $$uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-node.lock; }
+	  { uv=$$(./.ci/uv) && "$$uv" pip install --quiet --python $(BIN)/python --require-hashes -r requirements-node.lock; }
 	@cd tests/js && PATH="$$PATH:$(CURDIR)/$(BIN)" npm ci --ignore-scripts --silent
 	@touch $@
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
-import secrets
 import socket
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from collector import columns
 from collector.classify.classify import load_taxonomy
 from collector.errors import Rejected
+from collector.hash_key import hash_key
 from collector.pipeline import Pipeline
 from collector.query import filters
 from collector.receive.workers import Readers, chosen
@@ -24,7 +23,7 @@ from collector.recognise.sources import load_sources
 from collector.sanitise.examples import check_cuts
 from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
 from collector.settings import Address, Settings, SettingsError, load
-from collector.store.opening import StoreError, make_folder, path_of
+from collector.store.opening import StoreError
 from collector.tables import TableError
 from collector.telemetry import Scrub, configure_logging
 
@@ -149,31 +148,6 @@ def _check_free(place: Address) -> None:
             probe.bind((place.host, place.port))
         except OSError as error:
             raise OSError(f"{place} cannot be listened on ({error.strerror}): is another collector running?") from None
-
-
-def hash_key(settings: Settings) -> bytes:
-    """The key of params_hash: from the settings, else a random one beside the store that only its owner may read."""
-    if settings.hash_key:
-        return settings.hash_key.encode()[:64]
-    path = key_file(settings)
-    if path is None:
-        return secrets.token_bytes(32)
-    make_folder(path)
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
-    except FileExistsError:
-        pass
-    found = path.read_bytes()
-    if not 16 <= len(found) <= 64:
-        raise StoreError(f"{path} is damaged: it must hold 16 to 64 bytes; remove it to start a new key")
-    return found
-
-
-def key_file(settings: Settings) -> Path | None:
-    """The file of the key beside the store; None for a store in memory."""
-    store = path_of(settings.store)
-    return Path(f"{store}.key") if store else None
 
 
 if __name__ == "__main__":

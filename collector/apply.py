@@ -7,6 +7,7 @@ with the next call. Deleted rows stay in the file until it is copied, so the wor
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -143,13 +144,15 @@ class Applying:
         """`pipeline` creates one for the writer's thread, or raises Rejected."""
         self._store, self._pipeline, self._writer, self._renamed = store, pipeline, writer, renamed
         self.current: Apply | None = None
+        self._lock = threading.Lock()
 
     def begin(self) -> Apply:
         """The run in progress, or a new one."""
-        if self.current is None or self.current.state != "running":
-            self.current = Apply(self._store, self._pipeline(), self._renamed)
-            self._writer.between(self.current.step)
-        return self.current
+        with self._lock:
+            if self.current is None or self.current.state != "running":
+                self.current = Apply(self._store, self._pipeline(), self._renamed)
+                self._writer.between(self.current.step)
+            return self.current
 
 
 @post("/api/v1/sanitise", status_code=202, sync_to_thread=True, summary="Sanitise stored data with the rules in force")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,7 +50,10 @@ class Backups:
 
     def told(self) -> dict[str, Any]:
         """The state, the bytes copied so far and about how many there will be."""
-        done = self._place.stat().st_size if self._store.path and self._place.exists() else 0
+        done = 0
+        if self._store.path:
+            with suppress(FileNotFoundError):  # not begun yet, fetched or discarded
+                done = self._place.stat().st_size
         return {"state": self._state, "bytes": done, "of": max(self._of, done)}
 
     def take(self) -> IO[bytes]:
@@ -72,12 +76,14 @@ class Backups:
             self._store.copy_to(self._place)
         except Exception as error:  # the state shows it; the collector goes on
             log.error("the store could not be copied", kind=type(error).__name__, error=str(error)[:300])
-            self._state = "failed"
+            with self._lock:
+                self._state = "failed"
         else:
-            self._expiry = threading.Timer(KEPT_S, self._discard)
-            self._expiry.daemon = True
-            self._state = "done"
-            self._expiry.start()
+            with self._lock:
+                self._expiry = threading.Timer(KEPT_S, self._discard)
+                self._expiry.daemon = True
+                self._expiry.start()
+                self._state = "done"
 
     def _discard(self) -> None:
         with self._lock:

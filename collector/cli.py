@@ -389,7 +389,7 @@ def rules_notify_test(
 @sanitise_app.command(name="filter")
 def sanitise_filter() -> int:
     """Read JSON values from standard input, one per line; write them without secrets, in the same order."""
-    from collector.sanitise.sanitise import filter_lines
+    from collector.commands.sanitise import filter_lines
 
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     for line in filter_lines(sys.stdin, _sanitiser(_settings())):
@@ -400,7 +400,7 @@ def sanitise_filter() -> int:
 @sanitise_app.command(name="check")
 def sanitise_check(file: Annotated[Path, Parameter(help="A text file.")]) -> int:
     """Report what would be removed from a file and by which rule, without printing it."""
-    from collector.sanitise.sanitise import check_lines
+    from collector.commands.sanitise import check_lines
 
     with file.open(encoding="utf-8", errors="replace") as lines:
         found = list(check_lines(lines, _sanitiser(_settings())))
@@ -413,7 +413,7 @@ def sanitise_check(file: Annotated[Path, Parameter(help="A text file.")]) -> int
 @sanitise_app.command(name="fingerprint")
 def sanitise_fingerprint() -> int:
     """Read a secret from standard input; print the hash in its redaction marks, by which stored events are found."""
-    from collector.app import hash_key, key_file
+    from collector.hash_key import hash_key, key_file
     from collector.sanitise.sanitise import fingerprint
 
     settings = _settings()
@@ -447,7 +447,7 @@ def _sanitiser(settings: Settings) -> Sanitiser:
 
     key = None
     if settings.fingerprint_secrets:
-        from collector.app import hash_key
+        from collector.hash_key import hash_key
 
         key = hash_key(settings)
     return Sanitiser(load_rules(*settings.own("redactions.toml")), personal=settings.personal, key=key)

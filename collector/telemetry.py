@@ -81,7 +81,9 @@ FORWARDED = Counter("misstep_forwarded_requests", "Copies for MISSTEP_FORWARD, b
 FORWARD_BYTES = Gauge(
     "misstep_forward_queue_bytes", "Bytes of copies that are waiting to be delivered.", registry=REGISTRY
 )
-LAG_SECONDS = Gauge("misstep_lag_seconds", "Receive time minus event time of the newest event.", registry=REGISTRY)
+LAG_SECONDS = Gauge(
+    "misstep_lag_seconds", "Receive time minus event time of the event last received.", registry=REGISTRY
+)
 KEEPER_SESSIONS = Gauge(
     "misstep_keeper_sessions", "Sessions that changed since their streaks were last computed.", registry=REGISTRY
 )

@@ -95,8 +95,12 @@ class Answer:
 
     def pick(self, *columns: str) -> pl.DataFrame:
         """These columns of the rows; columns that the answer lacks are null."""
+        return self.having(*columns).select(columns)
+
+    def having(self, *columns: str) -> pl.DataFrame:
+        """The rows with these columns, which are null where the answer, maybe of an older collector, lacks them."""
         missing = (pl.lit(None, column_type(name)).alias(name) for name in columns if name not in self.rows.columns)
-        return self.rows.with_columns(missing).select(columns)
+        return self.rows.with_columns(missing)
 
     def first(self) -> dict[str, Any]:
         """The first row, or an empty one."""

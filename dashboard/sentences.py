@@ -67,7 +67,10 @@ def storm(state: str | None, started: datetime, ended: datetime, now: datetime, 
 def limit(n: int, row: dict[str, float | None]) -> str:
     """What a limit of n mistakes would have done."""
     sessions = words.plural(row.get("sessions"), "session")
-    stopped, rated, recovered = (row.get(name) or 0 for name in ("interrupted", "rated", "recovered"))
+    stopped, recovered = row.get("interrupted") or 0, row.get("recovered") or 0
+    if stopped and row.get("rated") is None:  # an older collector does not say
+        return f"A limit of **{n}** would have stopped **{words.count(stopped)}** of {sessions}."
+    rated = row.get("rated") or 0
     share = "" if words.uncertain(rated) else f" ({words.rate(row.get('recovery_rate'))})"
     them = "them" if rated == stopped else f"the {words.count(rated)} whose agents also report successes"
     return (

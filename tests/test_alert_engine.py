@@ -438,6 +438,39 @@ def test_a_silence_mutes_what_fires_but_not_the_end_of_what_was_told(world: Worl
     assert hook.told[3:] == [("firing", ["resolved a", "firing b", "firing c"])]
 
 
+def test_a_silence_that_was_added_meanwhile_is_not_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, reading, added = world.engine.ledger.silences, threading.Event(), threading.Event()
+
+    def slow(now_ns: int) -> list[Silence]:
+        found = read(now_ns)
+        if not reading.is_set():
+            reading.set()
+            added.wait(0.5)
+        return found
+
+    monkeypatch.setattr(world.engine.ledger, "silences", slow)
+    first = threading.Thread(target=world.engine.read_silences, args=(world.now_ns,))
+    first.start()
+    reading.wait()
+    world.engine.ledger.add_silence(Silence("1", "broken", (), "ann", "known", world.now_ns, UNTIL_RESOLVED))
+    world.engine.read_silences(world.now_ns)
+    added.set()
+    first.join()
+    assert [silence.id for silence in world.engine.silences] == ["1"]
+
+
+def test_labels_that_were_rewritten_are_read_again(world: World, hook: Webhook) -> None:
+    """Otherwise the alert would be told once more, under the labels that it has now."""
+    for _ in range(2):
+        world.tick(a=9)
+    assert (world.states(), len(hook.told)) == ({"a": "firing"}, 1)
+    for table in ("alerts", "alert_history", "alert_notifications"):
+        world.store.execute(f"update {table} set labels = replace(labels, '\"a\"', '\"b\"')")
+    world.engine.read_again()
+    world.tick(b=9)
+    assert (world.states(), len(hook.told)) == ({"b": "firing"}, 1)
+
+
 def test_a_silence_until_resolved_ends_with_the_last_alert_that_it_is_about(world: World, hook: Webhook) -> None:
     def silenced() -> list[bool]:
         return [row["silenced"] for row in alert_rows(world.engine, world.now_ns)]

@@ -352,6 +352,8 @@ def test_an_answer_that_has_not_changed_is_not_worked_out_again(
         holding(store, events())
         assert get(path, tag).status_code == 200
     assert "etag" not in get("breakdown", toool="a").headers
+    ends = {get("breakdown", to=f"2026-11-20T10:00:{second}Z").headers["etag"] for second in (10, 20)}
+    assert len(ends) == 2, "ranges that have ended, of more than a thousand times as long"
 
 
 @pytest.mark.parametrize(

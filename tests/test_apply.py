@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import duckdb
 import httpx
 import pytest
 
-from collector.apply import Apply
+from collector.apply import Apply, Applying
 from collector.columns import COLUMNS, TABLES
 from collector.pipeline import Pipeline
 from collector.sanitise.sanitise import Sanitiser, load_rules
@@ -22,7 +24,9 @@ from collector.store.correlate import Correlator
 from collector.store.journal import Journal, pack
 from collector.store.kept import KEPT
 from collector.store.lookup import StoreLookup
+from collector.store.retention import Retention
 from collector.store.store import Store
+from collector.store.writer import Writer
 from tests.conftest import RunningCollector, misstep
 from tests.doors import NOW, logs, pipeline, spans, taken
 from tests.recorded import event as made
@@ -255,6 +259,36 @@ def test_in_memory_what_is_kept_beside_the_events_is_clean_too(tmp_path: Path) -
     assert WORD not in str([store.rows(f"select * from {table}") for table in ("events", *KEPT)])
     assert len(store.rows(streaks)) == 5
     assert not store.rows("select * from meta where name = 'rewrite_file'")
+    store.close()
+
+
+def test_whoever_asks_meanwhile_is_told_of_the_same_run(tmp_path: Path) -> None:
+    store = Store.open("duckdb://:memory:")
+    rules = _with_rule(tmp_path)
+
+    def slow() -> Pipeline:
+        time.sleep(0.2)
+        return rules
+
+    applying = Applying(store, slow, Writer(store, Journal(None), Retention(1 << 62)), lambda: None)
+    with ThreadPoolExecutor(3) as pool:
+        [run] = set(pool.map(lambda _: applying.begin(), range(3)))
+    assert applying.begin() is run
+    while run.step():
+        pass
+    assert applying.begin() is not run
+    store.close()
+
+
+def test_who_remembers_names_is_told_once_they_were_rewritten(tmp_path: Path) -> None:
+    store = Store.open("duckdb://:memory:")
+    store.execute("insert into seen values ('x', $service, 1, 2, 'm')", {"service": secret(1)})
+    told: list[str] = []
+    for _ in range(2):
+        work = Apply(store, _with_rule(tmp_path), lambda: told.append(store.rows("from seen")[0]["service"]))
+        while work.step():
+            pass
+    assert told == ["[redacted:acme-word]"]
     store.close()
 
 

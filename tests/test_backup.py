@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import duckdb
 import httpx
@@ -149,6 +151,38 @@ def test_two_copies_at_a_time_are_not_mixed_up(start_collector: Callable[..., Ru
     assert collector.post("/api/v1/backup", "{}").status_code == 409  # it would replace what the first may fetch
     assert httpx.get(f"{collector.url}/api/v1/backup/file").is_success
     assert collector.post("/api/v1/backup", "{}").status_code == 202
+
+
+def test_a_copy_that_was_fetched_does_not_expire(tmp_path: Path) -> None:
+    """Its time would end the next copy's."""
+    store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
+    backups = Backups(store)
+    backups.begin()
+    wait_until(lambda: backups.told()["state"] == "done", 30)
+    backups.take().close()
+    wait_until(lambda: not any(isinstance(one, threading.Timer) for one in threading.enumerate()), 10)
+    store.close()
+
+
+def test_progress_is_told_whenever_a_copy_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
+    backups = Backups(store)
+    backups.begin()
+    wait_until(lambda: backups.told()["state"] == "done", 30)
+    stat = Path.stat
+    fetched: list[IO[bytes]] = []
+
+    def fetching(path: Path, **how: bool) -> os.stat_result:
+        found = stat(path, **how)
+        if path.suffix == ".backup" and not fetched:
+            fetched.append(backups.take())
+        return found
+
+    monkeypatch.setattr(Path, "stat", fetching)
+    assert backups.told()["bytes"] > 0
+    assert backups.told() == {"state": "idle", "bytes": 0, "of": backups.told()["of"]}
+    fetched[0].close()
+    store.close()
 
 
 def test_a_copy_that_nobody_fetches_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,13 @@ MODEL_NAMES = [
     ("asyncio.exceptions.CancelledError", "UserInterruptError"),
     ("AbortError", "StreamAbortedError"),
     ("content_filter", "RefusedError"),
+    ("malformed_tool_use", "MalformedToolCallError"),
+    ("model_context_window_exceeded", "ContextOverflowError"),
+    ("LANGUAGE", "RefusedError"),
+    ("TOO_MANY_TOOL_CALLS", "MalformedToolCallError"),
+    ("MISSING_THOUGHT_SIGNATURE", "ApiError"),
+    ("insufficient_system_resource", "OverloadedError"),
+    ("failed", "StreamProviderError"),
 ]
 
 
@@ -165,6 +172,9 @@ def test_status_of_a_model_request(status: int, name: str) -> None:
     assert classify(operation="model", status=status) == (name, "status")
     assert classify(str(status), operation="model") == (name, "status")
 
+
+COMPILATION = "001003 (42000): SQL compilation error:\nsyntax error line 1 at position 9 unexpected 'FORM'."
+HTTP_TIMEOUT = "The request was canceled due to the configured HttpClient.Timeout of 100 seconds elapsing."
 
 GIVING_WAY = [
     # a coarse name, flag or status, and a text that is more precise
@@ -225,6 +235,38 @@ GIVING_WAY = [
     (None, ("exit:1",), None, "Traceback\nConnectionError: refused", "tool", "CommandFailedError"),
     (None, ("exit:127",), None, "", "tool", "CommandNotFoundError"),
     (None, ("exit:124",), None, None, "tool", "CommandTimeoutError"),
+    ("System.Threading.Tasks.TaskCanceledException", (), None, HTTP_TIMEOUT, "model", "TimeoutError"),
+    ("System.Threading.Tasks.TaskCanceledException", (), None, HTTP_TIMEOUT, "tool", "ToolTimeoutError"),
+    ("System.AggregateException", (), None, HTTP_TIMEOUT, "model", "TimeoutError"),
+    ("System.OperationCanceledException", (), None, "The operation was canceled.", "tool", "UserInterruptError"),
+    ("*url.Error", (), None, 'Post "https://api.test/v1": context canceled', "model", "StreamAbortedError"),
+    ("*url.Error", (), None, 'Post "https://api.test/v1": EOF', "model", "ConnectionError"),
+    # what a query names is the model's business, whatever the driver calls it
+    ("psycopg.errors.UndefinedColumn", (), None, 'column "nme" does not exist', "tool", "ResourceNotFoundError"),
+    ("sqlite3.OperationalError", (), None, "no such column: nme", "tool", "ResourceNotFoundError"),
+    ("sqlite3.OperationalError", (), None, 'near "FORM": syntax error', "tool", "InvalidParameterError"),
+    ("sqlite3.OperationalError", (), None, "database is locked", "tool", "SqliteError"),
+    ("sqlite3.OperationalError", (), None, "no such column: nme", "agent", "SqliteError"),
+    (
+        "pymysql.err.ProgrammingError",
+        (),
+        None,
+        "(1146, \"Table 'db.usrs' doesn't exist\")",
+        "tool",
+        "ResourceNotFoundError",
+    ),
+    ("snowflake.connector.errors.ProgrammingError", (), None, COMPILATION, "tool", "InvalidParameterError"),
+    ("std::io::Error", (), None, "No such file or directory (os error 2)", "tool", "FileNotFoundError"),
+    ("std::io::Error", (), None, "unexpected end of file", "tool", "IoError"),
+    (
+        "kubernetes.client.exceptions.ApiException",
+        (),
+        None,
+        "(404)\nReason: Not Found",
+        "tool",
+        "ResourceNotFoundError",
+    ),
+    ("kotlinx.coroutines.JobCancellationException", (), None, "Job was cancelled", "tool", "UserInterruptError"),
     # a text that does not refine the meaning of the name does not replace it
     ("edit_no_occurrence_found", (), None, "Permission denied", "tool", "ContentNotFoundError"),
     ("tool_not_registered", (), None, "file not found", "tool", "InvalidToolError"),

@@ -93,6 +93,7 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
             "collector_url = 'http://127.0.0.1:abc': write an address",
         ),
         (["export", "--format", "csv"], {"QUERY_TOKEN": "\u00e9"}, "misstep: environment: query_token = ***: write"),
+        (["replay", "alerts.yaml"], {"INGEST_TOKENS": "\u00e9"}, "misstep: environment: ingest_tokens = ***: write"),
         (
             ["rules", "backtest", "alerts.yaml"],
             {"COLLECTOR_URL": "http://\u2603.."},

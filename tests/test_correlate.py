@@ -386,7 +386,9 @@ def test_forgotten_keys_are_looked_up() -> None:
     assert (recent.get(0), recent.get(6)) == (None, 6)
 
 
-KINDS = st.sampled_from(["log", "span", "both ids", "child", "told", "told in a trace"])
+KINDS = st.sampled_from(
+    ["log", "span", "both ids", "child", "told", "told in a trace", "prefixed", "below it", "request", "its client"]
+)
 CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3), KINDS), min_size=1, max_size=12)
 
 
@@ -408,6 +410,16 @@ def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
         elif kind.startswith("told"):
             named = {"session": f"S{session}", "session_source": "record"}
             reports.append(told(call, trace_id=f"t{trace}", **(named if kind == "told" else {})))
+        elif kind in ("prefixed", "request"):
+            tool, operation = ("x_read", "tool") if kind == "prefixed" else (None, "model")
+            whose = {"call_id": None, "span_id": f"o{trace}{call}", "tool": tool, "operation": operation}
+            reports.append(span(**(ids | whose), duration_ms=float(session)))
+        elif kind in ("below it", "its client"):
+            tool, operation = ("read", "tool") if kind == "below it" else (None, "model")
+            around = f"o{trace}{call}"
+            whose = {"call_id": None, "span_id": f"i{trace}{call}", "tool": tool, "operation": operation, **texts}
+            refs = [key64("call of", f"t{trace}", around, tool or operation)]
+            reports.append(span(**(ids | whose), outcome="error", parent_span_id=around, _refs=refs))
         else:
             reports.append(span(call_id=None, span_id=f"m{trace}{call}", trace_id=f"t{trace}", mcp_server="m",
                                 _refs=[key64("call of", f"t{trace}", f"{trace}{call}", "read")]))  # fmt: skip

@@ -146,6 +146,8 @@ def test_what_a_limit_would_have_done() -> None:
     )
     assert "29 of the 41 whose agents also report successes (70.7 %) recovered" in spaced(sentences.limit(3, mixed))
     assert "0 of them recovered" in sentences.limit(9, {"sessions": 120})
+    older = {"sessions": 60.0, "interrupted": 8.0, "recovered": 7.0, "rated": None}  # the collector does not say
+    assert sentences.limit(3, older) == "A limit of **3** would have stopped **8** of 60 sessions."
 
 
 def test_agents_own_counts_are_compared_in_a_sentence() -> None:

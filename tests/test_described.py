@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import httpx
+import jsonschema
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -90,6 +92,54 @@ def test_the_example_of_every_parameter_can_be_asked(collector: RunningCollector
             assert said.status_code == 200, (path, names, said.text)
             asked += 1
     assert asked > 50
+
+
+def test_every_example_of_a_parameter_has_its_type(collector: RunningCollector) -> None:
+    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    operations = [about for methods in described.values() for about in methods.values()]
+    checked = 0
+    for one in (one for about in operations for one in about.get("parameters", [])):
+        for example in one.get("examples", {}).values():
+            jsonschema.validate(example["value"], one["schema"])
+            checked += 1
+    assert checked > 100
+
+
+REFUSED: list[tuple[str, str, dict[str, Any], int]] = [
+    ("post", "/silences", {"content": b"{}"}, 415),
+    ("post", "/silences", {"json": {"rule": "nosuch"}}, 400),
+    ("delete", "/silences/nosuch", {}, 404),
+    ("post", "/rules/backtest?x=1", {"content": b"rules: 1", "headers": {"content-type": "application/yaml"}}, 400),
+    ("post", "/rules/suggest?x=1", {"content": b"rules: 1", "headers": {"content-type": "application/yaml"}}, 400),
+    ("post", "/receivers/nosuch/test", {"json": {}}, 404),
+    ("post", "/receivers/nosuch/test", {}, 415),
+    ("post", "/sanitise", {}, 415),
+    ("post", "/sanitise?x=1", {"json": {}}, 400),
+    ("post", "/backup", {}, 415),
+    ("get", "/backup/file", {}, 409),
+    ("get", "/sessions/nosuch?cursor=1763761311123456789.3.42", {}, 200),
+    ("get", "/sessions/nosuch?cursor=x", {}, 400),
+]
+
+
+def test_every_refusal_is_described(collector: RunningCollector) -> None:
+    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    patterns = {re.compile(re.sub(r"\{\w+\}", "[^/]+", path)): about for path, about in described.items()}
+    for method, path, asked, status in REFUSED:
+        said = httpx.request(method, f"{collector.url}/api/v1{path}", timeout=30, **asked)
+        assert said.status_code == status, (method, path, said.text)
+        whole = f"/api/v1{path.partition('?')[0]}"
+        [about] = [about for pattern, about in patterns.items() if pattern.fullmatch(whole)]
+        answer = about[method]["responses"][str(status)]["content"]["application/json"]
+        jsonschema.validate(said.json(), answer["schema"])
+
+
+def test_an_accepted_event_is_answered_as_described(collector: RunningCollector) -> None:
+    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]["/v1/events"]["post"]
+    answer = described["responses"]["200"]["content"]["application/json"]
+    jsonschema.validate(answer["examples"]["example"]["value"], answer["schema"])
+    said = collector.post("/v1/events", json.dumps(TAKEN_AS_IS["post /v1/events"]))
+    jsonschema.validate(said.json(), answer["schema"])
 
 
 @pytest.mark.parametrize(

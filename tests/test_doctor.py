@@ -100,6 +100,8 @@ def test_query_token_is_asked_for(start_collector: Any) -> None:
         ({"STORE": "duckdb:///none/x.duckdb"}, "warn  store: none/x.duckdb is not there yet"),
         ({"STORE": "duckdb:///."}, "fail  store: . cannot be opened for writing (Is a directory)"),
         ({"LOG": "json"}, "ok    setting log = json (from MISSTEP_LOG)"),
+        ({"RETENTION": "14d"}, "ok    setting retention = 14d (from MISSTEP_RETENTION)"),
+        ({"ALLOWED_HOSTS": "a.internal,b"}, "ok    setting allowed_hosts = a.internal,b (from MISSTEP_ALLOWED_HOSTS)"),
         (
             {"RETENTON": "7d"},
             "fail  settings: environment: MISSTEP_RETENTON is no setting; did you mean MISSTEP_RETENTION?",
@@ -183,9 +185,13 @@ def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
     ],
 )
 def test_what_no_request_can_be_made_of(tmp_path: Path, settings: dict[str, str], said: str) -> None:
-    done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}", **settings})
+    settings = {"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}", **settings}
+    done = misstep("doctor", cwd=tmp_path, settings=settings)
     assert (done.returncode, said in done.stdout, done.stderr) == (1, True, "")
     assert "hunter2" not in done.stdout
+    if "fail  collector" in said:
+        done = misstep("doctor", "--agent", "codex", cwd=tmp_path, settings=settings)
+        assert (done.returncode, said in done.stdout, done.stderr) == (1, True, "")
 
 
 def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:

@@ -223,6 +223,26 @@ def test_fingerprints_stay_what_they_are_because_stored_groups_are_found_by_them
         ("No such customer: 'a'", "Request req_8Qw: No such customer: 'b'"),
         ("Could not find exact match for edit:\nfoo()", "Could not find exact match for edit:\n    return x + 1"),
         ("Segmentation fault (core dumped)", "/tmp/a.sh: line 7: 99 Segmentation fault      (core dumped) python x.py"),
+        (
+            "model 'a' not found",
+            "model 'b' not found, try pulling it first",
+            "model 'c' not found. See the list.",
+        ),
+        ("Not enough credits. To buy some, see https://a.test/b. Upgrade any time", "Not enough credits."),
+        ("could not compile `a` (lib)", 'could not compile `b` (bin "b")', "could not compile `c`"),
+        ('{"error":{"message":"Overloaded"}}', '529 {"error":{"message":"Overloaded"}}', "API Error: 529 Overloaded"),
+        ("401 {'error': {'message': 'invalid token'}}", "Error code: 401 - {'error': {'message': 'invalid token'}}"),
+        ('{"ok":false,"error":"not_in_channel"}', "Error: An API error occurred: not_in_channel"),
+        ("rate limit exceeded, request ID A1:B2:C3", "rate limit exceeded, request ID 0F:1E:2D:3C"),
+        ("waiting for locator('#a')", "waiting for locator('a').first()", "waiting for getByText('b').nth(2)"),
+        ("No element found for a[href='/b']", "No element found for button.big[data-id=x]"),
+        (
+            "429 Provider returned error",
+            "Error code: 429 - Provider returned error",
+            "API Error: 429 Provider returned error",
+        ),
+        ("Connection error.", "openai.APIConnectionError: Connection error."),
+        ('"User" has no attribute "nam"; maybe "name"?', '"Session" has no attribute "query"'),
         ("没有权限访问文件: /srv/a.txt", "没有权限访问文件: D:\\data\\b.xlsx"),
     ],
 )
@@ -233,6 +253,23 @@ def test_where_it_went_wrong_and_how_many_names_it_has_makes_no_other_group(mess
 def test_lines_that_say_more_than_where_make_another_group() -> None:
     messages = "a.sh: line 2: 'x': No such file", "a.sh: No such file", "Cannot read 'x'", "Cannot read line 4 of 'x'"
     assert len({fingerprint("E", "t", template(message)) for message in messages}) == 4
+
+
+def test_a_list_of_issues_is_told_by_the_first() -> None:
+    issues = '[\n  {{\n    "code": "x",\n    "path": [\n      "a"\n    ],\n    "message": "{}"\n  }}\n]'
+    texts = [issues.format(said) for said in ("Expected number, received string", "Unrecognized key(s) in object: 'a'")]
+    assert template(texts[1]) == "Unrecognized key(s) in object: <str>"
+    assert len({fingerprint("E", "t", template(text)) for text in (*texts, f"ZodError: {texts[0]}")}) == 2
+
+
+def test_an_aside_that_tells_the_error_makes_another_group() -> None:
+    messages = [f"could not open file 'x' ({why})" for why in ("permission denied", "no such file")]
+    assert len({fingerprint("E", "t", template(message)) for message in messages}) == 2
+
+
+def test_the_message_of_an_object_that_go_prints_tells_the_error() -> None:
+    messages = [f"422 Failed [{{Kind:Pull Code:custom Message:{said}}}]" for said in ("There is one", "No change here")]
+    assert len({fingerprint("E", "t", template(message)) for message in messages}) == 2
 
 
 def test_a_code_in_an_error_field_is_no_name() -> None:

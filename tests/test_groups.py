@@ -166,6 +166,8 @@ def test_marks_are_set_over_http_without_secrets_and_survive_a_restart(
     assert httpx.patch(place, json={"state": "resolved"}, timeout=30).status_code == 401
     assert httpx.patch(place, content=b'{"state": "open"}', **asked).status_code == 415
     assert httpx.patch(place, json={"note": "x" * (65 << 10)}, **asked).status_code == 413
+    assert httpx.patch(f"{place}?foo=1", json={"state": "resolved"}, **asked).status_code == 400
+    assert httpx.get(place, **asked).json()["state"] == "new"
     secret = "ghp_" + "a1B2c3D4e5" * 4
     answer = httpx.patch(place, json={"state": "resolved", "note": f"rotated {secret}"}, **asked)
     assert (answer.status_code, answer.json()["state"]) == (200, "resolved")

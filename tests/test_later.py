@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from collector.store.later import Later
@@ -29,6 +31,17 @@ def test_looking_takes_a_twentieth_of_the_time_unless_it_is_cheap(took_s: float,
         later.end()
     now[0] += 0.02
     assert looks(later)
+
+
+def test_looking_that_fails_took_its_time_too() -> None:
+    now = [100.0]
+    later = Later(lambda: now[0], lambda: now[0])
+    assert looks(later)
+    with suppress(OSError), later.timed():
+        now[0] += 1.0
+        raise OSError
+    later.end()
+    assert not looks(later)
 
 
 def test_what_was_postponed_is_looked_for_once_since_the_earliest_time() -> None:

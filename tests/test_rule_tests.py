@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def test_a_mistake_in_a_test_is_named_with_its_line_and_remedy(test: str, messag
     (mistake,) = str(caught.value).splitlines()
     assert mistake.startswith("alerts.yaml:6: test 'it works'")
     assert message in mistake
+
+
+def test_the_test_in_the_documentation_passes(tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent
+    rules, _, _ = (root / "examples/alerts.yaml").read_text(encoding="utf-8").partition("tests:")
+    [shown] = re.findall(r"```yaml\n(tests:.*?)```", (root / "docs/alerts.md").read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "alerts.yaml").write_text(f"{rules}{shown}", encoding="utf-8")
+    done = misstep("rules", "test", "alerts.yaml", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
 def test_the_command_says_where_a_test_fails(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from collector.commands.sanitise import check_lines, filter_lines
+from collector.sanitise.personal import Personal
 from collector.sanitise.plausible import CHECKS
-from collector.sanitise.sanitise import FAILED, LIMIT, Rule, Sanitiser, check_lines, filter_lines, load_rules, written
+from collector.sanitise.sanitise import FAILED, LIMIT, Rule, Sanitiser, load_rules, written
 from tests.conftest import misstep
 from tests.secrets import assemble, fakes, harmless, kept, survives
 
@@ -424,7 +426,6 @@ def test_what_cannot_be_sanitised_is_dropped_and_counted() -> None:
     clean, rules = own.scrub_report({"params": deep, "tool": "x", "error_class": "UnknownError"})
     assert clean == {"params": FAILED, "tool": "x", "error_class": "UnknownError"}
     assert rules == ("failed",)
-    assert own.failures == 2
 
 
 _json = st.recursive(
@@ -457,9 +458,10 @@ _TELLING = (
         "-----BEGIN PRIVATE KEY-----",
         "Cookie: ",
     ),
-    *("eyJ", "/home/ann/", "ann@example.org", "password: |\n  "),
+    *("eyJ", "/home/ann/", "C:\\Users\\ann", "ann@example.org", "password: |\n  "),
 )
-_secretish = st.lists(st.sampled_from([*"\"'`\\:=@/,;&|<>{}[]()$%#!-_.\n\t 0aZ", *_TELLING]), max_size=14).map("".join)
+_SIGNS = "\"'`\\:=@/,;&|<>{}[]()$%#!-_.\n\t 0aZ\x00\b\f\x1b"
+_secretish = st.lists(st.sampled_from([*_SIGNS, *_TELLING]), max_size=14).map("".join)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -616,8 +618,16 @@ def test_a_rule_that_fails_costs_the_text_and_not_the_event(monkeypatch: pytest.
     clean, rules = own.scrub_report(report)
     assert clean == {"message": FAILED, "params": FAILED, "error_class": "UnknownError"}
     assert rules == ("failed", "failed")
-    assert own.failures == 2
     assert own.scrub("nothing of it here") == ("nothing of it here", ())
+
+
+def test_masking_that_fails_costs_the_text_and_not_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Personal, "span", broken)
+    clean = sanitiser("mask").scrub_report({"message": "cd /home/ann/x", "tool": "x"})
+    assert clean == ({"message": FAILED, "tool": "x"}, ("failed",))
 
 
 def test_a_fingerprint_can_be_computed_for_a_leaked_secret(tmp_path: Path) -> None:
@@ -641,6 +651,38 @@ def test_the_order_of_fields_does_not_matter(report: dict[str, object], chance: 
     again, same = sanitiser("mask").scrub_report({name: report[name] for name in names})
     assert again == clean
     assert sorted(same) == sorted(rules)
+
+
+_IN_A_REPORT = (
+    ("cannot open C:\\Users\\ann\\", "cannot open ~/"),
+    ("C:\\Users\\ann\\\\", "~/"),
+    ("C:\\Users\\ann\x00D:", "~\x00D:"),
+    ("C:\\Users\\ann\fnext", "~\fnext"),
+    ("a\x00/home/ann/x\x00/home/bob/y", "a\x00~/x\x00~/y"),
+    ("one\x00ann.miller@example.org", "one\x00@example.org"),
+    ("\bann@example.org", "\b@example.org"),
+    ("\x1b[31m/home/ann/x", "\x1b[31m~/x"),
+    ("a%0A/home/ann/x", "a%0A~/x"),
+    ('{"p":"C:\\\\Users\\\\ann\\\\"}', '{"p":"~\\\\"}'),
+    ('{"p":"C:\\\\Users\\\\ann\\\\next"}', '{"p":"~\\\\next"}'),
+    ("PassWord:|\n 00!", "PassWord:|\n [redacted:password]"),
+)
+
+
+@pytest.mark.parametrize(("text", "clean"), _IN_A_REPORT)
+def test_a_text_is_masked_alike_alone_in_a_report_and_in_a_value(text: str, clean: str) -> None:
+    assert cut(text, "mask") == clean
+    report = sanitiser("mask").scrub_report({"message": text, "params": {"p": [text]}, "tool": "x"})[0]
+    assert report == {"message": clean, "params": {"p": [clean]}, "tool": "x"}
+
+
+_PERSONAL = ("/home/ann/", "/Users/ann lee", "C:\\Users\\ann", "ann@example.org", "next")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from([*_SIGNS, *_PERSONAL]), max_size=9).map("".join))
+def test_personal_data_is_masked_in_a_report_as_in_its_texts(text: str) -> None:
+    assert sanitiser("mask").scrub_report({"message": text})[0] == {"message": cut(text, "mask")}
 
 
 def test_the_order_of_rules_does_not_matter() -> None:

@@ -21,6 +21,17 @@ ABSENT: list[Any] = [False, 0, "false", "0", "none", "None", None]
 SHELL = Rules(
     exit_header=(re.compile(r"^Process exited with code (-?\d+)", re.M),), preamble=(re.compile(r"\A.*\nOutput:\n"),)
 )
+OF_TIME = [
+    (
+        "Threading.Tasks.TaskCanceledException",
+        "The request was canceled due to the configured HttpClient.Timeout of 100 seconds elapsing.",
+    ),
+    ("OperationCanceledException", "The operation was canceled due to timeout"),
+    (
+        "AggregateException",
+        "Retry failed after 4 tries. (The operation was cancelled because it exceeded the configured timeout.)",
+    ),
+]
 
 EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     # without evidence it is a success, as with evidence of success
@@ -65,6 +76,16 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     ({"flags": [False]}, Said(message="[Operation Cancelled] Reason: x"), "cancelled"),
     ({}, Said(status=2, raised=[Raised("asyncio.exceptions.CancelledError")]), "cancelled"),
     ({}, Said(status=2, raised=[Raised("AbortError", "This operation was aborted")]), "cancelled"),
+    ({}, Said(status=2, reported="kotlinx.coroutines.JobCancellationException"), "cancelled"),
+    ({}, Said(status=2, reported="Canceled"), "cancelled"),
+    ({}, Said(status=2, reported="*url.Error", message='Post "https://api.test/v1": context canceled'), "cancelled"),
+    (
+        {},
+        Said(status=2, reported="System.OperationCanceledException", message="The operation was canceled."),
+        "cancelled",
+    ),
+    # a client that waited too long cancels too
+    *[({}, Said(status=2, reported=f"System.{name}", message=text), "error") for name, text in OF_TIME],
     ({}, Said(status=2, reported="plan_mode_blocked"), "denied"),
     ({}, Said(status=2, raised=[Raised("PermissionError", "[Errno 13] Permission denied: '/etc/shadow'")]), "error"),
     # a command that ran may print anything
@@ -78,6 +99,31 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
 @pytest.mark.parametrize(("signs", "said", "outcome"), EVIDENCE)
 def test_outcome(signs: dict[str, list[Any]], said: Said, outcome: str) -> None:
     assert settle(signs, PLAIN, said).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(reported="GraphInterrupt", status=2),
+        Said(status=2, raised=[Raised("langgraph.errors.GraphInterrupt", "(Interrupt(value='Approve?', id='a'),)")]),
+        Said(status=1, raised=[Raised("GraphInterrupt", "(Interrupt(value='Approve?', id='a'),)")]),
+        Said(status=2, raised=[Raised("Exception", "GraphInterrupt((Interrupt(value='Approve?'),))Traceback")]),
+        Said(status=2, raised=[Raised("pydantic_ai.exceptions.ApprovalRequired")]),
+        Said(status=2, raised=[Raised("pydantic_ai.exceptions.CallDeferred")]),
+        Said(status=2, reported="ParentCommand", status_message="Command(graph='__parent__', goto='bob')"),
+        Said(status=2, raised=[Raised("strands.interrupt.InterruptException")]),
+        Said(status=2, raised=[Raised("agno.exceptions.StopAgentRun", "done")]),
+        Said(status=2, reported="UserInputRequiredException"),
+    ],
+)
+def test_a_call_that_waits_for_a_person_has_no_outcome_yet(said: Said) -> None:
+    assert settle({}, PLAIN, said).outcome == ""
+
+
+@pytest.mark.parametrize("name", ["MyApprovalRequired2", "KeyboardInterruptException", "agno.exceptions.RetryAgentRun"])
+def test_other_exceptions_end_a_call(name: str) -> None:
+    said = Said(status=2, raised=[Raised(name, "a tool that raises GraphInterrupt() failed")])
+    assert settle({}, PLAIN, said).outcome == "error"
 
 
 def test_strength_orders_outcomes() -> None:

@@ -125,6 +125,7 @@ def test_rules_can_be_tried_before_they_page(remembering: RunningCollector, webh
     (health,) = remembering.get("/api/v1/alerts")["receivers"]
     assert (health["failure"] is None, health["error"]) == (False, "answered 403")
     assert remembering.post("/api/v1/receivers/nobody/test", "{}").status_code == 404
+    assert remembering.post("/api/v1/receivers/team/test?foo=1", "{}").status_code == 400
     assert remembering.post("/api/v1/receivers/team/test", "", {"content-type": "text/plain"}).status_code == 415
 
 

@@ -275,3 +275,90 @@ def test_the_log_record_of_a_failed_request_is_its_span() -> None:
     for groups in ([span, record],), ([span], [record]), ([record], [span]):
         [event] = stored(*groups)
         assert (event["operation"], event["outcome"], event["message"]) == ("model", "error", "slow")
+
+
+def chat(told: list[tuple[str, str, dict[str, Any], Any]], at_s: float, attributes: dict[str, Any]) -> dict[str, Any]:
+    """The span of a request that tells results: call id, tool, arguments, result."""
+    calls = [{"type": "tool_call", "id": one[0], "name": one[1], "arguments": one[2]} for one in told]
+    results = [{"type": "tool_call_response", "id": one[0], "response": one[3]} for one in told]
+    messages = json.dumps([{"role": "assistant", "parts": calls}, {"role": "tool", "parts": results}])
+    asks = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.input.messages": messages}
+    return {"name": "chat m", "spanId": f"d{at_s:.0f}", "attributes": asks | attributes, **during(at_s, 1)}
+
+
+def during(at_s: float, took_s: float) -> dict[str, str]:
+    start = NOW - 900 * 10**9 + round(at_s * 10**9)
+    return {"startTimeUnixNano": str(start), "endTimeUnixNano": str(start + round(took_s * 10**9))}
+
+
+def of_tools(batches: list[Batch]) -> list[tuple[Any, ...]]:
+    """Tool, outcome and call id of the tool events, the same in each order."""
+    found = set()
+    for order in itertools.permutations(batches):
+        for rows in (stored(*([one] for one in order)), stored(order)):
+            calls = [row for row in rows if row["operation"] == "tool"]
+            found.add(tuple(sorted((row["tool"], row["outcome"], row["call_id"]) for row in calls)))
+    [events] = found
+    return list(events)
+
+
+@pytest.mark.parametrize(("exported", "took_s"), [(True, 99), (False, 4)], ids=["with arguments", "without"])
+def test_calls_of_one_turn_are_told_when_the_last_of_them_has_ended(exported: bool, took_s: int) -> None:
+    """The first ended long before the request that tells its result."""
+    named = {"gen_ai.operation.name": "execute_tool"}
+    calls = []
+    for number, tool in enumerate("ab"):
+        arguments = {"gen_ai.tool.call.arguments": json.dumps({"x": number})} if exported else {}
+        attributes = named | {"gen_ai.tool.name": tool} | arguments
+        span = {"name": f"execute_tool {tool}", "spanId": f"c{number}", "attributes": attributes}
+        calls.append(taken(spans(span | during(1 + (took_s + 1) * number, took_s)), "traces"))
+    told = [("c1", "a", {"x": 0}, "fine"), ("c2", "b", {"x": 1}, {"error": "no such order"})]
+    calls.append(taken(spans(chat(told, 2 + 2 * took_s + 1, {})), "traces"))
+    assert of_tools(calls) == [("a", "ok", "c1"), ("b", "error", "c2")]
+
+
+def test_what_was_told_is_of_no_call_that_ended_later() -> None:
+    """The first of two equal calls never reached its tool, so that it has no span."""
+    called = {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "a",
+        "gen_ai.tool.call.arguments": '{"x": 1}',
+    }  # fmt: skip
+    refused = ("c1", "a", {"x": 1}, "Error: Unknown tool: a")
+    batches = [
+        taken(spans(chat([refused], 1, {})), "traces"),
+        taken(spans({"name": "execute_tool a", "spanId": "c", "attributes": called, **during(5, 1)}), "traces"),
+        taken(spans(chat([("c2", "a", {"x": 1}, "fine")], 9, {})), "traces"),
+    ]
+    assert of_tools(batches) == [("a", "error", "c1"), ("a", "ok", "c2")]
+
+
+X = json.dumps({"x": 1})
+LANGFUSE = {"tools": [], "messages": [
+    {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "a", "arguments": X}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "Error: Unknown tool: a"},
+]}  # fmt: skip
+WITHOUT_IDS = [
+    ("OpenLLMetry", "opentelemetry.instrumentation.openai.v1", {}, "traceloop.tracer",
+     {"traceloop.span.kind": "tool", "traceloop.entity.name": "a", "traceloop.entity.input": '{"kwargs": {"x": 1}}'}),
+    ("OpenLLMetry's workflow", "opentelemetry.instrumentation.openai.v1", {"traceloop.workflow.name": "w"},
+     "traceloop.tracer",
+     {"traceloop.span.kind": "tool", "traceloop.entity.name": "a", "traceloop.entity.input": '{"kwargs": {"x": 1}}'}),
+    ("LangSmith", "langsmith",
+     {"langsmith.span.kind": "llm", "gen_ai.prompt": json.dumps(LANGFUSE)}, "langsmith",
+     {"langsmith.span.kind": "tool", "gen_ai.operation.name": "execute_tool", "gen_ai.prompt": X}),
+    ("Langfuse", "langfuse-sdk",
+     {"langfuse.observation.type": "generation", "langfuse.observation.input": json.dumps(LANGFUSE)}, "langfuse-sdk",
+     {"langfuse.observation.type": "tool", "langfuse.observation.input": '{"args": [], "kwargs": {"x": 1}}'}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WITHOUT_IDS, ids=[case[0] for case in WITHOUT_IDS])
+def test_a_tool_s_span_without_an_id_is_the_call_that_the_next_request_tells(case: tuple[Any, ...]) -> None:
+    """Also where two tables know them, and where only refused calls make events of what is told."""
+    _, client, asks, scope, attributes = case
+    tool = {"name": "a", "spanId": "c", "status": 2, "status_message": "Unknown tool: a", "attributes": attributes}
+    request = chat([("c1", "a", {"x": 1}, "Error: Unknown tool: a")], 9, asks)
+    batches = [
+        taken(spans(tool | during(1, 1), scope=scope), "traces"), taken(spans(request, scope=client), "traces"),
+    ]  # fmt: skip
+    assert of_tools(batches) == [("a", "error", "c1")]

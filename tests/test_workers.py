@@ -8,7 +8,7 @@ import os
 import signal
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -323,6 +323,25 @@ def peak_mib(pid: int) -> int:
     """The most memory that a process ever had."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+
+
+def test_a_reader_that_is_replaced_meanwhile_costs_no_other_what_was_stored() -> None:
+    told: list[str] = []
+
+    class Noting(Here):
+        def stored(self, told_ns: Mapping[int, int]) -> None:
+            told.append("one")
+            if len(told) == 1:
+                readers._all.remove(self)
+
+    readers = Readers(pipeline(), 0, pipeline)
+    own, readers._all = readers._all, [Noting(pipeline()) for _ in range(3)]
+    try:
+        readers.stored({1: 2})
+    finally:
+        readers._all = own
+        readers.close()
+    assert len(told) == 3
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from collector.store import writer as module
 from collector.store import writing as writing_module
 from collector.store.changes import Changes
 from collector.store.connection import OutOfMemory
+from collector.store.correlate import Correlator
 from collector.store.journal import Journal, pack, records_in
 from collector.store.priority import step_back
 from collector.store.retention import Retention
@@ -164,6 +165,24 @@ def test_what_the_store_did_not_take_is_stored_later(recorded: Recorded, again: 
     recorded.put(2)
     recorded.settle()
     assert recorded.store.count("events") == 3
+
+
+def test_a_correlator_that_failed_is_not_asked_again(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has forgotten what it had postponed and was looking for."""
+    asked: list[Correlator] = []
+    plan = Correlator.plan
+
+    def failing(correlator: Correlator, batches: Sequence[Batch]) -> Changes:
+        asked.append(correlator)
+        if len(asked) == 1:
+            raise Unavailable("could not allocate block")
+        return plan(correlator, batches)
+
+    monkeypatch.setattr(Correlator, "plan", failing)
+    recorded.put(0)
+    recorded.settle()
+    assert len(set(map(id, asked))) == 2
+    assert recorded.store.count("events") == 1
 
 
 def test_one_batch_that_cannot_be_stored_holds_up_nobody_for_long(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +76,9 @@ class Engine:
         self.alerts: Mapping[Key, Alert] = self.ledger.alerts()
         self.items: Mapping[Key, Item] = {}
         self._causes: Mapping[Key, str] = {}
-        self.silences: Sequence[Silence] = self.ledger.silences(clock())
+        self.silences: Sequence[Silence] = ()
+        self._reading = threading.Lock()
+        self.read_silences(clock())
         self.store = store
         self._measure = measure
         self.scrub = scrub
@@ -95,6 +98,11 @@ class Engine:
     def read_again(self) -> None:
         """Makes the next evaluation reload saved state, as labels were rewritten. Any thread may call it."""
         self._stale = True
+
+    def read_silences(self, now_ns: int) -> None:
+        """Takes the silences in force from the store. Any thread may call it: what was read first is not taken last."""
+        with self._reading:
+            self.silences = self.ledger.silences(now_ns)
 
     def evaluate(self, now_ns: int) -> list[Notification]:
         """Evaluates every rule and saves the changes; returns the messages that are due."""
@@ -125,7 +133,7 @@ class Engine:
         for silence in self.ledger.silences(now_ns):
             if silence.over((alert, items[key].labels) for key, alert in current.items()):
                 self.ledger.end_silence(silence.id, now_ns)
-        self.silences = self.ledger.silences(now_ns)
+        self.read_silences(now_ns)
         self.items = {key: items[key] for key in current}
         self._causes = _causes(current, self._rules)
         self.evaluations, self.alerts, self.evaluated_ns = evaluations, current, now_ns

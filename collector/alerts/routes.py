@@ -209,7 +209,7 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
     if silence.over((alert, engine.seen(alert)) for alert in engine.alerts.values()):
         raise Rejected("no alert that this is about is pending or firing: say for how long, such as 2h")
     engine.ledger.add_silence(silence)
-    engine.silences = engine.ledger.silences(now_ns)
+    engine.read_silences(now_ns)
     return status.silence_row(silence)
 
 
@@ -222,7 +222,7 @@ def end_silence(request: Asked, id: FromPath[str]) -> None:
     if id not in {silence.id for silence in engine.ledger.silences(now_ns)}:
         raise Rejected(f"there is no silence {id!r} in force", 404)
     engine.ledger.end_silence(id, now_ns)
-    engine.silences = engine.ledger.silences(now_ns)
+    engine.read_silences(now_ns)
 
 
 ALERT_ROUTES: list[ControllerRouterHandler] = [alerts, rules, samples, check, silences, add_silence, end_silence]

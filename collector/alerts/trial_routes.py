@@ -28,7 +28,7 @@ from collector.alerts.trials import backtest_row, evaluations, suggest_row, with
 from collector.errors import Rejected, Unavailable
 from collector.query.describe import taking
 from collector.query.filters import BadParameter, duration_ns, range_ns
-from collector.query.parameters import FROM, TO, Parameter
+from collector.query.parameters import FROM, TO, Parameter, read_none
 from collector.store.reading import QueryTimeout
 from collector.threads import in_daemon
 from collector.times import rfc3339
@@ -92,6 +92,7 @@ async def suggest(request: Asked) -> Any:
 @post("/api/v1/receivers/{name:str}/test", status_code=200, summary="A test message to a receiver of the file in force")
 async def test_receiver(request: Asked, name: FromPath[str]) -> dict[str, Any]:
     """One row for each of its addresses: whether it took the message, else why not."""
+    read_none(request.scope["query_string"])
     check_json(request.content_type[0])
     engine = request.app.state.alerts
     asked = [receiver for receiver in engine.book.file.receivers if receiver.name == name]

@@ -40,6 +40,6 @@ def undressed(message: str) -> str:
         if not found:
             break
         text = text[found.end() :]
-    if any(word in text for word in END_WORDS):
+    if any(map(text.__contains__, END_WORDS)):
         text = END.sub("", text) or text
     return text

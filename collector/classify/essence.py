@@ -46,7 +46,7 @@ REPOSITORY = re.compile(
 SHELL = re.compile(
     r"(?<![^\n])(?:(?:/[\w/]*/)?(?:ba|z|da)?sh: (?:-c: )?(?:(?:\w+ )?\d+: *)?|(?:\(eval\)|zsh):\d+: )(?=\S)"
 )
-REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w-]+\)?|\ARequest req_\w+: ", re.IGNORECASE)
+REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w:-]+\)?|\ARequest req_\w+: ", re.IGNORECASE)
 # pydantic: any number of fields with the same error are one error.
 FIELDS = re.compile(r"\A((?s:.{0,300}?)\b)\d+ (validation error)s? for [^\n]+\n")
 FIELD = re.compile(r"^ {2,}(\S[^\n]*? \[type=\w+)", re.MULTILINE)
@@ -65,13 +65,17 @@ QUOTED = re.compile(r"[\s>]*([\"'])(?=[^\n]+ [^\n]+ )((?:(?!\1)[^\n]|(?<=\w)'(?=
 
 # An error inside a JSON or Python object, at the start or after a status, not among arguments; the title of a page.
 OBJECT = re.compile(
-    r"((?:(?!(?<!INVALID_)argument|input|param|kwarg|call|value|text)[^{\n]){0,160})\{.{0,200}?"
+    r"((?:(?!(?<!INVALID_)argument|input|param|kwarg|call|value|text)[^{\n]){0,160})(?<![.!] \[)\{.{0,200}?"
     r"[\"'](?:error|message|e?(?:rr)?(?:or)?_?msg|error_?message|detail|reason)[\"']\s?:\s?([\"'])((?:(?!\2)[^\\]|\\.){1,2000})",
     re.DOTALL | re.IGNORECASE,
 )
 CODE = re.compile(r"[a-z]+(?:_[a-z]+)+")  # of an error: no name to be replaced
+BARE_STATUS = re.compile(r"[45]\d\d\s")
 # A nested error message.
 INNER = re.compile(r"[\[{][^\[]{0,300}?\"message\": ?\"([^\"]{10,400})\"(?s:.*)")
+# A list of issues of a validator, printed on several lines: the first tells what kind of mistake it is.
+ISSUES = re.compile(r"(?:\w+: )?\[\s+\{(?s:.{0,600}?)\"message\":\s?\"((?:[^\"\\]|\\.){4,300})\"")
+STRUCT = re.compile(r"\[\{(?:\w+:[^{}]{0,200} )?Message:(\w+ [^{}]{1,400})\}(?s:.*)")  # as Go prints it
 # Sentences among the values of an object without a known error field; an error in XML.
 SENTENCE = re.compile(r"(?<![\w\\])\"((?:[^\"\\\s]|\\.){1,100}(?:\s+(?:[^\"\\\s]|\\.){1,100}){2,60})\"(?!\s?:)")
 TAGGED = re.compile(r"<(?i:Code)>([\w.]{1,80})</.*?<(?i:Message)>(.{1,500}?)</(?i:Message)>", re.DOTALL)
@@ -82,9 +86,9 @@ PAGE = re.compile(r"<(?:!doctype|html)\b.{0,100}?<title>(.{1,200}?)</title>", re
 
 # Words of a line that reports an error (TELLS), and of one whose error is on the lines after it (LEADS_ON).
 TELLS = re.compile(
-    r"error|exception|fail|fatal|panic|abort|would be|no such|denied|forbidden|refused|cannot|could not|unable"
-    r"|timed? ?out|missing|exceed|must |invalid|un(?:expected|defined|supported|declared)|conflict|violat|already"
-    r"|reject|\bnot (?:[a-z]+(?:ed|able|id|nd|st|ly)|a|an|be|have|in)\b|n't\b|too (?:many|long|large)",
+    r"error|exception|fail|fatal|panic|abort|would be|no such|denied|forbidden|refused|cannot|can only|could not"
+    r"|unable|timed? ?out|missing|exceed|must |invalid|un(?:expected|defined|supported|declared)|conflict|violat"
+    r"|already|reject|\bnot (?:[a-z]+(?:ed|able|id|nd|st|ly)|a|an|be|have|in)\b|n't\b|too (?:many|long|large)",
     re.IGNORECASE,
 )
 # A line with only a location or a count.
@@ -174,6 +178,8 @@ def essence(message: str) -> str:
     text = message
     if text.startswith("<") and (found := WRAPPED.match(text)):
         text = found[2]
+    if '"message":' in text and (found := ISSUES.match(text)):
+        text = found[1]
     if "npm " in text:
         text = NPM.sub("", text)
     if "validation error" in text and (found := FIELDS.match(text)) and (kinds := FIELD.findall(text)):
@@ -191,11 +197,14 @@ def essence(message: str) -> str:
         status = STATUS.search(text, found.end(1))
         number = f"code {status[1]} " if status and status[1] not in found[1] else ""
         said = found[3].replace("_", " ") if CODE.fullmatch(found[3]) and " " in found[1] else found[3]
-        text = found[1] + number + ESCAPED.sub(r"\1", said)
+        front = f"code {found[1]}" if BARE_STATUS.fullmatch(found[1]) and said[0].islower() else found[1]
+        text = front + number + ESCAPED.sub(r"\1", said)
         if '"message":' in text:
             text = INNER.sub(r"\1", text)
     elif text.startswith(("{", "[{")):
         text = _sentences(text)
+    if " Message:" in text:
+        text = STRUCT.sub(r"\1", text)
     if "essage>" in text and (found := TAGGED.search(text)):
         text = f"{found[1]}: {found[2]}"
     if "<title>" in text and (found := PAGE.search(text)):
@@ -208,7 +217,7 @@ def essence(message: str) -> str:
         text = found[2]
     if not text.isascii():
         text = _narrow(text)
-    if any(word in text for word in SQL_WORDS):
+    if any(map(text.__contains__, SQL_WORDS)):
         text = SQL.sub("<sql>", text)
     if "Did you" in text or "HINT: " in text or "DETAIL: " in text:
         text = HINT.sub("", text)
@@ -225,6 +234,8 @@ def essence(message: str) -> str:
             text = _replace(row)(text)
     text = ASIDE.sub(" (<name>)", text)
     head, colon, last = text.rpartition(": ")
+    if head.endswith((" error", " Error", "rror occurred")) and CODE.fullmatch(last):
+        return last
     if colon and " " in head and LAST.fullmatch(last) and not TOLD_WHY.search(head, max(0, len(head) - 12)):
         text = f"{head}: <name>"
     return text

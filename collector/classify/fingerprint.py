@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 
-from collector.classify.essence import MONTHS, essence
+from collector.classify.essence import MONTHS, TELLS, essence
 from collector.classify.prose import without_names
 
 TEMPLATE_CHARS = 300
@@ -116,6 +117,8 @@ KINDS = {
     "name": (
         r"\$(?:[a-z_]\w{0,80}|(?:\.\w{1,80}|\[\w{1,20}\]){1,9})|(?<![\w#])#[a-z][\w-]{1,60}|(?<![\w-])--?[a-z][\w-]{0,60}",
         r"(?:\b[a-z_][\w.]{0,60}|(?<=<name>))\(\w[\w. ]{0,40}(?:, ?\w[\w. ]{0,40}){1,9}\)",  # a call
+        r"(?<=\))(?:\.[a-z]\w{0,40}\([^()\n]{0,60}\)){1,6}",  # what is called on a call's result
+        r"[a-z][\w.#-]{0,60}\[[a-z][\w-]{0,40}[~|^$*]?=[^\]\n]{1,100}\]",  # a selector
         r"\(intermediate value\)(?:\.\w{1,60})?",
         r"[a-z_$][\w$.]{0,60}(?:\(\.\.\.\)(?:\.[\w$]{1,60})?){1,6}",
         IDENTIFIER,
@@ -184,6 +187,18 @@ PLACES = (
 )
 SHORT = re.compile(r"\b\w{2,8}n't\b|\bcannot\b")  # of not
 SHORTENED = {"can't": "can", "cannot": "can", "won't": "will"}
+# What helps a reader and is not the error: the next step (ADVICE), an aside in brackets that tells no error (ASIDE),
+# the status of an API before the error (ANSWERED), except before "error", which alone says nothing.
+ADVICE = re.compile(
+    r"[.!?] (?:(?:Please|Try|Retry|Use|To \S+|Visit|See|Check|Make sure|Ensure|Learn|Consider|Run|Upgrade|Contact"
+    r"|Wait|You (?:can|must|should|may)|For|If)\b[^.!?]*(?:[.!?]+(?![\s.!?]|\Z)[^.!?]*){0,9}|<json>\Z)"
+    r"|, (?:please )?(?:try|retry|check)\b[^.!?]*"
+)
+ASIDE = re.compile(r"(?<=[\w>] )\((?=<[a-z]+> [a-z]|[A-Za-z]+[ ,])[^()\d]*\) ?")
+ANSWERED = re.compile(
+    rb"(?:api error |error )?(?:code )?(?:[45]\d\d (?=\w)(?!.*\berror\b)|(?=[45]\d\d ))"
+    rb"|\w+(?:error|exception) (?:<> )?(?=[a-z]+ [a-z])"
+)
 LAST_NUMBER = re.compile(r"(?<=\w) \(<>\)\Z")  # the code of a library: `database is locked (5)`
 REDACTED = re.compile(r"\[redacted:[\w.:-]{1,64}\]")
 PUNCTUATION = bytes.maketrans(b".,;:!?()[]'\"`-=|#", b" " * 17)
@@ -196,7 +211,7 @@ LIST = re.compile(r"(<[a-z]{2,5}>)(?:(?:, (?:and |or )?| and | or | )\1)+")
 def template(message: str) -> str:
     """The message without what differs between calls, at most TEMPLATE_CHARS long."""
     text = _masked(essence(message))
-    if len(LITERAL.findall(text)) < 2:  # everything it says is in quotes
+    if len(list(islice(LITERAL.finditer(text), 2))) < 2:  # everything it says is in quotes
         for quoted in sorted(SENTENCES.findall(message[:LOOKED_AT]), key=len, reverse=True)[:2]:
             if len(LITERAL.findall(inner := _masked(essence(quoted)))) > 2:
                 return inner
@@ -224,7 +239,10 @@ def fingerprint(error_class: str, tool: str, template: str) -> int:
 @lru_cache(maxsize=REMEMBERED)
 def _words(template: str) -> bytes:
     """The template's words without punctuation, capitals and plurals; all placeholders are equal."""
-    text = template.lower()
+    text = ADVICE.sub("", template)
+    if " (" in text:
+        text = ASIDE.sub(_aside, text)
+    text = text.lower()
     if "[redacted" in text:
         text = REDACTED.sub("<str>", text)
     if "<" in text:
@@ -239,7 +257,13 @@ def _words(template: str) -> bytes:
     words = b" ".join(text.encode("utf-8", "replace").translate(PUNCTUATION).split())
     while b"<> <>" in words:
         words = words.replace(b"<> <>", b"<>")
-    return (words + b" ").replace(b" were ", b" was ").replace(b"s ", b" ").removeprefix(b"error ")
+    words = (words + b" ").replace(b" were ", b" was ").replace(b"s ", b" ")
+    return words[found.end() :] if (found := ANSWERED.match(words)) else words.removeprefix(b"error ")
+
+
+def _aside(found: re.Match[str]) -> str:
+    """An aside that tells the error, or stands after a name alone; nothing for others."""
+    return found[0] if TELLS.search(found[0]) or " " not in found.string[: found.start() - 1] else ""
 
 
 def _placeholder(found: re.Match[str]) -> str:

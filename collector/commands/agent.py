@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from collector.commands.client import bearer
-from collector.commands.doctor import Check, refusal, sampled
+from collector.commands.doctor import Check, asked, refusal, sampled
 from collector.settings import Settings, without_user
 from collector.tables import schemas
 
@@ -29,23 +29,21 @@ FACTS = {
 
 def examine_agent(settings: Settings, name: str) -> Iterator[Check]:
     """Findings about the source or service of this name; one `fail` if nothing has arrived."""
-    headers = bearer(settings.query_token)
-    with httpx.Client(base_url=settings.collector_url, headers=headers, timeout=30) as client:
-        try:
-            answer = client.get("/api/v1/sources", params={"limit": 1000})
-            if refused := refusal(answer):
-                yield refused
-                return
-            page = page_of(name)
-            wanted = {name, *(_sources(page) if page and page.name == f"{name}.md" else ())}
-            rows = [row for row in answer.json()["rows"] if wanted & {row["source"], row["service"]}]
-            for row in rows:
-                yield from _arrived(client, row, _lines(page or page_of(row["source"]), settings))
-            if not rows:
-                yield _nothing(name, page, settings)
-        except httpx.TransportError:
-            remedy = "misstep up, or set MISSTEP_COLLECTOR_URL"
-            yield Check("fail", f"collector: nobody answers at {without_user(settings.collector_url)}", remedy)
+    yield from asked(settings, partial(_agent, settings, name))
+
+
+def _agent(settings: Settings, name: str, client: httpx.Client) -> Iterator[Check]:
+    answer = client.get("/api/v1/sources", params={"limit": 1000})
+    if refused := refusal(answer):
+        yield refused
+        return
+    page = page_of(name)
+    wanted = {name, *(_sources(page) if page and page.name == f"{name}.md" else ())}
+    rows = [row for row in answer.json()["rows"] if wanted & {row["source"], row["service"]}]
+    for row in rows:
+        yield from _arrived(client, row, _lines(page or page_of(row["source"]), settings))
+    if not rows:
+        yield _nothing(name, page, settings)
 
 
 def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterator[Check]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from collector.commands.client import bearer
+from collector.commands.client import collector
 from collector.settings import Settings, SettingsError, is_secret, load, without_user
 from collector.store.aside import Aside
 from collector.store.opening import StoreError, path_of
@@ -49,14 +50,7 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
     yield from _settings(settings, environ, file)
     yield from _tables(settings)
     yield from _store(settings)
-    address = without_user(settings.collector_url)
-    try:
-        client = httpx.Client(base_url=settings.collector_url, headers=bearer(settings.query_token), timeout=10)
-    except httpx.InvalidURL:
-        yield Check("fail", f"collector: {address} is no address that can be asked", "correct MISSTEP_COLLECTOR_URL")
-    else:
-        with client:
-            yield from _collector(client, address)
+    yield from asked(settings, partial(_collector, without_user(settings.collector_url)))
     yield from _sign_in()
     yield _dashboard(settings.dashboard.url)
 
@@ -64,11 +58,13 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
 def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Iterator[Check]:
     written = load_toml(file) if file.exists() else {}
     for each in fields(settings):
-        value = getattr(settings, each.name)
-        if value == each.default:
+        if getattr(settings, each.name) == each.default:
             continue
-        origin = f"MISSTEP_{each.name.upper()}" if environ.get(f"MISSTEP_{each.name.upper()}") else str(file)
-        shown = "***" if is_secret(each.name) else without_user(str(value))
+        variable = f"MISSTEP_{each.name.upper()}"
+        said, origin = (environ[variable], variable) if environ.get(variable) else (written.get(each.name), str(file))
+        shown = (
+            "***" if is_secret(each.name) else without_user(", ".join(said) if isinstance(said, list) else str(said))
+        )
         yield Check("ok", f"setting {each.name} = {shown} (from {origin})")
     yield Check("ok", f"settings: the rest are defaults{'' if written else f', there is no {file}'}")
     if settings.rules != Settings().rules and not settings.rules.exists():
@@ -125,22 +121,32 @@ def _store(settings: Settings) -> Iterator[Check]:
         yield Check("warn", said, f"report it with the collector's log; {AFTER_UPDATE}")
 
 
-def _collector(client: httpx.Client, address: str) -> Iterator[Check]:
+def asked(settings: Settings, examined: Callable[[httpx.Client], Iterator[Check]]) -> Iterator[Check]:
+    """The findings of `examined` about the collector; one `fail` where it does not answer or cannot be asked."""
     try:
-        ready = client.get("/readyz")
-        if not ready.is_success:
-            yield Check("fail", f"collector: {address} is not ready: {ready.text[:200]}", "its log says why")
-            return
-        yield Check("ok", f"collector: {address} is ready")
-        yield from _skew(ready)
-        health, sources = client.get("/api/v1/health"), client.get("/api/v1/sources")
-        if refused := refusal(sources) or refusal(health):
-            yield refused
-        else:
-            yield from _health(health.json())
-            yield from _sources(sources.json()["rows"], datetime.now(UTC))
-    except httpx.TransportError:
-        yield Check("fail", f"collector: nobody answers at {address}", "misstep up, or set MISSTEP_COLLECTOR_URL")
+        with collector(settings.collector_url, settings.query_token) as client:
+            yield from examined(client)
+    except ConnectionError:
+        said = f"collector: nobody answers at {without_user(settings.collector_url)}"
+        yield Check("fail", said, "misstep up, or set MISSTEP_COLLECTOR_URL")
+    except OSError as error:
+        what, _, remedy = str(error).partition("; ")
+        yield Check("fail", f"collector: {what}", remedy or "correct MISSTEP_QUERY_TOKEN")
+
+
+def _collector(address: str, client: httpx.Client) -> Iterator[Check]:
+    ready = client.get("/readyz", timeout=10)
+    if not ready.is_success:
+        yield Check("fail", f"collector: {address} is not ready: {ready.text[:200]}", "its log says why")
+        return
+    yield Check("ok", f"collector: {address} is ready")
+    yield from _skew(ready)
+    health, sources = client.get("/api/v1/health"), client.get("/api/v1/sources")
+    if refused := refusal(sources) or refusal(health):
+        yield refused
+    else:
+        yield from _health(health.json())
+        yield from _sources(sources.json()["rows"], datetime.now(UTC))
 
 
 def refusal(answer: httpx.Response) -> Check | None:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import stamina
 
-from collector.commands.client import bearer
+from collector.commands.client import collector
 from collector.commands.progress import progress
 from collector.commands.recordings import Recording, find, read
 from collector.commands.shift import moved, newest_ns
@@ -58,8 +58,7 @@ def replay(
     by_ns = clock() - max((newest_ns(each) for each in _read(files)), default=0) if now else 0
     stamina.instrumentation.set_on_retry_hooks(())  # no log lines about waiting
     sent = Replayed()
-    headers = bearer(token)
-    with progress("replay", len(files)) as advance, httpx.Client(base_url=to, headers=headers, timeout=60) as client:
+    with progress("replay", len(files)) as advance, collector(to, token, "ingest") as client:
         for file in files:
             for recording in read(file):
                 try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def greeting(settings: Settings) -> str:
             f"Collector  {settings.http.url}  (OTLP/HTTP and query API), {settings.grpc} (OTLP/gRPC)",
             "Paste into the shell that starts your agent:",
             f"  export {endpoint}",
-            f"No agent at hand? {sys.argv[0]} demo{to}",
+            f"No agent at hand? {shlex.quote(sys.argv[0])} demo{to}",
         )
     )
 

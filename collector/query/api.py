@@ -231,6 +231,7 @@ async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Respon
     check_json(request.content_type[0])
     state, body = request.app.state, await request.body()
     number = whole_number("fingerprint", fingerprint, 0, 2**64 - 1)
+    _asked(request, GROUP.takes, filters=GROUP.filters, since=GROUP.since)  # what is refused must not be marked
 
     def work() -> Response[bytes]:
         mark(state.store, number, body, state.scrub)

@@ -61,6 +61,7 @@ REFUSALS = {
     "401": "A query token is needed",
     "403": "The token or the Host header is not allowed",
     "404": "There is nothing with this name or id",
+    "409": "There is no finished copy, or one is being made",
     "413": "The body is too large",
     "415": "The body is not application/json",
     "429": "Another statement is running",
@@ -68,7 +69,21 @@ REFUSALS = {
 }
 
 
+# Refusals of addresses of which nothing but the handler describes them.
+ALSO_REFUSED: Mapping[str, Sequence[str]] = {
+    "post /api/v1/silences": ("400", "415"),
+    "delete /api/v1/silences/{id}": ("404",),
+    "post /api/v1/rules/backtest": ("400",),
+    "post /api/v1/rules/suggest": ("400",),
+    "post /api/v1/receivers/{name}/test": ("404", "415"),
+    "post /api/v1/sanitise": ("400", "415"),
+    "post /api/v1/backup": ("409", "415"),
+    "get /api/v1/backup/file": ("409",),
+}
+
+
 WHOLE = f"^{DURATION}$"
+TYPED = ("number", "flag")  # kinds of parameters whose values are no text
 
 # Bodies of requests: the fields, each with an example.
 BODIES: Mapping[str, Mapping[str, str]] = {
@@ -100,7 +115,7 @@ def operation(
     row = ANSWERS.get(answers)
     whole = row if one or row is None else {"rows": [row], **RANGE_SHOWN, "truncated": False, "exact": True}
     shown: dict[str, Example | Reference] | None = {"example": Example(value=whole)} if whole else None
-    without = {"413", "415", "429"} if not body else {"429"} if body != "sql" else set()
+    without = {"409", "413", "415", "429"} if not body else {"409", "429"} if body != "sql" else {"409"}
     without |= set() if one else {"404"}
     places = {parameter.name for parameter in takes}
     described = [_parameter(parameter) for parameter in takes]
@@ -147,7 +162,7 @@ def taking(media_type: str, example: object, takes: Sequence[Parameter] = ()) ->
 
 
 def completed(description: dict[str, Any]) -> dict[str, Any]:
-    """The description with the examples of `ANSWERS` and `TAKEN_AS_IS` that are listed by method and path."""
+    """The description with what is listed by method and path: examples of answers and bodies, and refusals."""
     for path, methods in description["paths"].items():
         for method, described in methods.items():
             name = f"{method} {path}"
@@ -156,10 +171,15 @@ def completed(description: dict[str, Any]) -> dict[str, Any]:
                     "content": {"application/json": _shown(TAKEN_AS_IS[name])},
                     "required": True,
                 }
+            problem = {"application/json": {"schema": PROBLEM.to_schema()}}
+            for status in ALSO_REFUSED.get(name, ()):
+                described["responses"][status] = {"description": REFUSALS[status], "content": problem}
             for status, answer in described["responses"].items():
                 for media_type in answer.get("content", {}) if name in ANSWERS and status.startswith("2") else ():
                     if media_type in ("application/json", "text/plain"):
                         answer["content"][media_type] |= _shown(ANSWERS[name])
+                    if media_type == "application/json" and isinstance(ANSWERS[name], dict):
+                        answer["content"][media_type]["schema"] = ROW.to_schema()
     return description
 
 
@@ -199,7 +219,7 @@ def _parameter(one: Parameter) -> OpenAPIParameter:
         description=one.text + listed,
         required=one.path,
         schema=plain,
-        examples={"example": Example(value=one.example)},
+        examples={"example": Example(value=msgspec.json.decode(one.example) if one.kind in TYPED else one.example)},
     )
 
 

@@ -154,7 +154,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "/sessions/{session:path}", "The events of one session in order",
-        (take.SESSION, take.CURSOR, take.ALL),
+        (take.SESSION, take.CURSOR_OF_SESSION, take.ALL),
         lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER,
     ),
     Endpoint(

@@ -124,6 +124,7 @@ CONTAINS = Parameter("contains", "text", "text in the value, case-insensitive", 
 CURSOR = Parameter(
     "cursor", "text", "`next` of the previous answer: the rows that follow it", "1763761311123456789.42", ""
 )
+CURSOR_OF_SESSION = replace(CURSOR, example="1763761311123456789.3.42")
 AFTER = Parameter(
     "after", "text", "`after` of the previous answer: the events that arrived since", "1763761311123456789.42", ""
 )

@@ -255,7 +255,7 @@ class Readers:
 
     def stored(self, told_ns: Mapping[int, int]) -> None:
         """Tells all readers which tool results are stored. To be called after the commit."""
-        for reader in self._all:
+        for reader in tuple(self._all):  # another thread may replace one meanwhile
             reader.stored(told_ns)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -12,6 +13,9 @@ from xxhash import xxh3_64_intdigest
 from collector.columns import Report
 
 Key = tuple[str, ...]
+
+COUNT = re.compile(r"[_:][0-9]{1,3}\Z")
+COUNTED = re.compile(r"(?:[_:][0-9]{1,3})?")
 
 
 def key64(*parts: str) -> int:
@@ -27,7 +31,7 @@ def identify(rules: Collection[str], report: Report, *, own: bool) -> None:
         # What is called: a tool, or a model.
         name = bare_tool(report.get("tool", "")) if report["operation"] == "tool" else report["operation"]
         if "parent" in rules and parent:
-            keys.append(("span", trace, parent))
+            keys.append(("call of", trace, parent, name) if name == "model" else ("span", trace, parent))
         if "span+tool" in rules and own and name:
             keys.append(("call of", trace, report["span_id"], name))
         if "parent+tool" in rules and parent and name:
@@ -81,6 +85,20 @@ def bare_id(call_id: str, tool: str) -> str:
     """The call id without the tool's name that Gemini CLI puts in front (`read_file__call_1`)."""
     start = f"{tool}__"
     return call_id[len(start) :] if tool and call_id.startswith(start) and len(call_id) > len(start) else call_id
+
+
+def is_counted(call_id: str, tool: str) -> bool:
+    """Whether the id is only the tool's name, or that with a number, so that another call has it too (Ollama in Strands
+    and LlamaIndex, Google's models in Semantic Kernel, Kimi's `functions.read:0`).
+    """
+    name = call_id.removeprefix("functions.")
+    return tool != "" and name.startswith(tool) and COUNTED.fullmatch(name, len(tool)) is not None
+
+
+def counted_tools(call_id: str) -> tuple[str, str]:
+    """The tools whose name the id may be, with a number or without."""
+    name = call_id.removeprefix("functions.")
+    return name, COUNT.sub("", name)
 
 
 def params_mark(params: Any) -> str:

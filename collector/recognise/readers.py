@@ -31,7 +31,9 @@ NO_ERROR = frozenset(("none", "no error", "no errors", "null", "nil", "ok", "suc
 # Patterns that tables name. The first choice of a model that gave nothing of use, in all the providers' words.
 NAMED = {
     "{unusable}": r"(?i)^\W*(?:finish_?reason\.)?(content.?filter(?:ed)?|refusal|(?:image_)?safety|prohibited_content"
-    r"|recitation|blocklist|spii|guardrail_intervened|malformed_function_call|unexpected_tool_call)\b"
+    r"|recitation|blocklist|spii|guardrail_intervened|malformed_function_call|malformed_tool_use"
+    r"|unexpected_tool_call|too_many_tool_calls|missing_thought_signature|model_context_window_exceeded|language"
+    r"|insufficient_system_resource|failed|(?-i:OTHER))\b"
 }
 
 _decode_json = msgspec.json.Decoder().decode
@@ -176,12 +178,17 @@ def reader(key: str) -> Reader:
 
 def is_attribute(key: str) -> bool:
     """Whether the key is simply an attribute's name."""
-    return key[:1] not in ("@", "=", "!") and not any(mark in key for mark in "#>~") and not key.startswith("resource:")
+    return (
+        key[:1] not in ("@", "=", "!") and not any(mark in key for mark in "#>~*") and not key.startswith("resource:")
+    )
 
 
 def _plain_reader(head: str) -> Reader:
     if head in _SPECIAL:
         return _SPECIAL[head]
+    if "*" in head:
+        start, _, end = head.partition("*")
+        return lambda record, around: _between(record.attributes, start, end)
     if head.startswith("resource:"):
         name = head.removeprefix("resource:")
         return lambda record, around: around.resource.get(name)
@@ -202,6 +209,17 @@ _SPECIAL: dict[str, Reader] = {
     "@kind": lambda record, around: record.kind,
     "@parent": lambda record, around: record.parent_span_id,
 }
+
+
+def _between(attributes: Mapping[str, Any], start: str, end: str) -> dict[str, Any] | None:
+    """The values of the attributes whose names begin and end so, by what stands between."""
+    long = len(start) + len(end)
+    found = {
+        name[len(start) : len(name) - len(end)]: value
+        for name, value in attributes.items()
+        if len(name) > long and name.startswith(start) and name.endswith(end)
+    }
+    return found or None
 
 
 def _matched(pattern: re.Pattern[str], value: Any) -> str | None:

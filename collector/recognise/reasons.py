@@ -24,9 +24,10 @@ OBJECT = (
     rf"(?:{CALL}|use|request|approval|access)\b)"
 )
 PERSON = r"(?:user|human|person|operator|reviewer)"
+UNNAMED = r"(?! (?-i:[A-Z])[a-z])"  # "the user John" is somebody of whom a mail or a ticket tells
 DENIED = re.compile(  # what must follow a SUBJECT
     r"(?:rejected|declined|denied|not approved|blocked) by (?:the |a )?(?:human )?"
-    rf"(?:{PERSON}|policy|administrator|permission)\b"
+    rf"(?:{PERSON}{UNNAMED}|policy|administrator|permission)\b"
     r"|not allowed in (?:plan|the \w{2,20} mode|\w{2,20} mode)\b",
     re.IGNORECASE,
 )
@@ -47,9 +48,9 @@ DENIED_TEXT = re.compile(
     re.IGNORECASE,
 )
 STOPPED = r"(?:aborted|interrupted|cancell?ed)"
-CANCELLED = re.compile(rf"{STOPPED} by (?:the )?user\b", re.IGNORECASE)  # the same
+CANCELLED = re.compile(rf"{STOPPED} by (?:the )?user{UNNAMED}\b", re.IGNORECASE)  # the same
 CANCELLED_TEXT = re.compile(
-    rf"\[operation cancelled\]|^user cancelled\b|\buser (?:has )?{STOPPED}{OBJECT}"
+    rf"\[operation cancelled\]|(?:^|: |= )context canceled\W*\Z|^user cancelled\b|\buser (?:has )?{STOPPED}{OBJECT}"
     r"|^(?:\w{0,40}error: ?)?(?:"
     r"(?:the |this )?(?:operation|execution|command|(?:tool|function)(?: call| use| execution)?) (?:was |has been )?"
     rf"{STOPPED}\b(?! (?:due to|because|after))"

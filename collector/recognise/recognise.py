@@ -28,10 +28,10 @@ from collector.columns import Report
 from collector.decode.plain import unwrapped
 from collector.decode.record import Record, Scope
 from collector.recognise.fields import Signs, place, read
-from collector.recognise.identify import canonical, identify
+from collector.recognise.identify import canonical, identify, is_counted
 from collector.recognise.readers import Around, as_float, as_text, parsed
 from collector.recognise.reasons import retry_after_in, status_in
-from collector.recognise.results import BEGUN, asked_reports, result_reports
+from collector.recognise.results import BEGUN, CALL_TWIN, TOLD, asked_reports, result_reports
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
 from collector.recognise.sources import RANKS, Fitting, Plan, Row, Sources
@@ -48,6 +48,7 @@ RESOURCE = {
 # OpenInference for JavaScript writes class and stack below the message.
 STACK, CLASS_ABOVE = "\n    at ", re.compile(r"([A-Z]\w{0,100}): ")
 SENDER = ("service", "service_instance", "session")  # of these, and of equal records, which one tells a record apart
+OF_ONE_CALL = ((TOLD,), (BEGUN,), CALL_TWIN[:1])  # roles that a call with an id needs no twin for
 SIGNS = frozenset(load_signs().attributes)
 
 
@@ -257,12 +258,26 @@ def _finish(row: Row, record: Record, report: Report, signs: Signs, marks: Count
     report["source_signal"] = "span" if own else "event" if record.signal == "event" else "log"
     place(report, record, own=own)
     _settle(row, record, report, signs)
-    if "call_id" in report and row.twin[:1] == (BEGUN,):
-        del report["_twin"]  # it needs nothing from what was asked for
+    if row.operation == "tool" and own:
+        _call(row, report)
     if row.keys:
         identify(row.keys, report, own=own and "span_id" in report)
     if record.signal != "span" and not _known(report) and (record.time_ns or record.observed_ns):
         report.setdefault("_keys", []).append(("record", _mark(record, report, marks)))
+
+
+def _call(row: Row, report: Report) -> None:
+    """The id of a call, if it is of no other; else the twin by which what was asked for or told later is found. Tables
+    that only amend have other reports of each call.
+    """
+    amends = row.told_policy == "amend"
+    if not amends and is_counted(report.get("call_id", ""), report.get("tool", "")):
+        del report["call_id"]
+    if "call_id" in report:
+        if row.twin[:1] in OF_ONE_CALL:
+            del report["_twin"]
+    elif not (amends or row.twin or row.keys or row.lends) and "trace_id" in report:
+        report["_twin"] = CALL_TWIN
 
 
 def _known(report: Report) -> bool:

@@ -14,10 +14,10 @@ from typing import Any
 
 from collector.columns import Report
 from collector.decode.record import Record
-from collector.recognise.identify import bare_id, hand_off, key64, only_call, params_mark
+from collector.recognise.identify import bare_id, counted_tools, hand_off, is_counted, key64, only_call, params_mark
 from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
-from collector.recognise.readers import PLACE, parsed
+from collector.recognise.readers import parsed
 from collector.recognise.reasons import refusal_in
 from collector.recognise.settle import OK_DEFAULT
 from collector.recognise.sources import Row, Rules
@@ -36,25 +36,41 @@ TRANSFER = "transfer_to_"  # what tools that hand over to another agent are call
 # Roles and columns; the twins are spans without a call id (`schemas/sources/gen-ai.toml`, `openinference.toml`). A call
 # asked for again in a later turn, below one parent, is another call: each began soon after it was asked for.
 TWIN = (TOLD, "trace_id", "tool", "params_hash")
+CALL_TWIN = ("call", *TWIN[1:])
 ASKED_TWIN = (ASKED, "trace_id", "parent_span_id", "tool", "params_hash")
 SESSION = ("session", "session_source")
 SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
 
+# What may stand before the words that count: "MCP error -32602: ", "Error executing tool read: ". Further on, a result
+# that says them may be code, a log or a page about them.
+LEAD = r"\A[^\w#/*-]{0,4}(?>[^\n:]{0,80}\b(?:\w{0,40}(?:error|exception)|failed|invalid)\b[^\n:]{0,80}: ){0,3}"
+A_NAME = r"[\"'`]?[\w./:-]{1,200}[\"'`]?"
 # Texts of calls that never reached a tool, and so made no span.
 NEVER_RAN = re.compile(
-    r"\A<tool_use_error>|unknown (tool|function)\b|no such tool|is not a valid tool|unavailable tool"
-    r"|unsupported (tool )?call|could not be executed|received tool input did not match expected schema"
-    r"|is not part of the provided tools"
-    r"|tool [\"'`]?[\w./:-]{0,200}[\"'`]? ?(was |is |does )?not (found|exist|available|registered|a valid tool)"
-    r"|invalid json|json parsing failed|(arguments?|parameters?) (were|was|are|is) malformed"
-    r"|(failed to parse|error while decoding) .{0,40}(arguments|input|json)|arguments .{0,40}not valid json",
+    rf"\A\s*<tool_use_error>|{LEAD}(?:the |this )?(?:requested )?(?:"
+    rf"(?:unknown|no such|unavailable|unsupported) (?:tool|function|call)\b"
+    rf"(?=\W*\Z|[:.,;\n]| [\"'`]| {A_NAME}\W*(?:\Z|[:.,;\n]))"
+    r"|(?:unknown|unavailable) (?:tool|function) name\b|unsupported tool call\b"
+    r"|model tried to call (?:an )?unavailable tool\b"
+    rf"|(?:(?:tool|function) (?:call with name )?)?{A_NAME} is not (?:a valid tool|part of the provided tools)\b"
+    rf"|(?:tool|function)(?: call| name)? ?{A_NAME} ?(?:with id \S{{1,200}} )?(?:was |is |does )?"
+    r"not (?:found|exist|available|registered)\b"
+    r"|tool (?:was |is |does )?not (?:found|exist|available|registered)\b|could not find (?:the )?tool\b"
+    rf"|(?:tool|function)(?: call)? [^\n]{{1,300}}could not be executed"
+    rf"|tool call {A_NAME} was rejected before execution"
+    r"|(?:error invoking tool (?s:.{1,2000}))?received tool input did not match expected schema"
+    r"|invalid json\b|json parsing failed"
+    r"|(?:failed to parse|error while decoding) .{0,40}(?:arguments|input|json)\b"
+    r"|(?:tool |function )?(?:call )?(?:arguments?|parameters?) .{0,40}(?:malformed|not valid json)\b)",
     re.IGNORECASE,
 )
 REFUSED_TEXT = re.compile(
-    r"invalid (input|arguments?|parameters?) for tool|invalid tool (call|arguments?|input)"
-    r"|(arguments?|parameters?) (were|was|are|is) (invalid|not valid)|error invoking tool .{1,2000}with error"
-    r"|validation failed for input|inputvalidationerror|tool_use_error|validation error for"
-    r"|fix the errors? and try again|missing required (parameter|argument|property)",
+    rf"{LEAD}(?:the |\d{{1,3}} )?(?:"
+    r"invalid (?:input|arguments?|parameters?|params)(?:\Z|[:.\n]| for\b)|invalid tool (?:call|arguments?|input)\b"
+    r"|(?:tool |function )?(?:call )?(?:arguments?|parameters?) (?:were|was|are|is) (?:invalid|not valid)\b"
+    r"|(?:input )?validation (?:errors?|failed)(?::| for\b)|inputvalidationerror\b"
+    r"|missing required (?:parameter|argument|property)\b)"
+    r"|\bfix the errors? and try again\b\W*\Z",
     re.IGNORECASE,
 )
 NAMED = re.compile(
@@ -67,6 +83,7 @@ NAMED = re.compile(
 # "Error rate: 2 %", "Failed logins: 3", "# Exception handling", "error.log": texts about errors are results; a date
 # begins a log.
 NOUNS = r"(?:handl|report|logg|track|monitor|budget|rat)ing"
+STOP = r"(?=[:,!]|\.(?:\s|\Z)|\s*(?:\Z|\n))"
 FAILED_START = re.compile(
     r"^\W*(?:"
     r"(?:error|failure|exception)(?!\W*\d{4}-)"
@@ -77,7 +94,17 @@ FAILED_START = re.compile(
     r"|failure to\b|tool error|traceback \(most recent|an error occurred|errno \d{1,3}\] "
     r"|(?:client|server) error '\d{3}\b"
     r"|[\w.]{1,200}\(\) missing \d+ required"
-    r"|[A-Za-z_.]*(?:Error|Exception): )",
+    r"|[A-Za-z_.]*(?:Error|Exception): "
+    r"|(?:(?:tool|function|command|request|operation|query|execution)(?: call| execution)? )?"
+    rf"(?:failed(?: with\b|{STOP})|timed out(?: after\b| waiting\b|{STOP}))|timeout: (?!\d)\w+ \w"
+    rf"|(?:process )?exit(?:ed with)? code:? (?!0\b)\d{{1,3}}{STOP}|<error>|fatal: "
+    r"|(?:unable to|cannot|can't|could not|couldn't) "
+    r"(?:access|connect|create|delete|execute|fetch|find|get|list|load|open|parse|read|resolve|run|start|stat|write)\b"
+    rf"|(?:file|path|directory|resource) (?:not found|does not exist){STOP}"
+    rf"|(?:permission|access) denied{STOP}|no such file or directory\b"
+    rf"|(?-i:E(?:NOENT|ACCES|PERM|EXIST|ISDIR|NOTDIR|NOSPC|CONNREFUSED|CONNRESET|TIMEDOUT|NOTFOUND)){STOP}"
+    rf"|HTTP (?:error )?[45]\d\d{STOP}"
+    rf"|(?:[\w./-]{{1,60}}: ){{1,2}}(?:(?:line )?\d+: )?[\w./-]{{1,60}}: (?:command )?not found{STOP})",
     re.IGNORECASE,
 )
 
@@ -147,13 +174,14 @@ def _unanswered(messages: Any) -> bool:
 
 
 def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str]) -> Call | None:
-    """The call that this result answers, if its id is only the tool's name with a number that restarts in each message
-    (instrumentation of Google's client): then both get a unique id.
+    """The call that this result answers, if its id is only the tool's name, or that with a number that restarts in each
+    message (`is_counted`, instrumentation of Google's client): then both get a unique id.
     """
-    tool, _, number = result.call_id.rpartition("_")
-    if not PLACE.fullmatch(number) or not (calls := waiting.get(tool)):
+    calls = next((calls for tool in counted_tools(result.call_id) if (calls := waiting.get(tool))), None)
+    if not calls:
         return None
-    call = calls.popleft()
+    call = next((one for one in calls if one.call_id == result.call_id), calls[0])
+    calls.remove(call)
     if call.call_id == result.call_id:
         seen[call.call_id] += 1
         if (times := seen[call.call_id]) > 1:
@@ -207,7 +235,7 @@ def _judge(result: Result, output: Output) -> tuple[str, int, str]:
     if marked == "ok" or output.exit_code == 0:
         return "ok", TOLD_OK, text
     head = text[:400]
-    refusal = refusal_in(head)
+    refusal = refusal_in(head.lstrip().partition("\n")[0])
     telling = any(pattern.search(head) for pattern in (NEVER_RAN, REFUSED_TEXT, FAILED_START))
     if telling or refusal or _is_validation(result.value):
         return refusal or "error", TOLD_MAYBE, text
@@ -260,13 +288,14 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
             report.update(
                 operation="tool",
                 source_signal=record.signal,
-                call_id=call_id,
                 tool=tool,
                 params=params,
                 time_ns=record.time_ns,
                 _rank=1,
                 _lends=True,
             )
+            if not is_counted(call_id, tool):
+                report["call_id"] = call_id
             if record.trace_id:
                 report["trace_id"] = record.trace_id
                 if record.parent_span_id:

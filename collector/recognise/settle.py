@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from collector.recognise.outputs import DENIED_PART, Output, breaks_schema, read_output, verdict_of
 from collector.recognise.readers import as_bool, as_int, tells_error
-from collector.recognise.reasons import cause_in, decisive, is_generic, refusal_in
+from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in
 from collector.recognise.sources import Rules
 
 # How certain an outcome is; the fold takes the strongest.
@@ -26,9 +26,17 @@ TEXT_CHARS = 64 << 10
 CANCELLED_CLASS = re.compile(
     r"(^|[.:])(AbortError|CancelledError|CanceledError|KeyboardInterrupt|UserAbortError|APIUserAbortError"
     r"|UserInterruptError"
-    r"|TaskCancelledException|TaskCanceledException|OperationCanceledException|CancellationException)$"
-    r"|(^|[.:])context\.Canceled$"
+    r"|TaskCancelledException|TaskCanceledException|OperationCanceledException|(Job)?CancellationException"
+    r"|Cancell?ed|CANCELLED)$"
 )
+# What .NET's clients cancel a request for.
+OF_TIME = re.compile(r"time-?out|timed out|deadline exceeded", re.IGNORECASE)
+# By these, frameworks wait for a person or hand a run over: the call has not ended, and comes again once approved.
+PAUSED = (
+    r"(?:GraphInterrupt|NodeInterrupt|GraphBubbleUp|ParentCommand|ApprovalRequired|CallDeferred|InterruptException"
+    r"|UserInputRequiredException|StopAgentRun)"
+)
+PAUSED_CLASS, PAUSED_TEXT = re.compile(rf"(?:^|[.:]){PAUSED}$"), re.compile(rf"(?:\w{{1,40}}\.){{0,4}}{PAUSED}\(")
 
 
 class Raised(NamedTuple):
@@ -83,7 +91,12 @@ UNDISPUTED = {True: Settled("ok", STRENGTHS["ok"]), False: Settled("ok", OK_DEFA
 
 
 def settle(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
-    """Decides the outcome; `signs` are values by kind of evidence (`schemas/sources/README.md`, [outcome])."""
+    """Decides the outcome, "" of a call that only waits.
+
+    `signs` are values by kind of evidence (`schemas/sources/README.md`, [outcome]).
+    """
+    if _paused(said):
+        return Settled()
     case = _Case()
     if said.fixed:
         case.verdicts.add(said.fixed)
@@ -96,6 +109,15 @@ def settle(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Sett
     if case.verdicts.isdisjoint(("error", "denied", "cancelled")):
         return UNDISPUTED[bool(case.verdicts)] if case.exit_code is None else EXITED_WELL
     return _failed(case, signs, rules, said)
+
+
+def _paused(said: Said) -> bool:
+    """Whether the report is of a call that only waits; LangSmith gives the exception's class in its text alone."""
+    return (
+        (said.reported is not None and PAUSED_CLASS.search(said.reported) is not None)
+        or PAUSED_TEXT.match(said.status_message) is not None
+        or any(PAUSED_CLASS.search(one.name) or PAUSED_TEXT.match(one.message) for one in said.raised)
+    )
 
 
 def _weigh(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules) -> None:
@@ -165,7 +187,8 @@ def _refusal(reported: str | None, text: str, rules: Rules) -> str:
     if reported:
         if (rules.denied and rules.denied.fullmatch(reported)) or DENIED_PART.search(reported):
             return "denied"
-        if (rules.cancelled and rules.cancelled.fullmatch(reported)) or CANCELLED_CLASS.search(reported):
+        stopped = (rules.cancelled and rules.cancelled.fullmatch(reported)) or CANCELLED_CLASS.search(reported)
+        if stopped and not OF_TIME.search(text[:HEAD]):
             return "cancelled"
     return refusal_in(text) or "error"
 

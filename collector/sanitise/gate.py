@@ -40,7 +40,7 @@ _AFTER_ANY_KEY = (
     rf"{_GLUE}(?:(?:{_BETWEEN}){_GLUE})*{_IN}*(?:{_LETTER}{_IN}*{_SIGN}|{_SIGN}{_IN}*{_LETTER})",  # a digit or a sign
     rf"\]?(?:\\*[\"'`])?\]?\s*(?::|=|\(|>|:=|=>){_OPEN}[^\s\"'`\\$<{{]{{3}}",  # in quotes
     r"\\*[\"'](?:\r?\n|(?:\\+r)?\\+n)(?:\r?\n|(?:\\+r)?\\+n|Content-)",  # a field of a form
-    r":\s*[|>][-+]?[0-9]?\\*\s*[\r\n]",  # a YAML block
+    r":\s*[|>][-+]?[0-9]?(?:\\*\s*[\r\n]|\\+[rn])",  # a YAML block
     r"(?:\\*[\"'`])?,?\s*[\r\n][\s\"']*(?:value|val|text|content)\b",  # a label, and its value on the next line
     r"(?:\\*[\"'])?>(?:<!\[CDATA\[)?[^\s<>{\\]{3}",  # an XML element
 )

@@ -2,7 +2,7 @@
 
 The gate, one pass over the serialised value, clears almost every value, which is then returned as the same object.
 Only the others are searched string by string and cut. The result is a fixed point: sanitising it again changes
-nothing. A text on which this fails is dropped and counted in `failures`; it is never passed on unchanged.
+nothing. A text on which this fails is dropped and counted as rule `failed`; it is never passed on unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -26,7 +26,7 @@ from collector.sanitise.personal import KINDS, Personal
 from collector.sanitise.redactions import Rule, load_rules
 from collector.sanitise.walk import Walk
 
-__all__ = ["Cut", "Rule", "Sanitiser", "check_lines", "filter_lines", "load_rules", "written"]
+__all__ = ["Rule", "Sanitiser", "load_rules", "written"]
 
 LIMIT = 64 * 1024
 SEARCH_S = 20  # CPU seconds spent on one body: 64 MiB with a secret in each line would take minutes
@@ -38,16 +38,6 @@ _Value = TypeVar("_Value", bound=object)
 _encoder = msgspec.json.Encoder()
 _encode = _encoder.encode
 _UNWRITABLE = (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError)
-
-
-class Cut(NamedTuple):
-    """A place that would be cut: its beginning, rule and length, never its text."""
-
-    line: int
-    column: int
-    rule: str
-    title: str
-    length: int
 
 
 class Sanitiser:
@@ -68,7 +58,6 @@ class Sanitiser:
         self._key = key
         self._walk = Walk(self._finder, masked, self._scrub, self._mark)
         self._search_until = math.inf
-        self.failures = 0
 
     @contextmanager
     def at_most(self, seconds: float) -> Iterator[None]:
@@ -85,7 +74,7 @@ class Sanitiser:
             hits: list[str] = []
             clean = self._scrub(text, hits)
         except Exception:  # whatever it is: the text must not be passed on
-            return self._failed()
+            return FAILED, ("failed",)
         return clean, tuple(hits)
 
     def scrub_value(self, value: object) -> tuple[object, tuple[str, ...]]:
@@ -94,18 +83,19 @@ class Sanitiser:
             hits: list[str] = []
             return self._scrub_value(value, hits), tuple(hits)
         except Exception:
-            return self._failed()
+            return FAILED, ("failed",)
 
     def scrub_report(self, fields: dict[str, object]) -> tuple[dict[str, object], tuple[str, ...]]:
         """All fields of a report at once; their names are ours and ignored. If a field fails, only that one is lost."""
-        verdict = self._look(fields)
-        if verdict is None:
-            return fields, ()
         hits: list[str] = []
-        if not verdict.secret:
-            fields, stable = self._masked(fields, verdict, hits)
-            if stable:
-                return fields, tuple(hits)
+        with suppress(Exception):  # whatever it is: each field is searched by itself
+            verdict = self._look(fields)
+            if verdict is None:
+                return fields, ()
+            if not verdict.secret:
+                fields, stable = self._masked(fields, verdict, hits)
+                if stable:
+                    return fields, tuple(hits)
         clean: dict[str, object] = {}
         for name, value in fields.items():
             clean[name], found = self.scrub_value(value) if isinstance(value, _TEXTUAL) else (value, ())
@@ -131,10 +121,6 @@ class Sanitiser:
         if time.thread_time() > self._search_until:
             raise TimeoutError
 
-    def _failed(self) -> tuple[str, tuple[str, ...]]:
-        self.failures += 1
-        return FAILED, ("failed",)
-
     def _look(self, value: object) -> Verdict | None:
         """The gate's verdict on a JSON-like value; one that cannot be serialised is always searched."""
         try:
@@ -146,12 +132,14 @@ class Sanitiser:
     def _masked(self, value: _Value, verdict: Verdict, hits: list[str]) -> tuple[_Value, bool]:
         """Masks a value that only has personal data, directly in its JSON; also whether it is clean now.
 
-        It may not be: secrets contain signs like `~`, so a masked text can look like one. If two keys became equal, the
-        value is returned as it was.
+        It may not be: secrets contain signs like `~`, so a masked text can look like one. If two keys became equal, or
+        the JSON has escapes, which are no part of the text, the value is returned as it was.
         """
         if self._personal is None:
             return value, True
         encoded = _encode(value)
+        if b"\\" in encoded:
+            return value, False
         found = (self._personal.span(number, encoded, end) for number, end in verdict.personal)
         spans = merged(span for span in found if span)
         if not spans:
@@ -161,8 +149,8 @@ class Sanitiser:
         masked = msgspec.json.decode(cut, type=type(value))
         if _encode(masked) != cut:
             return value, False
-        hits += rules
         again = self._gate.look(cut)
+        hits += rules
         return masked, again is None or not again.secret
 
     def _scrub_value(self, value: object, hits: list[str]) -> object:
@@ -256,41 +244,3 @@ def _shortened(text: bytes, length: int) -> bytes:
     space = max(keep.rfind(blank, len(keep) - 4096) for blank in (b" ", b"\n", b"\t", b'"', b","))
     keep = keep[: space if space > 0 else len(keep) - 4096]
     return keep.decode("utf-8", "ignore").encode() + mark
-
-
-def filter_lines(lines: Iterable[str], sanitiser: Sanitiser) -> Iterator[str]:
-    """Each line's JSON value sanitised, as JSON; a line that is not JSON is sanitised as text."""
-    for line in lines:
-        line = line.rstrip("\r\n")
-        try:
-            value = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            yield sanitiser.scrub(line)[0]
-            continue
-        clean, _ = sanitiser.scrub_value(value)
-        yield _encode(clean).decode()
-
-
-def check_lines(lines: Iterable[str], sanitiser: Sanitiser) -> Iterator[Cut]:
-    """What would be cut from a text of many lines, in order; a secret may span several of them."""
-    number = 1
-    for block in _blocks(lines):
-        for span in sanitiser.spans(block):
-            before = block[: span.start]
-            line = number + before.count("\n")
-            column = span.start - (before.rfind("\n") + 1) + 1
-            yield Cut(line, column, span.rule.id, span.rule.title, span.end - span.start)
-        number += block.count("\n")
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, in blocks that are searched as one text."""
-    block: list[str] = []
-    size = 0
-    for line in lines:
-        block.append(line)
-        size += len(line)
-        if size >= LIMIT:
-            yield "".join(block)
-            block, size = [], 0
-    yield "".join(block)

@@ -40,7 +40,7 @@ def discard(copy: Path) -> None:
 
 
 def copy_closed(url: str, into: Path) -> None:
-    """Copies a store that nobody has open, and leaves it as it is: it may be of an older version.
+    """Copies a store that nobody has open, of whatever version, which it keeps; DuckDB's log is written into its file.
 
     Raises StoreError, also where a collector that was killed left requests in the journal.
     """

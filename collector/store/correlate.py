@@ -51,12 +51,21 @@ def keys_of(report: Report) -> list[int]:
         if get("session_source") == "trace":
             found.reverse()
     if trace and (span := get("span_id")) and get("source_signal") == "span":
-        found.append(key64("span", trace, span))
-        if operation == "tool" and (tool := get("tool")):  # child spans refer to it by this
+        if operation == "model":  # child spans refer to it by this
+            found.append(key64("call of", trace, span, operation))
+        else:
+            found.append(key64("span", trace, span))
+        if operation == "tool" and (tool := get("tool")):  # to this too
             found.append(key64("call of", trace, span, _bare(tool)))
     if more := get("_keys"):
         found.extend(more)
     return found
+
+
+def around_of(report: Report) -> list[tuple[int, str]]:
+    """The key of the span around that of an MCP call, with the call's tool."""
+    trace, parent, tool = report.get("trace_id"), report.get("parent_span_id"), report.get("tool")
+    return [(key64("span", trace, parent), tool)] if trace and parent and tool and report.get("_refs") else []
 
 
 def _sought(report: Report) -> bool:
@@ -196,7 +205,8 @@ class Correlator:
                 _adopt_session(report, sessions)
             # A report without any key is identified by its place in its request.
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
-            yield Entry([report], keys, refs=report.get("_refs") or ())
+            refs = report.get("_refs") or ()
+            yield Entry([report], keys, refs=refs, around=around_of(report) if refs else ())
 
     def _known(self, keys: set[int]) -> dict[int, int]:
         known = {key: self._now(event_id) for key, event_id in self._keys.known(keys)}
@@ -274,18 +284,22 @@ class Correlator:
             shared.update(told.intersection(entry.keys))
             told.update(entry.keys)
         refs = {ref for entry in entries for ref in entry.refs}
+        refs.update(key for entry in entries for key, _ in entry.around)
         stored = {key for entry in entries if entry.event_id is not None for key in entry.keys}
         known = self._known_now(told | refs, refs | stored, changes)
         shared.update(known)
         shared.update(refs & told)
+        tools = self._tools_around(entries, known, changes.received_ns)
         joiner = Joiner()
         for entry in entries:
             own = entry.keys[0] if entry.event_id is None else entry.event_id  # a stored event need not have a key
             entry.keys += [ref for ref in entry.refs if ref in shared]
+            entry.keys += [key for key, tool in entry.around if tools.get(key, "").endswith(f"_{tool}")]
             alone = entry.event_id is None and shared.isdisjoint(entry.keys)
             if alone:
                 own = _new_id(own, changes)
             changes.waiting += [(ref, own) for ref in entry.refs if ref not in shared]
+            changes.waiting += [(key, own) for key, _ in entry.around if key not in shared]
             if alone:
                 _insert(fold(entry.reports), own, changes, entry.reports)
                 changes.keys.update(dict.fromkeys(entry.keys, own))
@@ -293,6 +307,19 @@ class Correlator:
                 joiner.add(entry, known)
                 changes.keys.update(dict.fromkeys((key for key in entry.keys if key not in known), 0))
         return joiner
+
+    def _tools_around(self, entries: Sequence[Entry], known: Mapping[int, int], now_ns: int) -> dict[int, str]:
+        """The tool of each span, new or stored, that is around one of MCP."""
+        wanted = {key for entry in entries for key, _ in entry.around}
+        if not wanted:
+            return {}
+        stored = {known[key] for key in wanted if key in known}
+        reports = [one for entry in entries if not wanted.isdisjoint(entry.keys) for one in entry.reports]
+        if stored:
+            reports += [one for some in self._lookup.reports_of(sorted(stored), now_ns).values() for one in some]
+        spans = ((key64("span", one["trace_id"], one["span_id"]), one.get("tool") or "") for one in reports
+                 if one.get("trace_id") and one.get("span_id"))  # fmt: skip
+        return {key: tool for key, tool in sorted(spans) if key in wanted}
 
     def _resolve(self, joiner: Joiner, changes: Changes) -> None:
         wanted = [event_id for joined in joiner for event_id in joined.event_ids if event_id not in joiner.loaded]
@@ -344,4 +371,5 @@ def _insert(row: Report, event_id: int, changes: Changes, reports: Sequence[Repo
 def _reloaded(event_id: int, reports: list[Report]) -> Entry:
     """The entry of a stored event."""
     keys = [key for report in reports for key in keys_of(report)]
-    return Entry(reports, keys, event_id, [ref for report in reports for ref in report.get("_refs") or ()])
+    refs = [ref for report in reports for ref in report.get("_refs") or ()]
+    return Entry(reports, keys, event_id, refs, [one for report in reports for one in around_of(report)])

@@ -9,6 +9,7 @@ import msgspec
 from collector.classify.fingerprint import fingerprint
 from collector.columns import COLUMNS, Report
 from collector.recognise.results import FRESH
+from collector.recognise.settle import OK_DEFAULT
 
 # Where a session came from, the most reliable last.
 SESSION_RANK = {None: 0, "instance": 1, "trace_id": 2, "trace": 3, "resource": 4, "record": 5}
@@ -49,6 +50,7 @@ def fold(reports: Sequence[Report]) -> Report:
         if reports[0].get("_lends"):
             row.pop("outcome", None)
         return row
+    reports = _yielding(reports)
     ranked = sorted(reports, key=lambda report: (-report.get("_rank", 0), canonical(report)))
     row = {}
     for report in ranked:
@@ -69,6 +71,21 @@ def fold(reports: Sequence[Report]) -> Report:
     if row.get("target"):
         _fold_target(row, ranked)
     return row
+
+
+def _yielding(reports: Sequence[Report]) -> Sequence[Report]:
+    """The reports of a model request; a span directly below another one gives way to it if no table ranks them: that of
+    an instrumented client below a framework's, which may have tried again.
+    """
+    if reports[0].get("operation") != "model":
+        return reports
+    ranks = {one["span_id"]: one.get("_rank", 0) for one in reports if one.get("span_id")}
+    return [
+        one | {"_rank": one.get("_rank", 0) - 1, "_strength": min(one.get("_strength", 0), OK_DEFAULT - 1)}
+        if one.get("span_id") and ranks.get(one.get("parent_span_id", "")) == one.get("_rank", 0)
+        else one
+        for one in reports
+    ]
 
 
 def is_own(report: Report) -> bool:

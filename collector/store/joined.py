@@ -12,13 +12,16 @@ from collector.columns import Report
 class Entry:
     """A new report, or the reports of a stored event (`event_id`) of which more is known now.
 
-    `refs` are keys of another call's report: if that report arrives, these reports belong to its call.
+    `refs` are keys of another call's report: if that report arrives, these reports belong to its call. `around` are the
+    keys of spans around those of MCP, each with the tool that MCP names: these reports belong to such a call if that
+    name is its tool's behind a prefix.
     """
 
     reports: list[Report]
     keys: list[int]
     event_id: int | None = None
     refs: Sequence[int] = ()
+    around: Sequence[tuple[int, str]] = ()
 
 
 @dataclass(slots=True)

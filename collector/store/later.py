@@ -46,8 +46,10 @@ class Later:
     def timed(self) -> Iterator[None]:
         """To be held while the store is asked."""
         began = self._spent()
-        yield
-        self._took += self._spent() - began
+        try:
+            yield
+        finally:
+            self._took += self._spent() - began
 
     def end(self) -> None:
         """Decides when it is asked again."""

@@ -1,10 +1,11 @@
 """Makes one event of reports that share no id: KODE reports each error on its progress and on its monitor channel.
 
-Reports are twins if they come from one source and service, have different roles, agree in the columns that their
-source's table names, and are at most two seconds apart (what was asked for and the beginning of the call: ten minutes,
-because other calls or a person may come first). The nearest in time are paired first, and an event has each
-role at most once. Pairing depends on all candidates together, so every commit pairs again whatever is near its new
-reports. All of this is read from the store, so that neither a restart nor a failed commit changes the result.
+Reports are twins if they come from one service, and from one source where no trace says that they belong together,
+have different roles, agree in the columns that their source's table names, and are at most two seconds apart (a call
+and what was asked for before or told after it: ten minutes, because other calls or a person may come between, or ten
+seconds if the call's arguments are not exported). The nearest in time are paired first, and an event has each role at
+most once. Pairing depends on all candidates together, so every commit pairs again whatever is near its new reports.
+All of this is read from the store, so that neither a restart nor a failed commit changes the result.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import NamedTuple
 
 from collector.columns import Report
 from collector.recognise.identify import key64
-from collector.recognise.results import ASKED, BEGUN, TOLD
+from collector.recognise.results import ASKED, BEGUN, TOLD, TWIN
 from collector.store.changes import Changes
 from collector.store.fold import canonical, first_received, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
 
 WINDOW_NS = 2_000_000_000
-ASKED_WINDOW_NS = 600_000_000_000
+TURN_WINDOW_NS = 600_000_000_000
+BARE_WINDOW_NS = 10_000_000_000  # of calls without arguments, where all that a trace tells of a tool may be near
+TOLD_COLUMNS = list(TWIN[1:])
 AROUND = 5  # reports within this many windows of a new one are paired again
 REACH = 64  # a report is only compared with this many following ones of its identity
 
@@ -36,6 +39,8 @@ class Candidate(NamedTuple):
     unit: Unit
     identity: int
     role: str
+    family: int  # an event has a role once in each
+    window_ns: int
 
 
 def pair(changes: Changes, lookup: Lookup) -> None:
@@ -89,8 +94,7 @@ def parts_of(units: Mapping[Unit, Sequence[Report]]) -> list[set[Unit]]:
         for one in _told(unit, reports):
             lines.setdefault(one.identity, []).append(one)
     part = {
-        unit: _Part({unit}, {(one.identity, one.role) for one in _told(unit, reports)})
-        for unit, reports in units.items()
+        unit: _Part({unit}, {(one.family, one.role) for one in _told(unit, reports)}) for unit, reports in units.items()
     }
     for _, one, other in sorted(near for line in lines.values() for near in _near(sorted(line))):
         into, merged = part[one.unit], part[other.unit]
@@ -109,8 +113,10 @@ class _Part:
 
 def _near(line: Sequence[Candidate]) -> Iterator[tuple[int, Candidate, Candidate]]:
     for place, one in enumerate(line):
+        # What was told before a call ended is not of this call; clocks need not agree.
+        window_ns = WINDOW_NS if one.role == TOLD else one.window_ns
         for other in line[place + 1 : place + 1 + REACH]:
-            if other.time_ns - one.time_ns > _window(one.role):
+            if other.time_ns - one.time_ns > window_ns:
                 break
             if other.role != one.role and other.unit != one.unit:
                 yield other.time_ns - one.time_ns, one, other
@@ -124,13 +130,22 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
             role, *columns = twin
             if own and role == TOLD:
                 continue
-            agreed = [str(report.get(column) or "") for column in ("source", "service", *columns)]
             began = round(report.get("duration_ms", 0) * 1_000_000) if role == BEGUN else 0
-            yield Candidate(report["time_ns"] - began, canonical(report), unit, key64("twin", *agreed), role)
+            family = identity = _identity(report, columns)
+            window_ns = TURN_WINDOW_NS if role in (ASKED, BEGUN) else WINDOW_NS
+            if columns == TOLD_COLUMNS:
+                family = _identity({**report, "params_hash": None}, columns)
+                window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
+            one = Candidate(report["time_ns"] - began, canonical(report), unit, identity, role, family, window_ns)
+            yield one
+            if role == TOLD and family != identity:  # a call whose arguments are not exported
+                yield one._replace(identity=family, window_ns=BARE_WINDOW_NS)
 
 
-def _window(role: str) -> int:
-    return ASKED_WINDOW_NS if role in (ASKED, BEGUN) else WINDOW_NS
+def _identity(report: Report, columns: Sequence[str]) -> int:
+    """What twins have in common."""
+    common = ("service",) if "trace_id" in columns else ("source", "service")
+    return key64("twin", *(str(report.get(column) or "") for column in (*common, *columns)))
 
 
 def _spans(units: Mapping[Unit, Sequence[Report]]) -> dict[int, Span]:
@@ -138,7 +153,7 @@ def _spans(units: Mapping[Unit, Sequence[Report]]) -> dict[int, Span]:
     spans: dict[int, Span] = {}
     for unit, reports in units.items():
         for one in _told(unit, reports):
-            around = AROUND * _window(one.role)
+            around = AROUND * one.window_ns
             low, high = spans.get(one.identity, (one.time_ns, one.time_ns))
             spans[one.identity] = min(low, one.time_ns - around), max(high, one.time_ns + around)
     return spans

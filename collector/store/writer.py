@@ -361,9 +361,9 @@ class Writer:
                 return
         correlator = self._correlator or Correlator(StoreLookup(self._store), fresh=False)
         batches = [_unpacked(waiting) for waiting in lot]
+        self._correlator = None  # until the commit is known to have worked: after a failure only the store knows
         changes = correlator.plan(batches)
         changes.position = lot[-1].position
-        self._correlator = None  # until the commit is known to have worked: after a failure only the store knows
         before = self._store.write(changes)
         correlator.learn(changes)
         self._journal.forget(changes.position)

@@ -19,6 +19,20 @@ MISTAKES = 10  # mistakes of a rule file that are listed
 # Factor and name of the unit in which people enter a threshold.
 UNITS = {"count": (1, ""), "share": (100, "%"), "s": (1 / 60, "min"), "ms": (1, "ms")}
 REMEMBERED = timedelta(minutes=2)  # how long the collector caches what it measured in a range
+# What is shown of a rule: an older collector may not tell all of it.
+RULE = (
+    "name",
+    "state",
+    "measure",
+    "value_text",
+    "condition",
+    "condition_text",
+    "window_s",
+    "severity",
+    "evaluated",
+    "where",
+    "unit",
+)
 SILENT_S = 60  # after this long without an evaluation, the absence of alerts means nothing
 
 
@@ -27,7 +41,7 @@ def body(page: Page) -> None:
     rules = pl.DataFrame()
     told: dict[str, Any] = {}
     with components.part():
-        rules = page.ask_all("rules", max_age=2.0).rows
+        rules = page.ask_all("rules", max_age=2.0).having(*RULE)
         answer = page.ask_all("alerts", {"history": "true"})
         told = dict(answer.rest)
         if said := told.get("error"):
@@ -70,7 +84,7 @@ def about(labels: str | None) -> str:
 
 
 def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
-    evaluated: datetime | None = rules["evaluated"].max() if "evaluated" in rules.columns else None  # type: ignore[assignment]
+    evaluated: datetime | None = rules["evaluated"].max()  # type: ignore[assignment]
     when = words.age(evaluated, page.now, page.zone)
     if evaluated and (page.now - evaluated).total_seconds() > SILENT_S:
         st.error(f"The rules were last evaluated {when}: that no alert shows is no news.")
@@ -81,11 +95,7 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
     counts = [f"{colours.ALERT_WORDS[state][0]} {states.count(state)} {state}" for state in STATES if state in states]
     facts = [f"{words.plural(rules.height, 'rule')}, evaluated {when}"]
     st.markdown(" · ".join(([] if "firing" in states else ["No alert is firing."]) + counts + facts))
-    where = (
-        {name: components.as_json(text) or {} for name, text in rules.select("name", "where").iter_rows()}
-        if "where" in rules.columns
-        else {}
-    )
+    where = {name: components.as_json(text) or {} for name, text in rules.select("name", "where").iter_rows()}
     for row in loud:
         _alert(page, row, where.get(row["rule"], {}))
     if quiet:
@@ -297,6 +307,7 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
     rows = rules.with_columns(
         pl.Series("window", [words.span(seconds) for seconds in rules["window_s"]]),
         pl.col("value_text").fill_null(words.NONE),
+        pl.coalesce("condition_text", "condition"),
     )
     columns = {
         "name": tables.text("rule", 190),
@@ -320,7 +331,9 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         components.quiet("No value in this range.")
         return
     held = frames.held(samples, page.span[1])
-    picture = charts.value_over_time(page.drawn(held), page.palette, page.axis, rule.get("threshold"), rule["unit"])
+    picture = charts.value_over_time(
+        page.drawn(held), page.palette, page.axis, rule.get("threshold"), rule["unit"] or ""
+    )
     components.chart(picture, "samples", f"Value of {rule['name']} over time.")
 
 

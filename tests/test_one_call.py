@@ -1,0 +1,174 @@
+"""Spans of frameworks, clients and MCP that are one call or one model request are one event, in whatever order."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from collector.batch import Batch
+from collector.columns import Report
+from tests.doors import NOW, spans, stored, taken
+
+AGENT = {"gen_ai.conversation.id": "S"}
+
+
+def at(start_s: float, took_s: float = 0.1) -> dict[str, str]:
+    """When a span began and ended, in seconds before the last minute's end."""
+    start = NOW - 60 * 10**9 + round(start_s * 10**9)
+    return {"startTimeUnixNano": str(start), "endTimeUnixNano": str(start + round(took_s * 10**9))}
+
+
+def one(name: str, scope: str, attributes: dict[str, Any], service: str = "app", **fields: Any) -> Batch:
+    """A request of one span."""
+    return taken(spans({"name": name, "attributes": attributes, **fields}, service=service, scope=scope), "traces")
+
+
+def in_any_order(batches: list[Batch]) -> list[Report]:
+    """The events of these requests, which must be the same for each of some orders and cuts."""
+    whole = stored(batches)
+    hidden = {"event_id", "received_ns", "report_rank", "outcome_strength"}
+    facts = [{name: value for name, value in row.items() if name not in hidden} for row in whole]
+    orders = list(itertools.permutations(batches))
+    for order in orders[:: max(1, len(orders) // 6)]:
+        rows = stored(*([each] for each in order))
+        found = [{name: value for name, value in row.items() if name not in hidden} for row in rows]
+        assert sorted(found, key=str) == sorted(facts, key=str)
+    return whole
+
+
+def ran(number: int, arguments: dict[str, Any], call_id: str, **fields: Any) -> Batch:
+    """The span of a call of `weather`."""
+    attributes = {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather", "gen_ai.tool.call.id": call_id,
+        "gen_ai.tool.call.arguments": json.dumps(arguments), **AGENT,
+    }  # fmt: skip
+    return one("execute_tool weather", "", attributes, **{"traceId": f"{number:x}", "spanId": f"a{number}"} | fields)
+
+
+REUSED = ["weather", "weather_0", "weather:0", "functions.weather:0"]
+
+
+@pytest.mark.parametrize("call_id", REUSED)
+def test_an_id_that_is_only_the_tool_s_name_is_of_no_call(call_id: str) -> None:
+    failed = {"status": 2, "status_message": "no such city"}
+    calls = [ran(1, {"city": "Pari"}, call_id, **failed), ran(2, {"city": "Pariss"}, call_id, **failed)]
+    calls.append(ran(3, {"city": "Paris"}, call_id))
+    rows = sorted(in_any_order(calls), key=lambda row: row["span_id"])
+    assert [(row["outcome"], json.loads(row["params"])["city"], row["call_id"]) for row in rows] == [
+        ("error", "Pari", None), ("error", "Pariss", None), ("ok", "Paris", None),
+    ]  # fmt: skip
+
+
+def test_other_ids_are_of_a_call() -> None:
+    for call_id in ("weather_1762345678901_0", "call_weather", "weathervane"):
+        calls = [ran(1, {"city": "x"}, call_id), ran(2, {"city": "x"}, call_id)]
+        assert [row["call_id"] for row in in_any_order(calls)] == [call_id]
+
+
+@pytest.mark.parametrize("call_id", REUSED)
+def test_a_result_told_under_such_an_id_is_of_the_call_before_it(call_id: str) -> None:
+    """The first call fails, the second does not: each is one event with what the next requests tell."""
+    batches, messages = [], []
+    for number, city in enumerate(("Pari", "Paris")):
+        batches.append(ran(10, {"city": city}, call_id, spanId=f"a{number}", **at(10 * number + 1)))
+        called = {"type": "tool_call", "id": call_id, "name": "weather", "arguments": {"city": city}}
+        told = {
+            "type": "tool_call_response",
+            "id": call_id,
+            "response": {"error": "no such city"} if city == "Pari" else "sun",
+        }
+        messages += [{"role": "assistant", "parts": [called]}, {"role": "tool", "parts": [told]}]
+        chat = {"gen_ai.operation.name": "chat", **AGENT, "gen_ai.input.messages": json.dumps(messages)}
+        batches.append(one("chat m", "", chat, spanId=f"d{number}", **at(10 * number + 5)))
+    rows = [row for row in in_any_order(batches) if row["operation"] == "tool"]
+    assert [(row["outcome"], json.loads(row["params"])["city"]) for row in rows] == [("error", "Pari"), ("ok", "Paris")]
+
+
+def test_llama_index_with_ollama_names_each_call_after_its_tool() -> None:
+    scope, batches = "openinference.instrumentation.llama_index", []
+    for number, city in enumerate(("a", "b")):
+        ids = f"tool_name='weather', tool_kwargs={{'city': '{city}'}}, tool_id='weather'"
+        kind = {"openinference.span.kind": "CHAIN", "session.id": "S"}
+        asked = json.dumps({"ev": f"ToolCall({ids})"})
+        output = "ToolOutput(blocks=[TextBlock(block_type='text', text='sun')], tool_name='weather', is_error=False)"
+        told = json.dumps({"ev": f"ToolCallResult({ids}, tool_output={output}, return_direct=False)"})
+        batches += [
+            one("Agent.call_tool", scope, {**kind, "input.value": asked}, spanId=f"b{number}", **at(10 * number)),
+            one("FunctionTool.acall", scope,
+                {"openinference.span.kind": "TOOL", "tool.name": "weather", "session.id": "S",
+                 "input.value": json.dumps({"kwargs": {"city": city}})},
+                spanId=f"c{number}", parentSpanId=f"b{number}", **at(10 * number)),
+            one("Agent.aggregate_tool_results", scope, {**kind, "input.value": told},
+                spanId=f"d{number}", **at(10 * number + 1)),
+        ]  # fmt: skip
+    rows = in_any_order(batches)
+    assert [(row["outcome"], json.loads(row["params"])) for row in rows] == [
+        ("ok", {"city": "a"}),
+        ("ok", {"city": "b"}),
+    ]
+
+
+def mcp(tool: str, inner: str, client: str) -> list[Batch]:
+    """A framework's span of a call, that of MCP's client below it, and the server's below that."""
+    called = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.call.id": "c1", **AGENT}
+    told = {"mcp.method.name": "tools/call", "gen_ai.tool.name": inner}
+    return [
+        one(f"execute_tool {tool}", "pydantic-ai", called, spanId="1", status=2, status_message="no"),
+        one(f"MCP send tools/call {inner}", client, told, spanId="2", parentSpanId="1", kind=3),
+        one(f"tools/call {inner}", client, {**told, "error.type": "tool_error"}, "server",
+            spanId="3", parentSpanId="2", kind=2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("client", ["mcp-python-sdk", "other"])
+@pytest.mark.parametrize(
+    ("tool", "inner", "count"),
+    [
+        ("get_forecast", "get_forecast", 1),
+        ("weather_get_forecast", "get_forecast", 1),
+        ("weather_forecast", "get_forecast", 2),  # a tool that calls another
+        ("research", "search", 2),
+    ],
+)
+def test_a_tool_of_an_mcp_server_may_have_a_prefix(tool: str, inner: str, count: int, client: str) -> None:
+    rows = in_any_order(mcp(tool, inner, client))
+    assert len(rows) == count
+    assert (rows[0]["service"], rows[0]["call_id"], rows[0]["mcp_server"]) == ("app", "c1", "server") or count == 2
+
+
+CHAT = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
+FRAMEWORKS = [
+    "pydantic-ai", "strands.telemetry.tracer", "agent_framework", "gcp.vertex.agent",
+    "semantic_kernel.connectors.ai.chat_completion_client_base",
+]  # fmt: skip
+CLIENTS = [
+    ("opentelemetry.instrumentation.openai_v2", CHAT),
+    ("opentelemetry.instrumentation.openai.v1", CHAT | {"llm.request.type": "chat"}),
+    ("openinference.instrumentation.openai", {"openinference.span.kind": "LLM", "llm.model_name": "m"}),
+    ("logfire.openai", CHAT | {"request_data": '{"model": "m"}'}),
+]
+FAILED: dict[str, Any] = {"status": 2, "status_message": "Error code: 429 - slow down"}
+
+
+@pytest.mark.parametrize(("client", "attributes"), CLIENTS, ids=[case[0] for case in CLIENTS])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_request_is_one_where_framework_and_client_are_instrumented(
+    framework: str, client: str, attributes: dict[str, Any]
+) -> None:
+    answered = CHAT | {"gen_ai.response.model": "m", "gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 1}
+    outer = one("chat m", framework, answered, spanId="1", **at(0, 1))
+    [row] = in_any_order([outer, one("chat m", client, attributes, spanId="2", parentSpanId="1", **at(0.1, 0.8))])
+    assert (row["operation"], row["outcome"], row["input_tokens"], row["span_id"][-1]) == ("model", "ok", 5, "1")
+    failed = one("chat m", client, attributes, spanId="2", parentSpanId="1", **FAILED, **at(0.1, 0.2))
+    again = one("chat m", client, attributes, spanId="3", parentSpanId="1", **at(0.4, 0.2))
+    assert [row["outcome"] for row in in_any_order([outer, failed, again])] == ["ok"]
+    outer = one("chat m", framework, CHAT, spanId="1", **FAILED, **at(0, 1))
+    assert [row["outcome"] for row in in_any_order([outer, failed])] == ["error"]
+
+
+def test_requests_beside_each_other_stay_two() -> None:
+    beside = [one("chat m", "x", CHAT, spanId=name, parentSpanId="f", **at(0, 1)) for name in ("1", "2")]
+    assert len(in_any_order([*beside, one("invoke_agent a", "x", AGENT, spanId="f")])) == 2
