@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from collector.errors import Mistaken, Unavailable
-from collector.settings import Settings, SettingsError, check_dashboard, load
+from collector.settings import Settings, SettingsError, check_dashboard, load, without_proxy
 from collector.store.opening import StoreError
 from collector.tables import TableError
 from dashboard import launch
@@ -58,6 +58,7 @@ End = Annotated[
 
 def main() -> None:
     """Runs the command that the arguments name. Exits with 1 if it finds mistakes, with 2 if it could not run."""
+    without_proxy(os.environ)
     try:
         try:
             app()
@@ -136,7 +137,7 @@ def dashboard(
     from collector.commands.up import environment
 
     settings = _settings(collector_url=collector)
-    check_dashboard(settings, signs_in=launch.signs_in())
+    check_dashboard(settings, signs_in=launch.sign_in_works())
     place = settings.dashboard
     print(f"Dashboard  {place.url}", flush=True)
     arguments = launch.command(place.port, place.host)

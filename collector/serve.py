@@ -72,13 +72,15 @@ async def serve(
     forward: Forwarder | None,
     another: Callable[[], Pipeline],
 ) -> None:
-    """Serves until SIGTERM or SIGINT. `another` makes a pipeline like this one, for another thread.
+    """Serves until SIGTERM or SIGINT, over SIGHUP. `another` makes a pipeline like this one, for another thread.
 
     Raises StoreError or OSError where it cannot start; what had been started by then is stopped.
     """
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    # Elsewhere it asks for the configuration to be read again; a changed rule file is noticed without it.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, log.info, "rules_are_read_when_their_file_changes")
     async with AsyncExitStack() as started:
         parts = await _stored(settings, readers, forward, started)
         engine = Engine(

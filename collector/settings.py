@@ -5,13 +5,14 @@ All wrong values are reported together.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from collector.tables import TableError, load_toml
 from collector.times import SECOND, length_ns
@@ -45,9 +46,9 @@ class Address:
 def address(text: str) -> Address:
     """`host:port`, `[::1]:port` or `:port` (all interfaces)."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
+    if not colon or "/" in host or not port.isdecimal() or int(port) > 65_535:
         raise ValueError("write host:port, such as 127.0.0.1:4318")
-    return Address(host.strip("[]") or "0.0.0.0", int(port))
+    return Address(host.strip("[]").lower() or "0.0.0.0", int(port))
 
 
 def duration(text: str) -> float:
@@ -85,6 +86,26 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(word for part in text.split(",") if (word := part.strip()))
 
 
+def hosts(text: str) -> tuple[str, ...]:
+    """Comma-separated names of hosts."""
+    names = words(text)
+    if any("/" in name or re.search(r"(^[^:]*|\]):\w*$", name) for name in names):
+        raise ValueError("write names alone, without http:// and port, such as collector.internal")
+    return tuple(name.strip("[]") for name in names)
+
+
+def token(text: str) -> str:
+    """A token as it goes into a header: printable ASCII, without the line end that a file may add."""
+    if not (given := text.strip()).isascii() or not given.isprintable():
+        raise ValueError("write printable ASCII characters only")
+    return given
+
+
+def tokens(text: str) -> tuple[str, ...]:
+    """Comma-separated tokens."""
+    return tuple(map(token, words(text)))
+
+
 def endpoint(text: str) -> str:
     """An http:// or https:// address."""
     try:
@@ -97,6 +118,13 @@ def endpoint(text: str) -> str:
     return text
 
 
+def copies_to(text: str) -> str:
+    """An http:// or https:// address to which /v1/logs and the like can be added."""
+    if "?" in endpoint(text) or "#" in text:
+        raise ValueError("write it without ? and #: paths are added to it; MISSTEP_FORWARD_HEADERS can carry a key")
+    return text
+
+
 def trace_link(text: str) -> str:
     """An http:// or https:// address with `{trace_id}` in it."""
     if endpoint(text) and "{trace_id}" not in text:
@@ -104,11 +132,24 @@ def trace_link(text: str) -> str:
     return text
 
 
+def place(text: str) -> Path:
+    """A path; `~` is the user's home."""
+    return Path(os.path.expanduser(text))
+
+
 def folder(text: str) -> Path:
     """An existing folder."""
-    path = Path(text)
+    path = place(text)
     if not path.is_dir():
         raise ValueError("there is no such folder")
+    return path
+
+
+def new_folder(text: str) -> Path:
+    """A folder that is there or can be made."""
+    path = place(text)
+    if path.exists() and not path.is_dir():
+        raise ValueError("this is no folder")
     return path
 
 
@@ -165,23 +206,23 @@ class Settings:
     store: str = _setting("duckdb:///data/misstep.duckdb", str, "where events are stored")
     http: Address = _setting(Address("127.0.0.1", 4318), address, "address of OTLP/HTTP, plain JSON and the query API")
     grpc: Address = _setting(Address("127.0.0.1", 4317), address, "address of OTLP/gRPC")
-    rules: Path = _setting(Path("alerts.yaml"), Path, "file of alert rules; without it, the default rules")
+    rules: Path = _setting(Path("alerts.yaml"), place, "file of alert rules; without it, the default rules")
     tables: Path | None = _setting(None, folder, "folder with a taxonomy.toml, redactions.toml or sources/ of your own")
     memory: int = _setting(200_000_000, memory, "most memory for DuckDB, beside 150 MiB of the collector's own")
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
     retention_size: int = _setting(0, size, "largest size of the store and its archive; 0: no limit")
-    archive: Path | None = _setting(None, Path, "folder for older events, as Parquet files")
+    archive: Path | None = _setting(None, new_folder, "folder for older events, as Parquet files")
     archive_after: float = _setting(7 * 86_400.0, duration, "age at which events are moved there, 2d or more")
     dimensions: tuple[str, ...] = _setting(
         (), dimensions, "up to eight attributes of your own to filter and break down by"
     )
-    ingest_tokens: tuple[str, ...] = _setting((), words, "tokens that allow sending; none: no token is required")
-    query_tokens: tuple[str, ...] = _setting((), words, "tokens that allow queries; none: no token is required")
+    ingest_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow sending; none: no token is required")
+    query_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow queries; none: no token is required")
     open: bool = _setting(
         False, lambda text: _boolean(text), "allow listening beyond loopback without tokens or sign-in"
     )
     allowed_hosts: tuple[str, ...] = _setting(
-        (), words, "further names allowed in the Host header without a token or sign-in"
+        (), hosts, "further names allowed in the Host header without a token or sign-in"
     )
     hash_key: str = _setting(
         "", str, "key of params_hash and of secret fingerprints; by default a random one beside the store"
@@ -195,19 +236,19 @@ class Settings:
     workers: int | None = _setting(
         None, count, "processes that parse requests; by default one fewer than cores, at most 4"
     )
-    forward: str = _setting("", endpoint, "OTLP endpoint that gets a copy of every accepted request")
+    forward: str = _setting("", copies_to, "OTLP endpoint that gets a copy of every accepted request")
     forward_headers: tuple[str, ...] = _setting((), words, "headers sent with the copies, name=value")
     forward_content: str = _setting(
         "as-received",
         one_of("as-received", "sanitised"),
         "whether secrets and personal data are removed from the copies",
     )
-    forward_queue: int = _setting(64 << 20, size, "bytes of copies that may wait; beyond this, copies are dropped")
+    forward_queue: int = _setting(64 << 20, room, "bytes of copies that may wait; beyond this, copies are dropped")
     dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "address of the dashboard")
     collector_url: str = _setting(
         "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and the commands use"
     )
-    query_token: str = _setting("", str, "the token that the dashboard and the commands send with queries")
+    query_token: str = _setting("", token, "the token that the dashboard and the commands send with queries")
     dashboard_url: str = _setting("", endpoint, "the dashboard's address, for links in notifications")
     otlp_url: str = _setting(
         "", endpoint, "the collector's address as agents reach it, shown to people; else collector_url"
@@ -235,6 +276,13 @@ def is_secret(name: str) -> bool:
 def without_user(text: str) -> str:
     """A URL without the name and password that it may have before its host; other text as it is."""
     return re.sub(r"(?<=://)[^/?#]*@", "", text)
+
+
+def without_proxy(environ: MutableMapping[str, str]) -> None:
+    """Has this process and those that it starts reach loopback addresses directly, whatever proxy is set."""
+    given = environ.get("no_proxy") or environ.get("NO_PROXY", "")
+    if given.strip() != "*":  # for urllib, only alone
+        environ["no_proxy"] = environ["NO_PROXY"] = ",".join((*words(given), *sorted(LOOPBACK)))
 
 
 class SettingsError(ValueError):
@@ -294,7 +342,13 @@ def _from_file(file: Path, known: Mapping[str, Any], mistakes: list[str]) -> dic
     mistakes.extend(
         f"{file}: {name} is no setting; known are {', '.join(known)}" for name in found if name not in known
     )
-    return {name: _text(value) for name, value in found.items() if name in known}
+    mistakes.extend(
+        f"{file}: {name}: an entry has a comma, which separates entries"
+        for name, value in found.items()
+        if isinstance(value, list) and any("," in str(entry) for entry in value)
+    )
+    written = {name: _text(value) for name, value in found.items() if name in known}
+    return {name: text for name, text in written.items() if text}  # as for a variable, nothing is: not set
 
 
 def _text(value: Any) -> str:
@@ -328,6 +382,8 @@ def _disagreements(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         if not (equals and value.strip() and _HEADER_NAME.fullmatch(name.strip())):
             remedy = "a comma within a value is %2C" if place > 1 else "as in authorization=Bearer%20…"
             yield ("forward_headers",), f"entry {place}: write name=value,name=value; {remedy}"
+        elif any(byte < 0x20 or byte == 0x7F for byte in unquote_to_bytes(value.strip())):
+            yield ("forward_headers",), f"entry {place}: has a control character, which no header can carry"
     if settings.retention < 3600:
         yield ("retention",), "write 1h or more, such as 30d (m: minutes); what is older goes"
     if 0 < settings.retention_size < 1_000_000:

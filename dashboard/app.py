@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from dashboard import launch, menu
+from dashboard import launch, menu, signin
+from dashboard.back import Back
 from dashboard.callers import Callers, names
 from dashboard.page import NARROW_PX, WIDTH
 
@@ -72,11 +73,11 @@ async def started(app: st.App) -> AsyncIterator[None]:
 HOSTS = names(
     st.get_option("server.address") or "",
     launch.listed(os.environ, "MISSTEP_ALLOWED_HOSTS"),
-    signs_in=launch.signs_in(),
+    signs_in=signin.AT_START,
 )
 app = st.App(
     "main.py",
     lifespan=started,
     routes=[Route(f"/{name}", index) for name in ("", *menu.TITLES)],
-    middleware=[Middleware(Callers, allowed=HOSTS)],
+    middleware=[Middleware(Callers, allowed=HOSTS), Middleware(Back)],
 )

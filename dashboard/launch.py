@@ -4,10 +4,16 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 PYTHON = (sys.executable, "-P", "-m")  # no module of ours or of a library comes from the folder that it is started in
+
+FOLDERS = (".", "~")  # where Streamlit looks for .streamlit/secrets.toml; the first counts
+COMMON, OWN = ("redirect_uri", "cookie_secret"), ("client_id", "client_secret", "server_metadata_url")
+SIGN_IN = "MISSTEP_SIGN_IN"  # set for the dashboard's process if sign-in was on when it was started
 
 
 def command(port: int = 8501, address: str = "127.0.0.1") -> list[str]:
@@ -23,16 +29,56 @@ def command(port: int = 8501, address: str = "127.0.0.1") -> list[str]:
     return [*PYTHON, "streamlit", "run", script, *given]
 
 
-def signs_in(folders: Iterable[str] = (".", "~")) -> bool:
-    """Whether a Streamlit secrets.toml in one of these folders turns sign-in on."""
-    return any("auth" in _secrets(Path(os.path.expanduser(folder))) for folder in folders)
+def signs_in(folders: Iterable[str] = FOLDERS) -> bool:
+    """Whether a Streamlit secrets.toml in one of these folders turns sign-in on.
+
+    Raises OSError if one of them cannot be read: it may be the one that does.
+    """
+    return _section(folders) is not None
 
 
-def _secrets(folder: Path) -> Mapping[str, object]:
+def sign_in_works(folders: Iterable[str] = FOLDERS) -> bool:
+    """As `signs_in`. Raises OSError also if it is on, and nobody could sign in."""
+    section = _section(folders)
+    if section is None:
+        return False
+    if find_spec("authlib") is None:
+        raise OSError("nobody could sign in: install Authlib 1.3.2 or newer into Misstep's environment")
+    found = providers(section)
+    needed = [(section, "[auth]", COMMON), *((at, place, OWN) for place, at in found.values())]
+    for at, place, keys in needed:
+        if missing := [key for key in keys if not at.get(key)]:
+            raise OSError(f"nobody could sign in: {place} of .streamlit/secrets.toml lacks {', '.join(missing)}")
+    if wrong := [name for name in found if "_" in name]:
+        raise OSError(f"nobody could sign in: Streamlit takes no provider with a _ in its name, such as {wrong[0]!r}")
+    return True
+
+
+def providers(section: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """The providers of an [auth] section by name, each with where it is set up; "" is the one without a name."""
+    named = {
+        name: (f"[auth.{name}]", each)
+        for name, each in section.items()
+        if isinstance(each, Mapping) and name != "client_kwargs"
+    }
+    return named if named and not any(key in section for key in OWN) else {"": ("[auth]", section), **named}
+
+
+def _section(folders: Iterable[str]) -> Mapping[str, Any] | None:
+    found = [_secrets(Path(os.path.expanduser(folder))) for folder in folders]
+    section = next((secrets["auth"] for secrets in found if "auth" in secrets), None)
+    return section if section is None or isinstance(section, Mapping) else {}
+
+
+def _secrets(folder: Path) -> Mapping[str, Any]:
+    path = folder / ".streamlit/secrets.toml"
     try:
-        return tomllib.loads((folder / ".streamlit/secrets.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # Streamlit cannot read it either
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OSError(f"{path} cannot be read, so whether people sign in is not known: {reason}") from None
 
 
 def environment(
@@ -53,7 +99,7 @@ def environment(
     given = {
         "MISSTEP_COLLECTOR_URL": collector, "MISSTEP_QUERY_TOKEN": token, "MISSTEP_TRACE_URL": trace,
         "MISSTEP_DIMENSIONS": ",".join(dimensions), "MISSTEP_OTLP_URL": otlp,
-        "MISSTEP_ALLOWED_HOSTS": ",".join(hosts),
+        "MISSTEP_ALLOWED_HOSTS": ",".join(hosts), SIGN_IN: "true" if signs_in() else "",
     }  # fmt: skip
     search = [str(HERE.parent), environ.get("PYTHONPATH", "")]
     python_path = {"PYTHONPATH": ":".join(part for part in search if part)}

@@ -6,15 +6,17 @@ import email
 import email.policy
 import socketserver
 import threading
+import time
 from email.message import EmailMessage
 
 
 class Mailbox:
-    """Accepts every message, or none while `refusing`."""
+    """Accepts every message after a pause, or none while `refusing`."""
 
     def __init__(self) -> None:
         self.taken: list[EmailMessage] = []
         self.refusing = False
+        self.pause_s = 0.0
         mailbox = self
 
         class Door(socketserver.StreamRequestHandler):
@@ -35,6 +37,7 @@ class Mailbox:
                         message = email.message_from_bytes(body, policy=email.policy.default)
                         assert isinstance(message, EmailMessage)
                         mailbox.taken.append(message)
+                        time.sleep(mailbox.pause_s)
                         self.wfile.write(b"250 taken\r\n")
                     else:
                         self.wfile.write(b"250 fine\r\n")

@@ -290,6 +290,16 @@ def test_a_silence_can_name_what_receivers_see(world: World) -> None:
         assert silence.mutes(alert, world.now_ns) is mutes
 
 
+def test_what_may_have_reached_somebody_is_not_sent_again_at_once(world: World, hook: Webhook) -> None:
+    hook.status = 500
+    world.tick(x=4)
+    assert hook.attempts == 2
+    address = hook.url.replace("http://", "json://")
+    world.rules(RULES.format(url=hook.url).replace(f'webhook: "{hook.url}"', f'apprise: ["{address}"]'))
+    world.tick()
+    assert hook.attempts == 3, "Apprise may have sent a part of it"
+
+
 def test_a_mended_file_gives_its_receivers_another_chance_at_once(world: World, hook: Webhook) -> None:
     world.rules(RULES.format(url=hook.url.replace("/hook", "/hook?wrong")))
     hook.status = 404

@@ -180,6 +180,36 @@ def test_a_silence_until_resolved_needs_an_alert(engine: Engine, client: TestCli
 
 
 @pytest.mark.parametrize(
+    "labels", [{"owner": "ann@x.org"}, {"owner": "@x.org"}, {"event_severity": ""}, {"severity": ""}]
+)
+@pytest.mark.parametrize("wait", ["0s", "5m"])
+def test_a_silence_takes_what_receivers_see(
+    engine: Engine, client: TestClient[Litestar], labels: dict[str, str], wait: str
+) -> None:
+    engine.scrub = lambda text: text.replace("ann@", "@")
+    assert engine.book.path is not None
+    rule = f"{{name: a, measure: errors, by: [severity], condition: '> 1', labels: {{owner: ann@x.org}}, for: {wait}}}"
+    engine.book.path.write_text(f"rules: [{rule}]")
+    engine.evaluate(NOW)
+    (row,) = get(client, "/api/v1/alerts")["rows"]
+    assert (row["state"], row["silenced"]) == ("firing" if wait == "0s" else "pending", False)
+    seen = {"event_severity": row["labels"]["severity"]} if "event_severity" in labels else labels
+    for duration in ("1h", "until resolved"):
+        asked = {"labels": {**seen, "severity": "warning"}, "duration": duration, "author": "ann", "reason": "known"}
+        made = client.post("/api/v1/silences", json=asked)
+        assert made.status_code == 201, made.text
+        assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is True
+        assert client.delete(f"/api/v1/silences/{made.json()['id']}").status_code == 204
+
+
+def test_a_silence_holds_though_the_clock_is_set_back(engine: Engine, client: TestClient[Litestar]) -> None:
+    engine.evaluate(NOW)
+    client.post("/api/v1/silences", json=SILENCE)
+    engine.clock = lambda: NOW - 40 * 60 * 10**9
+    assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is True
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"rule": "mistakes"}, "there is no rule 'mistakes'"),

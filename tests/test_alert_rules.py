@@ -198,6 +198,12 @@ BAD_LINES = [
     ("receivers:\n  a: {webhook: 'http://[::1/'}", 6, "names no host and port that can be reached"),
     ("receivers:\n  a: {webhook: 'http://:80/'}", 6, "names no host and port that can be reached"),
     ("receivers:\n  a: {apprise: ['slak://x/y/z']}", 6, "is no address that Apprise knows"),
+    ("receivers:\n  a: {apprise: ['json://x/a, json://x/b']}", 6, "names several recipients"),
+    (
+        "receivers:\n  a: {apprise: ['json://x', 'mailto://x?from=a@x.org&to=b@x.org,c@x.org']}",
+        6,
+        "write one address each",
+    ),
     ("receivers:\n  a: {apprise: 'json://x'}", 6, "field 'apprise': \"json://…\": must be a list"),
     (
         "receivers:\n  a: {webhook: 'http://x', group_by: [servce]}",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MISSTEP, RunningCollector, misstep
+from tests.conftest import MISSTEP, RunningCollector, free_port, misstep
 
 AWS = "AKIA" + "QWERTYUIOPASDFGH"
 GITHUB = "gh" + "p_" + "a1B2c3D4e5" * 3 + "f6G7h8"
@@ -92,8 +92,8 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
             {"COLLECTOR_URL": "http://u:p@127.0.0.1:abc"},
             "collector_url = 'http://127.0.0.1:abc': write an address",
         ),
-        (["export", "--format", "csv"], {"QUERY_TOKEN": "\u00e9"}, "misstep: the query token is not ASCII"),
-        (["replay", "alerts.yaml"], {"INGEST_TOKENS": "\u00e9"}, "misstep: the ingest token is not ASCII"),
+        (["export", "--format", "csv"], {"QUERY_TOKEN": "\u00e9"}, "misstep: environment: query_token = ***: write"),
+        (["replay", "alerts.yaml"], {"INGEST_TOKENS": "\u00e9"}, "misstep: environment: ingest_tokens = ***: write"),
         (
             ["rules", "backtest", "alerts.yaml"],
             {"COLLECTOR_URL": "http://\u2603.."},
@@ -117,6 +117,18 @@ def test_what_cannot_run_says_why_in_one_line(
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_no_proxy_stands_before_this_machine(
+    collector: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collector.post("/v1/events", json.dumps([{"tool": "a", "outcome": "ok"}]))
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    for url in (collector.url, collector.url.replace("127.0.0.1", "localhost")):
+        settings = {"COLLECTOR_URL": url}
+        told = misstep("sql", "select tool from events", "--format", "csv", cwd=tmp_path, settings=settings)
+        assert told.stdout.splitlines() == ["tool", "a"], told.stderr
 
 
 def test_port_that_is_taken_is_said_before_anything_is_opened(collector: RunningCollector, tmp_path: Path) -> None:

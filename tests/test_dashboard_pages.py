@@ -22,7 +22,7 @@ import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import launch, sentences, start, words
+from dashboard import launch, sentences, signin, start, words
 from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
@@ -814,6 +814,17 @@ def test_nothing_is_shown_before_sign_in_where_it_is_asked_for(
     app.run()
     assert [each.value for each in app.title] == ["Misstep"]
     assert [each.label for each in app.button] == ["Sign in"]
+    assert not app.metric
+
+
+def test_nothing_is_shown_where_sign_in_was_asked_for_and_its_secrets_are_gone(
+    busy: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signin, "AT_START", True)
+    app = open_app(busy.url)
+    assert [each.value for each in app.title] == ["Misstep"]
+    assert ["Sign-in is not available" in each.value for each in app.warning] == [True]
+    assert not app.button
     assert not app.metric
 
 

@@ -87,7 +87,7 @@ def test_it_says_that_only_a_part_of_the_records_arrives(collector: RunningColle
 def test_query_token_is_asked_for(start_collector: Any) -> None:
     collector = start_collector(QUERY_TOKENS="right")
     assert findings(collector)["collector"].remedy == "set MISSTEP_QUERY_TOKEN"
-    found = findings(collector, MISSTEP_QUERY_TOKEN="right")
+    found = findings(collector, MISSTEP_QUERY_TOKEN="right\n")  # as a secret that is mounted as a file often ends
     assert found["collector"].state == "ok"
 
 
@@ -179,7 +179,9 @@ def test_the_password_in_an_address_is_not_shown(tmp_path: Path) -> None:
             "collector_url = 'http://127.0.0.1:abc': write an address",
         ),
         ({"COLLECTOR_URL": "http://a:hunter2@\u2603.."}, "fail  collector: http://\u2603.. is no address"),
-        ({"QUERY_TOKEN": "hunter2\u00e9"}, "fail  collector: the query token is not ASCII"),
+        ({"QUERY_TOKEN": "hunter2\u00e9"}, "fail  settings: environment: query_token = ***: write printable ASCII"),
+        ({"QUERY_TOKEN": "hunter2\nX: y"}, "fail  settings: environment: query_token = ***: write printable ASCII"),
+        ({"INGEST_TOKENS": "a,hunter2\x7f"}, "fail  settings: environment: ingest_tokens = ***: write printable"),
     ],
 )
 def test_what_no_request_can_be_made_of(tmp_path: Path, settings: dict[str, str], said: str) -> None:
@@ -196,6 +198,17 @@ def test_origin_of_a_setting_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "misstep.toml").write_text('personal = "keep"\n')
     done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"})
     assert "ok    setting personal = keep (from misstep.toml)" in done.stdout
+
+
+def test_sign_in_that_nobody_could_use(tmp_path: Path) -> None:
+    (tmp_path / ".streamlit").mkdir()
+    for text, said in (
+        ("[auth]\n", "nobody could sign in: [auth]"),
+        ("[auth\n", ".streamlit/secrets.toml cannot"),
+    ):
+        (tmp_path / ".streamlit/secrets.toml").write_text(text)
+        done = misstep("doctor", cwd=tmp_path, settings={"COLLECTOR_URL": f"http://127.0.0.1:{free_port()}"})
+        assert f"fail  sign-in: {said}" in done.stdout
 
 
 def test_a_table_whose_example_comes_out_wrong(tmp_path: Path) -> None:

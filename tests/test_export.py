@@ -106,6 +106,12 @@ def test_bad_filter_is_said(filled: RunningCollector, tmp_path: Path, where: lis
         export.export(filled.url, tmp_path / "x.csv", "csv", where)
 
 
+def test_a_token_that_is_no_header_is_not_shown(filled: RunningCollector, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"^the query token is not ASCII") as error:
+        export.export(filled.url, tmp_path / "x.csv", "csv", ["from=-1h"], "hunter2\n")
+    assert "hunter2" not in str(error.value)
+
+
 @pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
 def test_an_export_that_fails_leaves_what_was_there(
     filled: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str

@@ -86,7 +86,8 @@ def delivered(forwarder: Forwarder, bodies: list[bytes], seconds: float = 10) ->
 def test_every_accepted_request_goes_on_once_as_it_came(
     start_collector: Callable[..., RunningCollector], endpoint: Endpoint
 ) -> None:
-    running = start_collector(FORWARD=endpoint.base, FORWARD_HEADERS="x-tenant=a%20b,authorization=Bearer%20abc")
+    written = "x-tenant=a%20b,authorization=Bearer%20abc,x-team=M%C3%BCnchen%20"
+    running = start_collector(FORWARD=endpoint.base, FORWARD_HEADERS=written)
     one, two, three = traces(span(0)), protobuf(1).SerializeToString(), protobuf(2)
     for _ in range(2):  # the second time it is known, and the copy is on its way
         assert running.post("/v1/traces", gzip.compress(one), {"content-encoding": "gzip"}).status_code == 200
@@ -100,6 +101,7 @@ def test_every_accepted_request_goes_on_once_as_it_came(
         [("/v1/traces", JSON, one), ("/v1/traces", PROTOBUF, two), ("/v1/traces", PROTOBUF, three.SerializeToString())]
     )
     assert {headers["x-tenant"] for _, headers, _ in endpoint.taken} == {"a b"}
+    assert {headers["x-team"].encode("latin-1").decode() for _, headers, _ in endpoint.taken} == {"M\u00fcnchen"}
     said = running.get("/api/v1/health")["forward"]
     assert said == {"to": endpoint.base.removeprefix("http://"), "requests": {"sent": 3}, "queue_bytes": 0}
 
@@ -402,6 +404,21 @@ def test_what_cannot_be_read_does_not_go_on(body: bytes) -> None:
     assert sanitised(ExportLogsServiceRequest().SerializeToString(), PROTOBUF, "logs", SANITISER) == b""
 
 
+@pytest.mark.parametrize(
+    "value",
+    [{"intValue": "5.0"}, {"intValue": [1]}, {"doubleValue": "x"}, {"bytesValue": "a!"}, {"bytesValue": {"0": 1}}],
+)
+def test_a_value_that_is_none_costs_no_copy(value: dict[str, Any]) -> None:
+    about = [{"key": "password", "value": {"stringValue": TOKEN}}, {"key": "n", "value": value}]
+    record = {"body": {"stringValue": "x"}, "attributes": about}
+    body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}).encode()
+    copy = sanitised(body, JSON, "logs", SANITISER)
+    [resource] = json.loads(copy)["resourceLogs"]
+    [read] = resource["scopeLogs"][0]["logRecords"]
+    assert (read["body"], read["attributes"][1]) == ({"stringValue": "x"}, {"key": "n", "value": {}})
+    assert TOKEN.encode() not in copy
+
+
 def test_what_the_door_mends_goes_on_mended() -> None:
     message = ExportLogsServiceRequest()
     message.resource_logs.add().scope_logs.add().log_records.add().body.string_value = f"token {TOKEN} XX"
@@ -415,6 +432,12 @@ def test_what_the_door_mends_goes_on_mended() -> None:
 def test_an_address_that_is_none_is_named_without_its_password(wrong: str) -> None:
     with pytest.raises(SettingsError, match=r"forward = \*\*\*: write an address"):
         load({}, {"MISSTEP_FORWARD": wrong})
+
+
+@pytest.mark.parametrize("wrong", ["a=hunter2%0A", "a=hunter2%0d%0aX: y", "a=%00", "a=b\x7f"])
+def test_headers_with_what_none_can_carry_are_refused(wrong: str) -> None:
+    with pytest.raises(SettingsError, match=r"forward_headers = \*\*\*: entry 1: has a control character"):
+        load({}, {"MISSTEP_FORWARD_HEADERS": wrong})
 
 
 @pytest.mark.parametrize("wrong", ["=x", "Authorization: Bearer abc", "abc", "authorization=Basic a,b", "a b=c", "a="])

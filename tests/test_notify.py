@@ -300,6 +300,21 @@ def test_mail_reaches_an_smtp_server() -> None:
         mailbox.close()
 
 
+def test_a_slow_mail_server_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from apprise.plugins.email.base import NotifyEmail
+
+    monkeypatch.setattr(notify, "TIMEOUT_S", 0.1)
+    monkeypatch.setattr(NotifyEmail, "socket_connect_timeout", 0.3)
+    mailbox = Mailbox()
+    mailbox.pause_s = 1.0
+    try:
+        address = f"mailto://127.0.0.1:{mailbox.port}/?from=misstep@example.org&to=team@example.org&mode=insecure"
+        send(notification(ALERT, receiver=replace(TEAM, webhook=False, address=address)))
+        assert len(mailbox.taken) == 1
+    finally:
+        mailbox.close()
+
+
 def test_slack_gets_what_slack_takes(hook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
     from apprise.plugins.slack import NotifySlack
 

@@ -8,8 +8,19 @@ from pathlib import Path
 import pytest
 
 from collector.serve import store_of
-from collector.settings import Address, Settings, SettingsError, address, check_dashboard, duration, load, size
+from collector.settings import (
+    Address,
+    Settings,
+    SettingsError,
+    address,
+    check_dashboard,
+    duration,
+    load,
+    size,
+    without_proxy,
+)
 from collector.store.opening import StoreError, path_of
+from collector.store.store import Store
 
 
 def test_defaults_need_nothing(tmp_path: Path) -> None:
@@ -42,6 +53,36 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
     file.write_text("this is = not toml")
     with pytest.raises(SettingsError, match="not TOML"):
         load({}, {}, file)
+
+
+def test_nothing_in_the_file_is_not_set(tmp_path: Path) -> None:
+    file = tmp_path / "misstep.toml"
+    file.write_text(
+        "\n".join(f'{name} = ""' for name in ("archive", "tables", "store", "http", "retention", "query_token"))
+    )
+    assert load({}, {}, file) == Settings()
+
+
+def test_a_comma_in_an_entry_of_the_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "misstep.toml"
+    file.write_text('ingest_tokens = ["hunter2,x"]\nforward_headers = ["a=b", "c=hunter2,d"]\n')
+    with pytest.raises(SettingsError) as error:
+        load({}, {}, file)
+    for name in ("ingest_tokens", "forward_headers"):
+        assert f"{file}: {name}: an entry has a comma, which separates entries" in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_names_of_hosts_are_taken_as_people_write_them() -> None:
+    settings = load({"http": "LOCALHOST:4318"}, {"MISSTEP_ALLOWED_HOSTS": "Collector.internal, [::2],::3"})
+    assert (settings.http.host, settings.allowed_hosts) == ("localhost", ("Collector.internal", "::2", "::3"))
+
+
+@pytest.mark.parametrize("url", ["https://h/x?key=hunter2", "https://h?", "https://h/v1/logs#hunter2"])
+def test_copies_go_where_a_path_can_be_added(url: str) -> None:
+    with pytest.raises(SettingsError, match=r"forward = \*\*\*: write it without \? and #") as error:
+        load({}, {"MISSTEP_FORWARD": url})
+    assert "hunter2" not in str(error.value)
 
 
 def test_beyond_loopback_needs_tokens_or_a_word() -> None:
@@ -78,6 +119,12 @@ def test_one_port_for_both_doors_is_refused() -> None:
         ("TRACE_URL", "{trace_id}", "write an address"),
         ("DASHBOARD_URL", "dashboard", "write an address"),
         ("COLLECTOR_URL", "127.0.0.1:4318", "write an address"),
+        ("ALLOWED_HOSTS", "a.internal,collector.internal:4318", "write names alone"),
+        ("ALLOWED_HOSTS", "https://collector.internal", "write names alone"),
+        ("ALLOWED_HOSTS", "[::2]:4318", "write names alone"),
+        ("ARCHIVE", __file__, "this is no folder"),
+        ("FORWARD_QUEUE", "0", "write more than 0"),
+        ("HTTP", "http://127.0.0.1:4318", "write host:port"),
     ],
 )
 def test_what_would_only_fail_later_is_refused_at_once(name: str, value: str, remedy: str, tmp_path: Path) -> None:
@@ -155,6 +202,21 @@ def test_what_does_not_go_together_is_reported_with_the_rest_and_where_it_was_wr
     assert len(lines) == 6
 
 
+def test_a_line_end_is_no_part_of_a_token() -> None:
+    settings = load({}, {"MISSTEP_QUERY_TOKEN": "a\n", "MISSTEP_QUERY_TOKENS": "a, b\r\n"})
+    assert (settings.query_token, settings.query_tokens) == ("a", ("a", "b"))
+
+
+@pytest.mark.parametrize("given", [{}, {"NO_PROXY": "a.b, c"}, {"no_proxy": "a.b", "NO_PROXY": "x"}, {"NO_PROXY": "*"}])
+def test_the_proxy_of_the_environment_is_not_for_loopback(given: dict[str, str]) -> None:
+    environ = {"HTTP_PROXY": "http://proxy:3128", **given}
+    without_proxy(environ)
+    kept = given.get("no_proxy") or given.get("NO_PROXY", "")
+    here = "" if kept == "*" else "127.0.0.1,::1,localhost"
+    assert environ.get("NO_PROXY") == ",".join(filter(None, (kept.replace(" ", ""), here)))
+    assert kept == "*" or environ["no_proxy"] == environ["NO_PROXY"]
+
+
 def test_a_variable_that_nearly_is_a_setting_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"INGEST_TOKEN is no setting; did you mean MISSTEP_INGEST_TOKENS\?"):
         load({}, {"MISSTEP_INGEST_TOKEN": "hush"})
@@ -172,6 +234,20 @@ STORES = {
 @pytest.mark.parametrize("url", STORES)
 def test_the_file_that_a_store_names(url: str) -> None:
     assert path_of(url) == STORES[url]
+
+
+def test_a_tilde_is_the_home_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    names = ("rules", "archive", "tables")
+    settings = load({}, {"MISSTEP_TABLES": "~", **{f"MISSTEP_{name.upper()}": f"~/{name}" for name in names[:2]}})
+    assert [getattr(settings, name) for name in names] == [home / "rules", home / "archive", home]
+    Store.open("duckdb:///~/x/y.duckdb").close()
+    assert path_of("duckdb:///~/x/y.duckdb") == home / "x/y.duckdb"
+    assert (home / "x/y.duckdb").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from collector.commands.up import greeting
 from collector.settings import Address, load
 from dashboard import launch, start
-from tests.conftest import EVER, MISSTEP, free_port, wait_until
+from tests.conftest import APP, EVER, MISSTEP, free_port, wait_until
 
 
 @dataclass
@@ -118,6 +121,15 @@ def test_signal_ends_both(up: Up, number: signal.Signals) -> None:
     assert not any(map(alive, children.values()))
 
 
+def test_no_proxy_is_asked_whether_both_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    running = Up(tmp_path)
+    running.start()
+    running.process.terminate()
+    assert running.process.wait(30) == 0
+    assert "Paste into" in running.logged()
+
+
 @pytest.mark.parametrize("name", ["collector", "dashboard"])
 def test_end_of_one_is_the_end_of_the_other(up: Up, name: str) -> None:
     children = up.children()
@@ -149,7 +161,7 @@ def test_page_tells_agents_the_address_that_they_reach() -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [("[auth]\ncookie_secret = 'x'\n", True), ("[other]\n", False), ("[auth\n", False), (None, False)],
+    [("[auth]\ncookie_secret = 'x'\n", True), ("[other]\n", False), (None, False)],
 )
 def test_sign_in_is_found_where_streamlit_looks_for_it(tmp_path: Path, text: str | None, wanted: bool) -> None:
     folder = tmp_path / ".streamlit"
@@ -157,7 +169,89 @@ def test_sign_in_is_found_where_streamlit_looks_for_it(tmp_path: Path, text: str
     if text is not None:
         (folder / "secrets.toml").write_text(text)
     assert launch.signs_in([str(tmp_path / "other"), str(tmp_path)]) == wanted
+    assert said_to_be_wanted(tmp_path, tmp_path / "other") == str(wanted)
+
+
+def said_to_be_wanted(folder: Path, home: Path, **environ: str) -> str:
+    """Whether a dashboard that is started in the folder has people sign in."""
     asked = [sys.executable, "-c", "from dashboard import signin; print(signin.wanted())"]
-    elsewhere = {**os.environ, "HOME": str(tmp_path / "other")}
-    said = subprocess.run(asked, cwd=tmp_path, env=elsewhere, capture_output=True, text=True, check=True).stdout
-    assert said.strip().endswith(str(wanted))
+    elsewhere = {**os.environ, "HOME": str(home), **environ}
+    done = subprocess.run(asked, cwd=folder, env=elsewhere, capture_output=True, text=True, check=True)
+    return done.stdout.split()[-1]
+
+
+@pytest.mark.parametrize("content", [b"[auth\n", b"[auth]\nname = '\xfc'\n", None])
+@pytest.mark.parametrize("name", ["dashboard", "up"])
+def test_secrets_that_cannot_be_read_are_no_secrets_without_sign_in(
+    tmp_path: Path, content: bytes | None, name: str
+) -> None:
+    here, home = tmp_path / "here", tmp_path / "home"
+    for folder in (here, home):
+        (folder / ".streamlit").mkdir(parents=True)
+    (home / ".streamlit/secrets.toml").write_text("[auth]\ncookie_secret = 'x'\n")
+    broken = here / ".streamlit/secrets.toml"
+    if content is None:
+        broken.mkdir()
+    else:
+        broken.write_bytes(content)
+    settings = {f"MISSTEP_{each}": f"127.0.0.1:{free_port()}" for each in ("HTTP", "GRPC", "DASHBOARD")}
+    environ = {**os.environ, "HOME": str(home), **settings}
+    done = subprocess.run([MISSTEP, name], cwd=here, env=environ, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "misstep: .streamlit/secrets.toml cannot be read, so whether people sign in is not known: " in done.stderr
+    assert said_to_be_wanted(here, home / "none") == "True"
+
+
+def test_sign_in_that_was_on_at_the_start_stays_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert launch.SIGN_IN not in launch.environment({})
+    secrets = tmp_path / ".streamlit/secrets.toml"
+    secrets.parent.mkdir()
+    secrets.write_text("[auth]\n")
+    told = launch.environment({})[launch.SIGN_IN]
+    secrets.unlink()
+    assert said_to_be_wanted(tmp_path, tmp_path, **{launch.SIGN_IN: told}) == "True"
+
+
+SHARED = "[auth]\nredirect_uri = 'http://x/oauth2callback'\ncookie_secret = 'c'\n"
+OWN = "client_id = 'i'\nclient_secret = 's'\nserver_metadata_url = 'http://p'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (SHARED + OWN, ["Sign in"]),
+        (SHARED + OWN + "[auth.client_kwargs]\nprompt = 'login'\n", ["Sign in"]),
+        (f"{SHARED}[auth.corp]\n{OWN}", ["Sign in with corp"]),
+        (f"{SHARED}{OWN}[auth.corp]\n{OWN}", ["Sign in", "Sign in with corp"]),
+        ("[auth]\n" + OWN, "[auth] of .streamlit/secrets.toml lacks redirect_uri, cookie_secret"),
+        (SHARED, "[auth] of .streamlit/secrets.toml lacks client_id, client_secret, server_metadata_url"),
+        (
+            f"{SHARED}[auth.corp]\nclient_id = 'i'\n",
+            "[auth.corp] of .streamlit/secrets.toml lacks client_secret, server",
+        ),
+        (f"{SHARED}[auth.my_corp]\n{OWN}", "no provider with a _ in its name, such as 'my_corp'"),
+    ],
+)
+def test_sign_in_that_cannot_work_is_refused_at_the_start(tmp_path: Path, text: str, said: str | list[str]) -> None:
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit/secrets.toml").write_text(text)
+    if isinstance(said, str):
+        with pytest.raises(OSError, match=re.escape(said)):
+            launch.sign_in_works([str(tmp_path)])
+        return
+    assert launch.sign_in_works([str(tmp_path)])
+    app = AppTest.from_file(APP, default_timeout=60)
+    app.secrets = tomllib.loads(text)
+    app.run()
+    assert [each.label for each in app.button] == said
+
+
+def test_sign_in_needs_authlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "find_spec", {}.get)
+    assert not launch.sign_in_works([str(tmp_path)])
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit/secrets.toml").write_text(SHARED + OWN)
+    with pytest.raises(OSError, match="install Authlib"):
+        launch.sign_in_works([str(tmp_path)])

@@ -73,6 +73,18 @@ def test_two_workers_read_what_one_process_would(start_collector: Callable[..., 
     assert len(shown[0]) >= 20
 
 
+def test_a_hang_up_ends_nothing(start_collector: Callable[..., RunningCollector]) -> None:
+    collector = start_collector(WORKERS="1")
+    assert collector.process
+    assert send(collector, 0, 3) == [200] * 3
+    [worker] = children(collector)
+    for process in (worker, collector.process.pid):
+        os.kill(process, signal.SIGHUP)
+    wait_until(lambda: "rules_are_read_when_their_file_changes" in collector.logged(), 10)
+    assert send(collector, 3, 6) == [200] * 3
+    assert children(collector) == [worker]
+
+
 def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
     start_collector: Callable[..., RunningCollector],
 ) -> None:

@@ -131,8 +131,9 @@ class Dispatch:
         import stamina  # 2 MiB, only needed with receivers
 
         key = notification.receiver.key
+        on = _pause if notification.receiver.webhook else ()  # Apprise does not say whether waiting could help
         try:
-            for attempt in stamina.retry_context(on=_pause, attempts=2, timeout=ATTEMPTS_S):
+            for attempt in stamina.retry_context(on=on, attempts=2, timeout=ATTEMPTS_S):
                 with attempt:
                     self._notify(notification)
         except Exception as error:  # of any kind: the message is due again

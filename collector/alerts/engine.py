@@ -131,7 +131,7 @@ class Engine:
         current = {key: alert for key, alert in alerts.items() if not self._settled(alert, now_ns)}
         self._save(items, current, evaluations, now_ns)
         for silence in self.ledger.silences(now_ns):
-            if silence.over(current.values()):
+            if silence.over((alert, items[key].labels) for key, alert in current.items()):
                 self.ledger.end_silence(silence.id, now_ns)
         self.read_silences(now_ns)
         self.items = {key: items[key] for key in current}
@@ -171,7 +171,12 @@ class Engine:
 
     def silenced(self, alert: Alert, now_ns: int) -> bool:
         """Whether this alert is silenced now."""
-        return any(silence.mutes(alert, now_ns) for silence in self.silences)
+        return any(silence.mutes(alert, now_ns, self.seen(alert)) for silence in self.silences)
+
+    def seen(self, alert: Alert) -> Mapping[str, str]:
+        """The labels of this alert as receivers see them; none before it was evaluated."""
+        item = self.items.get((alert.rule, alert.labels))
+        return item.labels if item else {}
 
     def inhibited_by(self, alert: Alert) -> str:
         """The rule of a firing alert that inhibits this one; empty if there is none."""

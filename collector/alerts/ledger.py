@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from collector.alerts.state import Alert, Notified, State
@@ -45,19 +46,19 @@ class Silence:
     starts_ns: int
     ends_ns: int
 
-    def mutes(self, alert: Alert, now_ns: int) -> bool:
-        """Whether this alert is silenced now."""
-        return self.starts_ns <= now_ns < self.ends_ns and self.about(alert)
+    def mutes(self, alert: Alert, now_ns: int, seen: Mapping[str, str] = MappingProxyType({})) -> bool:
+        """Whether this alert is silenced now. All have begun: a later start means that the clock was set back."""
+        return now_ns < self.ends_ns and self.about(alert, seen)
 
-    def about(self, alert: Alert) -> bool:
-        """Whether it matches this alert, at any time."""
-        told = {*alert.labels, *alert.rule_labels, ("alertname", alert.rule)}
+    def about(self, alert: Alert, seen: Mapping[str, str]) -> bool:
+        """Whether it matches this alert, at any time; `seen` are its labels as receivers see them."""
+        told = {*alert.labels, *alert.rule_labels, ("alertname", alert.rule), *seen.items()}
         return self.rule in ("", alert.rule) and told.issuperset(self.labels)
 
-    def over(self, alerts: Iterable[Alert]) -> bool:
+    def over(self, alerts: Iterable[tuple[Alert, Mapping[str, str]]]) -> bool:
         """Whether it lasts until its alerts are resolved, and none of them is pending or firing."""
-        active = (alert for alert in alerts if alert.state is not State.INACTIVE)
-        return self.ends_ns == UNTIL_RESOLVED and not any(map(self.about, active))
+        active = (pair for pair in alerts if pair[0].state is not State.INACTIVE)
+        return self.ends_ns == UNTIL_RESOLVED and not any(self.about(*pair) for pair in active)
 
 
 class Ledger:

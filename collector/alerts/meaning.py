@@ -143,6 +143,11 @@ def _receiver_meaning(raw: dict[str, Any], labels: Collection[str]) -> Iterator[
     for i, address in enumerate(raw["apprise"]):
         if Apprise.instantiate(address, suppress_exceptions=True) is None:
             yield ("apprise", i), "is no address that Apprise knows; see https://github.com/caronc/apprise/wiki"
+        elif sum(map(len, Apprise(address))) > 1:  # Apprise does not say which of them took the message
+            yield (
+                ("apprise", i),
+                "names several recipients: if one failed, all would be told again; write one address each",
+            )
 
 
 def _reachable(address: str) -> bool:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MAX_ALERTS = 100  # per message; further ones are only counted
 TIMEOUT_S = 5.0  # for all of a webhook's answer
 MOST_READ = 64 << 10  # bytes of it
+STEP_S = 30.0  # for each answer of a service behind Apprise
 NEVER = "0001-01-01T00:00:00Z"  # Alertmanager's endsAt of an alert that still fires
 
 Scrub = Callable[[str], str]
@@ -94,12 +95,15 @@ def _whole(value: float) -> float:
 
 
 def labels(rule: Rule, alert: Alert, scrub: Scrub) -> dict[str, str]:
-    """All labels as receivers see them: those of the rule as it was when the alert fired. An event's own severity steps
-    aside for the rule's.
-    """
-    own = {"event_severity" if name == "severity" else name: scrub(value) for name, value in alert.labels}
+    """All labels as receivers see them: those of the rule as it was when the alert fired."""
+    own = {seen_as(name): scrub(value) for name, value in alert.labels}
     told = {name: scrub(value) for name, value in alert.rule_labels or rule_labels(rule)}
     return {**own, **told, "alertname": rule.name}
+
+
+def seen_as(name: str) -> str:
+    """What receivers see a label of `by` as: an event's own severity steps aside for the rule's."""
+    return "event_severity" if name == "severity" else name
 
 
 def group_of(item_labels: Mapping[str, str], receiver: Receiver) -> Labels:
@@ -224,11 +228,12 @@ def _apprise(address: str, title: str, body: str, *, firing: bool) -> None:
     channel = Apprise()
     if not channel.add(address):
         raise Rejected("Apprise does not know this address")
+    for service in channel:
+        service.socket_connect_timeout = max(service.socket_connect_timeout, STEP_S)  # SMTP's for every answer
+        service.socket_read_timeout = max(service.socket_read_timeout, STEP_S)
     kind = NotifyType.WARNING if firing else NotifyType.SUCCESS
-    try:
-        sent = channel.notify(
-            body=body, title=title, notify_type=kind, body_format=NotifyFormat.TEXT, timeout=2 * TIMEOUT_S
-        )
+    try:  # without a time for all of it: Apprise would go on with what it no longer waits for, and so send it twice
+        sent = channel.notify(body=body, title=title, notify_type=kind, body_format=NotifyFormat.TEXT)
     except Exception as error:  # a failing plug-in of Apprise must not look like a defect of ours
         raise Unavailable(f"Apprise failed: {type(error).__name__}") from None
     if not sent:

@@ -16,6 +16,7 @@ from collector.access import check_json
 from collector.alerts import status
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
+from collector.alerts.notify import seen_as
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.errors import Rejected
 from collector.query.describe import operation, taking
@@ -184,7 +185,9 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
         raise Rejected("name a rule, labels, or both: everything cannot be silenced")
     if wanted.rule and wanted.rule not in _names(engine):
         raise BadParameter("rule", wanted.rule, f"there is no rule {wanted.rule!r}", _names(engine))
-    known = {"alertname", "severity"}.union(*({*rule.by, *(rule.labels or {})} for rule in engine.book.file.rules))
+    known = {"alertname", "severity"}
+    for rule in engine.book.file.rules:
+        known.update(rule.by, map(seen_as, rule.by), rule.labels or ())
     for name in wanted.labels:
         if name not in known:
             raise BadParameter("labels", name, f"no rule has a label {name!r}", sorted(known))
@@ -203,7 +206,7 @@ def _silence(engine: Engine, wanted: NewSilence) -> dict[str, Any]:
         raise BadParameter(
             "duration", wanted.duration, "a silence lasts longer than nothing: say for how long, such as 2h"
         )
-    if silence.over(engine.alerts.values()):
+    if silence.over((alert, engine.seen(alert)) for alert in engine.alerts.values()):
         raise Rejected("no alert that this is about is pending or firing: say for how long, such as 2h")
     engine.ledger.add_silence(silence)
     engine.read_silences(now_ns)

@@ -31,12 +31,12 @@ def collector(url: str, token: str, of: str = "query") -> Iterator[httpx.Client]
     try:
         with httpx.Client(base_url=url, headers=bearer(token), timeout=TIMEOUT_S) as client:
             yield client
+    except (UnicodeEncodeError, httpx.LocalProtocolError):  # the text of the second has the header, and so the token
+        raise OSError(f"the {of} token is not ASCII, or what is asked not UTF-8") from None
     except httpx.TransportError as error:
         raise ConnectionError(f"the collector at {without_user(url)} does not answer: {error}") from None
     except httpx.InvalidURL:
         raise OSError(f"{without_user(url)} is no address that can be asked; correct MISSTEP_COLLECTOR_URL") from None
-    except UnicodeEncodeError:
-        raise OSError(f"the {of} token is not ASCII, or what is asked not UTF-8") from None
 
 
 def filters(where: Sequence[str]) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from collector.store.aside import Aside
 from collector.store.opening import StoreError, path_of
 from collector.store.schema import unfit
 from collector.tables import TableError, load_toml
+from dashboard import launch
 
 FREE_BYTES = 1 << 30
 SILENT = timedelta(hours=1)
@@ -50,6 +51,7 @@ def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> It
     yield from _tables(settings)
     yield from _store(settings)
     yield from asked(settings, partial(_collector, without_user(settings.collector_url)))
+    yield from _sign_in()
     yield _dashboard(settings.dashboard.url)
 
 
@@ -216,6 +218,14 @@ def sampled(said: str, row: Mapping[str, Any]) -> Check:
     share = f"about {row['kept']:.0%} of its records arrive" if row["kept"] else "only a part of its records arrives"
     remedy = "keep everything from this agent: OTEL_TRACES_SAMPLER=always_on, no sampling processor on the way here"
     return Check("warn", f"{said}; sampled upstream, {share} ({row['sampled_by']})", remedy)
+
+
+def _sign_in() -> Iterator[Check]:
+    try:
+        if launch.sign_in_works():
+            yield Check("ok", "sign-in: the dashboard has people sign in")
+    except OSError as error:
+        yield Check("fail", f"sign-in: {error}", "correct it: the dashboard does not start so")
 
 
 def _dashboard(address: str) -> Check:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from time import time
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import httpx
 import stamina
@@ -93,7 +93,7 @@ class Forwarder:
         logging.getLogger("httpx").setLevel(logging.WARNING)  # its INFO lines hold the address
         stamina.instrumentation.set_on_retry_hooks(())  # a line per attempt would be one per request
         # Decompressing could make any size of an answer.
-        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, headers={"Accept-Encoding": "identity"} | self._headers)
+        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, headers={b"Accept-Encoding": b"identity"} | self._headers)
         self._tasks = [asyncio.create_task(self._work(self._client)) for _ in range(PARALLEL)]
 
     async def close(self, seconds: float) -> None:
@@ -202,7 +202,7 @@ def _addresses(endpoint: str) -> dict[str, str]:
     return {signal: f"{endpoint.rstrip('/')}/v1/{signal}" for signal in SIGNALS}
 
 
-def _header(text: str) -> tuple[str, str]:
+def _header(text: str) -> tuple[bytes, bytes]:
     """As in OTEL_EXPORTER_OTLP_HEADERS: `name=value`, the value percent-encoded."""
     name, _, value = text.partition("=")
-    return name.strip(), unquote(value.strip())
+    return name.strip().encode(), unquote_to_bytes(value).strip()

@@ -209,15 +209,18 @@ def _json_plain(value: Any) -> Any:
     if not isinstance(value, dict):
         return None
     kind = next((kind for kind in _KINDS if kind in value), "")
-    item = value.get(kind)
+    item: Any = value.get(kind)
     if kind == "arrayValue":
         return [_json_plain(each) for each in _values(item)]
     if kind == "kvlistValue":
         return {str(pair.get("key", "")): _json_plain(pair.get("value")) for pair in _values(item)}
-    if kind == "bytesValue":
-        return base64.b64decode(str(item))
-    number = {"intValue": int, "doubleValue": float}.get(kind)
-    return number(item) if number else item
+    try:
+        if kind == "bytesValue":
+            return base64.b64decode(item)
+        number = {"intValue": int, "doubleValue": float}.get(kind)
+        return number(item) if number else item
+    except (TypeError, ValueError, OverflowError):  # the door, too, takes what is none for no value
+        return None
 
 
 def _values(item: Any) -> list[Any]:

@@ -162,7 +162,8 @@ class Gone(Unavailable):
 def _work(pipe: Connection, inherited: Connection | None, pipeline: Callable[[], Pipeline]) -> None:
     if inherited:
         inherited.close()  # our copy of the other end would keep the pipe open when the collector is gone
-    for number in (signal.SIGINT, signal.SIGTERM):  # a terminal signals the whole process group; the collector ends us
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # A terminal signals the whole process group; the collector ends us.
         signal.signal(number, signal.SIG_IGN)
     gc.freeze()  # what was inherited is never collected: native objects can crash without the threads that a fork lacks
     _bound_memory()

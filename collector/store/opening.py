@@ -116,7 +116,7 @@ def path_of(url: str) -> Path | None:
         raise StoreError(
             "store: the URL names no file; set MISSTEP_STORE (or --store) to duckdb:///data/misstep.duckdb"
         )
-    return Path(name)
+    return Path(os.path.expanduser(name))  # here, since DuckDB would do so by itself
 
 
 def file_id(path: Path) -> str:

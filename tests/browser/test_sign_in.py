@@ -133,12 +133,21 @@ def test_nobody_sees_a_page_before_the_provider_has_said_who_it_is(
         expect(page.get_by_role("heading", name="Provider")).to_be_visible(timeout=30_000)
         assert page.url.startswith(f"{provider.url}/authorize")
         page.get_by_role("link", name="I am Ann").click()
-        expect(page.locator("h1")).to_have_text("Overview", timeout=30_000)
+        expect(page.locator("h1")).to_have_text("Streaks", timeout=30_000)
+        assert page.url.startswith(f"{dashboard.url}/streaks?")
+        assert "from=-7d" in page.url
+        assert "misstep_back" not in {cookie["name"] for cookie in context.cookies()}
         assert len(provider.exchanged) == 1
         page.get_by_role("button", name="⋯").click()
         page.get_by_role("button", name="Sign out").click()
         expect(sign_in).to_be_visible(timeout=30_000)
         assert page.get_by_test_id("stPageLink").count() == 0
+        for lose in (lambda path: path.write_text("[auth\n"), Path.unlink):
+            lose(folder / "secrets.toml")
+            page.wait_for_timeout(3000)  # until Streamlit has looked again
+            page.reload()
+            expect(page.get_by_text("Sign-in is not available")).to_be_visible(timeout=30_000)
+            assert page.get_by_test_id("stPageLink").count() == 0
     finally:
         context.close()
         dashboard.stop()
