@@ -80,7 +80,9 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     # Elsewhere it asks for the configuration to be read again; a changed rule file is noticed without it.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, log.info, "rules_are_read_when_their_file_changes")
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGHUP, log.info, "SIGHUP changes nothing: rules are read again when their file changes"
+    )
     async with AsyncExitStack() as started:
         parts = await _stored(settings, readers, forward, started)
         engine = Engine(

@@ -80,7 +80,7 @@ def test_a_hang_up_ends_nothing(start_collector: Callable[..., RunningCollector]
     [worker] = children(collector)
     for process in (worker, collector.process.pid):
         os.kill(process, signal.SIGHUP)
-    wait_until(lambda: "rules_are_read_when_their_file_changes" in collector.logged(), 10)
+    wait_until(lambda: "SIGHUP changes nothing" in collector.logged(), 10)
     assert send(collector, 3, 6) == [200] * 3
     assert children(collector) == [worker]
 
