@@ -117,6 +117,7 @@ def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
 )
 def file(request: Request[Any, Any, Any]) -> Stream:
     """A DuckDB file."""
+    read_none(request.scope["query_string"])
     return Stream(_chunks(request.app.state.backups.take()), media_type="application/octet-stream")
 
 

@@ -35,13 +35,14 @@ def key_file(settings: Settings) -> Path | None:
 def _make(path: Path) -> None:
     """A new key in one step: nobody reads half of it, and of two that are made at once the first stays."""
     part = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secrets.token_bytes(32))
     try:
-        os.link(part, path)
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without links
-        part.replace(path)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            part.replace(path)
     finally:
         part.unlink(missing_ok=True)

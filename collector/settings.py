@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -208,7 +209,7 @@ class Settings:
     grpc: Address = _setting(Address("127.0.0.1", 4317), address, "address of OTLP/gRPC")
     rules: Path = _setting(Path("alerts.yaml"), place, "file of alert rules; without it, the default rules")
     tables: Path | None = _setting(None, folder, "folder with a taxonomy.toml, redactions.toml or sources/ of your own")
-    memory: int = _setting(200_000_000, memory, "most memory for DuckDB, beside 150 MiB of the collector's own")
+    memory: int = _setting(200_000_000, memory, "most memory for DuckDB, beside the collector's own")
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
     retention_size: int = _setting(0, size, "largest size of the store and its archive; 0: no limit")
     archive: Path | None = _setting(None, new_folder, "folder for older events, as Parquet files")
@@ -282,7 +283,16 @@ def without_proxy(environ: MutableMapping[str, str]) -> None:
     """Has this process and those that it starts reach loopback addresses directly, whatever proxy is set."""
     given = environ.get("no_proxy") or environ.get("NO_PROXY", "")
     if given.strip() != "*":  # for urllib, only alone
-        environ["no_proxy"] = environ["NO_PROXY"] = ",".join((*words(given), *sorted(LOOPBACK)))
+        kept = [name for each in words(given) if (name := each.strip("[]")).count(":") < 2 or _is_ip(name)]
+        environ["no_proxy"] = environ["NO_PROXY"] = ",".join((*kept, *sorted(LOOPBACK)))
+
+
+def _is_ip(text: str) -> bool:
+    """Whether it is an IP address. httpx fails at other entries of `NO_PROXY` that have colons, such as IPv6 ranges."""
+    try:
+        return bool(ip_address(text))
+    except ValueError:
+        return False
 
 
 class SettingsError(ValueError):
@@ -347,11 +357,11 @@ def _from_file(file: Path, known: Mapping[str, Any], mistakes: list[str]) -> dic
         for name, value in found.items()
         if isinstance(value, list) and any("," in str(entry) for entry in value)
     )
-    written = {name: _text(value) for name, value in found.items() if name in known}
+    written = {name: as_in_variable(value) for name, value in found.items() if name in known}
     return {name: text for name, text in written.items() if text}  # as for a variable, nothing is: not set
 
 
-def _text(value: Any) -> str:
+def as_in_variable(value: Any) -> str:
     """A TOML value written as in a variable, so that one parser reads both."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -78,7 +78,10 @@ def _secrets(folder: Path) -> Mapping[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise OSError(f"{path} cannot be read, so whether people sign in is not known: {reason}") from None
+        raise OSError(
+            f"{path} cannot be read, so whether people sign in is not known: {reason}; mend it, let this user read it, "
+            "or set HOME to a folder of its own"
+        ) from None
 
 
 def environment(
@@ -90,7 +93,7 @@ def environment(
     otlp: str = "",
     hosts: Iterable[str] = (),
 ) -> dict[str, str]:
-    """`environ` with the dashboard's settings; empty ones leave the environment as it is.
+    """`environ` with the dashboard's settings; empty ones leave the environment as it is. Raises OSError as `signs_in`.
 
     `collector` is the address of the query API, `token` the query token, `trace` the link template of a tracing
     system, `dimensions` the user's own columns, `otlp` the address that agents send to, if not `collector`, `hosts`

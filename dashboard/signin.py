@@ -20,7 +20,9 @@ def passed() -> bool:
             label, given = (f"Sign in with {name}", (name,)) if name else ("Sign in", ())
             st.button(label, key=f"sign-in{name}", type="primary", on_click=st.login, args=given)
     else:
-        st.warning("Sign-in is not available: secrets.toml, in which it is set up, is missing or cannot be read.")
+        st.warning(
+            "Sign-in is not available: secrets.toml, in which it is set up, is missing, lacks [auth] or cannot be read."
+        )
     return False
 
 
@@ -43,4 +45,4 @@ def _readable() -> bool:
         return False
 
 
-AT_START = launch.SIGN_IN in os.environ or _asked_for()
+AT_START = bool(os.environ.get(launch.SIGN_IN)) or _asked_for()

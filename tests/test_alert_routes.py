@@ -200,6 +200,9 @@ def test_a_silence_takes_what_receivers_see(
         assert made.status_code == 201, made.text
         assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is True
         assert client.delete(f"/api/v1/silences/{made.json()['id']}").status_code == 204
+    asked = {"labels": {"severity": row["labels"]["severity"]}, "duration": "1h", "author": "ann", "reason": "known"}
+    client.post("/api/v1/silences", json=asked)  # `severity` is the rule's
+    assert get(client, "/api/v1/alerts")["rows"][0]["silenced"] is False
 
 
 def test_a_silence_holds_though_the_clock_is_set_back(engine: Engine, client: TestClient[Litestar]) -> None:

@@ -122,7 +122,21 @@ REFUSED: list[tuple[str, str, dict[str, Any], int]] = [
 ]
 
 
-def test_every_refusal_is_described(collector: RunningCollector) -> None:
+def test_that_a_parameter_is_unknown_is_described_everywhere(collector: RunningCollector) -> None:
+    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    asked = 0
+    for path, methods in described.items():
+        for method, about in methods.items() if path.startswith("/api/v1/") else ():
+            whole = re.sub(r"\{\w+\}", "1", path.replace("{dimension}", "tool"))
+            body: dict[str, Any] | None = {} if method in ("post", "patch") else None
+            said = httpx.request(method, f"{collector.url}{whole}?nosuch=1", timeout=30, json=body)
+            assert said.status_code in (400, 404, 415), (method, path, said.text)
+            assert {str(said.status_code), "401", "403"} <= about["responses"].keys(), (method, path, said.text)
+            asked += 1
+    assert asked > 30
+
+
+def test_refusals_are_described(collector: RunningCollector) -> None:
     described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
     patterns = {re.compile(re.sub(r"\{\w+\}", "[^/]+", path)): about for path, about in described.items()}
     for method, path, asked, status in REFUSED:

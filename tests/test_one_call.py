@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from typing import Any
@@ -28,12 +29,12 @@ def one(name: str, scope: str, attributes: dict[str, Any], service: str = "app",
 
 def in_any_order(batches: list[Batch]) -> list[Report]:
     """The events of these requests, which must be the same for each of some orders and cuts."""
-    whole = stored(batches)
+    whole = stored(copy.deepcopy(batches))
     hidden = {"event_id", "received_ns", "report_rank", "outcome_strength"}
     facts = [{name: value for name, value in row.items() if name not in hidden} for row in whole]
     orders = list(itertools.permutations(batches))
     for order in orders[:: max(1, len(orders) // 6)]:
-        rows = stored(*([each] for each in order))
+        rows = stored(*([copy.deepcopy(each)] for each in order))  # sessions are written into reports
         found = [{name: value for name, value in row.items() if name not in hidden} for row in rows]
         assert sorted(found, key=str) == sorted(facts, key=str)
     return whole
@@ -48,7 +49,7 @@ def ran(number: int, arguments: dict[str, Any], call_id: str, **fields: Any) -> 
     return one("execute_tool weather", "", attributes, **{"traceId": f"{number:x}", "spanId": f"a{number}"} | fields)
 
 
-REUSED = ["weather", "weather_0", "weather:0", "functions.weather:0"]
+REUSED = ["weather", "functions.weather"]
 
 
 @pytest.mark.parametrize("call_id", REUSED)
@@ -63,7 +64,7 @@ def test_an_id_that_is_only_the_tool_s_name_is_of_no_call(call_id: str) -> None:
 
 
 def test_other_ids_are_of_a_call() -> None:
-    for call_id in ("weather_1762345678901_0", "call_weather", "weathervane"):
+    for call_id in ("weather_1762345678901_0", "call_weather", "weathervane", "weather_0", "functions.weather:0"):
         calls = [ran(1, {"city": "x"}, call_id), ran(2, {"city": "x"}, call_id)]
         assert [row["call_id"] for row in in_any_order(calls)] == [call_id]
 
@@ -172,3 +173,77 @@ def test_a_request_is_one_where_framework_and_client_are_instrumented(
 def test_requests_beside_each_other_stay_two() -> None:
     beside = [one("chat m", "x", CHAT, spanId=name, parentSpanId="f", **at(0, 1)) for name in ("1", "2")]
     assert len(in_any_order([*beside, one("invoke_agent a", "x", AGENT, spanId="f")])) == 2
+
+
+STEP = {"mastra.span.type": "model_step", "modelId": "m"}
+INFERENCE = {"mastra.span.type": "model_inference", "gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+
+
+@pytest.mark.parametrize("reason", ["error", "content_filter"])
+@pytest.mark.parametrize("status", [0, 1])
+def test_the_span_below_a_step_of_mastra_knows_its_outcome(reason: str, status: int) -> None:
+    failed = {**INFERENCE, "gen_ai.response.finish_reasons": json.dumps([reason])}
+    scope = "@mastra/otel-exporter"
+    rows = in_any_order(
+        [
+            one("step: 0", scope, STEP, spanId="1", status=status, **at(1)),
+            one("chat m", scope, failed, spanId="2", parentSpanId="1", status=1, **at(1)),
+        ]
+    )
+    assert [(row["operation"], row["outcome"]) for row in rows] == [("model", "error")]
+
+
+@pytest.mark.parametrize(
+    ("tries", "outcome"),
+    [(["error"], "error"), (["ok", "error"], "error"), (["error", "ok"], "ok"), (["filter"], "error")],
+)
+def test_of_what_a_client_tried_the_last_decides(tries: list[str], outcome: str) -> None:
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+    batches = [one("chat m", "agent_framework", {**chat, "gen_ai.provider.name": "openai"}, spanId="1", **at(9, 8))]
+    for number, tried in enumerate(tries):
+        reasons = {"gen_ai.response.finish_reasons": ["content_filter"]} if tried == "filter" else {}
+        failed: dict[str, Any] = {"status": 2, "status_message": "429 slow down"} if tried == "error" else {}
+        client = "opentelemetry.instrumentation.openai_v2"
+        ids = {"spanId": f"c{number}", "parentSpanId": "1"}
+        batches.append(one("chat m", client, {**chat, **reasons}, **ids, **failed, **at(2 + number)))
+    rows = in_any_order(batches)
+    assert [(row["operation"], row["outcome"]) for row in rows] == [("model", outcome)]
+
+
+@pytest.mark.parametrize("call_id", ["weather_1", "functions.weather:0"])
+def test_an_id_with_a_number_finds_its_call_whatever_the_arguments_are_told_to_be(call_id: str) -> None:
+    """A framework fills in what the model left out."""
+    called = {"type": "tool_call", "id": call_id, "name": "weather", "arguments": {"city": "x"}}
+    told = {"type": "tool_call_response", "id": call_id, "response": {"error": "no such city"}}
+    messages = [{"role": "assistant", "parts": [called]}, {"role": "tool", "parts": [told]}]
+    chat = {"gen_ai.operation.name": "chat", **AGENT, "gen_ai.input.messages": json.dumps(messages)}
+    batches = [ran(1, {"city": "x", "days": 3}, call_id, **at(1)), one("chat m", "", chat, spanId="d1", **at(5))]
+    rows = [row for row in in_any_order(batches) if row["operation"] == "tool"]
+    assert [(row["outcome"], row["call_id"]) for row in rows] == [("error", call_id)]
+
+
+def test_results_told_under_the_tool_s_name_in_two_traces_are_two_calls() -> None:
+    batches = []
+    for trace, said in (("1", "sun"), ("2", "unknown tool weather")):
+        called = {"type": "tool_call", "id": "weather", "name": "weather", "arguments": {"trace": trace}}
+        told = {"type": "tool_call_response", "id": "weather", "response": said}
+        messages = [{"role": "assistant", "parts": [called]}, {"role": "tool", "parts": [told]}]
+        chat = {"gen_ai.operation.name": "chat", **AGENT, "gen_ai.input.messages": json.dumps(messages)}
+        batches.append(one("chat m", "", chat, traceId=trace, spanId="d1", **at(int(trace))))
+    rows = [row for row in in_any_order(batches) if row["operation"] == "tool"]
+    assert [row["outcome"] for row in sorted(rows, key=lambda row: row["time_ns"])] == ["ok", "error"]
+
+
+def test_requests_of_two_instrumentations_beside_each_other_are_two() -> None:
+    inference = {"openinference.span.kind": "LLM", "llm.model_name": "m", "session.id": "S"}
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m2"}
+    failed: dict[str, Any] = {"status": 2, "status_message": "429 slow down"}
+    rows = in_any_order(
+        [
+            one("Anthropic.stream_chat", "openinference.instrumentation.llama_index", inference,
+                spanId="2", parentSpanId="1", **at(1)),
+            one("anthropic.chat", "opentelemetry.instrumentation.anthropic", chat,
+                spanId="3", parentSpanId="1", **failed, **at(2)),
+        ]
+    )  # fmt: skip
+    assert sorted((row["model"], row["outcome"]) for row in rows) == [("m", "ok"), ("m2", "error")]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
+import httpx
 import pytest
 
 from collector.serve import store_of
@@ -215,6 +217,23 @@ def test_the_proxy_of_the_environment_is_not_for_loopback(given: dict[str, str])
     here = "" if kept == "*" else "127.0.0.1,::1,localhost"
     assert environ.get("NO_PROXY") == ",".join(filter(None, (kept.replace(" ", ""), here)))
     assert kept == "*" or environ["no_proxy"] == environ["NO_PROXY"]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("fd00::/8,corp", "corp,"),
+        ("[::1]", "::1,"),
+        ("[fd00::1]:80", ""),
+        ("::1/128, 10.0.0.0/8", "10.0.0.0/8,"),
+        ("fd00::1,host:80", "fd00::1,host:80,"),
+    ],
+)
+def test_what_httpx_cannot_read_in_no_proxy_is_left_out(given: str, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": given})
+    without_proxy(os.environ)
+    assert os.environ["NO_PROXY"] == f"{kept}127.0.0.1,::1,localhost"
+    httpx.Client().close()
 
 
 def test_a_variable_that_nearly_is_a_setting_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from typing import Any
@@ -295,7 +296,7 @@ def of_tools(batches: list[Batch]) -> list[tuple[Any, ...]]:
     """Tool, outcome and call id of the tool events, the same in each order."""
     found = set()
     for order in itertools.permutations(batches):
-        for rows in (stored(*([one] for one in order)), stored(order)):
+        for rows in (stored(*([copy.deepcopy(one)] for one in order)), stored(copy.deepcopy(order))):
             calls = [row for row in rows if row["operation"] == "tool"]
             found.add(tuple(sorted((row["tool"], row["outcome"], row["call_id"]) for row in calls)))
     [events] = found
@@ -362,3 +363,39 @@ def test_a_tool_s_span_without_an_id_is_the_call_that_the_next_request_tells(cas
         taken(spans(tool | during(1, 1), scope=scope), "traces"), taken(spans(request, scope=client), "traces"),
     ]  # fmt: skip
     assert of_tools(batches) == [("a", "error", "c1")]
+
+
+def test_parallel_calls_without_arguments_are_told_what_they_say_themselves() -> None:
+    """The first ended before the second, and failed, as its result says."""
+    batches = [
+        call_of("a", 1, 1, status=2, status_message="no such order"),
+        call_of("a", 1, 1.5, spanId="c2"),
+        taken(
+            spans(chat([("c1", "a", {"x": 0}, {"error": "no such order"}), ("c2", "a", {"x": 1}, "fine")], 2.6, {})),
+            "traces",
+        ),
+    ]
+    assert [outcome for _, outcome, _ in of_tools(batches)] == ["error", "ok"]
+
+
+def test_a_result_is_of_an_earlier_call_rather_than_of_its_repetition() -> None:
+    """A parallel call delays the request that tells it, and the repetition begins soon after."""
+    asked = {"gen_ai.tool.call.arguments": json.dumps({"x": 1})}
+    told = [("c1", "a", {"x": 1}, {"error": "no such order"}), ("c9", "b", {"y": 1}, "fine")]
+    batches = [
+        call_of("a", 0, 1, asked),
+        call_of("b", 0, 6, {"gen_ai.tool.call.arguments": json.dumps({"y": 1})}, spanId="c2"),
+        taken(spans(chat(told, 6.1, {})), "traces"),
+        call_of("a", 7, 0.1, asked, spanId="c3"),
+    ]
+    rows = [row for row in stored(batches) if row["tool"] == "a"]
+    assert [(row["outcome"], row["span_id"][-2:]) for row in sorted(rows, key=lambda row: row["time_ns"])] == [
+        ("error", "c1"), ("ok", "c3"),
+    ]  # fmt: skip
+
+
+def call_of(tool: str, at_s: float, took_s: float, more: dict[str, Any] | None = None, **fields: Any) -> Batch:
+    """The span of a call without an id."""
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, **(more or {})}
+    span = {"name": f"execute_tool {tool}", "spanId": "c1", "attributes": attributes, **during(at_s, took_s)}
+    return taken(spans(span | fields), "traces")

@@ -14,13 +14,13 @@ from typing import Protocol
 
 import structlog
 
-from collector.alerts.ledger import DAY_NS, Key
+from collector.alerts.ledger import Key
 from collector.alerts.notify import MAX_ALERTS, Item, Notification, Scrub, group_of
 from collector.alerts.rules import SEVERITIES, Receiver
 from collector.alerts.state import Alert, Notified, Reason, State, due
 from collector.errors import Rejected, Unavailable
 from collector.query.sample import Labels
-from collector.times import HOUR, SECOND
+from collector.times import DAY, HOUR, SECOND
 
 REST_NS = 15 * SECOND  # after a failure; doubled after each further one in a row
 MAX_REST_NS = 300 * SECOND
@@ -152,7 +152,7 @@ class Dispatch:
         self._ledger.record_sent(key, told)
         with self._lock:
             self._sent |= {(key, alert): sent for alert, sent in told.items()}
-            recent = {group: sent_ns for group, sent_ns in self._group_sent.items() if now_ns - sent_ns < DAY_NS}
+            recent = {group: sent_ns for group, sent_ns in self._group_sent.items() if now_ns - sent_ns < DAY}
             self._group_sent = recent | {(key, notification.group): now_ns}
             self._refused.pop((key, notification.group), None)
             self._health[key] = replace(self._health.get(key, Health()), success_ns=now_ns, failures=0, retry_ns=0)

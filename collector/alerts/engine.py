@@ -17,7 +17,7 @@ import structlog
 
 from collector import telemetry
 from collector.alerts.dispatch import Dispatch, in_batches
-from collector.alerts.ledger import DAY_NS, Key, Ledger, Silence
+from collector.alerts.ledger import Key, Ledger, Silence
 from collector.alerts.notify import Item, Notification, Scrub, describe
 from collector.alerts.recorder import Evaluation, Recorder, worst_first
 from collector.alerts.rulefile import RuleBook, RuleError
@@ -28,7 +28,7 @@ from collector.query.measures import First, MeasureQuery, nearest
 from collector.query.sample import Sample, labels_of
 from collector.query.shared import Measured
 from collector.threads import in_daemon
-from collector.times import HOUR
+from collector.times import DAY, HOUR
 
 if TYPE_CHECKING:
     from collector.store.store import Store
@@ -240,7 +240,7 @@ class Engine:
         """Whether it is resolved and every receiver was told; one that has failed for a day is not waited for."""
         if alert.state is not State.INACTIVE or self._busy:  # a message that is being sent may say that it fires
             return False
-        return now_ns - alert.resolved_ns > DAY_NS or not self.dispatch.awaited(alert, self.book.file.receivers, now_ns)
+        return now_ns - alert.resolved_ns > DAY or not self.dispatch.awaited(alert, self.book.file.receivers, now_ns)
 
     def _save(
         self,

@@ -13,19 +13,19 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from collector.alerts.state import Alert, Notified, State
+from collector.alerts.state import Alert, Notified, State, seen_as
 from collector.columns import ALERTS_DDL, tables_of
 from collector.query.sample import Labels
+from collector.times import DAY, WEEK
 
 if TYPE_CHECKING:
     from collector.store.store import Store
 
 Key = tuple[str, Labels]  # of an alert: rule and label set
 
-DAY_NS = 86_400 * 10**9
 UNTIL_RESOLVED = 2**63 - 1  # as the end of a silence: it ends once no alert that it mutes is pending or firing
-KEEP_SAMPLES_NS = 7 * DAY_NS
-KEEP_HISTORY_NS = 90 * DAY_NS
+KEEP_SAMPLES_NS = WEEK
+KEEP_HISTORY_NS = 90 * DAY
 
 # Table → column → type, as from_json wants it.
 _SHAPES = {
@@ -52,7 +52,8 @@ class Silence:
 
     def about(self, alert: Alert, seen: Mapping[str, str]) -> bool:
         """Whether it matches this alert, at any time; `seen` are its labels as receivers see them."""
-        told = {*alert.labels, *alert.rule_labels, ("alertname", alert.rule), *seen.items()}
+        own = {(seen_as(name), value) for name, value in alert.labels}
+        told = {*own, *alert.rule_labels, ("alertname", alert.rule), *seen.items()}
         return self.rule in ("", alert.rule) and told.issuperset(self.labels)
 
     def over(self, alerts: Iterable[tuple[Alert, Mapping[str, str]]]) -> bool:

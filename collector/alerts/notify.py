@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
-from collector.alerts.state import Alert, Reason, State, rule_labels
+from collector.alerts.state import Alert, Reason, State, rule_labels, seen_as
 from collector.errors import Rejected, Unavailable
 from collector.query.sample import Labels
 from collector.times import SECOND, retry_after_s, rfc3339
@@ -99,11 +99,6 @@ def labels(rule: Rule, alert: Alert, scrub: Scrub) -> dict[str, str]:
     own = {seen_as(name): scrub(value) for name, value in alert.labels}
     told = {name: scrub(value) for name, value in alert.rule_labels or rule_labels(rule)}
     return {**own, **told, "alertname": rule.name}
-
-
-def seen_as(name: str) -> str:
-    """What receivers see a label of `by` as: an event's own severity steps aside for the rule's."""
-    return "event_severity" if name == "severity" else name
 
 
 def group_of(item_labels: Mapping[str, str], receiver: Receiver) -> Labels:

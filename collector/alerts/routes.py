@@ -16,8 +16,8 @@ from collector.access import check_json
 from collector.alerts import status
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
-from collector.alerts.notify import seen_as
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
+from collector.alerts.state import seen_as
 from collector.errors import Rejected
 from collector.query.describe import operation, taking
 from collector.query.filters import BadParameter, duration_ns, range_ns, time_ns

@@ -24,15 +24,17 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @contextmanager
-def collector(url: str, token: str, of: str = "query") -> Iterator[httpx.Client]:
-    """A client of the collector at that address, with a token of this kind. Raises OSError if it does not answer, or
-    cannot be asked.
+def collector(url: str, token: str) -> Iterator[httpx.Client]:
+    """A client of the collector at that address, with a token. Raises OSError if it does not answer, or cannot be
+    asked.
     """
     try:
         with httpx.Client(base_url=url, headers=bearer(token), timeout=TIMEOUT_S) as client:
             yield client
-    except (UnicodeEncodeError, httpx.LocalProtocolError):  # the text of the second has the header, and so the token
-        raise OSError(f"the {of} token is not ASCII, or what is asked not UTF-8") from None
+    except UnicodeEncodeError:
+        raise OSError("what is asked is not UTF-8; write it in UTF-8") from None
+    except httpx.LocalProtocolError:  # its text has the header, and so the token
+        raise OSError("the token cannot be sent in a header; write printable ASCII characters only") from None
     except httpx.TransportError as error:
         raise ConnectionError(f"the collector at {without_user(url)} does not answer: {error}") from None
     except httpx.InvalidURL:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from collector.commands.client import collector
-from collector.settings import Settings, SettingsError, is_secret, load, without_user
+from collector.settings import Settings, SettingsError, as_in_variable, is_secret, load, without_user
 from collector.store.aside import Aside
 from collector.store.opening import StoreError, path_of
 from collector.store.schema import unfit
@@ -62,9 +62,7 @@ def _settings(settings: Settings, environ: Mapping[str, str], file: Path) -> Ite
             continue
         variable = f"MISSTEP_{each.name.upper()}"
         said, origin = (environ[variable], variable) if environ.get(variable) else (written.get(each.name), str(file))
-        shown = (
-            "***" if is_secret(each.name) else without_user(", ".join(said) if isinstance(said, list) else str(said))
-        )
+        shown = "***" if is_secret(each.name) else without_user(as_in_variable(said))
         yield Check("ok", f"setting {each.name} = {shown} (from {origin})")
     yield Check("ok", f"settings: the rest are defaults{'' if written else f', there is no {file}'}")
     if settings.rules != Settings().rules and not settings.rules.exists():
@@ -131,7 +129,7 @@ def asked(settings: Settings, examined: Callable[[httpx.Client], Iterator[Check]
         yield Check("fail", said, "misstep up, or set MISSTEP_COLLECTOR_URL")
     except OSError as error:
         what, _, remedy = str(error).partition("; ")
-        yield Check("fail", f"collector: {what}", remedy or "correct MISSTEP_QUERY_TOKEN")
+        yield Check("fail", f"collector: {what}", remedy)
 
 
 def _collector(address: str, client: httpx.Client) -> Iterator[Check]:

@@ -58,7 +58,7 @@ def replay(
     by_ns = clock() - max((newest_ns(each) for each in _read(files)), default=0) if now else 0
     stamina.instrumentation.set_on_retry_hooks(())  # no log lines about waiting
     sent = Replayed()
-    with progress("replay", len(files)) as advance, collector(to, token, "ingest") as client:
+    with progress("replay", len(files)) as advance, collector(to, token) as client:
         for file in files:
             for recording in read(file):
                 try:

@@ -25,10 +25,6 @@ def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = 
     """The rows, with the values of the API's JSON, as a table, csv or jsonl; says on standard error if there are more,
     or events are missing. Raises OSError if the collector does not answer or refuses.
     """
-    try:
-        " ".join((statement, *where)).encode()
-    except UnicodeEncodeError:
-        raise OSError("the statement or a filter is not UTF-8") from None
     params = httpx.QueryParams(tuple(filters(where)))
     with collector(url, token) as client:
         answer = client.post("/api/v1/sql", params=params, json={"sql": statement})

@@ -39,8 +39,8 @@ def up(settings: Settings) -> int:
     collector_url = settings.http.url
     token = settings.query_token or next(iter(settings.query_tokens), "")
     place = settings.dashboard
-    collector = subprocess.Popen([*launch.PYTHON, "collector", "collector"])
     environ = environment(settings, collector_url, token)
+    collector = subprocess.Popen([*launch.PYTHON, "collector", "collector"])
     dashboard = subprocess.Popen(launch.command(place.port, place.host), env=environ)
     processes = {"collector": collector, "dashboard": dashboard}
     try:

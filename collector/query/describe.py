@@ -69,14 +69,13 @@ REFUSALS = {
 }
 
 
+EVERYWHERE = ("400", "401", "403")
 # Refusals of addresses of which nothing but the handler describes them.
 ALSO_REFUSED: Mapping[str, Sequence[str]] = {
-    "post /api/v1/silences": ("400", "415"),
+    "post /api/v1/silences": ("415",),
     "delete /api/v1/silences/{id}": ("404",),
-    "post /api/v1/rules/backtest": ("400",),
-    "post /api/v1/rules/suggest": ("400",),
     "post /api/v1/receivers/{name}/test": ("404", "415"),
-    "post /api/v1/sanitise": ("400", "415"),
+    "post /api/v1/sanitise": ("415",),
     "post /api/v1/backup": ("409", "415"),
     "get /api/v1/backup/file": ("409",),
 }
@@ -172,8 +171,8 @@ def completed(description: dict[str, Any]) -> dict[str, Any]:
                     "required": True,
                 }
             problem = {"application/json": {"schema": PROBLEM.to_schema()}}
-            for status in ALSO_REFUSED.get(name, ()):
-                described["responses"][status] = {"description": REFUSALS[status], "content": problem}
+            for status in (*(EVERYWHERE if path.startswith("/api/v1/") else ()), *ALSO_REFUSED.get(name, ())):
+                described["responses"].setdefault(status, {"description": REFUSALS[status], "content": problem})
             for status, answer in described["responses"].items():
                 for media_type in answer.get("content", {}) if name in ANSWERS and status.startswith("2") else ():
                     if media_type in ("application/json", "text/plain"):

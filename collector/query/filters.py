@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.times import HOUR, UNITS, iso_ns, length_ns, rfc3339
+from collector.times import HOUR, MAX_NS, UNITS, iso_ns, length_ns, rfc3339
 
 Value = str | int | bool | None
 
-LATEST = 2**63 - 1 - HOUR  # 2262-04-11, the last time that 64-bit nanoseconds hold, less room for `Selection.until_ns`
+LATEST = MAX_NS - HOUR  # 2262-04-11, the last time that 64-bit nanoseconds hold, less room for `Selection.until_ns`
 
 
 class BadParameter(ValueError):

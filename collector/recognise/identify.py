@@ -15,7 +15,6 @@ from collector.columns import Report
 Key = tuple[str, ...]
 
 COUNT = re.compile(r"[_:][0-9]{1,3}\Z")
-COUNTED = re.compile(r"(?:[_:][0-9]{1,3})?")
 
 
 def key64(*parts: str) -> int:
@@ -87,12 +86,11 @@ def bare_id(call_id: str, tool: str) -> str:
     return call_id[len(start) :] if tool and call_id.startswith(start) and len(call_id) > len(start) else call_id
 
 
-def is_counted(call_id: str, tool: str) -> bool:
-    """Whether the id is only the tool's name, or that with a number, so that another call has it too (Ollama in Strands
-    and LlamaIndex, Google's models in Semantic Kernel, Kimi's `functions.read:0`).
+def is_name(call_id: str, tool: str) -> bool:
+    """Whether the id is only the tool's name, which every call of the tool has (Ollama in Strands and LlamaIndex). One
+    with a number, such as Kimi's `functions.read:0`, may be of one call alone.
     """
-    name = call_id.removeprefix("functions.")
-    return tool != "" and name.startswith(tool) and COUNTED.fullmatch(name, len(tool)) is not None
+    return tool != "" and call_id.removeprefix("functions.") == tool
 
 
 def counted_tools(call_id: str) -> tuple[str, str]:

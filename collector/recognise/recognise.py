@@ -28,7 +28,7 @@ from collector.columns import Report
 from collector.decode.plain import unwrapped
 from collector.decode.record import Record, Scope
 from collector.recognise.fields import Signs, place, read
-from collector.recognise.identify import canonical, identify, is_counted
+from collector.recognise.identify import canonical, identify, is_name
 from collector.recognise.readers import Around, as_float, as_text, parsed
 from collector.recognise.reasons import retry_after_in, status_in
 from collector.recognise.results import BEGUN, CALL_TWIN, TOLD, asked_reports, result_reports
@@ -271,7 +271,7 @@ def _call(row: Row, report: Report) -> None:
     that only amend have other reports of each call.
     """
     amends = row.told_policy == "amend"
-    if not amends and is_counted(report.get("call_id", ""), report.get("tool", "")):
+    if not amends and is_name(report.get("call_id", ""), report.get("tool", "")):
         del report["call_id"]
     if "call_id" in report:
         if row.twin[:1] in OF_ONE_CALL:

@@ -14,7 +14,7 @@ from typing import Any
 
 from collector.columns import Report
 from collector.decode.record import Record
-from collector.recognise.identify import bare_id, counted_tools, hand_off, is_counted, key64, only_call, params_mark
+from collector.recognise.identify import bare_id, counted_tools, hand_off, is_name, key64, only_call, params_mark
 from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import parsed
@@ -33,10 +33,11 @@ TOLD, ASKED, BEGUN = "told", "asked", "begun"  # roles of twins
 REMINDER = "<system-reminder>"  # what Claude Code appends for the model: each time another text
 TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
 
-# Roles and columns; the twins are spans without a call id (`schemas/sources/gen-ai.toml`, `openinference.toml`). A call
+# Roles and columns; the twins are spans of tools without a call id, in all tables that do not only amend. A call
 # asked for again in a later turn, below one parent, is another call: each began soon after it was asked for.
 TWIN = (TOLD, "trace_id", "tool", "params_hash")
 CALL_TWIN = ("call", *TWIN[1:])
+REPEATED_ID = re.compile(r"\.[0-9]+\Z")  # as `_numbered` writes it
 ASKED_TWIN = (ASKED, "trace_id", "parent_span_id", "tool", "params_hash")
 SESSION = ("session", "session_source")
 SHARED = ("source", "service", "service_version", "service_instance", "environment", *SESSION, "agent", "subagent")
@@ -96,10 +97,10 @@ FAILED_START = re.compile(
     r"|[\w.]{1,200}\(\) missing \d+ required"
     r"|[A-Za-z_.]*(?:Error|Exception): "
     r"|(?:(?:tool|function|command|request|operation|query|execution)(?: call| execution)? )?"
-    rf"(?:failed(?: with\b|{STOP})|timed out(?: after\b| waiting\b|{STOP}))|timeout: (?!\d)\w+ \w"
+    rf"(?:failed(?: with\b|{STOP})|timed out(?: after\b| waiting\b|{STOP}))|timeout: (?!\d|set\b)\w+ \w"
     rf"|(?:process )?exit(?:ed with)? code:? (?!0\b)\d{{1,3}}{STOP}|<error>|fatal: "
     r"|(?:unable to|cannot|can't|could not|couldn't) "
-    r"(?:access|connect|create|delete|execute|fetch|find|get|list|load|open|parse|read|resolve|run|start|stat|write)\b"
+    r"(?:access|connect|create|delete|execute|fetch|list|load|open|parse|read|resolve|run|start|stat|write)\b"
     rf"|(?:file|path|directory|resource) (?:not found|does not exist){STOP}"
     rf"|(?:permission|access) denied{STOP}|no such file or directory\b"
     rf"|(?-i:E(?:NOENT|ACCES|PERM|EXIST|ISDIR|NOTDIR|NOSPC|CONNREFUSED|CONNRESET|TIMEDOUT|NOTFOUND)){STOP}"
@@ -175,7 +176,7 @@ def _unanswered(messages: Any) -> bool:
 
 def _numbered(result: Result, waiting: dict[str, deque[Call]], seen: Counter[str]) -> Call | None:
     """The call that this result answers, if its id is only the tool's name, or that with a number that restarts in each
-    message (`is_counted`, instrumentation of Google's client): then both get a unique id.
+    message (instrumentation of Google's client): then both get a unique id.
     """
     calls = next((calls for tool in counted_tools(result.call_id) if (calls := waiting.get(tool))), None)
     if not calls:
@@ -294,7 +295,7 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
                 _rank=1,
                 _lends=True,
             )
-            if not is_counted(call_id, tool):
+            if not is_name(call_id, tool):
                 report["call_id"] = call_id
             if record.trace_id:
                 report["trace_id"] = record.trace_id
@@ -313,7 +314,6 @@ def _result_report(record: Record, model: Report, one: ToolResult, position: int
     report.update(
         operation="tool",
         source_signal=record.signal,
-        call_id=one.call_id,
         outcome=one.outcome,
         time_ns=(record.start_ns or record.time_ns or record.observed_ns) + position,
         _strength=one.strength,
@@ -321,6 +321,10 @@ def _result_report(record: Record, model: Report, one: ToolResult, position: int
     )
     if record.trace_id:
         report["trace_id"] = record.trace_id
+    if record.trace_id and is_name(REPEATED_ID.sub("", one.call_id), one.tool):
+        report["_keys"] = [("told", record.trace_id, one.call_id)]
+    else:
+        report["call_id"] = one.call_id
     if one.tool:
         report["tool"] = one.tool
     if one.params is not None:

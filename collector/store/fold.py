@@ -74,18 +74,26 @@ def fold(reports: Sequence[Report]) -> Report:
 
 
 def _yielding(reports: Sequence[Report]) -> Sequence[Report]:
-    """The reports of a model request; a span directly below another one gives way to it if no table ranks them: that of
-    an instrumented client below a framework's, which may have tried again.
+    """The reports of a model request; a span below another one gives way to it if it refers to it and no table ranks
+    them: that of an instrumented client below a framework's. Of several, only the last decides: the client tried again.
     """
     if reports[0].get("operation") != "model":
         return reports
     ranks = {one["span_id"]: one.get("_rank", 0) for one in reports if one.get("span_id")}
-    return [
-        one | {"_rank": one.get("_rank", 0) - 1, "_strength": min(one.get("_strength", 0), OK_DEFAULT - 1)}
-        if one.get("span_id") and ranks.get(one.get("parent_span_id", "")) == one.get("_rank", 0)
-        else one
-        for one in reports
-    ]
+    below = [
+        one for one in reports
+        if one.get("span_id") and one.get("_refs") and ranks.get(one.get("parent_span_id", "")) == one.get("_rank", 0)
+    ]  # fmt: skip
+    last = max(below, key=_began, default=None)
+    yielding = [one | {"_rank": one.get("_rank", 0) - 1} for one in below]
+    for one in yielding:
+        if last is not None and one["span_id"] != last["span_id"]:
+            one["_strength"] = min(one.get("_strength", 0), OK_DEFAULT - 1)
+    return [one for one in reports if one not in below] + yielding
+
+
+def _began(report: Report) -> tuple[float, bytes]:
+    return report["time_ns"] - report.get("duration_ms", 0) * 1_000_000, canonical(report)
 
 
 def is_own(report: Report) -> bool:

@@ -20,10 +20,11 @@ from collector.recognise.results import ASKED, BEGUN, TOLD, TWIN
 from collector.store.changes import Changes
 from collector.store.fold import canonical, first_received, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
+from collector.times import MINUTE, SECOND
 
-WINDOW_NS = 2_000_000_000
-TURN_WINDOW_NS = 600_000_000_000
-BARE_WINDOW_NS = 10_000_000_000  # of calls without arguments, where all that a trace tells of a tool may be near
+WINDOW_NS = 2 * SECOND
+TURN_WINDOW_NS = 10 * MINUTE
+BARE_WINDOW_NS = 10 * SECOND  # of calls without arguments, where all that a trace tells of a tool may be near
 TOLD_COLUMNS = list(TWIN[1:])
 AROUND = 5  # reports within this many windows of a new one are paired again
 REACH = 64  # a report is only compared with this many following ones of its identity
@@ -41,6 +42,21 @@ class Candidate(NamedTuple):
     role: str
     family: int  # an event has a role once in each
     window_ns: int
+    outcome: str
+
+    def far_from(self, other: Candidate) -> int:
+        """How little a later one fits: the time between them, and much more for what was told before a call had ended,
+        and for what does not say the same of calls without arguments.
+        """
+        unlikely = (self.role == TOLD) + (
+            TOLD in (self.role, other.role) and self.is_bare and self.outcome != other.outcome
+        )
+        return other.time_ns - self.time_ns + unlikely * TURN_WINDOW_NS
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the identity has no arguments."""
+        return self.identity == self.family
 
 
 def pair(changes: Changes, lookup: Lookup) -> None:
@@ -113,13 +129,13 @@ class _Part:
 
 def _near(line: Sequence[Candidate]) -> Iterator[tuple[int, Candidate, Candidate]]:
     for place, one in enumerate(line):
-        # What was told before a call ended is not of this call; clocks need not agree.
+        # What was told before a call ended is hardly of this call; but clocks need not agree.
         window_ns = WINDOW_NS if one.role == TOLD else one.window_ns
         for other in line[place + 1 : place + 1 + REACH]:
             if other.time_ns - one.time_ns > window_ns:
                 break
             if other.role != one.role and other.unit != one.unit:
-                yield other.time_ns - one.time_ns, one, other
+                yield one.far_from(other), one, other
 
 
 def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
@@ -136,15 +152,18 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
             if columns == TOLD_COLUMNS:
                 family = _identity({**report, "params_hash": None}, columns)
                 window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
-            one = Candidate(report["time_ns"] - began, canonical(report), unit, identity, role, family, window_ns)
+            one = Candidate(
+                report["time_ns"] - began, canonical(report), unit, identity, role, family, window_ns,
+                report.get("outcome") or "",
+            )  # fmt: skip
             yield one
             if role == TOLD and family != identity:  # a call whose arguments are not exported
                 yield one._replace(identity=family, window_ns=BARE_WINDOW_NS)
 
 
 def _identity(report: Report, columns: Sequence[str]) -> int:
-    """What twins have in common."""
-    common = ("service",) if "trace_id" in columns else ("source", "service")
+    """What twins have in common. What is told of a call may come from another source: that of the model's client."""
+    common = ("service",) if columns == TOLD_COLUMNS else ("source", "service")
     return key64("twin", *(str(report.get(column) or "") for column in (*common, *columns)))
 
 

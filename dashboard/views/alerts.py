@@ -21,18 +21,9 @@ UNITS = {"count": (1, ""), "share": (100, "%"), "s": (1 / 60, "min"), "ms": (1, 
 REMEMBERED = timedelta(minutes=2)  # how long the collector caches what it measured in a range
 # What is shown of a rule: an older collector may not tell all of it.
 RULE = (
-    "name",
-    "state",
-    "measure",
-    "value_text",
-    "condition",
-    "condition_text",
-    "window_s",
-    "severity",
-    "evaluated",
-    "where",
-    "unit",
-)
+    "name", "state", "measure", "value_text", "condition", "condition_text", "window_s", "severity", "evaluated",
+    "where", "unit",
+)  # fmt: skip
 SILENT_S = 60  # after this long without an evaluation, the absence of alerts means nothing
 
 
@@ -120,7 +111,9 @@ def _evidence(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> N
 
 
 def _silence(page: Page, row: Mapping[str, Any]) -> None:
-    labels = components.as_json(row.get("labels")) or {}
+    told = components.as_json(row.get("labels")) or {}
+    # As receivers see them: `severity` is the rule's.
+    labels = {"event_severity" if name == "severity" else name: value for name, value in told.items()}
     mark = f"{row['rule']}-{row.get('labels')}"
 
     def silence() -> None:

@@ -62,7 +62,11 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
             words.count(queue.get("requests")),
             f"Requests for the store; for an answer {words.size(queue.get('bytes', 0.0))}.",
         ),
-        Figure("Lag", words.duration(_ms(said.get("lag_seconds"))), "From the newest event's own time to its arrival."),
+        Figure(
+            "Lag",
+            words.duration(_ms(said.get("lag_seconds"))),
+            "From the time of the event last received to its receipt.",
+        ),
         Figure("Store", words.size(_size(store)), "Size of the database file and of its log."),
         Figure("Disk free", words.size(store.get("disk_free_bytes"))),
     ]
