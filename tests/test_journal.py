@@ -124,7 +124,7 @@ def test_a_file_that_is_full_waits_until_it_is_stored(tmp_path: Path, monkeypatc
     early = journal.append([pack(batch(number, 400)) for number in range(3)])[-1]
     late = journal.append([pack(batch(3, 400))])[-1]
     assert first.stat().st_size > 1000
-    assert 400 < second.stat().st_size < 600
+    assert 400 < second.stat().st_size < 800  # one batch
     journal.forget(early)
     assert first.stat().st_size == 0
     latest = journal.append([pack(batch(number, 900)) for number in (4, 5)])[-1]
