@@ -1,11 +1,12 @@
 """Makes one event of reports that share no id: KODE reports each error on its progress and on its monitor channel.
 
-Reports are twins if they come from one service, and from one source where no trace says that they belong together,
-have different roles, agree in the columns that their source's table names, and are at most two seconds apart (a call
-and what was asked for before or told after it: ten minutes, because other calls or a person may come between, or ten
-seconds if the call's arguments are not exported). The nearest in time are paired first, and an event has each role at
-most once. Pairing depends on all candidates together, so every commit pairs again whatever is near its new reports.
-All of this is read from the store, so that neither a restart nor a failed commit changes the result.
+Reports are twins if they come from one service and source (what a request tells of a call may come from another
+source), have different roles, agree in the columns that their source's table names, and are at most two seconds apart;
+a call and what was asked for before or told after it ten minutes, because other calls or a person may come between, or
+ten seconds if the call's arguments are not exported. What fits best is paired first (`Candidate.far_from`), and an
+event has each role at most once. Pairing depends on all candidates together, so every commit pairs again whatever is
+near its new reports. All of this is read from the store, so that neither a restart nor a failed commit changes the
+result.
 """
 
 from __future__ import annotations
