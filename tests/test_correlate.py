@@ -436,7 +436,8 @@ class Slow:
         return self.now
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.timeout(600)  # each example opens two stores and commits some twenty times
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CALLS, st.randoms(use_true_random=False), st.sets(st.integers(0, 2)), st.sampled_from(["", "forgets", "late"]))
 def test_order_batching_and_repetition_change_nothing(
     calls: list[tuple[int, int, int, str]], chance: random.Random, linked: set[int], trouble: str
