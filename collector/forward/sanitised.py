@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from google.protobuf.descriptor import FieldDescriptor
 
+from collector.decode import otlp_json
 from collector.decode.mending import readable
 from collector.decode.otlp import PROTOBUF
 from collector.decode.otlp_protobuf import parse, value_of
@@ -209,18 +210,12 @@ def _json_plain(value: Any) -> Any:
     if not isinstance(value, dict):
         return None
     kind = next((kind for kind in _KINDS if kind in value), "")
-    item: Any = value.get(kind)
+    item = value.get(kind)
     if kind == "arrayValue":
         return [_json_plain(each) for each in _values(item)]
     if kind == "kvlistValue":
         return {str(pair.get("key", "")): _json_plain(pair.get("value")) for pair in _values(item)}
-    try:
-        if kind == "bytesValue":
-            return base64.b64decode(item)
-        number = {"intValue": int, "doubleValue": float}.get(kind)
-        return number(item) if number else item
-    except (TypeError, ValueError, OverflowError):  # the door, too, takes what is none for no value
-        return None
+    return otlp_json.value_of({kind: item})
 
 
 def _values(item: Any) -> list[Any]:

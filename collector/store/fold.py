@@ -80,16 +80,22 @@ def _yielding(reports: Sequence[Report]) -> Sequence[Report]:
     if reports[0].get("operation") != "model":
         return reports
     ranks = {one["span_id"]: one.get("_rank", 0) for one in reports if one.get("span_id")}
-    below = [
-        one for one in reports
-        if one.get("span_id") and one.get("_refs") and ranks.get(one.get("parent_span_id", "")) == one.get("_rank", 0)
-    ]  # fmt: skip
-    last = max(below, key=_began, default=None)
-    yielding = [one | {"_rank": one.get("_rank", 0) - 1} for one in below]
-    for one in yielding:
-        if last is not None and one["span_id"] != last["span_id"]:
-            one["_strength"] = min(one.get("_strength", 0), OK_DEFAULT - 1)
-    return [one for one in reports if one not in below] + yielding
+
+    def below(one: Report) -> bool:
+        around = ranks.get(one.get("parent_span_id", ""))
+        return bool(one.get("span_id") and one.get("_refs")) and around == one.get("_rank", 0)
+
+    last = max(filter(below, reports), key=_began, default=None)
+    if last is None:
+        return reports
+    return [_lowered(one, again=one["span_id"] != last["span_id"]) if below(one) else one for one in reports]
+
+
+def _lowered(report: Report, *, again: bool) -> Report:
+    """One rank lower; with `again`, after which the request was made again, it is no evidence of how that ended."""
+    strength = report.get("_strength", 0)
+    weight = min(strength, OK_DEFAULT - 1) if again else strength
+    return report | {"_rank": report.get("_rank", 0) - 1, "_strength": weight}
 
 
 def _began(report: Report) -> tuple[float, bytes]:

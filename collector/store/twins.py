@@ -106,13 +106,11 @@ def _draw(redrawn: Sequence[set[Unit]], units: Mapping[Unit, list[Report]], new:
 
 def parts_of(units: Mapping[Unit, Sequence[Report]]) -> list[set[Unit]]:
     """The sets of units that are one event each, independent of the order of `units`."""
+    told = {unit: list(_told(unit, reports)) for unit, reports in units.items()}
     lines: dict[int, list[Candidate]] = {}
-    for unit, reports in units.items():
-        for one in _told(unit, reports):
-            lines.setdefault(one.identity, []).append(one)
-    part = {
-        unit: _Part({unit}, {(one.family, one.role) for one in _told(unit, reports)}) for unit, reports in units.items()
-    }
+    for one in (one for some in told.values() for one in some):
+        lines.setdefault(one.identity, []).append(one)
+    part = {unit: _Part({unit}, {(one.family, one.role) for one in some}) for unit, some in told.items()}
     for _, one, other in sorted(near for line in lines.values() for near in _near(sorted(line))):
         into, merged = part[one.unit], part[other.unit]
         if into is not merged and into.roles.isdisjoint(merged.roles):
