@@ -104,6 +104,20 @@ def test_a_user_adds_rules_words_and_exceptions(tmp_path: Path) -> None:
     assert scrub({"token": token})[1] == ("token",)
 
 
+def test_a_users_form_is_cut_whatever_its_characters(tmp_path: Path) -> None:
+    own = tmp_path / "redactions.toml"
+    forms = {"ssn": ("[0-9]{3}-[0-9]{2}-[0-9]{4}", ""), "employee": ("E[0-9]{6}", "E")}
+    own.write_text(
+        "\n".join(
+            f'[[rule]]\nid = "{name}"\ntitle = "t"\nfamily = "token"\npattern = "{form}"\nkeywords = ["{word}"]'
+            for name, (form, word) in forms.items()
+        ).replace('[""]', "[]")
+    )
+    scrub = Sanitiser(load_rules(own)).scrub
+    few = "ssn {}-12-{} of E1{}".format("123", "1234", "12233")
+    assert scrub(few) == ("ssn [redacted:ssn] of [redacted:employee]", ("ssn", "employee"))
+
+
 @pytest.mark.parametrize("number", [4, 40])
 def test_a_user_may_add_many_words(number: int) -> None:
     names = [f"{first}{second}door" for first in "abcdefg" for second in "uvwxyz"][:number]

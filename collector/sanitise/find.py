@@ -179,7 +179,7 @@ def _formed(text: bytes, start: int, rule: Rule, pattern: re.Pattern[bytes], joi
         own = value
         if token:
             own = value[len(next((word for word in rule.keywords if value.startswith(word.encode())), "")) :]
-        varied = len(set(own)) > 5 or not token
+        varied = len(set(own)) > 5 or not token or rule.own
         if varied and not placeholder(own) and all(CHECKS[check](value) for check in rule.check):
             yield Span(*match.span(group), rule)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -62,6 +62,7 @@ class Rule:
     check: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     counter_examples: tuple[str, ...] = ()
+    own: bool = field(default=False, compare=False)  # of a user's table
 
     @property
     def proof(self) -> str:
@@ -122,7 +123,7 @@ def _load(place: Path | Traversable, *, built_in: bool) -> list[Rule]:
         mistakes += [f"rule {row.get('id', number)!r}: {mistake}" for mistake in found]
         if not found:
             fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
-            rules.append(Rule(**fields))
+            rules.append(Rule(**fields, own=not built_in))
     doubled = sorted({rule.id for rule in rules if sum(other.id == rule.id for other in rules) > 1})
     mistakes += [f"rule {name!r}: field 'id': used more than once; every rule needs its own" for name in doubled]
     allow = data.get("allow", {})
