@@ -24,11 +24,12 @@ from collector.query.queries import event, events, sessions
 from collector.query.retries import retries
 from collector.query.sql_queries import answer_sql
 from collector.query.streaks import Scope, streaks
-from collector.store import archive, reading
+from collector.store import archive, reading, upkeep
 from collector.store.changes import Changes
+from collector.store.connection import CalledOff
 from collector.store.lookup import StoreLookup
 from collector.store.reading import QueryTimeout
-from collector.store.retention import ROOM
+from collector.store.retention import ROOM, Retention
 from collector.store.store import Store
 from tests.api import application
 from tests.conftest import RunningCollector, misstep
@@ -179,6 +180,26 @@ def test_retention_removes_whole_files(store: Store, tmp_path: Path, monkeypatch
     archive.sweep(tmp_path / "old", NOW - age)
     assert not leftover.exists()
     assert any(path.exists() for path in left)
+    store.close()
+
+
+def test_files_stay_while_their_events_are_still_listed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: int) -> int:
+        raise CalledOff
+
+    files, whole, prune = moved(store, tmp_path), stored(store), store.prune
+    monkeypatch.setattr(upkeep, "PRUNE_EVERY_S", -1)
+    monkeypatch.setattr(upkeep, "FIT_EVERY_S", -1)
+    keep = upkeep.Upkeep(store, Retention(20 * DAY, 0, tmp_path / "old", 7 * DAY), lambda: NOW, lambda: None)
+    for step, left in ((stopped, len(files)), (prune, 0)):
+        monkeypatch.setattr(store, "prune", step)
+        keep.turn()
+        store.see_archived()
+        assert store.archived()["missing_events"] == 0
+        assert sum(path.exists() for path in files) >= left
+    assert stored(store) < whole
     store.close()
 
 

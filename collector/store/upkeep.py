@@ -45,19 +45,20 @@ class Upkeep:
         store, kept, clock, done = self._store, self._retention, self._clock, self._done
         believed = self._believed(now)
         old = believed and now - self._pruned >= PRUNE_EVERY_S
-        gone = 0
+        gone: int | None = 0
         if old:
             self._pruned = now
             gone = done("old events could not be removed", lambda: store.prune(clock(), kept.age_ns))
             self._removed(gone, "older than MISSTEP_RETENTION")
+        pruned = old and gone is not None
         if most := kept.most_bytes:
             beyond = done("old events could not be removed to make room", lambda: store.fit(clock(), most))
             self._removed(beyond, "the store was near MISSTEP_RETENTION_SIZE")
-            gone += beyond
+            gone = (gone or 0) + (beyond or 0)
         if gone:
             self._noted()
         if believed and (folder := kept.archive):
-            if old:
+            if pruned:  # else they are still listed
                 done("old files could not be removed from the archive", lambda: sweep(folder, clock() - kept.age_ns))
             done("old events could not be archived", lambda: store.move(folder, clock() - kept.archive_after_ns))
         failed = "the store file could not be rewritten to free disk space"
@@ -65,12 +66,12 @@ class Upkeep:
             log.info("the store file was rewritten to free disk space")
         done("the store file could not be opened again to free memory", store.reopen)
 
-    def _removed(self, events: int, why: str) -> None:
+    def _removed(self, events: int | None, why: str) -> None:
         if events:
             log.info("old events were removed", events=events, why=why)
 
-    def _done(self, failed: str, step: Callable[[], int]) -> int:
-        """What a step returns; 0 if it failed, so that others are not kept back."""
+    def _done(self, failed: str, step: Callable[[], int]) -> int | None:
+        """What a step returns; None if it failed, so that others are not kept back."""
         try:
             return step()
         except Busy as error:
@@ -80,7 +81,7 @@ class Upkeep:
         except Exception as error:  # keeping old rows is better than refusing new ones
             telemetry.FAILED.labels("retention").inc()
             log.error(failed, kind=type(error).__name__, error=str(error))
-        return 0
+        return None
 
     def _believed(self, now: float) -> bool:
         """Whether the clock can be trusted: it has not jumped ahead within the last LEAP_S."""
