@@ -47,6 +47,7 @@ RESOURCE = {
 
 # OpenInference for JavaScript writes class and stack below the message.
 STACK, CLASS_ABOVE = "\n    at ", re.compile(r"([A-Z]\w{0,100}): ")
+RENAMED = "ai.operationId"  # the AI SDK's own name of a span; span processors rename the span, and leave this
 SENDER = ("service", "service_instance", "session")  # of these, and of equal records, which one tells a record apart
 OF_ONE_CALL = ((TOLD,), (BEGUN,), CALL_TWIN[:1])  # roles that a call with an id needs no twin for
 SIGNS = frozenset(load_signs().attributes)
@@ -205,7 +206,7 @@ def _own(attributes: Mapping[str, Any], dimensions: Sequence[str]) -> Report:
 def fitting(plan: Plan, record: Record, around: Around) -> Fitting | None:
     """The first row that matches the record; None if it is not a report."""
     if record.signal == "span":
-        found = _first(plan, "span", record.name, record, around)
+        found = _first(plan, "span", _span_name(record), record, around)
         if found is None or not found.row.disguised:
             return found
         return _first(plan, "log", as_text(record.attributes.get("event.name")) or "", record, around)
@@ -213,6 +214,10 @@ def fitting(plan: Plan, record: Record, around: Around) -> Fitting | None:
         if (found := _first(plan, record.signal, name, record, around)) is not None:
             return found
     return None
+
+
+def _span_name(record: Record) -> str:
+    return record.name if RENAMED not in record.attributes else as_text(record.attributes[RENAMED]) or record.name
 
 
 def _first(plan: Plan, signal: str, name: str, record: Record, around: Around) -> Fitting | None:
