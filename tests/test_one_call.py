@@ -247,3 +247,13 @@ def test_requests_of_two_instrumentations_beside_each_other_are_two() -> None:
         ]
     )  # fmt: skip
     assert sorted((row["model"], row["outcome"]) for row in rows) == [("m", "ok"), ("m2", "error")]
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+def test_a_request_is_one_where_the_client_of_anthropic_makes_spans_too(language: str) -> None:
+    inference = {"openinference.span.kind": "LLM", "llm.model_name": "m"}
+    scope = "@arizeai/openinference-instrumentation-anthropic"
+    outer = one("Anthropic Messages", scope, inference, spanId="1", status=1, **at(0, 1))
+    below: dict[str, Any] = {"spanId": "2", "parentSpanId": "1", "status": 1, **at(0.1, 0.8)}
+    inner = one("anthropic.messages.create", f"com.anthropic.sdk.{language}", CHAT, **below)
+    assert [row["outcome"] for row in in_any_order([outer, inner])] == ["ok"]
