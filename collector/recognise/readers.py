@@ -202,6 +202,7 @@ _SPECIAL: dict[str, Reader] = {
     "@name": lambda record, around: around.captured or record.name,
     "@record": lambda record, around: record.attributes,
     "@body": lambda record, around: record.body,
+    "@status": lambda record, around: record.status,
     "@status_message": lambda record, around: record.status_message,
     "@scope": lambda record, around: around.scope,
     "@scope_version": lambda record, around: around.version,
