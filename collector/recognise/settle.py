@@ -159,7 +159,8 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
     heard = said.raised if rules.exceptions else ()
     raised = next((one for one in reversed(heard) if one.name or one.message), Raised())
     names = {name for one in (said.reported, raised.name) if one for name in (one, one.rpartition(".")[2])}
-    texts = [one for one in (said.message, raised.message, said.status_message, case.output_text) if one]
+    stated = said.status_message if rules.status else ""
+    texts = [one for one in (said.message, raised.message, stated, case.output_text) if one]
     text = _reason([one for one in texts if one.rstrip(": ") not in names] or texts)
     reported = said.reported or raised.name or None
     if reported and raised.stack and rules.wrappers and rules.wrappers.fullmatch(reported):
