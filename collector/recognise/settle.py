@@ -157,7 +157,9 @@ def _output(case: _Case, output: Output) -> None:
 
 def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
     heard = said.raised if rules.exceptions else ()
-    raised = next((one for one in reversed(heard) if one.name or one.message), Raised())
+    told = [one for one in reversed(heard) if one.name or one.message]
+    inner = (one for one in told if not (rules.wrappers and rules.wrappers.fullmatch(one.name)))
+    raised = next(inner, told[0] if told else Raised())
     names = {name for one in (said.reported, raised.name) if one for name in (one, one.rpartition(".")[2])}
     stated = said.status_message if rules.status else ""
     texts = [one for one in (said.message, raised.message, stated, case.output_text) if one]
