@@ -185,6 +185,28 @@ def test_class_and_stack_below_a_message_are_told_from_it() -> None:
     assert report["stack"].startswith("PaymentDeclinedError: Card was declined\n    at charge")
 
 
+TRACERS = [
+    "ai", "my-app", "lmnr.tracer", "langwatch", "langfuse-sdk", "@mastra/core", "@voltagent/core", "genkit-tracer",
+    "mcp", "langsmith", "openlit.x", "traceloop.tracer", "strands-x", "com.anthropic.sdk.typescript",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scope", TRACERS)
+def test_spans_of_the_ai_sdk_are_read_whatever_tracer_it_was_given(scope: str) -> None:
+    own = {"ai.toolCall.name": "ls", "ai.toolCall.id": "c1", "lmnr.association.properties.session_id": "s"}
+    call = Record("span", "ai.toolCall", {"ai.operationId": "ai.toolCall", **own}, trace_id="0a", status=2)
+    [report] = of(call, scope=scope).reports
+    assert (report["source"], report["tool"], report["outcome"]) == ("vercel-ai", "ls", "error")
+    request = {"ai.operationId": "ai.generateText.doGenerate", "ai.model.id": "m"}
+    assert of(Record("span", "chat m", request), scope=scope).reports[0]["operation"] == "model"
+    assert not of(Record("span", "chat m", {**request, "ai.operationId": "ai.generateText"}), scope=scope).reports
+
+
+def test_a_product_reads_spans_of_the_ai_sdk_by_its_own_table() -> None:
+    call = Record("span", "ai.toolCall", {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "ls"})
+    assert [one["source"] for one in of(call, service="opencode", scope="ai").reports] == ["opencode"]
+
+
 SAID = ("my.agent.prompt", "system_prompt", "llm.prompts", "tool/args", "x:input.value", "Output.text", "content")
 
 

@@ -34,7 +34,7 @@ from collector.recognise.reasons import retry_after_in, status_in
 from collector.recognise.results import BEGUN, CALL_TWIN, TOLD, asked_reports, result_reports
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
-from collector.recognise.sources import RANKS, Fitting, Plan, Row, Sources
+from collector.recognise.sources import AI_OPERATION, RANKS, Fitting, Plan, Row, Sources
 from collector.times import EARLIEST_NS, MAX_NS
 
 RESOURCE = {
@@ -47,7 +47,6 @@ RESOURCE = {
 
 # OpenInference for JavaScript writes class and stack below the message.
 STACK, CLASS_ABOVE = "\n    at ", re.compile(r"([A-Z]\w{0,100}): ")
-RENAMED = "ai.operationId"  # the AI SDK's own name of a span; span processors rename the span, and leave this
 SENDER = ("service", "service_instance", "session")  # of these, and of equal records, which one tells a record apart
 OF_ONE_CALL = ((TOLD,), (BEGUN,), CALL_TWIN[:1])  # roles that a call with an id needs no twin for
 SIGNS = frozenset(load_signs().attributes)
@@ -206,7 +205,7 @@ def _own(attributes: Mapping[str, Any], dimensions: Sequence[str]) -> Report:
 def fitting(plan: Plan, record: Record, around: Around) -> Fitting | None:
     """The first row that matches the record; None if it is not a report."""
     if record.signal == "span":
-        found = _first(plan, "span", _span_name(record), record, around)
+        found = _span(plan, record, around)
         if found is None or not found.row.disguised:
             return found
         return _first(plan, "log", as_text(record.attributes.get("event.name")) or "", record, around)
@@ -216,8 +215,18 @@ def fitting(plan: Plan, record: Record, around: Around) -> Fitting | None:
     return None
 
 
-def _span_name(record: Record) -> str:
-    return record.name if RENAMED not in record.attributes else as_text(record.attributes[RENAMED]) or record.name
+def _span(plan: Plan, record: Record, around: Around) -> Fitting | None:
+    """The row that a span matches. One of the AI SDK that the table of its scope has no call in is tried beside it."""
+    if AI_OPERATION not in record.attributes:
+        return _first(plan, "span", record.name, record, around)
+    name = as_text(record.attributes[AI_OPERATION]) or record.name
+    found = _first(plan, "span", name, record, around)
+    if plan.beside and (found is None or found.row.operation == "link"):
+        own = _first(plan.beside, "span", name, record, around)
+        if own is not None and (found is None or own.row.operation not in ("link", "drop")):
+            return own
+        around.captured = found.captured if found else ""
+    return found
 
 
 def _first(plan: Plan, signal: str, name: str, record: Record, around: Around) -> Fitting | None:

@@ -24,6 +24,8 @@ T = TypeVar("T", bound=Hashable)
 SHAPE_KEYS, SHAPE_CHARS = 64, 4096  # limits of a set of names that is cached: number and total length
 PLANS = 2000  # scopes and names cached, limited because senders may use random names
 OF_A_CALL = ("tool", "params")
+# The AI SDK's own name of a span: it makes spans with whatever tracer it is given, and span processors rename them.
+AI_OPERATION = "ai.operationId"
 RANKS = {"log": 40, "span": 30, "event": 40}
 
 
@@ -182,6 +184,7 @@ class Plan:
     claimed: bool
     sources: tuple[Source, ...]
     scope: str
+    beside: Plan | None = None  # of the tables that a span with AI_OPERATION may be of, whatever scope it is in
     _names: dict[tuple[str, ...], tuple[Candidates, ...]] = field(default_factory=dict)
     _fitting: dict[tuple[str, ...], tuple[Fitting, ...]] = field(default_factory=dict)
 
@@ -240,7 +243,8 @@ class Sources:
                 or (source.services and source.services.fullmatch(service))
                 or scope in source.routes
             ):
-                return Plan(True, (source,), scope)
+                others = tuple(one for one in self.sources if AI_OPERATION in one.markers and one is not source)
+                return Plan(True, (source,), scope, Plan(False, others, scope) if others else None)
         return Plan(False, tuple(one for one in self.sources if one.events or one.markers), scope)
 
     @property
