@@ -187,6 +187,7 @@ def test_noise_is_dropped_by_name(service: str, scope: str, name: str) -> None:
         ("gemini-cli", "gemini-cli", "gemini-cli"),
         ("mine", "pydantic-ai", "pydantic-ai"),
         ("mine", "openinference.instrumentation.openai_agents", "openai-agents"),
+        ("mine", "traceai_langchain", "traceai"),
         ("mine", "strands.telemetry.tracer", "strands"),
         ("mine", "fastmcp", "fastmcp"),
         ("mine", "ai", "vercel-ai"),
