@@ -188,6 +188,8 @@ def test_noise_is_dropped_by_name(service: str, scope: str, name: str) -> None:
         ("mine", "pydantic-ai", "pydantic-ai"),
         ("mine", "openinference.instrumentation.openai_agents", "openai-agents"),
         ("mine", "traceai_langchain", "traceai"),
+        ("mine", "lmnr.tracer", "laminar"),
+        ("openhands", "lmnr.tracer", "openhands"),
         ("mine", "strands.telemetry.tracer", "strands"),
         ("mine", "fastmcp", "fastmcp"),
         ("mine", "ai", "vercel-ai"),
