@@ -384,6 +384,35 @@ def test_span_events_of_the_old_conventions() -> None:
     assert (tool["call_id"], tool["outcome"], tool["message"]) == ("c1", "error", "boom")
 
 
+def test_span_events_with_all_messages_in_one() -> None:
+    """As Langtrace sends them: the model's own messages without its calls, which are in the answer before."""
+    calls = [
+        {"id": call_id, "type": "function", "function": {"name": "ls", "arguments": json.dumps({"in": call_id})}}
+        for call_id in ("c1", "c2")
+    ]
+    results = [
+        {"role": "tool", "tool_call_id": "c1", "content": '{"error": "boom"}'},
+        {"role": "tool", "tool_call_id": "c2", "content": "fine"},
+    ]
+    messages = [{"role": "user", "content": "go"}, [{"id": "", "type": ""}] * 2, *results]
+    answer = [{"role": "assistant", "content": calls}]
+
+    def found(name: str, said: Any) -> list[Any]:
+        event = SpanEvent(f"gen_ai.content.{name}", 0, {f"gen_ai.{name}": json.dumps(said)})
+        record = Record("span", "chat m", {"gen_ai.operation.name": "chat"}, trace_id="0a", events=[event])
+        return [one for one in told_by(record).reports if one["operation"] == "tool"]
+
+    asked, told = found("completion", answer), found("prompt", messages)
+    assert [(one["call_id"], one["tool"], one["params"]) for one in asked] == [
+        ("c1", "ls", {"in": "c1"}),
+        ("c2", "ls", {"in": "c2"}),
+    ]
+    assert [(one["call_id"], one["outcome"], "_lends" in one) for one in told] == [
+        ("c1", "error", False),
+        ("c2", "ok", False),
+    ]
+
+
 def test_log_record_of_the_old_conventions() -> None:
     record = Record(
         "log", "gen_ai.tool.message", {}, body={"id": "c1", "content": '{"error": "boom"}'}, trace_id="0a", time_ns=5

@@ -21,6 +21,8 @@ MARKS = re.compile(
 )
 RESULT_BLOCK = re.compile(r"(?:\n\n---\n\n)?^\[TOOL RESULT: ([^\]\n]{1,200})\]\n", re.MULTILINE)  # Claude Code's traces
 MESSAGE_EVENTS = {"gen_ai.tool.message": "tool", "gen_ai.assistant.message": "assistant", "gen_ai.user.message": "user"}
+BLANK = {"id": "", "type": ""}  # what Langtrace leaves of a call in a message of the model
+PROMPT_EVENT = "gen_ai.content.prompt>gen_ai.prompt"  # all messages in one, as the conventions had it until 1.27
 CLASS_ROLES = {"ToolMessage": "tool", "AIMessage": "ai", "AIMessageChunk": "ai"}  # of LangChain
 MODEL_ROLES = frozenset(("assistant", "model", "ai"))
 ANSWER_EVENTS = ("gen_ai.choice", "gen_ai.assistant.message")
@@ -132,7 +134,7 @@ def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | Mode
         path = value.get("id")  # of its class: in JavaScript the only place of the role
         role = CLASS_ROLES.get(str(path[-1])) if isinstance(path, list) and path else None
         value = {"type": role, **lc} if role else lc
-    if as_text(value.get("role", value.get("type"))) in MODEL_ROLES:
+    if as_text(value.get("role", value.get("type"))) in MODEL_ROLES or value == BLANK:
         yield ANSWER
     for name in ("functionCall", "toolRequest", "toolUse", "tool_call"):
         if isinstance(part := value.get(name), dict):
@@ -152,6 +154,9 @@ def _message(value: dict[str, Any], depth: int) -> Iterator[Call | Result | Mode
         return
     if kind in CALL_TYPES:
         yield _call(value)
+        return
+    if kind == "function" and "id" in value:  # Langtrace's answers have calls for content
+        yield from _tool_calls([value])
         return
     if "tool_use_id" in value and "tool_response" in value:  # Claude Code's PostToolBatch hook
         yield _call(value)
@@ -244,10 +249,19 @@ def messages_at(places: Iterable[str], record: Record) -> Iterator[Any]:
         elif key == "@events":
             yield [_event_message(one.name, one.attributes) for one in record.events if one.name in MESSAGE_EVENTS]
             yield from (value for one in record.events if (value := one.attributes.get("gen_ai.input.messages")))
+            yield from _in_events(record, PROMPT_EVENT)
+        elif ">" in key:
+            yield from _in_events(record, key)
         elif key.endswith(".*"):
             yield unflattened(attributes, key[:-2])
         elif present(value := attributes.get(key)):
             yield value
+
+
+def _in_events(record: Record, key: str) -> Iterator[Any]:
+    """The values of an attribute of the span events of a name, both in the key (`gen_ai.choice>message`)."""
+    event, _, attribute = key.partition(">")
+    yield from (value for one in record.events if one.name == event and present(value := one.attributes.get(attribute)))
 
 
 def _event_message(name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
