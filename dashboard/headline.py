@@ -10,7 +10,7 @@ from dashboard.page import BARS, Page
 
 TREND_BARS = 24
 OPEN = {"state": "open", "sort": "-length", "limit": "6"}  # the longest streaks
-COMPARED = "error_rate,hit_rate,lasting"
+COMPARED = "error_rate,hit_rate,lasting,lasting_rate"
 
 
 def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
         Figure(
             "Lasting errors", words.count(lasting["b_part"]), words.HELP["lasting errors"], to="retries",
             delta=sentences.change(lasting["b_part"], lasting["a_part"] if now.get("previous_calls") else None),
-            more=f"of {words.plural(lasting['b_whole'], 'error')}",
+            more=f"of {words.plural(lasting['b_whole'], 'error')}", note=_uncertain(lasting, both["lasting_rate"]),
         ),
         Figure(
             "Sessions hit", words.count(hit["b_part"]), "Sessions with at least one error.", to="sessions",
@@ -61,6 +61,12 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
         _worst_streak(page, open_streaks(page)),
         _alerts(page),
     ]  # fmt: skip
+
+
+def _uncertain(lasting: dict[str, Any], known: dict[str, Any]) -> str:
+    """How many of the lasting errors may still be repaired, or may have been: Compare's rate leaves these out."""
+    number = (lasting["b_part"] or 0) - (known["b_part"] or 0)
+    return f"{words.count(number)} not certain" if number else ""
 
 
 def series(page: Page, now: dict[str, Any]) -> dict[str, str]:

@@ -71,7 +71,8 @@ HELP: Mapping[str, str] = {
         "rates are those of what was kept, and streaks and retries may miss calls."
     ),
     "lasting errors": (
-        "Errors that no later attempt repaired; what is left when everything the agent fixed by itself is taken away."
+        "Errors that no later attempt repaired; what is left when everything the agent fixed by itself is taken away. "
+        "Not certain for half an hour, in which an attempt may still succeed, and where agents report no successes."
     ),
 }
 

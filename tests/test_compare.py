@@ -243,6 +243,39 @@ def test_retries_and_streaks_of_both_periods(store: Store) -> None:
     assert (streaks["a"], streaks["a_whole"], streaks["b"], streaks["b_whole"]) == (1, 1, 1, 1)
 
 
+def repaired(before: int, service: str, version: str) -> list[Event]:
+    """Forty errors half a minute apart, the last of them this many minutes before NOW; every second is repaired."""
+    calls: list[Event] = []
+    for number in range(40):
+        at = NOW - before * MINUTE - number * MINUTE // 2
+        one = {"service": service, "service_version": version, "session": f"{service}{version}{number}"}
+        again = {"time_ns": at + MINUTE // 3, "tool": None if number % 2 else "read_file"}
+        first = 1000 * before + 2 * number
+        calls += [failed(first, **one | {"time_ns": at}), event(first + 1, **one | again)]
+    return calls
+
+
+def test_errors_that_may_still_be_repaired_make_no_version_better(store: Store) -> None:
+    """Of the last half hour only successes are known: all its known errors are repaired ones."""
+    holding(store, [*repaired(180, "api", "1"), *repaired(60, "api", "2"), *repaired(1, "api", "3")])
+    asked = select({"from": "-5h"}, NOW, failure_only=SILENT)
+
+    def told(b: str) -> dict[str, tuple[float | None, int, str]]:
+        measures = ["lasting_rate", "recovery_rate"]
+        rows = compare(asked, measures, dimension="service_version", a="1", b=b).rows(store)
+        assert [(row["a"], row["a_whole"]) for row in rows] == [(0.5, 40), (1, 20)]
+        return {row["measure"]: (row["b"], row["b_whole"], row["verdict"]) for row in rows}
+
+    assert told("2") == {"lasting_rate": (0.5, 40, "unclear"), "recovery_rate": (1, 20, "unclear")}
+    assert told("3") == {"lasting_rate": (None, 0, "too_few"), "recovery_rate": (None, 0, "too_few")}
+    now, late = event(0, event_id=9, time_ns=NOW - 2 * MINUTE + 30 * MINUTE), {"service": "web"}
+    holding(store, [*repaired(180, "api", "1"), *repaired(1, "api", "3"), now | late])
+    assert told("3")["lasting_rate"] == (None, 0, "too_few")  # another service's events say nothing of this one
+    holding(store, [*repaired(180, "api", "1"), *repaired(1, "api", "3"), now])
+    # An error of exactly that age may still be repaired by an event of the same time.
+    assert told("3")["lasting_rate"][:2] == (19 / 37, 37)
+
+
 def test_what_has_a_value_is_compared_with_what_has_none(store: Store) -> None:
     holding(store, [failed(1, model="m"), failed(2), event(3)])
     [row] = compare(Selection(0, NOW), ["calls"], dimension="model", a="", b="m").rows(store)

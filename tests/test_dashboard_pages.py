@@ -88,6 +88,24 @@ def test_the_overviews_figures_are_the_apis(busy: RunningCollector, open_app: Ca
     assert metric(app, "Sessions hit") == words.count(hit["sessions"])
 
 
+def test_the_overview_says_how_many_lasting_errors_are_not_certain(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    """Compare leaves these out."""
+    now = datetime.now(UTC)
+    failed = {"service": "s", "tool": "t", "outcome": "error", "error_class": "TimeoutError", "message": "late"}
+    calls = [
+        failed | {"session": f"s{minutes}", "time": (now - timedelta(minutes=minutes)).isoformat()}
+        for minutes in (1, 10, 100)
+    ]
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    app = open_app(collector.url)
+    check(app, "Overview")
+    assert metric(app, "Lasting errors") == "3"
+    assert "2 not certain" in captions(app)
+
+
 def test_a_filter_of_the_link_is_a_filter_of_the_page(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
     worst = busy.get("/api/v1/breakdown", **RANGE, by="tool", operation="tool")["rows"][0]
     app = open_app(busy.url, "tool", from_="-7d", tool=worst["tool"])

@@ -51,8 +51,12 @@ class Compared:
 COMPARED = {
     "error_rate": Compared(Unit("rate", 1), ERROR, RATED),
     "mistake_rate": Compared(Unit("rate", 1), f"{ERROR} and mistake", RATED),
-    "lasting_rate": Compared(Unit("rate", 1, "errors"), "recovered = false", "recovered is not null", of_chains=True),
-    "recovery_rate": Compared(Unit("rate", -1, "retried errors"), "recovered", "retried and {rated}", of_chains=True),
+    # A success is known at once, its absence only when the chain's window has closed: of younger errors, a share would
+    # be that of the fast ones.
+    "lasting_rate": Compared(Unit("rate", 1, "errors"), "not recovered", "closed and {rated}", of_chains=True),
+    "recovery_rate": Compared(
+        Unit("rate", -1, "retried errors"), "recovered", "retried and closed and {rated}", of_chains=True
+    ),
     "unclassified_rate": Compared(
         Unit("rate", 1, "errors"), "error_class = 'UnknownError'", ERROR, about=("error_class",)
     ),
