@@ -24,6 +24,10 @@ FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fi
 SHORTER = {"The last 24 h": "-24h", "The last hour": "-1h"}  # ranges to take where one takes too long
 ALERTS_S = 5.0  # how old the numbers of firing alerts may be, which stand in several places
 SENDERS = {"limit": "500"}  # what `sampling` asks of the sources
+VERSION = "service,service_version"
+# Without filters, so that it is counted from hours and one answer serves all pages.
+EVER = {"by": VERSION, "from": "1970-01-01", "sort": "-first_seen", "limit": "10000"}
+EVER_S = 60.0  # versions that began since are known from the range
 log = logging.getLogger(__name__)
 
 
@@ -264,6 +268,20 @@ def over_time(page: Page, **params: str) -> tuple[pl.DataFrame, int]:
     answer = page.ask("timeseries", by="category", bucket=f"{step}s", **params)
     rows = answer.pick("time", "category", "errors", "calls").with_columns(pl.col("errors", "calls").fill_null(0))
     return page.drawn(rows), step
+
+
+def versions(page: Page) -> Callable[[], pl.DataFrame]:
+    """Starts to ask for the versions of this page's events, and returns a function that waits for them: service,
+    service_version, calls, and their first calls ever (see `frames.since_ever`).
+    """
+    asking = page.later("breakdown", by=VERSION, limit="1000")
+
+    def answered() -> pl.DataFrame:
+        here = asking().pick("service", "service_version", "calls", "first_seen")
+        ever = page.ask_all("breakdown", EVER, max_age=EVER_S).pick("service", "service_version", "first_seen")
+        return frames.since_ever(here, ever)
+
+    return answered
 
 
 def key_of(page: Page) -> int:

@@ -222,6 +222,31 @@ def equal_mix(rows: pl.DataFrame) -> float | None:
     return float(both.select((weight * (pl.col("b") - pl.col("a"))).sum()).item())
 
 
+def since_ever(rows: pl.DataFrame, ever: pl.DataFrame) -> pl.DataFrame:
+    """The rows of versions with the first call ever of each as `first_seen`, and that of its service's first version as
+    `service_seen`.
+
+    `rows`: service, service_version, first_seen; `ever`: the same of all kept events, maybe of a minute ago.
+    """
+    both = pl.concat([ever, rows.select(ever.columns)]).drop_nulls(["service_version", "first_seen"])
+    begun = both.group_by("service", "service_version").agg(pl.col("first_seen").min())
+    begun = begun.with_columns(service_seen=pl.col("first_seen").min().over("service"))
+    same = ["service", "service_version"]
+    return rows.drop("first_seen").join(begun, on=same, how="left", nulls_equal=True, maintain_order="left")
+
+
+def deploys(rows: pl.DataFrame, start: datetime, bucket_s: int, most: int) -> pl.DataFrame:
+    """The first calls, from `start` on, of versions that came after another one of the same service; the newest `most`.
+
+    `rows`: as from `since_ever`. Versions that appeared within one bucket run side by side.
+    """
+    later = pl.col("first_seen") >= pl.col("service_seen") + pl.duration(seconds=bucket_s)
+    shown = rows.filter(later, pl.col("first_seen") >= start).drop_nulls(["service", "service_version"])
+    return shown.sort("first_seen").tail(most).select(
+        time="first_seen", label=pl.format("{} {}", pl.col("service").str.slice(0, 20), "service_version")
+    )  # fmt: skip
+
+
 def newest_versions(rows: pl.DataFrame, after: str = "") -> tuple[str, str] | None:
     """The two newest versions of the busiest service that has two, older one first; if `after` is given, the newest of
     them is that version.

@@ -219,6 +219,34 @@ def test_lines_to_retries_that_overlap_run_in_lanes_of_their_own() -> None:
     assert [lane for lane, to in zip(frames.lanes(rows), again.values(), strict=True) if to] == [0, 1, 1, 0]
 
 
+def test_only_versions_that_began_in_the_range_after_another_are_deploys() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def table(*seen: tuple[str | None, str | None, float]) -> pl.DataFrame:
+        rows = [(service, version, start + timedelta(hours=hours)) for service, version, hours in seen]
+        names = ["service", "service_version", "first_seen"]
+        return pl.DataFrame(rows, schema=names, orient="row")
+
+    here = table(
+        ("beside", "1", 0.1), ("beside", "2", 0.5),  # both ran before
+        ("new", "7", 3),  # its only version in the range
+        ("both", "1", 1), ("both", "2", 1.2),  # a service that began in the range, with two versions at once
+        ("one", "1", 2), ("unnamed", None, 1), ("unnamed", "1", 2), (None, "3", 4),
+        ("late", "2", 5),  # `ever` is older
+    )  # fmt: skip
+    ever = table(
+        ("beside", "1", -90), ("beside", "2", -80), ("new", "6", -9), ("new", "7", 3), ("both", "1", 1),
+        ("both", "2", 1.2), ("one", "1", 2), ("unnamed", None, -9), ("unnamed", "1", 2), ("late", "1", -9),
+    )  # fmt: skip
+    rows = frames.since_ever(here, ever)
+    assert rows["service_version"].to_list() == here["service_version"].to_list()
+    found = frames.deploys(rows, start, 900, 12)
+    assert found["label"].to_list() == ["new 7", "late 2"]
+    assert found["time"].to_list() == [start + timedelta(hours=hours) for hours in (3, 5)]
+    assert frames.deploys(rows, start, 60, 12)["label"].to_list() == ["both 2", "new 7", "late 2"]
+    assert frames.deploys(rows, start, 900, 1)["label"].to_list() == ["late 2"]
+
+
 def test_labels_of_deploys_near_each_other_stand_in_lines_of_their_own() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     times = [start + timedelta(hours=hour) for hour in (1, 2, 3, 4, 20)]

@@ -985,6 +985,44 @@ def test_a_version_is_not_compared_with_itself(coder: RunningCollector, open_app
     assert not {"a", "b"} & set(app.query_params)
 
 
+@pytest.fixture
+def side_by_side(collector: RunningCollector) -> RunningCollector:
+    """Version 2 came after 1 nine hours ago and both run on, 1 last; 3 came half an hour ago."""
+    now = datetime.now(UTC)
+    called = {"service": "coder", "tool": "read_file"}
+    ran = {"1": (600, 90, 20, 1), "2": (540, 100, 10), "3": (30, 5)}
+    calls = [
+        called | {"service_version": version, "session": f"{version}-{minutes}", "outcome": outcome,
+                  "time": (now - timedelta(minutes=minutes)).isoformat()}
+        | ({"error_class": "TimeoutError", "message": "late"} if outcome == "error" else {})
+        for version, when in ran.items() for minutes in when for outcome in ("ok", "error")
+    ]  # fmt: skip
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    return collector.kept_up()
+
+
+def test_versions_side_by_side_were_not_deployed_in_the_range(
+    side_by_side: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    for since, deploys in (("-2h", {"coder 3"}), ("-24h", {"coder 2", "coder 3"})):
+        app = open_app(side_by_side.url, from_=since)
+        check(app, "Overview")
+        [chart] = [each.proto for each in app.get("vega_lite_chart") if "over time by category" in each.proto.alt]
+        parts = [pl.read_ipc_stream(part.data.data) for part in chart.datasets]
+        assert {label for part in parts if "label" in part.columns for label in part["label"]} == deploys
+
+
+def test_the_newest_versions_are_those_deployed_last(
+    side_by_side: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    """Version 2 is called first in the range, 1 after it."""
+    app = open_app(side_by_side.url, "compare", from_="-105m")
+    check(app, "Compare")
+    assert [each.value for each in app.selectbox if each.label.startswith(("A", "B"))] == ["2", "3"]
+    app = open_app(side_by_side.url, "compare", from_="-105m", b="2")
+    assert [each.value for each in app.selectbox if each.label.startswith(("A", "B"))] == ["1", "2"]
+
+
 def test_the_limit_of_the_simulator_is_part_of_the_link(
     busy: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:

@@ -31,9 +31,7 @@ def body(page: Page) -> None:
     asked: dict[str, str] | None = None
     sides = "A", "B"
     with components.part():
-        versions = page.ask("breakdown", by="service,service_version", limit="1000").pick(
-            "service", "service_version", "calls", "first_seen"
-        )
+        versions = components.versions(page)()
         if versions.is_empty():
             components.nothing(page)
             return

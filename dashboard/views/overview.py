@@ -19,7 +19,6 @@ from dashboard import (
     tables,
     words,
 )
-from dashboard.client import Answer
 from dashboard.page import Page, open_page, refreshing
 
 ROWS = 6
@@ -77,28 +76,20 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
         components.chart(picture, "calls", "Calls over time, none failed.")
         return
     asking = page.later("timeseries", **headline.series(page, now))
-    versions = page.later("breakdown", by="service,service_version", limit="100")
+    versions = components.versions(page)
     rows, step = components.over_time(page)
     totals = asking().pick("time", "error_rate", "rated", "previous_errors")
     past = totals.select("time", "previous_errors")
     before = page.drawn(frames.filled(past, step, page.span)) if now.get("previous_errors") else None
+    deploys = frames.deploys(versions(), page.span[0], step, VERSIONS)
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True,
-        rates=page.drawn(tables.with_rate_words(totals)), before=before, deploys=page.drawn(_deploys(versions())),
+        rates=page.drawn(tables.with_rate_words(totals)), before=before, deploys=page.drawn(deploys),
         narrow=page.narrow,
     )  # fmt: skip
     components.brushed(page, picture, "errors", f"{words.plural(now['errors'], 'error')} over time by category.")
     line = f" The grey line is the {words.span(page.length)} before." if before is not None else ""
     components.quiet(f"Drag over the bars to zoom, click a category to filter.{line}")
-
-
-def _deploys(versions: Answer) -> pl.DataFrame:
-    """The first calls, in the range, of versions that replaced another version of the same service."""
-    rows = versions.pick("service", "service_version", "first_seen").drop_nulls()
-    later = rows.filter(pl.col("first_seen") > pl.col("first_seen").min().over("service"))
-    return later.sort("first_seen").tail(VERSIONS).select(
-        time="first_seen", label=pl.format("{} {}", pl.col("service").str.slice(0, 20), "service_version")
-    )  # fmt: skip
 
 
 def _fix_first(page: Page) -> None:
