@@ -232,8 +232,8 @@ def parse(query: Mapping[str, str]) -> Filters:
 
 def _condition(name: str, text: str) -> Condition | None:
     words = re.findall(r"(?:^|,)((?:\\.|[^,\\]|\\$)*)", text, re.DOTALL)
-    allowed = _unique(_unescaped(word) for word in words if not word.startswith("!"))
-    excluded = _unique(_unescaped(word[1:]) for word in words if word.startswith("!"))
+    allowed = _unique(unescaped(word) for word in words if not word.startswith("!"))
+    excluded = _unique(unescaped(word[1:]) for word in words if word.startswith("!"))
     values = {value for value in allowed + excluded if value}
     if name in CHOICES and not CHOICES[name].issuperset(values):
         return None
@@ -261,7 +261,8 @@ def _word_of_rule(word: object) -> str:
     return f"!{escaped(text[1:])}" if text.startswith("!") else escaped(text)
 
 
-def _unescaped(word: str) -> str:
+def unescaped(word: str) -> str:
+    """The value that is written so in the API's grammar."""
     return re.sub(r"\\([\\,!])", r"\1", word)
 
 

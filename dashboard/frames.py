@@ -247,23 +247,22 @@ def deploys(rows: pl.DataFrame, start: datetime, bucket_s: int, most: int) -> pl
     )  # fmt: skip
 
 
-def newest_versions(rows: pl.DataFrame, after: str = "") -> tuple[str, str] | None:
-    """The two newest versions of the busiest service that has two, older one first; if `after` is given, the newest of
-    them is that version.
+def newest_versions(rows: pl.DataFrame, a: str = "", b: str = "") -> tuple[str | None, str, str] | None:
+    """The busiest service that has two versions, if possible with the chosen `a` and `b` among them, and its two newest
+    ones, older one first; if `b` is not its first one, `b` and the one before it.
 
     `rows`: service, service_version, calls, first_seen.
     """
     known = rows.drop_nulls(["service_version", "first_seen"])
-    if after:
-        begun = pl.col("first_seen").filter(pl.col("service_version") == after).first().over("service")
-        known = known.filter(pl.col("first_seen") <= begun)
-    known = known.with_columns(of=pl.len().over("service"))
-    several = known.filter(pl.col("of") > 1)
+    several = known.filter(pl.len().over("service") > 1)
     if several.is_empty():
         return None
-    busiest = several.group_by("service").agg(pl.col("calls").sum()).sort("calls", "service")["service"][-1]
-    versions = several.filter(pl.col("service").eq_missing(busiest)).sort("first_seen")["service_version"]
-    return versions[-2], versions[-1]
+    chosen = pl.col("service_version").is_in([a, b])
+    best = several.group_by("service").agg(chosen.sum(), pl.col("calls").sum())
+    service: str | None = best.sort("service_version", "calls", "service")["service"][-1]
+    versions = several.filter(pl.col("service").eq_missing(service)).sort("first_seen")["service_version"].to_list()
+    newer = versions.index(b) if b in versions[1:] else len(versions) - 1
+    return service, versions[newer - 1], versions[newer]
 
 
 def twin(rows: pl.DataFrame, event: Mapping[str, Any]) -> int | None:

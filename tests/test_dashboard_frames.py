@@ -375,10 +375,16 @@ def test_the_newest_two_versions_are_those_of_the_busiest_service() -> None:
         {"service": ["a", "a", "b", "b", "c"], "service_version": ["1", "2", "8", "9", "5"],
          "calls": [5.0, 5.0, 90.0, 1.0, 1000.0], "first_seen": [3, 4, 2, 1, 0]}
     )  # fmt: skip
-    assert frames.newest_versions(rows) == ("9", "8")
+    assert frames.newest_versions(rows) == ("b", "9", "8")
     assert frames.newest_versions(rows.filter(pl.col("service") == "c")) is None
-    assert frames.newest_versions(rows, "2") == ("1", "2")
-    assert frames.newest_versions(rows, "1") is None
+    assert frames.newest_versions(rows, b="2") == ("a", "1", "2")
+    assert frames.newest_versions(rows, b="1") == ("a", "1", "2")  # nothing was before it
+    assert frames.newest_versions(rows, a="2") == ("a", "1", "2")
+    assert frames.newest_versions(rows, b="5") == ("b", "9", "8")  # a service with one version
+    shared = rows.with_columns(service_version=pl.Series(["1", "2", "1", "2", "5"]))
+    assert frames.newest_versions(shared, b="1") == ("b", "2", "1")
+    nameless = rows.with_columns(service=pl.lit(None, pl.String))
+    assert frames.newest_versions(nameless, b="2") == (None, "1", "2")
 
 
 def test_a_twin_is_the_latest_earlier_call_with_the_same_arguments() -> None:

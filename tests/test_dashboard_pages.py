@@ -1023,6 +1023,34 @@ def test_the_newest_versions_are_those_deployed_last(
     assert [each.value for each in app.selectbox if each.label.startswith(("A", "B"))] == ["1", "2"]
 
 
+def test_versions_are_compared_within_one_service(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    """Both services have a version 2, and that of the other one always fails."""
+    now = datetime.now(UTC)
+    error = {"outcome": "error", "error_class": "TimeoutError", "message": "late"}
+    calls = [
+        {"service": service, "service_version": version, "session": f"{service}{version}{number}", "tool": "t",
+         "outcome": "ok", "time": (now - timedelta(hours=hours, minutes=number)).isoformat()} | (error if bad else {})
+        for service, version, hours, many, bad in
+        (("co,der", "1", 9, 30, False), ("co,der", "2", 5, 30, False), ("web", "2", 3, 50, True))
+        for number in range(many)
+    ]  # fmt: skip
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    for about, heading, n in (
+        ({}, "**1** → **2** of co\\,der", "0 %, n = 30 and 30 calls"),
+        ({"a": "2", "b": "1"}, "**2** → **1** of co\\,der", "0 %, n = 30 and 30 calls"),
+        ({"service": "!x"}, "**1** → **2** of co\\,der", "0 %, n = 30 and 30 calls"),
+        ({"service": "co\\,der,web"}, "**1** → **2**", "n = 30 and 80 calls"),
+    ):
+        app = open_app(collector.url, "compare", **about)
+        check(app, "Compare")
+        said = [each.value for each in app.markdown]
+        assert heading in said
+        assert any(line.startswith("Error rate:") and line.endswith(words.plain(n)) for line in said), said
+
+
 def test_the_limit_of_the_simulator_is_part_of_the_link(
     busy: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:

@@ -7,7 +7,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, filterbar, frames, sentences, shares, tables, words
-from dashboard.filters import OWN, escaped
+from dashboard.filters import NO_VALUE, OWN, escaped, unescaped
 from dashboard.page import Page, ignored, open_page, refreshing
 
 WAYS: Mapping[str, str] = {
@@ -35,8 +35,8 @@ def body(page: Page) -> None:
         if versions.is_empty():
             components.nothing(page)
             return
-        # The chosen B with the version before it, or else the two newest versions.
-        newest = frames.newest_versions(versions, page.filters.state("b")) or frames.newest_versions(versions)
+        wanted = {name: page.filters.state(name) for name in ("a", "b")}
+        newest = frames.newest_versions(versions, **wanted)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             ways = list(WAYS) if newest else ["period", *[way for way in WAYS if way != "period"]]
             way = components.switch(page, "by", "Compare", ways, clears=("a", "b"))
@@ -45,7 +45,6 @@ def body(page: Page) -> None:
             else:
                 span = words.span(page.length)
                 asked, sides = {}, (f"the {span} before", "this range")
-        wanted = {name: page.filters.state(name) for name in ("a", "b")}
         taken = (asked or {}).items()
         ignored(*(f"{name}={value}" for name, value in wanted.items() if value and (name, escaped(value)) not in taken))
         if asked is None:
@@ -57,17 +56,24 @@ def body(page: Page) -> None:
     components.beside("Errors by class", _classes, page, asked, sides, help=words.HELP["to 1,000 calls"])
 
 
-def _sides(page: Page, dimension: str, newest: tuple[str, str] | None) -> tuple[dict[str, str] | None, tuple[str, str]]:
-    """A and B as chosen or as in the link, or else the newest two versions, or the two values with the most calls."""
-    rows = page.ask("breakdown", by=dimension, sort="-calls", limit="200").pick(dimension).drop_nulls()
+def _sides(
+    page: Page, dimension: str, newest: tuple[str | None, str, str] | None
+) -> tuple[dict[str, str] | None, tuple[str, str]]:
+    """A and B as chosen or as in the link, or else the newest two versions, or the two values with the most calls.
+
+    Versions are those of one service, unless the filters name services: others may have the same ones by chance.
+    """
+    newest = newest if dimension == "service_version" else None
+    one = {"service": escaped(newest[0] or "")} if newest and not page.filters.values("service") else {}
+    rows = page.ask("breakdown", by=dimension, sort="-calls", limit="200", **one).pick(dimension).drop_nulls()
     values = [str(value) for value in rows[dimension]]
     if len(values) < 2:
         return None, ("A", "B")
-    usual = newest if dimension == "service_version" and newest else (values[0], values[1])
+    usual = newest[1:] if newest else (values[0], values[1])
     first = _choose("a", f"A {chr(0x2002)}(before)", values, usual[0])
     others = [value for value in values if value != first]
     second = _choose("b", f"B {chr(0x2002)}(after)", others, usual[1] if usual[1] != first else usual[0])
-    return {"dimension": dimension, "a": escaped(first), "b": escaped(second)}, (first, second)
+    return {"dimension": dimension, "a": escaped(first), "b": escaped(second), **one}, (first, second)
 
 
 def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:
@@ -76,7 +82,8 @@ def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:
 
 def _verdicts(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     rows = page.ask("compare", measure=",".join(MEASURES), **asked).pick(*COLUMNS)
-    st.markdown(f"**{words.plain(sides[0], 60)}** → **{words.plain(sides[1], 60)}**")
+    of = f" of {words.plain(unescaped(asked['service']) or NO_VALUE, 60)}" if "service" in asked else ""
+    st.markdown(f"**{words.plain(sides[0], 60)}** → **{words.plain(sides[1], 60)}**{of}")
     said = {row["measure"]: row for row in rows.iter_rows(named=True)}
     for measure, label in MEASURES.items():
         row = said.get(measure)
