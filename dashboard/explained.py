@@ -18,9 +18,7 @@ WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environme
 HALF = 0.5
 ORDER = "First what has more of the change than its share of the calls, or of the errors before, explains."
 BAR, THIN = 6, "▏▎▍▌▋▊▉█"  # characters of a full bar; parts of a character
-# The error rate leaves out calls that were cancelled or denied: errors of all calls are another number.
 VOLUME = "volume"
-PARTS = {"sessions": "Sessions", "calls_per_session": "Calls per session", "error_rate": "Errors per call"}
 # What people mention first when they say what broke.
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
 # Dimensions that would only repeat these in words that nobody can act on are left out. Overview leaves out the volume
@@ -50,9 +48,9 @@ def most(found: pl.DataFrame) -> str:
 
 def volume(page: Page) -> list[str]:
     """The same change in terms of sessions, calls per session, and the error rate."""
-    answer = page.ask("changes", measure="errors", limit="200", by=",".join(ALL)).pick("dimension", "value", "sentence")
-    parts = answer.filter(pl.col("dimension") == VOLUME).select("value", "sentence").iter_rows()
-    return [words.plain(PARTS[value] + said.removeprefix(value.replace("_", " "))) for value, said in parts]
+    answer = page.ask("changes", measure="errors", limit="200", by=",".join(ALL)).pick("dimension", "sentence")
+    said = answer.filter(pl.col("dimension") == VOLUME)["sentence"]
+    return [words.plain(one[:1].upper() + one[1:]) for one in said]
 
 
 def subject(row: dict[str, Any]) -> str:

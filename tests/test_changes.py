@@ -188,6 +188,19 @@ def test_volume_tells_sessions_calls_and_rate_apart(store: Store) -> None:
     holding(store, [*period(0, 10, 10, 2, 9), *period(1000, 10, 10, 5, 4)])
     rows = {row["value"]: row for row in changes(HALF, "errors").rows(store) if row["dimension"] == VOLUME}
     assert rows["error_rate"]["contribution"] == pytest.approx(30)
+    unrated = [event(number, time_ns=NOW - 4 * HOUR, session="1000-0", outcome=outcome)
+               for number, outcome in ((2000, "cancelled"), (2001, "denied"))]  # fmt: skip
+    holding(store, [*period(0, 10, 10, 4, 9), *period(1000, 20, 10, 3, 4), *unrated])
+    rows = {row["value"]: row for row in changes(HALF, "errors").rows(store) if row["dimension"] == VOLUME}
+    assert sum(row["contribution"] for row in rows.values()) == pytest.approx(20)
+    # The rate of calls that ended as ok or as an error is 30.0 %.
+    assert rows["error_rate"]["sentence"].startswith(
+        "errors per call 40.0 % → 29.7 % (of all calls, cancelled and denied too): "
+    )
+    assert rows["error_rate"]["sentence"].endswith("fewer errors, against the trend")
+    assert rows["calls_per_session"]["sentence"].startswith("calls per session 10.0 → 10.1: ")
+    assert rows["sessions"]["share"] > 1
+    assert rows["sessions"]["sentence"] == "sessions 10 → 20: 35 more errors, > 100 % of the rise"
     holding(store, period(1000, 10, 10, 5, 4))
     rows = {row["value"]: row for row in changes(HALF, "errors").rows(store) if row["dimension"] == VOLUME}
     assert rows["sessions"]["contribution"] == pytest.approx(50)  # without events before, everything is new traffic

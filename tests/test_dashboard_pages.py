@@ -545,6 +545,7 @@ def test_verdicts_are_the_apis(coder: RunningCollector, open_app: Callable[..., 
     told = [row["sentence"].partition(" → ")[2] for row in volume if row["dimension"] == "volume"]
     assert len(told) == 3
     assert all(any(said.endswith(words.plain(part)) for said in captions(app)) for part in told)
+    assert any(said.startswith("Errors per call ") for said in captions(app))
 
 
 def test_the_period_before_has_a_length_wherever_the_range_ends(

@@ -313,15 +313,18 @@ def _volume(total: Both) -> list[Row]:
     for name, (old, new) in factors.items():
         (p, q), (r, s) = (ends for other, ends in factors.items() if other != name)
         part = (new - old) * ((p * r + q * s) / 3 + (p * s + q * r) / 6)
-        values = (percent(old), percent(new)) if name == "error_rate" else (f"{old:,.1f}", f"{new:,.1f}")
-        values = (f"{old:,.0f}", f"{new:,.0f}") if name == "sessions" else values
-        words = f"{name.replace('_', ' ')} {values[0]} → {values[1]}"
+        said = {
+            "sessions": f"sessions {old:,.0f} → {new:,.0f}",
+            "calls_per_session": f"calls per session {old:,.1f} → {new:,.1f}",
+            # Beside a rate of nothing but ok and error events, this one would be another number without a reason.
+            "error_rate": f"errors per call {percent(old)} → {percent(new)} (of all calls, cancelled and denied too)",
+        }
         rows.append({
             "dimension": VOLUME, "value": name, "contribution": part, "share": part / whole if whole else None,
             "expected": 0.0, "traffic": 0.0 if name == "error_rate" else part,
             "rate": part if name == "error_rate" else 0.0, "a_errors": int(a.part), "a_calls": int(a.whole),
             "b_errors": int(b.part), "b_calls": int(b.whole), "state": None, "verdict": None,
-            "sentence": f"{words}: {_amount('errors', part)}{_of_change(part, whole)}",
+            "sentence": f"{said[name]}: {_amount('errors', part)}{_of_change(part, whole)}",
         })  # fmt: skip
     return rows
 
@@ -341,7 +344,8 @@ def _amount(measure: str, change: float) -> str:
 def _of_change(change: float, whole: float) -> str:
     if not whole or change * whole <= 0:
         return ", against the trend" if change * whole < 0 else ""
-    return f", {percent(change / whole)} of the {'rise' if whole > 0 else 'fall'}"
+    part = "> 100 %" if change / whole > 1 else percent(change / whole)  # others went the other way
+    return f", {part} of the {'rise' if whole > 0 else 'fall'}"
 
 
 def _sentence(measure: str, row: Row, whole: float, groups: Mapping[str, Row]) -> str:
