@@ -76,6 +76,22 @@ def retry_after_s(text: str, now_s: float) -> float | None:
         return None
 
 
+def lasting(ms: float) -> str:
+    """A duration for people: `840 ms`, `2.1 s`, `4 m 10 s`, `3 h 05 m`, `2 d 4 h`; as in the dashboard."""
+    if 0 < ms < 0.5:
+        return "< 1 ms"
+    if ms < 999.5:
+        return f"{ms:.0f} ms"
+    if ms < 59_950:
+        return f"{ms / 1000:.1f} s"
+    total = round(ms / 1000)
+    if total < 3600:
+        return f"{total // 60} m {total % 60:02d} s"
+    if total < 86_400:
+        return f"{total // 3600} h {total % 3600 // 60:02d} m"
+    return f"{total // 86_400} d {total % 86_400 // 3600} h"
+
+
 def rfc3339(at_ns: int) -> str:
     """UTC with nanoseconds."""
     seconds, rest = divmod(at_ns, 10**9)

@@ -252,11 +252,13 @@ def day_form(then: datetime, now: datetime, zone: tzinfo) -> str:
 
 
 def span(length: timedelta | float) -> str:
-    """The length of a range: `24 h`, `7 d`, `15 min`."""
+    """The length of a range: `24 h`, `7 d`, `15 min`, `3 h 46 min`."""
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
     for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         least = 2 * unit if name == "d" else unit
         if seconds >= least and abs(seconds - round(seconds / unit) * unit) <= NEAR * seconds:
+            if name == "min" and (minutes := round(seconds / 60)) >= 120:
+                return _joined(minutes // 60, "h", minutes % 60, "min")
             return _joined(f"{seconds / unit:.0f}", name)
     return _joined(f"{seconds:.0f}", "s")
 

@@ -223,7 +223,7 @@ BAD_LINES = [
         ("failing_sessions", "> 0.5", "> 50 %"),
         ("streak", ">= 3", "≥ 3"),
         ("silent", "> 30m", "> 30 min"),
-        ("p95_ms", "> 2s", "> 2,000 ms"),
+        ("p95_ms", "> 2s", "> 2.0 s"),
         ("error_rate", "> 2x previous 7d", "> 2 × the 7 d before"),
     ],
 )

@@ -206,6 +206,12 @@ def test_volume_tells_sessions_calls_and_rate_apart(store: Store) -> None:
     assert rows["sessions"]["contribution"] == pytest.approx(50)  # without events before, everything is new traffic
 
 
+def test_an_empty_value_has_the_name_that_it_has_elsewhere(store: Store) -> None:
+    holding(store, [failed(number, session=f"s{number}", model=None) for number in range(100, 140)])
+    [row] = changes(HALF, "errors", ["model"]).rows(store)
+    assert row["sentence"].startswith("model = (none): 40 more errors, 100 % of the rise")
+
+
 def test_volume_is_told_where_it_is_asked_for(store: Store) -> None:
     holding(store, random_events(1))
     told = {name: changes(HALF, "errors", by).rows(store) for name, by in (

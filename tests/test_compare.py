@@ -276,6 +276,14 @@ def test_errors_that_may_still_be_repaired_make_no_version_better(store: Store) 
     assert told("3")["lasting_rate"][:2] == (19 / 37, 37)
 
 
+def test_durations_are_written_as_in_tables(store: Store) -> None:
+    holding(store, [event(number, duration_ms=322_000 if number < 30 else 850) for number in range(60)])
+    [row] = compare(Selection(NOW - 30 * MINUTE + 1, NOW + 1), ["p50_ms"]).rows(store)
+    assert (
+        row["sentence"] == "worse: 850 ms → 5 m 22 s (+5 m 21 s, between +5 m 21 s and +5 m 21 s), n = 30 and 30 calls"
+    )
+
+
 def test_what_has_a_value_is_compared_with_what_has_none(store: Store) -> None:
     holding(store, [failed(1, model="m"), failed(2), event(3)])
     [row] = compare(Selection(0, NOW), ["calls"], dimension="model", a="", b="m").rows(store)

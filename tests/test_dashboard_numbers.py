@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard import sentences, words
+from dashboard.filters import NO_VALUE
 from tests.conftest import RunningCollector, misstep
 from tests.traffic import storm, two_versions
 
@@ -184,7 +185,7 @@ def test_the_numbers_of_every_table_are_the_apis(
     ]
     expected = [tuple(row[name] for name in columns) for row in told]
     if page == "streaks":
-        expected = [("not told" if row[0] is None else row[0], *row[1:]) for row in expected]
+        expected = [(NO_VALUE if row[0] is None else row[0], *row[1:]) for row in expected]
     assert shown
     assert same(shown) == same(expected)
 

@@ -866,7 +866,8 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     reason.input("being mended")
     next(button for button in app.button if button.label == "Silence it").click().run()
     assert [row["reason"] for row in running.get("/api/v1/silences")["rows"]] == ["being mended"]
-    assert any("No alert is firing." in each.value for each in app.markdown)
+    [state] = [each.value for each in app.markdown if each.value.startswith("No alert is firing.")]
+    assert re.match(r"No alert is firing\. (◧ \d+ pending · )?\d+ rules?, evaluated ", state), state
     menu = [each.proto.label for each in open_app(running.url, "tools").get("page_link")]
     assert "Alerts" in menu
     assert metric(open_app(running.url), "Alerts") == "0 firing"

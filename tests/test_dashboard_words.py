@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.times import lasting
 from dashboard import words
 
 NOW = datetime(2026, 11, 21, 21, 41, 51, tzinfo=UTC)
@@ -96,6 +97,7 @@ def test_a_rate_has_its_denominator_and_is_marked_below_20_calls(value: float | 
 )
 def test_durations(ms: float | None, said: str) -> None:
     assert spaced(words.duration(ms)) == said
+    assert ms is None or lasting(ms) == said  # what the collector writes reads the same
 
 
 @pytest.mark.parametrize(
@@ -121,6 +123,9 @@ def test_ages_become_dates_after_a_day_in_the_readers_zone(ago: timedelta, said:
         (900, "15 min"),
         (3600, "1 h"),
         (5400, "90 min"),
+        (8400, "2 h 20 min"),
+        (13_560, "3 h 46 min"),
+        (13_589, "3 h 46 min"),
         (86_400, "24 h"),
         (216_000, "60 h"),
         (600_000, "7 d"),

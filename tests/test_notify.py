@@ -113,6 +113,16 @@ def test_a_rule_without_a_summary_is_told_in_words() -> None:
     assert item.link == ""
 
 
+def test_an_empty_label_reads_none_and_is_false_in_a_condition() -> None:
+    rule = replace(
+        RULE, by=("service", "model"), summary="{{ service }} on {{ model }}",
+        description="{{ model or 'no model' }}{{ ' of ' + model if model }}",
+    )  # fmt: skip
+    item = describe(rule, replace(ALERT, labels=(("service", "api"), ("model", ""))), scrub=scrub)
+    assert (item.summary, item.description) == ("api on (none)", "no model")
+    assert item.labels["model"] == ""
+
+
 def test_no_text_of_a_notification_holds_a_secret() -> None:
     rule = replace(RULE, summary=f"{SECRET} {{{{ service }}}}", description="{{ service }}")
     leaky = replace(ALERT, labels=(("service", f"x {SECRET}"), ("tool", SECRET)))
@@ -172,7 +182,8 @@ def test_large_groups_are_cut_and_counted() -> None:
     [
         ("error_rate", 0.344, "34 %"),
         ("silent", 5400.0, "1 h 30 min"),
-        ("p95_ms", 1234.5, "1,234.5 ms"),
+        ("p95_ms", 850.0, "850 ms"),
+        ("p95_ms", 15_445.29, "15.4 s"),
         ("streak", 3.0, "3"),
     ],
 )

@@ -23,7 +23,7 @@ from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Reason, State, rule_labels, seen_as
 from collector.errors import Rejected, Unavailable
 from collector.query.sample import Labels
-from collector.times import SECOND, retry_after_s, rfc3339
+from collector.times import SECOND, lasting, retry_after_s, rfc3339
 
 if TYPE_CHECKING:
     import httpx
@@ -70,7 +70,7 @@ class Notification:
 
 def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "") -> Item:
     """The words for an alert. `scrub` removes secrets from a text."""
-    shown = {name: _plain(scrub(value)) for name, value in alert.labels}
+    shown = {name: _plain(scrub(value)) or summary.NOTHING for name, value in alert.labels}
     values = {
         **shown,
         "value": _whole(alert.value),
@@ -242,13 +242,13 @@ def _default_summary(rule: Rule, alert: Alert, shown: Mapping[str, str]) -> str:
 
 
 def format_value(measure: str, value: float) -> str:
-    """A measure's value for people: "34 %", "12 min", "850 ms", "7"."""
+    """A measure's value for people: "34 %", "12 min", "850 ms", "2.1 s", "7"."""
     unit = MEASURES[measure].unit
     if unit == "share":
         return summary.percent(value)
     if unit == "s":
         return summary.duration(value)
-    return summary.number(value) + (" ms" if unit == "ms" else "")
+    return lasting(value) if unit == "ms" else summary.number(value)
 
 
 def format_condition(rule: Rule) -> str:

@@ -16,6 +16,18 @@ LIMIT = 4000  # characters of a rendered text
 VALUES = ("value", "threshold", "calls", "name", "severity")
 
 
+class _Nothing(str):
+    """Text that is false in a condition."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+
+NOTHING = _Nothing("(none)")  # the empty value of a label, as people read it in the dashboard
+
+
 def percent(share: float) -> str:
     """0.344 as "34 %"; below ten with one decimal."""
     number = share * 100

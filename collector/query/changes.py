@@ -354,7 +354,7 @@ def _sentence(measure: str, row: Row, whole: float, groups: Mapping[str, Row]) -
         of = f" of {group['tool']}" if group["tool"] else ""
         new = "new: " if row["state"] == "new" else ""
         return f"{new}{group['error_class']}{of}: {amount}: {group['template'] or ''}".removesuffix(": ")
-    what = f"{row['dimension']} = {row['value']}" if row["value"] is not None else f"no {row['dimension']}"
+    what = f"{row['dimension']} = {'(none)' if row['value'] is None else row['value']}"
     if row["state"] == "new":
         calls = f"{row['b_errors']:,} of {row['b_calls']:,} calls failed" if _is_call(row) else "not seen before"
         return f"{what}: {amount}; new, {calls}"

@@ -14,6 +14,7 @@ from math import ceil, sqrt
 from typing import Any
 
 from collector.query.statement import Z
+from collector.times import lasting
 
 FEW_CALLS = 20  # on a side; below this, rates are not judged
 FEW_COUNTED = 10  # on both sides together; below this, counts are not judged
@@ -193,7 +194,7 @@ def written(unit: Unit, value: float | None) -> str:
         case "rate":
             return percent(value)
         case "quantile":
-            return f"{value:,.0f} ms" if value < 1000 else f"{value / 1000:,.1f} s"
+            return lasting(value)
         case "per_session" | "per_1000":
             return f"{value:,.2f}"
     return f"{value:,.0f}"

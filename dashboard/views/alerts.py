@@ -85,7 +85,8 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
     states = [row["state"] for row in loud]
     counts = [f"{colours.ALERT_WORDS[state][0]} {states.count(state)} {state}" for state in STATES if state in states]
     facts = [f"{words.plural(rules.height, 'rule')}, evaluated {when}"]
-    st.markdown(" · ".join(([] if "firing" in states else ["No alert is firing."]) + counts + facts))
+    none = "" if "firing" in states else "No alert is firing. "
+    st.markdown(none + " · ".join(counts + facts))
     where = {name: components.as_json(text) or {} for name, text in rules.select("name", "where").iter_rows()}
     for row in loud:
         _alert(page, row, where.get(row["rule"], {}))

@@ -4,6 +4,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import attempts, components, frames, sentences, tables, words
+from dashboard.filters import NO_VALUE
 from dashboard.page import Page, open_page, refreshing
 from dashboard.story import KINDS, SCOPES
 
@@ -109,7 +110,7 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
         "again": tables.text("recovered by themselves", 170),
         "mistakes_saved": tables.number("failed calls saved", width=130),
     }
-    shown = mine.with_columns(pl.Series("again", again), pl.col(by).fill_null("not told"))
+    shown = mine.with_columns(pl.Series("again", again), pl.col(by).fill_null(NO_VALUE))
     tables.table(page, shown, columns, key=f"limits-{by}", alt_text=f"A limit of {limit} by {by}.", rows_shown=6,
                  wide=("sessions",))  # fmt: skip
 
