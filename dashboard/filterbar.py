@@ -116,8 +116,7 @@ def _zoom_out() -> None:
 
 def bind(key: str, value: object, write: Callable[[], None], *, label: str = "collapsed") -> dict[str, Any]:
     """Arguments of a widget that always shows `value`, from the URL, and calls `write` when a person changes it."""
-    if key not in st.session_state or st.session_state[key] != value:
-        st.session_state[key] = value
+    st.session_state[key] = value  # also if it is that already: only then is a widget that is new on a page told it
     return {"key": key, "on_change": write, "label_visibility": label}
 
 

@@ -155,6 +155,26 @@ def test_the_menu_keeps_the_filters_and_back_restores_them(busy: Dashboard, tab:
     tab.check()
 
 
+def test_the_bar_shows_what_it_filters_by_on_every_page_of_the_menu(busy: Dashboard, tab: Tab) -> None:
+    tab.open(f"{busy.url}/tools?from=-7d&refresh=0", "Tools")
+    text, week = tab.page.get_by_placeholder("In the message"), tab.page.get_by_role("radio", name="7d")
+    text.fill("e")
+    text.press("Enter")
+    expect(tab.page).to_have_url(re.compile("q=e"))
+    for title in ("Errors", "Streaks", "Retries", "Sessions", "Errors"):
+        tab.page.get_by_test_id("stSidebar").get_by_role("link", name=title).click()
+        tab.wait(title)
+        expect(week).to_be_checked()
+        expect(text).to_have_value("e")
+    tab.page.get_by_role("radio", name="30d").click()
+    expect(tab.page).to_have_url(re.compile("from=-30d"))
+    text.fill("")
+    text.press("Enter")
+    expect(tab.page).not_to_have_url(re.compile("q="))
+    expect(tab.page.get_by_role("radio", name="30d")).to_be_checked()
+    tab.check()
+
+
 def test_a_link_to_the_same_page_changes_the_address_and_back_undoes_it(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/tools?tool=nosuch&from=-7d", "Tools")
     main = tab.page.get_by_test_id("stMain")
