@@ -859,8 +859,13 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     check(app, "Alerts")
     [alert] = running.get("/api/v1/alerts")["rows"]
     assert any("■ Firing" in each.value and words.plain(alert["rule"]) in each.value for each in app.markdown)
+    key = f"silence-{alert['rule']}-{json.dumps(alert['labels'], separators=(',', ':'))}"
+    app.session_state[key] = True
     next(button for button in app.button if button.label == "Silence it").click().run()
     assert "A silence needs a reason." in [said.replace("\\", "") for said in captions(app)]
+    [opened] = [each for each in app.get("popover") if each.proto.popover.label == "Silence"]
+    assert [said.value.replace("\\", "") for said in opened.caption] == ["A silence needs a reason."]
+    assert opened.proto.popover.open
     assert running.get("/api/v1/silences")["rows"] == []
     [reason] = [each for each in app.text_input if each.label == "Reason"]
     reason.input("being mended")
@@ -868,6 +873,7 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     assert [row["reason"] for row in running.get("/api/v1/silences")["rows"]] == ["being mended"]
     [state] = [each.value for each in app.markdown if each.value.startswith("No alert is firing.")]
     assert re.match(r"No alert is firing\. (◧ \d+ pending · )?\d+ rules?, evaluated ", state), state
+    assert [each.proto.popover.open for each in app.get("popover") if each.proto.popover.label == "Silence"] == [False]
     menu = [each.proto.label for each in open_app(running.url, "tools").get("page_link")]
     assert "Alerts" in menu
     assert metric(open_app(running.url), "Alerts") == "0 firing"

@@ -39,8 +39,6 @@ def body(page: Page) -> None:
             st.error(f"The rules could not be evaluated: {words.plain(str(said), 300)}")
         _mistakes(told)
         _alerts(page, answer.rows, rules)
-        if refused := st.session_state.pop("alerts-refused", ""):
-            components.quiet(words.plain(refused, 300))
     if not told:
         return
     with components.part("Fired in the last 7 days"):
@@ -96,12 +94,13 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
                 _alert(page, row, where.get(row["rule"], {}))
 
 
-def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | None = None) -> None:
-    """Sends a change when a button is pressed; the next run shows why it failed, if it did."""
+def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | None = None) -> str:
+    """Sends a change; returns why it failed, empty if it did not."""
     try:
         page.collector.change(method, place, change)
     except Problem as problem:
-        st.session_state["alerts-refused"] = problem.sentence
+        return problem.sentence
+    return ""
 
 
 def _evidence(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None:
@@ -116,22 +115,24 @@ def _silence(page: Page, row: Mapping[str, Any]) -> None:
     # As receivers see them: `severity` is the rule's.
     labels = {"event_severity" if name == "severity" else name: value for name, value in told.items()}
     mark = f"{row['rule']}-{row.get('labels')}"
+    key, refused = f"silence-{mark}", f"silence-refused-{mark}"
 
     def silence() -> None:
         length, author, reason = (st.session_state[f"silence-{name}-{mark}"] for name in ("for", "by", "why"))
         wanted = {"rule": row["rule"], "labels": labels, "duration": SILENCES[length or "1 h"],
                   "author": author or "dashboard", "reason": reason}  # fmt: skip
-        if reason.strip():
-            _change(page, "POST", "silences", wanted)
-        else:
-            st.session_state["alerts-refused"] = "A silence needs a reason."
+        said = _change(page, "POST", "silences", wanted) if reason.strip() else "A silence needs a reason."
+        st.session_state[refused] = said
+        st.session_state[key] = bool(said)  # whether it stays open
 
-    with st.popover("Silence", key=f"silence-{mark}"), st.form(f"silence-form-{mark}", border=False):
+    with st.popover("Silence", key=key, on_change="rerun"), st.form(f"silence-form-{mark}", border=False):
         st.segmented_control(
             "For", list(SILENCES), default="1 h", key=f"silence-for-{mark}", label_visibility="collapsed"
         )
         st.text_input("Your name", key=f"silence-by-{mark}", placeholder="not needed")
         st.text_input("Reason", key=f"silence-why-{mark}", placeholder="needed")
+        if said := st.session_state.get(refused):
+            components.quiet(words.plain(said, 300))
         st.form_submit_button("Silence it", on_click=silence)
 
 
@@ -217,6 +218,11 @@ def _test(page: Page, receiver: str) -> None:
 
 
 def _silences(page: Page) -> None:
+    def end(place: str) -> None:
+        st.session_state["end-refused"] = _change(page, "DELETE", place)
+
+    if refused := st.session_state.pop("end-refused", ""):
+        components.quiet(words.plain(refused, 300))
     rows = page.ask_all("silences").rows
     if rows.is_empty():
         components.quiet("None.")
@@ -230,7 +236,7 @@ def _silences(page: Page) -> None:
                 f"**{words.plain(row.get('rule') or 'every rule')}**{labels} \u2002 :gray[until {until} · {said}]"
             )
             place = client.path("silences", str(row["id"]))
-            st.button("End", key=f"end-{row['id']}", type="tertiary", on_click=_change, args=(page, "DELETE", place))
+            st.button("End", key=f"end-{row['id']}", type="tertiary", on_click=end, args=(place,))
 
 
 def _editor(page: Page, rules: pl.DataFrame) -> None:
