@@ -247,20 +247,6 @@ def escaped(value: str) -> str:
     return re.sub(r"([\\,!])", r"\\\1", value)
 
 
-def of_alert(where: Mapping[str, object], labels: Mapping[str, object]) -> dict[str, str]:
-    """The conditions on what an alert is about, as in a link, from the `where` of its rule and its own labels."""
-    words = {name: value if isinstance(value, list) else [value] for name, value in where.items()}
-    told = {name: [_word_of_rule(word) for word in values] for name, values in words.items()}
-    told |= {name: [escaped(str(value or ""))] for name, value in labels.items()}
-    return {name: ",".join(texts) for name, texts in told.items() if name in DIMENSIONS}
-
-
-def _word_of_rule(word: object) -> str:
-    """As in a link; in a rule, only a leading `!` has a meaning."""
-    text = str(word).lower() if isinstance(word, bool) else str(word)
-    return f"!{escaped(text[1:])}" if text.startswith("!") else escaped(text)
-
-
 def unescaped(word: str) -> str:
     """The value that is written so in the API's grammar."""
     return re.sub(r"\\([\\,!])", r"\1", word)

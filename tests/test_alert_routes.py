@@ -67,6 +67,7 @@ def test_alerts_say_what_fires_and_why(engine: Engine, client: TestClient[Litest
     answer = get(client, "/api/v1/alerts", history="true")
     (row,) = answer["rows"]
     assert row["link"].startswith("http://dash/session?session=s1&service=api")
+    assert row["link"] == f"http://dash/{row['evidence']}"
     assert {
         name: row[name] for name in ("rule", "labels", "state", "value", "threshold", "since", "severity", "summary")
     } == {

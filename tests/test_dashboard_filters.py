@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.alerts.notify import describe
+from collector.alerts.rules import Rule, parse_condition
+from collector.alerts.state import Alert, State
 from collector.query.filters import select, terms_of_rule
 from dashboard import launch
-from dashboard.filters import CHOICES, DIMENSIONS, NUMBERS, VIEW_KEYS, Condition, Filters, of_alert, parse
+from dashboard.filters import CHOICES, DIMENSIONS, NUMBERS, VIEW_KEYS, Condition, Filters, parse
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -144,18 +147,27 @@ def test_a_value_that_starts_with_an_exclamation_mark_or_holds_a_comma_stays_one
     assert parse(filters.query()).values("tool") == ("!not, a negation", "b")
 
 
+def evidence(where: dict[str, Any], labels: dict[str, str]) -> Filters:
+    rule = Rule("r", "errors", parse_condition("> 0", "errors"), where)
+    now_ns = int(NOW.timestamp()) * 10**9
+    alert = Alert("r", tuple(labels.items()), State.FIRING, 1.0, 1, 0.0, now_ns, now_ns)
+    page, _, query = describe(rule, alert, scrub=str).evidence.partition("?")
+    assert page == "errors"
+    return parse(dict(parse_qsl(query, keep_blank_values=True)))
+
+
 @pytest.mark.parametrize(
-    "where", [{"mistake": True}, {"tool": "!a,b"}, {"tool": ["a", "!\\b"]}, {"status_code": 429}, {"tool": ""}]
+    "where", [{"mistake": True}, {"tool": "!a,b"}, {"tool": ["a", "!\\b"]}, {"status_code": "429"}, {"tool": ""}]
 )
 def test_the_evidence_of_an_alert_is_what_its_rule_counts(where: dict[str, Any]) -> None:
-    filters = parse(of_alert(where, {"alertname": "r"}))
+    filters = evidence(where, {})
     assert filters.ignored == ()
     now_ns = int(NOW.timestamp()) * 10**9
     assert select(filters.api(), now_ns).terms == terms_of_rule(where)
 
 
 def test_a_label_of_an_alert_is_a_value_whatever_it_begins_with() -> None:
-    filters = parse(of_alert({"tool": "a"}, {"tool": "!x,y", "service": None}))
+    filters = evidence({"tool": "a"}, {"tool": "!x,y", "service": ""})
     assert (filters.values("tool"), filters.values("service")) == (("!x,y",), ("",))
 
 

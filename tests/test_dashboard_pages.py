@@ -855,10 +855,14 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     running = start_collector(RULES=str(rules))
     running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC))))
     wait_until(lambda: running.get("/api/v1/alerts")["rows"], 40)
-    app = open_app(running.url, "alerts")
+    app = open_app(running.url, "alerts", from_="-1h", tz="UTC")
     check(app, "Alerts")
     [alert] = running.get("/api/v1/alerts")["rows"]
     assert any("■ Firing" in each.value and words.plain(alert["rule"]) in each.value for each in app.markdown)
+    [evidence] = [each.proto for each in app.get("page_link") if each.proto.label == "Open evidence →"]
+    page, _, query = alert["evidence"].partition("?")
+    assert (evidence.page, dict(parse_qsl(evidence.query_string))) == (page, dict(parse_qsl(query)) | {"tz": "UTC"})
+    assert {"from", "to"} <= set(dict(parse_qsl(query)))
     key = f"silence-{alert['rule']}-{json.dumps(alert['labels'], separators=(',', ':'))}"
     app.session_state[key] = True
     next(button for button in app.button if button.label == "Silence it").click().run()

@@ -237,7 +237,7 @@ class _Night:
 
     def _tell(self, now_ns: int) -> None:
         items = [
-            (Item(alert, labels(self._rule, alert, str), "", "", ""), self._rule.notify)
+            (Item(alert, labels(self._rule, alert, str), "", "", "", ""), self._rule.notify)
             for alert in self.alerts.values()
         ]
         for message in self._dispatch.due(items, self._receivers, now_ns):

@@ -22,6 +22,7 @@ from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Reason, State, rule_labels, seen_as
 from collector.errors import Rejected, Unavailable
+from collector.query.measures import GONE
 from collector.query.sample import Labels
 from collector.times import SECOND, lasting, retry_after_s, rfc3339
 
@@ -32,6 +33,10 @@ MAX_ALERTS = 100  # per message; further ones are only counted
 TIMEOUT_S = 5.0  # for all of a webhook's answer
 MOST_READ = 64 << 10  # bytes of it
 STEP_S = 30.0  # for each answer of a service behind Apprise
+PAGES = {  # of the dashboard, by measure; the others are about errors
+    "calls": "tools", "p95_ms": "tools", "silent": "sources", "streak": "streaks", "streaks": "streaks",
+    "recovery_rate": "retries", "retries": "retries",
+}  # fmt: skip
 NEVER = "0001-01-01T00:00:00Z"  # Alertmanager's endsAt of an alert that still fires
 
 Scrub = Callable[[str], str]
@@ -45,7 +50,8 @@ class Item:
     labels: Mapping[str, str]
     summary: str
     description: str
-    link: str  # into the dashboard; empty if its address is not known
+    evidence: str  # the dashboard's page about it, with its parameters
+    link: str  # to that page; empty if the dashboard's address is not known
 
     @property
     def firing(self) -> bool:
@@ -80,12 +86,14 @@ def describe(rule: Rule, alert: Alert, *, scrub: Scrub, dashboard_url: str = "")
         "severity": rule.severity,
     }
     text = summary.render(rule.summary, values) if rule.summary else _default_summary(rule, alert, shown)
+    evidence = _evidence(rule, alert, {name: scrub(value) for name, value in alert.labels})
     return Item(
         alert=alert,
         labels=labels(rule, alert, scrub),
         summary=scrub(" ".join(text.split())),
         description=scrub(summary.render(rule.description, values)),
-        link=_link(rule, alert, {name: scrub(value) for name, value in alert.labels}, dashboard_url),
+        evidence=evidence,
+        link=f"{dashboard_url.rstrip('/')}/{evidence}" if dashboard_url else "",
     )
 
 
@@ -261,20 +269,19 @@ def format_condition(rule: Rule) -> str:
     return f"{sign} {format_value(rule.measure, condition.number)}"
 
 
-def _link(rule: Rule, alert: Alert, own: Mapping[str, str], dashboard_url: str) -> str:
-    """The page with the evidence: the session, else the errors that the rule counted while it held."""
-    if not dashboard_url:
-        return ""
+def _evidence(rule: Rule, alert: Alert, own: Mapping[str, str]) -> str:
+    """The session, else what the rule counted while it held, on the page that shows its measure."""
     if own.get("session"):
         page, query = "session", {name: own[name] for name in ("session", "service") if name in own}
     else:
-        page = "errors"
+        page = PAGES.get(rule.measure, "errors")
+        page = "tool" if page == "tools" and own.get("tool") else page
         end_ns = alert.resolved_ns or alert.last_seen_ns
         query = {name: _filter(value) for name, value in rule.where.items()}
         query |= {name: re.sub(r"\A!", r"\\!", _filter(value)) for name, value in own.items()}
-        start_ns = alert.since_ns - rule.window_ns
+        start_ns = alert.since_ns - (GONE if rule.measure == "silent" else rule.window_ns)
         query |= {"from": rfc3339(start_ns - rule.lateness_ns), "to": rfc3339(end_ns - rule.lateness_ns)}
-    return f"{dashboard_url.rstrip('/')}/{page}?{urlencode(query)}"
+    return f"{page}?{urlencode(query)}"
 
 
 def _filter(value: Sequence[str] | str | bool) -> str:

@@ -39,7 +39,8 @@ ALERTS = {
     "rule": "varchar", "labels": "json", "state": "varchar", "value": "double", "value_text": "varchar",
     "threshold": "double", "condition": "varchar", "condition_text": "varchar", "measure": "varchar", "calls": "bigint",
     "since": "timestamp", "fired": "timestamp", "resolved": "timestamp", "severity": "varchar", "summary": "varchar",
-    "description": "varchar", "link": "varchar", "silenced": "boolean", "inhibited_by": "varchar",
+    "description": "varchar", "evidence": "varchar", "link": "varchar", "silenced": "boolean",
+    "inhibited_by": "varchar",
 }  # fmt: skip
 RULES = {
     "name": "varchar", "state": "varchar", "measure": "varchar", "unit": "varchar", "where": "json", "by": "json",

@@ -45,6 +45,7 @@ def _alert_row(engine: Engine, rule: Rule | None, item: Item, now_ns: int) -> di
         "severity": item.labels["severity"],
         "summary": item.summary,
         "description": item.description,
+        "evidence": item.evidence,
         "link": item.link,
         "silenced": engine.silenced(alert, now_ns),
         "inhibited_by": engine.inhibited_by(alert) or None,

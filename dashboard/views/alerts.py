@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qsl
 
 import polars as pl
 import streamlit as st
 
 from dashboard import charts, client, colours, components, frames, sentences, tables, words
 from dashboard.client import Problem
-from dashboard.filters import NO_VALUE, of_alert
+from dashboard.filters import NO_VALUE
+from dashboard.menu import TITLES
 from dashboard.page import Page, open_page, refreshing
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
@@ -22,7 +24,7 @@ REMEMBERED = timedelta(minutes=2)  # how long the collector caches what it measu
 # What is shown of a rule: an older collector may not tell all of it.
 RULE = (
     "name", "state", "measure", "value_text", "condition", "condition_text", "window_s", "severity", "evaluated",
-    "where", "unit",
+    "unit",
 )  # fmt: skip
 SILENT_S = 60  # after this long without an evaluation, the absence of alerts means nothing
 
@@ -85,13 +87,12 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
     facts = [f"{words.plural(rules.height, 'rule')}, evaluated {when}"]
     none = "" if "firing" in states else "No alert is firing. "
     st.markdown(none + " · ".join(counts + facts))
-    where = {name: components.as_json(text) or {} for name, text in rules.select("name", "where").iter_rows()}
     for row in loud:
-        _alert(page, row, where.get(row["rule"], {}))
+        _alert(page, row)
     if quiet:
         with st.expander(f"Silenced or held back: {len(quiet)}", key="alerts-quiet"):
             for row in quiet:
-                _alert(page, row, where.get(row["rule"], {}))
+                _alert(page, row)
 
 
 def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | None = None) -> str:
@@ -103,11 +104,12 @@ def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | Non
     return ""
 
 
-def _evidence(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None:
-    """A link to the errors that the alert is about."""
-    labels = components.as_json(row.get("labels"))
-    about = of_alert(where, labels if isinstance(labels, dict) else {})
-    st.page_link("views/errors.py", label="Open evidence →", query_params=page.filters.carried().query() | about)
+def _evidence(page: Page, row: Mapping[str, Any]) -> None:
+    """A link to the page with what the alert is about, the one that receivers get."""
+    name, _, query = (row.get("evidence") or "").partition("?")
+    if name in TITLES:
+        asked = dict(parse_qsl(query, keep_blank_values=True)) | dict(page.filters.carried().view)
+        st.page_link(f"views/{name}.py", label="Open evidence →", query_params=asked)
 
 
 def _silence(page: Page, row: Mapping[str, Any]) -> None:
@@ -136,7 +138,7 @@ def _silence(page: Page, row: Mapping[str, Any]) -> None:
         st.form_submit_button("Silence it", on_click=silence)
 
 
-def _alert(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None:
+def _alert(page: Page, row: Mapping[str, Any]) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
         word = f"{STATES.get(row['state'], ':gray')}[{colours.ALERT_WORDS.get(row['state'], row['state'])}]"
         labels = f" · {words.plain(about(row.get('labels')), 120)}" if about(row.get("labels")) else ""
@@ -153,7 +155,7 @@ def _alert(page: Page, row: Mapping[str, Any], where: Mapping[str, Any]) -> None
         with st.container(gap=None):
             st.markdown(title)
             st.caption(f"{words.plain(row.get('summary'), 300)} \u2002 {' · '.join(facts)}")
-        _evidence(page, row, where)
+        _evidence(page, row)
         if row["state"] != "resolved":
             _silence(page, row)
 
