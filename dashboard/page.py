@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import polars as pl
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dashboard import client, colours, filterbar, share, words
 from dashboard.client import Answer, Collector
@@ -114,7 +115,7 @@ def every(filters: Filters) -> float | None:
 
 
 def _remembered(place: str, params: Mapping[str, str], answer: Answer) -> Answer:
-    share.remember(place, params, answer.rows.height)
+    share.remember(place, params, answer)
     if answer.late and (late := LATE.get()) is not None:
         late.append(answer.fetched)
     return answer
@@ -168,8 +169,9 @@ def refreshing(body: Callable[[Page], None], page: Page, every: float | None = N
         if first.pop() if first else False:
             place.skeleton(height=FIRST_PX)
         with place.container():
-            _away_bar(page)
+            bar = st.empty()
             body(page)
+            _away_bar(page, bar)
 
     first = [True]
     st.fragment(shown, run_every=None if paused else every or page.every)()
@@ -187,10 +189,12 @@ def _named(zone: str) -> ZoneInfo | None:
         return None
 
 
-def _away_bar(page: Page) -> None:
+def _away_bar(page: Page, bar: DeltaGenerator) -> None:
     if since := page.collector.since_away():
         at = words.clock(since, page.zone, now=page.now)
-        st.error(
-            f"Collector at {page.collector.place} does not answer (since {at}). What is shown is the last that it "
-            "said. Retrying. Is it running? `MISSTEP_COLLECTOR_URL` names another where the dashboard runs."
+        last = share.fetched()
+        showing = f" Showing {words.clock(last, page.zone, now=page.now)}." if last else ""
+        bar.error(
+            f"Collector at {page.collector.place} does not answer (since {at}).{showing} Retrying. Is it running? "
+            "`MISSTEP_COLLECTOR_URL` names another where the dashboard runs."
         )

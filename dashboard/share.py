@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import version
 from io import BytesIO
 from urllib.parse import urlencode
@@ -9,7 +10,7 @@ from urllib.parse import urlencode
 import polars as pl
 import streamlit as st
 
-from dashboard.client import COUNTS, Collector
+from dashboard.client import COUNTS, Answer, Collector
 from dashboard.filters import Filters
 
 _ASKED = "share-asked"
@@ -41,16 +42,27 @@ def forget(page: str, filters: Filters) -> None:
         st.session_state[_ASKED] = (page, filters, {})
 
 
-def remember(path: str, params: Mapping[str, str], rows: int) -> None:
-    """Notes a query of the page and the number of rows in its answer."""
+def remember(path: str, params: Mapping[str, str], answer: Answer) -> None:
+    """Notes a query of the page, the number of rows in its answer, and when that was fetched."""
     if _ASKED in st.session_state:
-        st.session_state[_ASKED][2][ApiQuery(path, tuple(params.items()))] = rows
+        noted = (answer.rows.height, answer.fetched)
+        st.session_state[_ASKED][2][ApiQuery(path, tuple(params.items()))] = noted
+
+
+def fetched() -> datetime | None:
+    """When the oldest of the page's answers was fetched; None if it has none."""
+    return min((when for _, when in _noted().values()), default=None)
 
 
 def asked() -> list[ApiQuery]:
     """The queries of the page, the longest answer first."""
-    queries: dict[ApiQuery, int] = st.session_state.get(_ASKED, ("", None, {}))[2]
-    return sorted(queries, key=lambda query: -queries[query])
+    queries = _noted()
+    return sorted(queries, key=lambda query: -queries[query][0])
+
+
+def _noted() -> dict[ApiQuery, tuple[int, datetime]]:
+    noted: dict[ApiQuery, tuple[int, datetime]] = st.session_state.get(_ASKED, ("", None, {}))[2]
+    return dict(noted)  # parts that load in parallel add to it
 
 
 def download(collector: Collector, query: ApiQuery, form: str) -> Callable[[], bytes]:

@@ -25,6 +25,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard import launch, sentences, signin, start, words
 from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
+from dashboard.page import Page
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.traffic import storm, two_versions
@@ -685,6 +686,30 @@ def test_the_last_answer_stays_while_the_collector_is_away(
     wait_until(lambda: bool(app.run().error), 20, lambda: "the page does not say that the collector is away")
     assert app.error[0].value.startswith("Collector at 127.0.0.1:")
     assert metric(app, "Events") == before
+    told = re.search(r" \(since (\d\d:\d\d:\d\d)\)\. Showing (\d\d:\d\d:\d\d)\. Retrying\.", app.error[0].value)
+    assert told
+    assert told[2] <= told[1]
+
+
+def test_what_is_shown_while_the_collector_is_away_is_as_old_as_the_oldest_answer_and_no_fault_of_the_rules(
+    start_collector: Callable[..., RunningCollector],
+    open_app: Callable[..., AppTest],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "rules.yaml").write_text(sentences.rule("ContentNotFoundError", "apply_diff"))
+    running = start_collector(RULES=str(tmp_path / "rules.yaml"))
+    wait_until(lambda: running.get("/api/v1/rules")["rows"][0]["evaluated"], 40)
+    app = open_app(running.url, "alerts", tz="UTC")
+    check(app, "Alerts")
+    monkeypatch.setattr(Page, "now", property(lambda page: datetime.now(UTC) + timedelta(minutes=5)))
+    stale = "The rules were last evaluated 5"
+    assert [each.value.startswith(stale) for each in app.run().error] == [True]
+    running.stop()
+    wait_until(lambda: "does not answer" in app.run().error[0].value, 20)
+    assert not any(each.value.startswith(stale) for each in app.error)
+    oldest = min(fetched for _, fetched in app.session_state["share-asked"][2].values())
+    assert f" Showing {words.clock(oldest, ZoneInfo('UTC'), now=oldest)}. " in app.error[0].value
 
 
 def test_the_last_answer_of_a_collector_that_is_stuck_is_shown_with_its_age(

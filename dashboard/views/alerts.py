@@ -77,7 +77,7 @@ def about(labels: str | None) -> str:
 def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
     evaluated: datetime | None = rules["evaluated"].max()  # type: ignore[assignment]
     when = words.age(evaluated, page.now, page.zone)
-    if evaluated and (page.now - evaluated).total_seconds() > SILENT_S:
+    if evaluated and not page.collector.since_away() and (page.now - evaluated).total_seconds() > SILENT_S:
         st.error(f"The rules were last evaluated {when}: that no alert shows is no news.")
     rows = alerts.to_dicts()
     quiet = [row for row in rows if frames.quiet(row)]

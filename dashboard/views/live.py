@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import components, filterbar, frames, tables, words
+from dashboard import components, filterbar, frames, share, tables, words
 from dashboard.card import event_card
 from dashboard.filters import Condition
 from dashboard.page import Page, open_page, refreshing
@@ -69,6 +69,7 @@ def _tail(page: Page) -> tuple[pl.DataFrame, int]:
         tail.update(asked=asked, rows=answer.pick(*COLUMNS), after=answer.rest["after"])
     else:
         answer = page.collector.ask("events", asked | {"after": tail["after"], "limit": "1000"}, max_age=1.0)
+        share.remember("events", asked | {"limit": str(NEWEST)}, answer)
         if answer.rows.height:
             joined = pl.concat([answer.pick(*COLUMNS), tail["rows"]], how="vertical_relaxed").unique(
                 "event_id", maintain_order=True
