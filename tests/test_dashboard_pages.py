@@ -796,6 +796,23 @@ def test_the_collectors_own_errors_are_on_the_health_page(
     assert list(errors["what to do"]) == ["make room on its disk"]
 
 
+def test_who_is_silent_longest_is_told_first_and_how_many_more_are(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
+) -> None:
+    running = start_collector()
+    now = datetime.now(UTC)
+    calls = [
+        {"service": f"after-{hours}", "tool": "t", "outcome": "ok", "time": (now - timedelta(hours=hours)).isoformat()}
+        for hours in (0, 2, 3, 4, 5, 6)
+    ]
+    assert running.post("/v1/events", json.dumps(calls)).is_success
+    app = open_app(running.url)
+    check(app, "Overview")
+    links = [each.proto.label for each in app.get("page_link") if "silent" in each.proto.label]
+    assert re.findall(r"after\W+(\d)", " ".join(links)) == ["6", "5", "4"]
+    assert links[-1] == "2 more silent →"
+
+
 def test_a_missing_token_is_said_with_its_remedy(
     start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
 ) -> None:

@@ -176,9 +176,11 @@ def _now(page: Page) -> None:
     senders = heard().pick("source", "service", "last_seen")
     names_of = pl.coalesce("service", "source").alias("who")
     last = senders.group_by(names_of, maintain_order=True).agg(pl.col("last_seen").max()).drop_nulls()
-    silent = last.filter(page.now - pl.col("last_seen") > SILENT).head(ROWS // 2)
-    for who, seen in silent.iter_rows():
+    silent = last.filter(page.now - pl.col("last_seen") > SILENT).sort("last_seen")
+    for who, seen in silent.head(ROWS // 2).iter_rows():
         components.row(page, "sources", who, f"silent for {words.elapsed(seen, page.now)}")
+    if (more := silent.height - ROWS // 2) > 0:
+        components.link(page, "sources", f"{more} more silent →")
     if open_streaks.is_empty() and silent.is_empty() and storms.rows.is_empty():
         components.quiet("No streak of 3 or more is open, no storm, and no sender is silent.")
 
