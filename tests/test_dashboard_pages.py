@@ -796,6 +796,25 @@ def test_the_collectors_own_errors_are_on_the_health_page(
     assert list(errors["what to do"]) == ["make room on its disk"]
 
 
+def test_an_error_of_the_collector_has_its_cause_and_the_readers_time(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest], tmp_path: Path
+) -> None:
+    webhook = f'{{webhook: "http://127.0.0.1:{free_port()}/"}}'
+    rules = f"{sentences.rule('ContentNotFoundError', 'apply_diff')}\nreceivers: {{team: {webhook}}}\n"
+    (tmp_path / "rules.yaml").write_text(rules.replace("15m", "2d"))
+    running = start_collector(RULES=str(tmp_path / "rules.yaml"))
+    assert running.post("/v1/events", json.dumps(two_versions(datetime.now(UTC)))).is_success
+    wait_until(lambda: len(running.get("/api/v1/health")["errors"]) > 1, 40)
+    app = open_app(running.url, "health", tz="Asia/Kathmandu")
+    check(app, "Health")
+    [table] = [each for each in app.dataframe if "what" in each.value.columns]
+    assert list(table.value.columns) == ["time", "what", "why"]
+    assert "stamina.retry_scheduled" in list(table.value["what"])
+    assert all("cannot be reached" in why for why in table.value["why"])
+    column = json.loads(table.proto.columns)["time"]
+    assert (column["label"], column["type_config"]["timezone"]) == ("time", "Asia/Kathmandu")
+
+
 def test_who_is_silent_longest_is_told_first_and_how_many_more_are(
     start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
 ) -> None:

@@ -14,6 +14,7 @@ EVENTS = (
     "Calls in the store. Several records can tell of one call, such as its span and its log line, and make one event: "
     "that there are fewer events than stored records is no loss."
 )
+WHY = ("reason", "error", "kind", "caused_by")  # what tells the cause of an error; the last is of a library's lines
 SINCE = "Since the collector was started."
 
 
@@ -88,15 +89,17 @@ def _errors(page: Page, errors: list[dict[str, Any]]) -> None:
     rows = pl.DataFrame(
         [
             {
-                "time": str(error.get("timestamp", ""))[:19].replace("T", " "),
+                "time": components.moment(str(error["timestamp"])) if error.get("timestamp") else None,
                 "what": str(error.get("event", "")),
-                "why": str(error.get("reason") or error.get("error") or error.get("kind") or ""),
+                "why": str(next((error[name] for name in WHY if error.get(name)), "")),
                 "what to do": str(error.get("remedy", "")),
             }
             for error in reversed(errors)
-        ]
+        ],
+        schema_overrides={"time": pl.Datetime("us", "UTC")},
     )
-    columns = {name: tables.text("time, UTC" if name == "time" else name) for name in rows.columns}
+    told = [name for name in rows.columns[1:] if any(rows[name])]
+    columns = {"time": tables.when("time", page)} | {name: tables.text(name) for name in told}
     tables.table(page, rows, columns, key="health-errors", alt_text=f"The last error: {rows['what'][0]}.")
 
 
