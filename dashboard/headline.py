@@ -41,7 +41,7 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
     """The five figures; `now` comes from `totals` and `both` from `against`."""
     hit, lasting = both["hit_rate"], both["lasting"]
     change = round(both["error_rate"]["difference"] or 0, 3)
-    share = "" if words.uncertain(hit["b_whole"]) else words.rate_of(hit["b"], hit["b_whole"])
+    share = "" if words.uncertain(hit["b_whole"]) else f"{words.rate(hit['b'])} of all"
     return [
         Figure(
             "Error rate", words.rough(now.get("error_rate"), now.get("rated")), words.HELP["error rate"], to="errors",
@@ -56,7 +56,7 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
         Figure(
             "Sessions hit", words.count(hit["b_part"]), "Sessions with at least one error.", to="sessions",
             delta=sentences.change(hit["b_part"], hit["a_part"] if now.get("previous_calls") else None),
-            more=share or f"of {words.plural(hit['b_whole'], 'session')}",
+            note=share, more=f"of {words.plural(hit['b_whole'], 'session')}",
         ),
         _worst_streak(page, open_streaks(page)),
         _alerts(page),

@@ -815,6 +815,34 @@ def test_an_error_of_the_collector_has_its_cause_and_the_readers_time(
     assert (column["label"], column["type_config"]["timezone"]) == ("time", "Asia/Kathmandu")
 
 
+def test_what_a_list_leaves_out_or_cuts_is_told(collector: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+    start = datetime.now(UTC) - timedelta(minutes=30)
+    sessions = [f"0b0e6f3a-7d0c-4c1e-9a53-{number:012}" for number in range(21)]
+    calls = [
+        {"service": "s", "session": session, "tool": f"tool-{place % 8}", "model": f"model-{place % 7}",
+         "outcome": "error", "error_class": "ContentNotFoundError", "message": "no such text",
+         "time": (start + timedelta(seconds=40 * place + turn)).isoformat()}
+        for place, session in enumerate(sessions) for turn in range(3)
+    ]  # fmt: skip
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    app = open_app(collector.url)
+    check(app, "Overview")
+    links = {each.proto.label: each.proto.query_string for each in app.get("page_link")}
+    assert links["All 8 new →"] == "state=new"
+    assert "of 21 sessions →" in links
+    assert f"{words.rate(1.0)} of all" in captions(app)
+    app = open_app(collector.url, "sessions")
+    check(app, "Sessions")
+    assert {*app.dataframe[0].value["session"]} == {"0b0e6f3a-7d0c-4c1e-9a53…"}
+    [chosen] = [each.proto for each in app.get("page_link") if each.proto.label.startswith("Worst:")]
+    assert dict(parse_qsl(chosen.query_string))["session"] in sessions
+    app = open_app(collector.url, "streaks")
+    check(app, "Streaks")
+    [limits] = [each for each in app.dataframe if "interrupted" in each.value.columns]
+    assert len(limits.value) == 7
+
+
 def test_who_is_silent_longest_is_told_first_and_how_many_more_are(
     start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
 ) -> None:

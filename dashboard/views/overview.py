@@ -22,6 +22,7 @@ from dashboard import (
 from dashboard.page import Page, open_page, refreshing
 
 ROWS = 6
+FRESH = ("new", "regressed")
 GROUPS = 500  # that are asked for at once
 SILENT = timedelta(hours=1)
 LONG = 3  # mistakes in a row
@@ -124,7 +125,7 @@ def _groups(page: Page) -> None:
     more = "+" if rows.height == GROUPS else ""
     if more:
         rows = page.ask("groups", sort="-events", limit=str(GROUPS)).pick(*columns)
-    fresh = rows.filter(pl.col("state").is_in(["new", "regressed"])).sort("events", descending=True)
+    fresh = rows.filter(pl.col("state").is_in(FRESH)).sort("events", descending=True)
     for fingerprint, state, name, tool, events, spread, seen, template in fresh.head(ROWS).iter_rows():
         where = [words.plain(tool, 24)] if tool else []
         facts = [state, *where, words.plural(events, "event"), words.age(seen, page.now, page.zone)]
@@ -138,7 +139,10 @@ def _groups(page: Page) -> None:
     elif fresh.is_empty():
         components.quiet(f"Nothing new: {words.plural(rows.height, 'group')} went on.")
     elif fresh.height > ROWS:
-        components.link(page, "errors", f"All {fresh.height}{more} →")
+        with st.container(horizontal=True):
+            for state in FRESH:
+                if count := fresh["state"].eq(state).sum():
+                    components.link(page, "errors", f"All {count}{more} {state} →", state=state)
 
 
 def _turns(page: Page) -> None:

@@ -5,6 +5,8 @@ import polars as pl
 from dashboard import components, frames, tables, words
 from dashboard.page import Page, open_page, refreshing
 
+LONGEST_ID = 24  # characters that its column has room for: browsers cut longer ones without a sign
+
 
 def body(page: Page) -> None:
     """The list of sessions, worst streak first."""
@@ -28,6 +30,8 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     shown = rows.with_columns(
         pl.Series("length", lengths),
         frames.strips(rows),
+        pl.Series("session", [words.clip(session, LONGEST_ID) for session in rows["session"]], dtype=pl.String),
+        id=pl.col("session"),
     )
     columns = {
         "session": tables.text("session", 175),
@@ -41,14 +45,14 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         "worst_streak": tables.number("streak", words.HELP["streak"], width=60),
         "strip": tables.bars("last 60 calls", "ok is low, cancelled or denied half, error full height"),
     }
-    worst = rows.row(0, named=True)
-    text = f"Worst streak: {words.count(worst['worst_streak'])} in session {worst['session']}."
+    worst = shown.row(0, named=True)
+    text = f"Worst streak: {words.count(worst['worst_streak'])} in session {worst['id']}."
     picked = tables.table(page, shown, columns, key="sessions", alt_text=text, select=True, rows_shown=20,
                           wide=("service", "agent", "model", "started"))  # fmt: skip
     chosen = picked or worst
     label = "Open" if picked else "Worst:" if worst["errors"] else "Latest:"
-    label = f"{label} {words.plain(chosen['session'], 60)} →"
-    components.link(page, "session", label, session=chosen["session"], service=chosen["service"])
+    label = f"{label} {words.plain(chosen['id'], 60)} →"
+    components.link(page, "session", label, session=chosen["id"], service=chosen["service"])
 
 
 page = open_page("sessions", "Sessions", "Which runs went badly?")

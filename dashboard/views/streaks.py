@@ -111,7 +111,7 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
         "mistakes_saved": tables.number("failed calls saved", width=130),
     }
     shown = mine.with_columns(pl.Series("again", again), pl.col(by).fill_null(NO_VALUE))
-    tables.table(page, shown, columns, key=f"limits-{by}", alt_text=f"A limit of {limit} by {by}.", rows_shown=6,
+    tables.table(page, shown, columns, key=f"limits-{by}", alt_text=f"A limit of {limit} by {by}.",
                  wide=("sessions",))  # fmt: skip
 
 
