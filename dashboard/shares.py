@@ -47,20 +47,15 @@ def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
     return alt.layer(bars, labels).properties(height=alt.Step(26))
 
 
-def highest(frame: pl.DataFrame) -> float:
-    """The share that a heat map shows in full colour; 0 if it has none of 20 calls or more."""
-    return float(frame.filter(pl.col("calls") >= words.UNCERTAIN_BELOW)["share"].max() or 0)  # type: ignore[arg-type]
-
-
 def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classes: Sequence[str]) -> Picture:
-    """Errors of a class ÷ calls of the tool, the highest in full colour; with fewer than 20 calls a cell has none.
+    """Errors of a class ÷ calls of the tool; with fewer than 20 calls a cell has no colour, only its count.
 
     `frame`: tool, error_class, errors, calls, share; a row for each cell.
     """
     rows = frame.with_columns(certain=pl.col("calls") >= words.UNCERTAIN_BELOW)
-    most = highest(frame) or 1
+    # Always 0 to 100 %, so that colours can be compared; by the square root, as most cells are below 15 %.
     # Interpolated in RGB: by default Vega goes from grey to orange through purple.
-    shade = alt.Scale(domain=[0, most], range=list(palette.ramp), interpolate="rgb")
+    shade = alt.Scale(type="sqrt", domain=[0, 1], range=list(palette.ramp), interpolate="rgb")
     shaded = {"test": "datum.certain", "field": "share", "type": "quantitative", "scale": shade, "legend": None}
     base = alt.Chart(rows).encode(
         x=alt.X(
@@ -80,7 +75,7 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
         tooltip=[Tooltip("tool:N"), Tooltip("error_class:N"), Tooltip("errors:Q", format=",d"),
                  Tooltip("calls:Q", format=",d"), Tooltip("share:Q", format=".1%", title="of the tool's calls")],
     ).add_params(alt.selection_point(name="picked", fields=["tool", "error_class"]))  # fmt: skip
-    ink = alt.ColorValue(palette.ink, condition=where(f"datum.certain && datum.share > {0.55 * most}", palette.paper))
+    ink = alt.ColorValue(palette.ink, condition=where("datum.certain && datum.share > 0.3", palette.paper))
     labels = base.mark_text(fontSize=11).encode(text=alt.Text("errors:Q", format=",d"), color=ink)
     return alt.layer(cells, labels).properties(height=alt.Step(26))
 

@@ -139,8 +139,7 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
         )
     else:
         few = " No colour: a tool with fewer than 20 calls." if (shown["calls"] < words.UNCERTAIN_BELOW).any() else ""
-        full = f", full at {words.rate(most)}" if (most := shares.highest(shown)) else ""
-        components.quiet(f"Colour: errors of the class ÷ calls of the tool{full}.{few} Click a cell for its errors.")
+        components.quiet(f"Colour: errors of the class ÷ calls of the tool.{few} Click a cell for its errors.")
 
 
 def _servers(page: Page) -> None:

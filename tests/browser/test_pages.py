@@ -371,7 +371,7 @@ def test_a_click_on_a_cell_leads_to_its_errors(busy: Dashboard, tab: Tab) -> Non
     asked = {"from": "-7d", "by": "tool,error_class", "operation": "tool", "outcome": "error", "limit": 100}
     pairs = {(row["tool"], row["error_class"]) for row in busy.collector.get("/api/v1/breakdown", **asked)["rows"]}
     tab.open(f"{busy.url}/tools?from=-7d&refresh=0", "Tools")
-    click_colour(chart_under(tab, "Tool × class"), colours.LIGHT.ramp[1])
+    click_colour(chart_under(tab, "Tool × class"), "#D9967C")
     link = tab.page.get_by_test_id("stMain").get_by_role("link", name=re.compile("Error of .* →$"))
     expect(link).to_be_visible(timeout=10_000)
     link.click()
