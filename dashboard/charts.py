@@ -87,12 +87,14 @@ def _deploys(deploys: pl.DataFrame, palette: Palette, span: Span, narrow: bool) 
     layers = [rules.mark_rule(color=palette.ink, strokeDash=[2, 3], opacity=0.7)]
     for (late, line), part in rows.drop_nulls("line").group_by("late", "line", maintain_order=True):
         place = alt.Chart(part).encode(x=alt.X("time:T"), text=alt.Text("said:N"), tooltip=tooltip)
-        layers.append(
+        right, dy = bool(late), 6 + LINE_PX * int(str(line))
+        layers += [
             place.mark_text(
-                align="right" if late else "left", y=0, dx=-3 if late else 3, dy=6 + LINE_PX * int(str(line)),
-                baseline="top", color=palette.quiet,
+                align="right" if right else "left", y=0, dx=-3 if right else 3, dy=dy, baseline="top",
+                color=palette.ink, stroke=palette.paper, strokeWidth=outline, strokeJoin="round",
             )
-        )  # fmt: skip
+            for outline in (4, 0)  # at first in the colour of the page, for labels over bars
+        ]  # fmt: skip
     return layers
 
 

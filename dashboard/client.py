@@ -171,9 +171,9 @@ class Collector:
             assert kept.problem is not None
             raise kept.problem
 
-    def begin(self, path: str, params: Mapping[str, str]) -> Future[Answer]:
+    def begin(self, path: str, params: Mapping[str, str], max_age: float | None = None) -> Future[Answer]:
         """As `ask`, without waiting for the answer."""
-        return self._asking.submit(self.ask, path, params)
+        return self._asking.submit(self.ask, path, params, max_age=max_age)
 
     def _renew(self, kept: _Kept, path: str, params: Mapping[str, str]) -> None:
         began = time.monotonic()

@@ -27,6 +27,7 @@ SENDERS = {"limit": "500"}  # what `sampling` asks of the sources
 VERSION = "service,service_version"
 # Without filters, so that it is counted from hours and one answer serves all pages.
 EVER = {"by": VERSION, "from": "1970-01-01", "sort": "-first_seen", "limit": "10000"}
+LOST = 0.1  # share of the period before that may be missing
 EVER_S = 60.0  # versions that began since are known from the range
 log = logging.getLogger(__name__)
 
@@ -274,14 +275,27 @@ def versions(page: Page) -> Callable[[], pl.DataFrame]:
     """Starts to ask for the versions of this page's events, and returns a function that waits for them: service,
     service_version, calls, and their first calls ever (see `frames.since_ever`).
     """
-    asking = page.later("breakdown", by=VERSION, limit="1000")
+    asking, always = page.later("breakdown", by=VERSION, limit="1000"), ever(page)
+    return lambda: frames.since_ever(asking().pick("service", "service_version", "calls", "first_seen"), always())
 
-    def answered() -> pl.DataFrame:
-        here = asking().pick("service", "service_version", "calls", "first_seen")
-        ever = page.ask_all("breakdown", EVER, max_age=EVER_S).pick("service", "service_version", "first_seen")
-        return frames.since_ever(here, ever)
+
+def kept_before(page: Page) -> Callable[[], bool]:
+    """Starts to ask, and returns a function that waits for the answer, whether the period before is kept: without its
+    oldest events, which may have been removed, everything would be more than before.
+    """
+    always, (start, _) = ever(page), page.filters.span(page.now)
+
+    def answered() -> bool:
+        oldest: datetime | None = always()["first_seen"].min()  # type: ignore[assignment]
+        return oldest is None or oldest - (start - page.length) <= LOST * page.length
 
     return answered
+
+
+def ever(page: Page) -> Callable[[], pl.DataFrame]:
+    """Starts to ask for the first call of each version of each service among all kept events."""
+    asking = page.later_all("breakdown", EVER, EVER_S)
+    return lambda: asking().pick("service", "service_version", "first_seen")
 
 
 def key_of(page: Page) -> int:

@@ -14,9 +14,13 @@ COMPARED = "error_rate,hit_rate,lasting,lasting_rate"
 
 
 def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
-    """The totals of the range, at most `max_age` seconds old, and those of the period before as `previous_…`."""
+    """The totals of the range, at most `max_age` seconds old, and those of the period before as `previous_…`; no calls
+    and no rate of it where it is not kept.
+    """
+    kept = components.kept_before(page)
     answer = page.ask("breakdown", max_age, previous="true")
-    return answer.first() | {"newest": answer.rest.get("newest")}
+    now = answer.first() | {"newest": answer.rest.get("newest")}
+    return now if kept() else now | {"previous_calls": 0, "previous_error_rate": None}
 
 
 def against(page: Page) -> dict[str, dict[str, Any]]:
@@ -40,7 +44,8 @@ def most(page: Page, now: dict[str, Any]) -> str:
 def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) -> list[Figure]:
     """The five figures; `now` comes from `totals` and `both` from `against`."""
     hit, lasting = both["hit_rate"], both["lasting"]
-    change = round(both["error_rate"]["difference"] or 0, 3)
+    before = now.get("previous_calls")
+    change = round(both["error_rate"]["difference"] or 0, 3) if before else 0
     share = "" if words.uncertain(hit["b_whole"]) else f"{words.rate(hit['b'])} of all"
     return [
         Figure(
@@ -50,12 +55,12 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
         ),
         Figure(
             "Lasting errors", words.count(lasting["b_part"]), words.HELP["lasting errors"], to="retries",
-            delta=sentences.change(lasting["b_part"], lasting["a_part"] if now.get("previous_calls") else None),
+            delta=sentences.change(lasting["b_part"], lasting["a_part"] if before else None),
             more=f"of {words.plural(lasting['b_whole'], 'error')}", note=_uncertain(lasting, both["lasting_rate"]),
         ),
         Figure(
             "Sessions hit", words.count(hit["b_part"]), "Sessions with at least one error.", to="sessions",
-            delta=sentences.change(hit["b_part"], hit["a_part"] if now.get("previous_calls") else None),
+            delta=sentences.change(hit["b_part"], hit["a_part"] if before else None),
             note=share, more=f"of {words.plural(hit['b_whole'], 'session')}",
         ),
         _worst_streak(page, open_streaks(page)),

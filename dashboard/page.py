@@ -53,6 +53,11 @@ class Page:
         """The API's answer, whatever this page's filters are."""
         return _remembered(place, params or {}, self.collector.ask(place, params, max_age=max_age))
 
+    def later_all(self, place: str, params: Mapping[str, str], max_age: float | None = None) -> Callable[[], Answer]:
+        """Starts to `ask_all`, as `later` does."""
+        asking = self.collector.begin(place, params, max_age)
+        return lambda: _remembered(place, params, asking.result())
+
     def _merged(self, params: Mapping[str, str | None]) -> dict[str, str]:
         asked = {name: self.filters.also(name, value) for name, value in params.items() if value is not None}
         kept = {name: value for name, value in self.filters.api().items() if name not in params}

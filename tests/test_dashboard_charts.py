@@ -163,6 +163,15 @@ def test_an_axis_of_calls_has_marks_however_near_they_are(calls: tuple[int, int]
     assert axis["values"] == marks
 
 
+@pytest.mark.parametrize("palette", PALETTES, ids=["light", "dark"])
+def test_labels_of_deploys_are_read_over_bars(palette: colours.Palette) -> None:
+    """Drawn twice: at first with an outline in the colour of the page, which would cover the letters themselves."""
+    layers = spec(CASES["errors beside before"](palette))["layer"]
+    marks = [layer["mark"] for layer in layers if layer["mark"]["type"] == "text"]
+    assert [(mark["stroke"], mark["strokeWidth"]) for mark in marks] == [(palette.paper, 4), (palette.paper, 0)] * 2
+    assert [mark | {"strokeWidth": 0} for mark in marks[::2]] == marks[1::2]
+
+
 def test_a_category_keeps_its_colour_and_the_rest_share_one() -> None:
     made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300))
     scale = made["layer"][0]["encoding"]["color"]["scale"]

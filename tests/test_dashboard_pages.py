@@ -549,6 +549,32 @@ def test_verdicts_are_the_apis(coder: RunningCollector, open_app: Callable[..., 
     assert any(said.startswith("Errors per call ") for said in captions(app))
 
 
+def test_a_period_of_which_most_is_not_kept_is_not_compared(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    """As a range of the length of the retention, before which a few events are left."""
+    now = datetime.now(UTC)
+    error = {"outcome": "error", "error_class": "TimeoutError", "message": "late"}
+    calls = [
+        {"service": "s", "session": f"s{hours}-{number}", "tool": "t",
+         "time": (now - timedelta(hours=hours, seconds=number)).isoformat()}
+        | (error if number % 2 else {"outcome": "ok"})
+        for hours, many in ((25, 4), (20, 90), (5, 40)) for number in range(many)
+    ]  # fmt: skip
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    app = open_app(collector.url)
+    check(app, "Overview")
+    said = "Nothing to compare with in the 24\u00a0h before."
+    assert any(each.value.endswith(f"calls failed. {said}") for each in app.markdown)
+    assert [each.delta for each in app.metric] == [""] * 5
+    assert said in captions(app)
+    for page, about in (("changes", {}), ("compare", {"by": "period"})):
+        assert said in captions(open_app(collector.url, page, **about))
+    app = open_app(collector.url, from_="-13h")
+    assert not any(said.startswith("Nothing to compare") for said in captions(app))
+
+
 def test_the_period_before_has_a_length_wherever_the_range_ends(
     coder: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:

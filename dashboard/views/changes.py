@@ -16,11 +16,12 @@ def body(page: Page) -> None:
     total: dict[str, Any] = {}
     with components.part():
         before = words.span(page.length)
+        kept = components.kept_before(page)
         total = page.ask("breakdown", previous="true").first()
         if not total.get("calls"):
             components.nothing(page)
             return
-        if not total.get("previous_calls"):
+        if not total.get("previous_calls") or not kept():
             components.quiet(f"Nothing to compare with in the {before} before.")
             components.link(page, "compare", "Compare versions, models or agents instead →")
             return

@@ -42,12 +42,13 @@ def body(page: Page) -> None:
             way = components.switch(page, "by", "Compare", ways, clears=("a", "b"))
             if WAYS[way]:
                 asked, sides = _sides(page, WAYS[way], newest)
-            else:
-                span = words.span(page.length)
-                asked, sides = {}, (f"the {span} before", "this range")
+            elif components.kept_before(page)():
+                asked, sides = {}, (f"the {words.span(page.length)} before", "this range")
         taken = (asked or {}).items()
         ignored(*(f"{name}={value}" for name, value in wanted.items() if value and (name, escaped(value)) not in taken))
-        if asked is None:
+        if asked is None and way == "period":
+            components.quiet(f"Nothing to compare with in the {words.span(page.length)} before.")
+        elif asked is None:
             components.quiet(f"Only one {way} in this range: nothing to compare. Take a longer range, or periods.")
     if asked is None:
         return

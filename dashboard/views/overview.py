@@ -58,7 +58,7 @@ def body(page: Page) -> None:
 def _headline(page: Page, now: dict[str, Any]) -> None:
     """Better or worse in a sentence, the figures, and then the sentence again with what explains most of the change."""
     both = headline.against(page)
-    now = now | {"verdict": both["error_rate"]["verdict"]}
+    now = now | {"verdict": both["error_rate"]["verdict"] if now.get("previous_calls") else None}
     with st.container(horizontal=True, vertical_alignment="center"):
         said = st.empty()
         said.markdown(headline.verdict(page, now))
