@@ -41,7 +41,7 @@ def body(page: Page) -> None:
             ways = list(WAYS) if newest else ["period", *[way for way in WAYS if way != "period"]]
             way = components.switch(page, "by", "Compare", ways, clears=("a", "b"))
             if WAYS[way]:
-                asked, sides = _sides(page, WAYS[way], newest)
+                asked, sides = _sides(page, WAYS[way], versions, newest)
             elif components.kept_before(page)():
                 asked, sides = {}, (f"the {words.span(page.length)} before", "this range")
         taken = (asked or {}).items()
@@ -58,15 +58,15 @@ def body(page: Page) -> None:
 
 
 def _sides(
-    page: Page, dimension: str, newest: tuple[str | None, str, str] | None
+    page: Page, dimension: str, versions: pl.DataFrame, newest: tuple[str | None, str, str] | None
 ) -> tuple[dict[str, str] | None, tuple[str, str]]:
     """A and B as chosen or as in the link, or else the newest two versions, or the two values with the most calls.
 
-    Versions are those of one service, unless the filters name services: others may have the same ones by chance.
+    Versions of one service are compared within it, unless the filters name services: others may have the same ones by
+    chance.
     """
     newest = newest if dimension == "service_version" else None
-    one = {"service": escaped(newest[0] or "")} if newest and not page.filters.values("service") else {}
-    rows = page.ask("breakdown", by=dimension, sort="-calls", limit="200", **one).pick(dimension).drop_nulls()
+    rows = page.ask("breakdown", by=dimension, sort="-calls", limit="200").pick(dimension).drop_nulls()
     values = [str(value) for value in rows[dimension]]
     if len(values) < 2:
         return None, ("A", "B")
@@ -74,7 +74,11 @@ def _sides(
     first = _choose("a", f"A {chr(0x2002)}(before)", values, usual[0])
     others = [value for value in values if value != first]
     second = _choose("b", f"B {chr(0x2002)}(after)", others, usual[1] if usual[1] != first else usual[0])
-    return {"dimension": dimension, "a": escaped(first), "b": escaped(second), **one}, (first, second)
+    asked = {"dimension": dimension, "a": escaped(first), "b": escaped(second)}
+    if newest and not page.filters.values("service"):
+        own = versions.filter(pl.col("service").eq_missing(newest[0]))["service_version"]
+        asked |= {"service": escaped(newest[0] or "")} if {first, second} <= {*own} else {}
+    return asked, (first, second)
 
 
 def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:
