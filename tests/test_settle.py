@@ -286,6 +286,47 @@ def test_true_class_stands_in_the_stack(stack: str, name: str) -> None:
     assert settled.reported == (name or "lib.ToolRetryError")
 
 
+FRAMES = 'Traceback (most recent call last):\n\n\n  File "/a.py", line 1, in f\n    raise FileNotFoundError(path)\n\n\n'
+TRACED = [
+    # reported class, text, then class, message and stack of what is settled
+    (
+        "Exception",
+        f"FileNotFoundError(2, 'No such file'){FRAMES}FileNotFoundError: [Errno 2] No such file: '/a'",
+        "FileNotFoundError",
+        "[Errno 2] No such file: '/a'",
+        True,
+    ),
+    (
+        "Exception",
+        f"{FRAMES}lib.ValidationError: 1 error\na\n  Field required",
+        "lib.ValidationError",
+        "1 error\na\n  Field required",
+        True,
+    ),
+    ("Exception", f"{FRAMES}lib.ToolError", "lib.ToolError", "lib.ToolError", True),
+    ("Exception", "busy\nTraceback (most recent call last):\n  …", "Exception", "busy", True),
+    (None, f"{FRAMES}KeyError: 'x'", "KeyError", "'x'", True),
+    (None, f"Command failed: python a.py\n{FRAMES}KeyError: 'x'", None, "Command failed: python a.py", True),
+    ("app.ConfigError", f"no such key\n{FRAMES}KeyError: 'x'", "app.ConfigError", "no such key", True),
+    ("Exception", "no traceback", "Exception", "no traceback", False),
+]
+
+
+@pytest.mark.parametrize(("reported", "text", "name", "message", "traced"), TRACED)
+def test_a_traceback_in_the_text_is_the_stack(
+    reported: str | None, text: str, name: str | None, message: str, traced: bool
+) -> None:
+    settled = settle({}, PLAIN, Said(reported, status=2, status_message=text))
+    assert (settled.reported, settled.message, settled.text) == (name, message, message)
+    assert settled.stack == ("Traceback" + text.partition("Traceback")[2] if traced else "")
+
+
+def test_a_traceback_that_a_command_printed_is_not_the_agents() -> None:
+    text = f"{FRAMES}KeyError: 'x'"
+    settled = settle({"exits": [1], "outputs": [text]}, PLAIN, Said(status=2, status_message=text))
+    assert (settled.reported, settled.stack) == (None, "")
+
+
 TEXTS = [
     ("status_code: 429, model_name: m", 429, None),
     ("Error code: 500 - {'error': …}", 500, None),

@@ -97,7 +97,8 @@ CHAINED = re.compile(
     r"|During handling of the above exception, .*):$",
     re.MULTILINE,
 )
-RAISED_LINE = re.compile(r"^[ \t|].*\n(?P<name>[A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
+TRACEBACK = "Traceback (most recent call last):"
+RAISED_LINE = re.compile(r"^[ \t|].*\n+(?P<name>[A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
 OTHER_CAUSE = re.compile(r"^\s*(?:\[cause\]:|Caused by:)\s*(?P<name>[A-Za-z_][\w.$]*)", re.MULTILINE)
 
 
@@ -149,6 +150,16 @@ def retry_after_in(text: str) -> int | None:
 
 def _ms(unit: str) -> int:
     return TO_MS.get(unit[:3]) or TO_MS.get(unit[:2]) or TO_MS[unit[0]]
+
+
+def untraced(text: str) -> tuple[str, str, str]:
+    """What an error text says before Python's traceback, the traceback, and the exception that it ends with."""
+    head, mark, frames = text.partition(TRACEBACK)
+    if not mark:
+        return text, "", ""
+    end = CHAINED.split(frames)[-1]
+    found = RAISED_LINE.search(end)
+    return head.rstrip(), mark + frames, end[found.start("name") :].strip() if found else ""
 
 
 def cause_in(stack: str, wrappers: re.Pattern[str]) -> str:

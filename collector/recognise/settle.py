@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from collector.recognise.outputs import DENIED_PART, Output, breaks_schema, read_output, verdict_of
 from collector.recognise.readers import as_bool, as_int, tells_error
-from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in
+from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in, untraced
 from collector.recognise.sources import Rules
 
 # How certain an outcome is; the fold takes the strongest.
@@ -29,6 +29,7 @@ CANCELLED_CLASS = re.compile(
     r"|TaskCancelledException|TaskCanceledException|OperationCanceledException|(Job)?CancellationException"
     r"|Cancell?ed|CANCELLED)$"
 )
+BARE = ("Exception", "BaseException")  # in their place the class counts that a traceback in the text ends with
 # What .NET's clients cancel a request for.
 OF_TIME = re.compile(r"time-?out|timed out|deadline exceeded", re.IGNORECASE)
 # By these, frameworks wait for a person or hand a run over: the call has not ended, and comes again once approved.
@@ -164,9 +165,16 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
     stated = said.status_message if rules.status else ""
     texts = [one for one in (said.message, raised.message, stated, case.output_text) if one]
     text = _reason([one for one in texts if one.rstrip(": ") not in names] or texts)
-    reported = said.reported or raised.name or None
-    if reported and raised.stack and rules.wrappers and rules.wrappers.fullmatch(reported):
-        reported = cause_in(raised.stack, rules.wrappers) or reported
+    reported, stack = said.reported or raised.name or None, raised.stack
+    if not (stack or case.exit_code) and text != case.output_text:
+        head, stack, exception = untraced(text)
+        name, _, reason = exception.partition(": ")
+        if name and (reported in BARE or not (reported or head)):
+            reported, text = name, reason or head or name
+        else:
+            text = head or exception or text
+    if reported and stack and rules.wrappers and rules.wrappers.fullmatch(reported):
+        reported = cause_in(stack, rules.wrappers) or reported
     if "error" in case.verdicts and said.fixed != "error":
         case.verdicts.add(_refusal(reported, "" if case.exit_code else text, rules))
     outcome = next(one for one in ("denied", "cancelled", "error") if one in case.verdicts)
@@ -178,7 +186,7 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
     if case.exit_code and text == case.output_text:
         message = f"exit code {case.exit_code}: {decisive(text)}".rstrip(": ")
     return Settled(
-        outcome, STRENGTHS[outcome], text[:TEXT_CHARS], message[:TEXT_CHARS], raised.stack, reported, case.exit_code,
+        outcome, STRENGTHS[outcome], text[:TEXT_CHARS], message[:TEXT_CHARS], stack, reported, case.exit_code,
         tuple(case.shape),
     )  # fmt: skip
 
