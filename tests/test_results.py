@@ -254,6 +254,10 @@ FAILED = [
     "File not found: /a",
     "Permission denied",
     "Unable to read file: it is locked",
+    "Unterminated string starting at: line 1 column 10 (char 9)",
+    "Expecting ',' delimiter: line 2 column 3 (char 40)",
+    "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+    "Invalid \\escape: line 1 column 4 (char 3)",
     "Cannot open /a: No such file or directory",
     "<error>boom</error>",
 ]
@@ -290,6 +294,10 @@ TELLING_OF_ERRORS = [
     "404 Not Found\n\nThe HTTP 404 status code means ...",
     "file: not found in the index are 3 of 9",
     "Cannot be combined with other offers.",
+    "Expecting value: a novel by A. Writer",
+    "Extra data: line 3 column 1 (char 40)\nFound in 2 of 9 files, which were mended.",
+    "config.json: Expecting value: line 1 column 1 (char 0)",
+    "Unterminated string starting at: line 1 of the poem",
 ]
 
 

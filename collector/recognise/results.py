@@ -84,6 +84,12 @@ NAMED = re.compile(
 # "Error rate: 2 %", "Failed logins: 3", "# Exception handling", "error.log": texts about errors are results; a date
 # begins a log.
 NOUNS = r"(?:handl|report|logg|track|monitor|budget|rat)ing"
+BAD_JSON = (  # all that Python's decoder says of arguments
+    r"(?:Expecting (?:value|property name enclosed in double quotes|'[:,]' delimiter)|Unterminated string starting at"
+    r"|Invalid control character(?: [^\n]{1,20})? at|Invalid \\(?:uXXXX )?escape(?:: [^\n]{1,20})?|Extra data"
+    r"|Illegal trailing comma before end of (?:object|array))"
+    r": line \d{1,9} column \d{1,9} \(char \d{1,9}(?: - \d{1,9})?\)\W*\Z"
+)
 STOP = r"(?=[:,!]|\.(?:\s|\Z)|\s*(?:\Z|\n))"
 FAILED_START = re.compile(
     r"^\W*(?:"
@@ -95,6 +101,7 @@ FAILED_START = re.compile(
     r"|failure to\b|tool error|traceback \(most recent|an error occurred|errno \d{1,3}\] "
     r"|(?:client|server) error '\d{3}\b"
     r"|[\w.]{1,200}\(\) missing \d+ required"
+    rf"|{BAD_JSON}"
     r"|[A-Za-z_.]*(?:Error|Exception): "
     r"|(?:(?:tool|function|command|request|operation|query|execution)(?: call| execution)? )?"
     rf"(?:failed(?: with\b|{STOP})|timed out(?: after\b| waiting\b|{STOP}))|timeout: (?!\d|set\b)\w+ \w"
