@@ -168,6 +168,7 @@ RESULTS: list[tuple[Any, str, bool]] = [
         "error",
         True,
     ),
+    ("Error: could not parse arguments as JSON: Unexpected end of JSON input", "error", True),
     ("Error: the config has invalid json in line 3", "error", False),  # so a tool that ran said
     ("2 validation errors: [...]\n\nFix the errors and try again.", "error", False),
     ("Invalid arguments: city must be a string", "error", False),

@@ -61,7 +61,7 @@ NEVER_RAN = re.compile(
     rf"|tool call {A_NAME} was rejected before execution"
     r"|(?:error invoking tool (?s:.{1,2000}))?received tool input did not match expected schema"
     r"|invalid json\b|json parsing failed"
-    r"|(?:failed to parse|error while decoding) .{0,40}(?:arguments|input|json)\b"
+    r"|(?:failed to parse|error while decoding) .{0,40}(?:arguments|input|json)\b|could not parse (?:the )?arguments\b"
     r"|(?:tool |function )?(?:call )?(?:arguments?|parameters?) .{0,40}(?:malformed|not valid json)\b)",
     re.IGNORECASE,
 )
