@@ -267,7 +267,7 @@ def test_errors_that_may_still_be_repaired_make_no_version_better(store: Store) 
         return {row["measure"]: (row["b"], row["b_whole"], row["verdict"]) for row in rows}
 
     assert told("2") == {"lasting_rate": (0.5, 40, "unclear"), "recovery_rate": (1, 20, "unclear")}
-    assert told("3") == {"lasting_rate": (None, 0, "too_few"), "recovery_rate": (None, 0, "too_few")}
+    assert told("3") == {"lasting_rate": (None, 0, "too_few"), "recovery_rate": (1, 20, "unclear")}
     now, late = event(0, event_id=9, time_ns=NOW - 2 * MINUTE + 30 * MINUTE), {"service": "web"}
     holding(store, [*repaired(180, "api", "1"), *repaired(1, "api", "3"), now | late])
     assert told("3")["lasting_rate"] == (None, 0, "too_few")  # another service's events say nothing of this one

@@ -54,9 +54,7 @@ COMPARED = {
     # A success is known at once, its absence only when the chain's window has closed: of younger errors, a share would
     # be that of the fast ones.
     "lasting_rate": Compared(Unit("rate", 1, "errors"), "not recovered", "closed and {rated}", of_chains=True),
-    "recovery_rate": Compared(
-        Unit("rate", -1, "retried errors"), "recovered", "retried and closed and {rated}", of_chains=True
-    ),
+    "recovery_rate": Compared(Unit("rate", -1, "retried errors"), "recovered", "retried and {rated}", of_chains=True),
     "unclassified_rate": Compared(
         Unit("rate", 1, "errors"), "error_class = 'UnknownError'", ERROR, about=("error_class",)
     ),
