@@ -186,8 +186,8 @@ def test_class_and_stack_below_a_message_are_told_from_it() -> None:
 
 
 TRACERS = [
-    "ai", "my-app", "lmnr.tracer", "langwatch", "langfuse-sdk", "@mastra/core", "@voltagent/core", "genkit-tracer",
-    "mcp", "langsmith", "openlit.x", "traceloop.tracer", "strands-x", "com.anthropic.sdk.typescript",
+    "ai", "my-app", "lmnr.tracer", "langwatch", "langfuse-sdk", "genkit-tracer", "mcp", "langsmith",
+    "openlit.x", "traceloop.tracer", "strands-x", "com.anthropic.sdk.typescript",
 ]  # fmt: skip
 
 
@@ -200,6 +200,12 @@ def test_spans_of_the_ai_sdk_are_read_whatever_tracer_it_was_given(scope: str) -
     request = {"ai.operationId": "ai.generateText.doGenerate", "ai.model.id": "m"}
     assert of(Record("span", "chat m", request), scope=scope).reports[0]["operation"] == "model"
     assert not of(Record("span", "chat m", {**request, "ai.operationId": "ai.generateText"}), scope=scope).reports
+
+
+@pytest.mark.parametrize("scope", ["@mastra/core", "@voltagent/core"])
+def test_frameworks_that_tell_the_ai_sdks_calls_themselves_are_not_doubled(scope: str) -> None:
+    call = {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "ls", "ai.toolCall.id": "c1"}
+    assert not of(Record("span", "ai.toolCall", call, trace_id="0a"), scope=scope).reports
 
 
 def test_a_product_reads_spans_of_the_ai_sdk_by_its_own_table() -> None:

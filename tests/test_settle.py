@@ -304,10 +304,31 @@ TRACED = [
         True,
     ),
     ("Exception", f"{FRAMES}lib.ToolError", "lib.ToolError", "lib.ToolError", True),
-    ("Exception", "busy\nTraceback (most recent call last):\n  …", "Exception", "busy", True),
+    (
+        "Exception",
+        "busy\nTraceback (most recent call last):\n  …",
+        "Exception",
+        "busy\nTraceback (most recent call last):\n  …",
+        False,
+    ),
     (None, f"{FRAMES}KeyError: 'x'", "KeyError", "'x'", True),
-    (None, f"Command failed: python a.py\n{FRAMES}KeyError: 'x'", None, "Command failed: python a.py", True),
-    ("app.ConfigError", f"no such key\n{FRAMES}KeyError: 'x'", "app.ConfigError", "no such key", True),
+    (None, f"Tool failed:\n{FRAMES}KeyError: 'x'", None, "Tool failed:\nKeyError: 'x'", True),
+    ("app.ConfigError", f"{FRAMES}KeyError: 'x'", "app.ConfigError", "KeyError: 'x'", True),
+    (
+        "app.ConfigError",
+        f"no such key: KeyError: 'x'\n{FRAMES}KeyError: 'x'",
+        "app.ConfigError",
+        "no such key: KeyError: 'x'",
+        True,
+    ),
+    (None, f"{FRAMES}TimeoutError\nDuring task 'tools', id '9'", "TimeoutError", "During task 'tools', id '9'", True),
+    (
+        None,
+        "cannot parse 'Traceback (most recent call last):' of a log: no",
+        None,
+        "cannot parse 'Traceback (most recent call last):' of a log: no",
+        False,
+    ),
     ("Exception", "no traceback", "Exception", "no traceback", False),
 ]
 
@@ -319,6 +340,14 @@ def test_a_traceback_in_the_text_is_the_stack(
     settled = settle({}, PLAIN, Said(reported, status=2, status_message=text))
     assert (settled.reported, settled.message, settled.text) == (name, message, message)
     assert settled.stack == ("Traceback" + text.partition("Traceback")[2] if traced else "")
+
+
+def test_the_exception_that_a_wrapper_repeats_is_the_true_one() -> None:
+    wrapped = Rules(wrappers=re.compile(r"lib\.ToolError"))
+    inner, other = Raised("AbortError", "was aborted"), Raised("KeyError", "'cache'")
+    outer = Raised("lib.ToolError", "Error executing tool f: was aborted")
+    for raised, name in (([inner, outer], "AbortError"), ([other, outer], "lib.ToolError"), ([outer], "lib.ToolError")):
+        assert settle({}, wrapped, Said(status=2, raised=raised)).reported == name
 
 
 def test_a_traceback_that_a_command_printed_is_not_the_agents() -> None:

@@ -39,6 +39,7 @@ TABLE_FIELDS = {
     "extends": TEXTS,
     "prefixes": TEXTS,
     "told": TEXT,
+    "ai_sdk": BOOL,
     "match": TABLE,
     "coverage": TABLE,
     "fields": TABLE,

@@ -246,6 +246,8 @@ def messages_at(places: Iterable[str], record: Record) -> Iterator[Any]:
         if key == "@body":
             if isinstance(body := parsed(record.body), dict):
                 yield [{"role": "tool", "tool_call_id": body.get("id"), **body}]
+        elif key == "@events" and not record.events:
+            continue
         elif key == "@events":
             yield [_event_message(one.name, one.attributes) for one in record.events if one.name in MESSAGE_EVENTS]
             yield from (value for one in record.events if (value := one.attributes.get("gen_ai.input.messages")))

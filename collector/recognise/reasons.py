@@ -152,14 +152,17 @@ def _ms(unit: str) -> int:
     return TO_MS.get(unit[:3]) or TO_MS.get(unit[:2]) or TO_MS[unit[0]]
 
 
-def untraced(text: str) -> tuple[str, str, str]:
-    """What an error text says before Python's traceback, the traceback, and the exception that it ends with."""
+def untraced(text: str) -> tuple[str, str, str, str]:
+    """What an error text says before Python's traceback, the traceback, and the class and reason that it ends with.
+
+    Text in which no exception follows the frames, such as one that quotes a traceback, stays whole.
+    """
     head, mark, frames = text.partition(TRACEBACK)
-    if not mark:
-        return text, "", ""
     end = CHAINED.split(frames)[-1]
-    found = RAISED_LINE.search(end)
-    return head.rstrip(), mark + frames, end[found.start("name") :].strip() if found else ""
+    found = RAISED_LINE.search(end) if mark else None
+    if found is None:
+        return text, "", "", ""
+    return head.rstrip(), mark + frames, found["name"], end[found.end() :].removeprefix(":").strip()
 
 
 def cause_in(stack: str, wrappers: re.Pattern[str]) -> str:

@@ -159,20 +159,21 @@ def _output(case: _Case, output: Output) -> None:
 def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
     heard = said.raised if rules.exceptions else ()
     told = [one for one in reversed(heard) if one.name or one.message]
-    inner = (one for one in told if not (rules.wrappers and rules.wrappers.fullmatch(one.name)))
-    raised = next(inner, told[0] if told else Raised())
+    raised = told[0] if told else Raised()
+    if rules.wrappers and rules.wrappers.fullmatch(raised.name):
+        raised = next((one for one in told[1:] if one.message and one.message in raised.message), raised)
     names = {name for one in (said.reported, raised.name) if one for name in (one, one.rpartition(".")[2])}
     stated = said.status_message if rules.status else ""
     texts = [one for one in (said.message, raised.message, stated, case.output_text) if one]
     text = _reason([one for one in texts if one.rstrip(": ") not in names] or texts)
     reported, stack = said.reported or raised.name or None, raised.stack
     if not (stack or case.exit_code) and text != case.output_text:
-        head, stack, exception = untraced(text)
-        name, _, reason = exception.partition(": ")
+        head, stack, name, reason = untraced(text)
         if name and (reported in BARE or not (reported or head)):
             reported, text = name, reason or head or name
-        else:
-            text = head or exception or text
+        elif name:
+            ended = f"{name}: {reason}" if reason else name
+            text = head if ended in head else f"{head}\n{ended}".strip()
     if reported and stack and rules.wrappers and rules.wrappers.fullmatch(reported):
         reported = cause_in(stack, rules.wrappers) or reported
     if "error" in case.verdicts and said.fixed != "error":

@@ -155,6 +155,7 @@ class Source:
     counter: tuple[str, ...]
     coverage: Mapping[str, bool | str]
     prefixes: tuple[str, ...]
+    ai_sdk: bool
     services: re.Pattern[str] | None
     scopes: re.Pattern[str] | None
     events: re.Pattern[str] | None
@@ -244,6 +245,7 @@ class Sources:
                 or scope in source.routes
             ):
                 others = tuple(one for one in self.sources if AI_OPERATION in one.markers and one is not source)
+                others = others if source.ai_sdk else ()
                 return Plan(True, (source,), scope, Plan(False, others, scope) if others else None)
         return Plan(False, tuple(one for one in self.sources if one.events or one.markers), scope)
 
@@ -345,6 +347,7 @@ def _source(table: dict[str, Any]) -> Source:
         counter=tuple(table.get("counter", ())),
         coverage=table.get("coverage", {}),
         prefixes=tuple(table.get("prefixes", ())),
+        ai_sdk=table.get("ai_sdk", True),
         services=glob(match.get("service", ())),
         scopes=glob(match.get("scope", ())),
         events=glob(match.get("events", ())),
