@@ -335,7 +335,8 @@ def test_whatever_is_damaged_in_a_file_every_query_is_answered_or_can_be_asked_a
         (duckdb.IOException('IO Error: Could not read enough bytes from file "x": attempted to read 9 bytes'), True),
         (duckdb.IOException('IO Error: Could not read from file "x": Input/output error'), False),
         (duckdb.InterruptException("INTERRUPT Error: Interrupted!"), False),
-        (duckdb.OutOfMemoryException("Out of Memory Error: failed to allocate"), False),
+        (duckdb.OutOfMemoryException("Out of Memory Error: failed to allocate data of size 16.0 MiB (180 MiB)"), False),
+        (duckdb.OutOfMemoryException("Out of Memory Error: failed to allocate data of size 2.0 GiB (2.8 MiB)"), True),
     ],
 )
 def test_a_file_is_left_out_for_damage_alone(error: duckdb.Error, is_damage: bool) -> None:

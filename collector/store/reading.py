@@ -115,13 +115,16 @@ STREAMED_KINDS = {
     "IO": duckdb.IOException,
     "Invalid Input": duckdb.InvalidInputException,
 }
+VAST = re.compile(r"allocate data of size [0-9.]+ [GT]iB")
 WHOLE = re.compile(r"\$low__(\w+?)__(\w+)")
 
 
 def damaged(error: duckdb.Error) -> bool:
-    """Whether a damaged Parquet file may be why: the engine's reader throws errors of no class or of this one. A disk
-    that cannot be read now is no damage.
+    """Whether a damaged Parquet file may be why: the engine's reader throws errors of no class or of this one, or
+    believes a length of gigabytes. A disk that cannot be read now is no damage.
     """
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return VAST.search(str(error)) is not None
     nameless = type(error) is duckdb.Error or isinstance(error, duckdb.InvalidInputException)
     return nameless or (isinstance(error, duckdb.IOException) and "Could not read enough bytes" in str(error))
 
@@ -227,13 +230,13 @@ class Reader:
             except duckdb.InterruptException:
                 raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
             except duckdb.Error as error:
-                if isinstance(error, duckdb.OutOfMemoryException):
-                    raise QueryTooLarge("the query needs more memory than MISSTEP_MEMORY allows") from None
                 file = self._damaged_file(cursor) if archived and damaged(error) else None
                 if file:
                     raise Unavailable(
                         f"{file} is damaged: put it back; until then its events are left out", 5
                     ) from None
+                if isinstance(error, duckdb.OutOfMemoryException):
+                    raise QueryTooLarge("the query needs more memory than MISSTEP_MEMORY allows") from None
                 raise
             finally:
                 timer.cancel()
