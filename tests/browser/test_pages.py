@@ -126,8 +126,12 @@ def test_counts_in_tables_are_written_as_elsewhere_whatever_the_browsers_languag
         tab.open(f"{busy.url}/tools?{urlencode({'tool': 'often'})}", "Tools")
         table = tab.page.get_by_test_id("data-grid-canvas").first
         expect(table.locator("td", has_text="1234").first).to_be_attached()
-        picture = Image.open(BytesIO(table.screenshot()))
-        drawn.append(picture.crop((4, 4, picture.width - 4, picture.height - 4)).tobytes())  # without round corners
+        picture, before = table.screenshot(), b""
+        while picture != before:  # a table is drawn bit by bit
+            tab.page.wait_for_timeout(500)
+            picture, before = table.screenshot(), picture
+        whole = Image.open(BytesIO(picture))
+        drawn.append(whole.crop((4, 4, whole.width - 4, whole.height - 4)).tobytes())  # without round corners
         context.close()
     assert drawn[0] == drawn[1]
 
