@@ -331,6 +331,7 @@ def test_whatever_is_damaged_in_a_file_every_query_is_answered_or_can_be_asked_a
     ("error", "is_damage"),
     [
         (duckdb.Error("TProtocolException: Invalid data"), True),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), True),
         (duckdb.InvalidInputException("Invalid Input Error: Failed to read file x: ZSTD Decompression failure"), True),
         (duckdb.IOException('IO Error: Could not read enough bytes from file "x": attempted to read 9 bytes'), True),
         (duckdb.IOException('IO Error: Could not read from file "x": Input/output error'), False),
@@ -339,7 +340,7 @@ def test_whatever_is_damaged_in_a_file_every_query_is_answered_or_can_be_asked_a
         (duckdb.OutOfMemoryException("Out of Memory Error: failed to allocate data of size 2.0 GiB (2.8 MiB)"), True),
     ],
 )
-def test_a_file_is_left_out_for_damage_alone(error: duckdb.Error, is_damage: bool) -> None:
+def test_a_file_is_left_out_for_damage_alone(error: Exception, is_damage: bool) -> None:
     """A disk that cannot be read now may come back, and so may memory and time."""
     assert reading.damaged(error) is is_damage
 

@@ -18,7 +18,7 @@ import structlog
 from collector.columns import EVENT_COLUMNS, Report
 from collector.store.journal import synchronise
 from collector.store.opening import DATABASE
-from collector.store.reading import ArchiveView, Reader, Stamp, damaged, stamps
+from collector.store.reading import FAILED, ArchiveView, Reader, Stamp, damaged, stamps
 from collector.store.retention import forget_events
 from collector.times import DAY
 
@@ -204,7 +204,7 @@ def _tried(cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...
     with closing(cursor.cursor()) as aside:
         try:
             return aside.execute(query).fetchall()
-        except duckdb.Error as error:
+        except FAILED as error:
             if not damaged(error) and not isinstance(error, duckdb.IOException):
                 raise
             return []

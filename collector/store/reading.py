@@ -115,17 +115,18 @@ STREAMED_KINDS = {
     "IO": duckdb.IOException,
     "Invalid Input": duckdb.InvalidInputException,
 }
+FAILED = (duckdb.Error, UnicodeDecodeError)  # the latter where an error's text quotes damaged bytes
 VAST = re.compile(r"allocate data of size [0-9.]+ [GT]iB")
 WHOLE = re.compile(r"\$low__(\w+?)__(\w+)")
 
 
-def damaged(error: duckdb.Error) -> bool:
-    """Whether a damaged Parquet file may be why: the engine's reader throws errors of no class or of this one, or
-    believes a length of gigabytes. A disk that cannot be read now is no damage.
+def damaged(error: Exception) -> bool:
+    """Whether a damaged Parquet file may be why: the engine's reader throws errors of no class or of this one, quotes
+    bytes that are no text, or believes a length of gigabytes. A disk that cannot be read now is no damage.
     """
     if isinstance(error, duckdb.OutOfMemoryException):
         return VAST.search(str(error)) is not None
-    nameless = type(error) is duckdb.Error or isinstance(error, duckdb.InvalidInputException)
+    nameless = type(error) is duckdb.Error or isinstance(error, (duckdb.InvalidInputException, UnicodeDecodeError))
     return nameless or (isinstance(error, duckdb.IOException) and "Could not read enough bytes" in str(error))
 
 
@@ -229,7 +230,7 @@ class Reader:
                     yield cursor
             except duckdb.InterruptException:
                 raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
-            except duckdb.Error as error:
+            except FAILED as error:
                 file = self._damaged_file(cursor) if archived and damaged(error) else None
                 if file:
                     raise Unavailable(
@@ -260,7 +261,7 @@ class Reader:
                 continue
             try:
                 cursor.execute("select bit_xor(hash(found)) from read_parquet(?) found", [str(file)]).fetchall()
-            except duckdb.Error as error:
+            except FAILED as error:
                 if not damaged(error):
                     return None
                 self._left_out[file] = stamp
