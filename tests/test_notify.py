@@ -353,31 +353,35 @@ def test_the_link_shows_the_events_that_the_rule_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measure", "labels", "page", "reach"),
+    ("measure", "where", "labels", "page", "reach"),
     [
-        ("error_rate", {"service": "api"}, "errors", RULE.window_ns),
-        ("p95_ms", {"service": "api"}, "tools", RULE.window_ns),
-        ("p95_ms", {"tool": "t"}, "tool", RULE.window_ns),
-        ("p95_ms", {"tool": ""}, "tools", RULE.window_ns),
-        ("calls", {}, "tools", RULE.window_ns),
-        ("silent", {"service": "api"}, "sources", 7 * 24 * 60 * MINUTE),
-        ("streak", {"tool": "t"}, "streaks", RULE.window_ns),
-        ("streaks", {}, "streaks", RULE.window_ns),
-        ("recovery_rate", {}, "retries", RULE.window_ns),
-        ("retries", {}, "retries", RULE.window_ns),
-        ("streak", {"session": "s"}, "session", 0),
+        ("error_rate", {}, {"service": "api"}, "errors", RULE.window_ns),
+        ("p95_ms", {"operation": "tool"}, {"service": "api"}, "tools", RULE.window_ns),
+        ("p95_ms", {}, {"tool": "t"}, "tool", RULE.window_ns),
+        ("p95_ms", {"operation": "tool"}, {"tool": ""}, "tools", RULE.window_ns),
+        ("calls", {"tool": "t"}, {}, "tools", RULE.window_ns),
+        ("p95_ms", {"operation": "model"}, {"model": "m"}, "errors", RULE.window_ns),
+        ("calls", {"provider": "p"}, {"service": "api"}, "errors", RULE.window_ns),
+        ("p95_ms", {}, {"tool": ""}, "errors", RULE.window_ns),
+        ("calls", {}, {}, "errors", RULE.window_ns),
+        ("silent", {}, {"service": "api"}, "sources", 7 * 24 * 60 * MINUTE),
+        ("streak", {}, {"tool": "t"}, "streaks", RULE.window_ns),
+        ("streaks", {}, {}, "streaks", RULE.window_ns),
+        ("recovery_rate", {}, {}, "retries", RULE.window_ns),
+        ("retries", {}, {}, "retries", RULE.window_ns),
+        ("streak", {}, {"session": "s"}, "session", 0),
     ],
 )
 def test_the_evidence_is_on_the_page_of_the_measure(
-    measure: str, labels: dict[str, str], page: str, reach: int
+    measure: str, where: dict[str, str], labels: dict[str, str], page: str, reach: int
 ) -> None:
-    rule = replace(RULE, measure=measure, where={}, summary="")
+    rule = replace(RULE, measure=measure, where=where, summary="")
     item = describe(rule, replace(ALERT, labels=tuple(labels.items())), scrub=scrub, dashboard_url="http://dash/")
     assert item.link == f"http://dash/{item.evidence}"
     assert describe(rule, item.alert, scrub=scrub).evidence == item.evidence
     shown, _, query = item.evidence.partition("?")
     span = {"from": rfc3339(ALERT.since_ns - reach), "to": rfc3339(FIRED)} if reach else {}
-    assert (shown, dict(parse_qsl(query, keep_blank_values=True))) == (page, labels | span)
+    assert (shown, dict(parse_qsl(query, keep_blank_values=True))) == (page, where | labels | span)
 
 
 def test_labels_of_a_rule_are_sanitised_too() -> None:

@@ -275,7 +275,9 @@ def _evidence(rule: Rule, alert: Alert, own: Mapping[str, str]) -> str:
         page, query = "session", {name: own[name] for name in ("session", "service") if name in own}
     else:
         page = PAGES.get(rule.measure, "errors")
-        page = "tool" if page == "tools" and own.get("tool") else page
+        if page == "tools":  # which lists nothing but calls of tools
+            of_tools = rule.where.get("operation") in ("tool", ["tool"]) or rule.where.get("tool")
+            page = "tool" if own.get("tool") else "tools" if of_tools else "errors"
         end_ns = alert.resolved_ns or alert.last_seen_ns
         query = {name: _filter(value) for name, value in rule.where.items()}
         query |= {name: re.sub(r"\A!", r"\\!", _filter(value)) for name, value in own.items()}
