@@ -14,13 +14,13 @@ COMPARED = "error_rate,hit_rate,lasting,lasting_rate"
 
 
 def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
-    """The totals of the range, at most `max_age` seconds old, and those of the period before as `previous_…`; no calls
-    and no rate of it where it is not kept.
+    """The totals of the range, at most `max_age` seconds old, and those of the period before as `previous_…`; no
+    calls, no errors and no rate of it where it is not kept.
     """
     kept = components.kept_before(page)
     answer = page.ask("breakdown", max_age, previous="true")
     now = answer.first() | {"newest": answer.rest.get("newest")}
-    return now if kept() else now | {"previous_calls": 0, "previous_error_rate": None}
+    return now if kept() else now | {"previous_calls": 0, "previous_errors": 0, "previous_error_rate": None}
 
 
 def against(page: Page) -> dict[str, dict[str, Any]]:
