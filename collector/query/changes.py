@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.query.compare import COMPARED, RATED
-from collector.query.filters import BY_NAME, Selection
+from collector.query.filters import BY_NAME, NO_VALUE, Selection
 from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import chains as chained
 from collector.query.retries import relation
@@ -354,7 +354,7 @@ def _sentence(measure: str, row: Row, whole: float, groups: Mapping[str, Row]) -
         of = f" of {group['tool']}" if group["tool"] else ""
         new = "new: " if row["state"] == "new" else ""
         return f"{new}{group['error_class']}{of}: {amount}: {group['template'] or ''}".removesuffix(": ")
-    what = f"{row['dimension']} = {'(none)' if row['value'] is None else row['value']}"
+    what = f"{row['dimension']} = {NO_VALUE if row['value'] is None else row['value']}"
     if row["state"] == "new":
         calls = f"{row['b_errors']:,} of {row['b_calls']:,} calls failed" if _is_call(row) else "not seen before"
         return f"{what}: {amount}; new, {calls}"

@@ -14,6 +14,7 @@ from collector.times import HOUR, MAX_NS, UNITS, iso_ns, length_ns, rfc3339
 
 Value = str | int | bool | None
 
+NO_VALUE = "(none)"  # how people read the empty value
 LATEST = MAX_NS - HOUR  # 2262-04-11, the last time that 64-bit nanoseconds hold, less room for `Selection.until_ns`
 
 
