@@ -123,6 +123,21 @@ def test_an_empty_label_reads_none_and_is_false_in_a_condition() -> None:
     assert item.labels["model"] == ""
 
 
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{% if model == '' %}empty{% endif %}{% if model != '' %}full{% endif %}", "empty"),
+        ("{{ 'a model' if model | lower }}", ""),
+        ("{{ model | default('all', true) }}", "all"),
+        ("{{ '' }}{{ 'x' if model }}", ""),
+        ("{{ 'on ' ~ model }}, {% set it = model %}{{ it }}", "on (none), (none)"),
+    ],
+)
+def test_an_empty_label_is_the_empty_text_until_it_is_printed(template: str, said: str) -> None:
+    rule = replace(RULE, by=("model",), description=template)
+    assert describe(rule, replace(ALERT, labels=(("model", ""),)), scrub=scrub).description == said
+
+
 def test_no_text_of_a_notification_holds_a_secret() -> None:
     rule = replace(RULE, summary=f"{SECRET} {{{{ service }}}}", description="{{ service }}")
     leaky = replace(ALERT, labels=(("service", f"x {SECRET}"), ("tool", SECRET)))

@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
+from collector.query.filters import NO_VALUE
+
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
 
@@ -17,15 +19,15 @@ VALUES = ("value", "threshold", "calls", "name", "severity")
 
 
 class _Nothing(str):
-    """Text that is false in a condition."""
+    """The empty text, which is printed as people read it in the dashboard."""
 
     __slots__ = ()
 
-    def __bool__(self) -> bool:
-        return False
+    def __str__(self) -> str:
+        return NO_VALUE
 
 
-NOTHING = _Nothing("(none)")  # the empty value of a label, as people read it in the dashboard
+NOTHING = _Nothing()  # the empty value of a label
 
 
 def percent(share: float) -> str:
