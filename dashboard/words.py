@@ -147,8 +147,8 @@ def classified(by: str) -> str:
 
 
 def part(share: float) -> str:
-    """A part of a net change: more than all of it where other parts went the other way."""
-    return f">{_NB}100{_NB}%" if share > 1 else rate(share)
+    """A part of a net change, a sum of floats: more than all of it where other parts went the other way."""
+    return f">{_NB}100{_NB}%" if share >= 1.0005 else rate(round(share, 9))
 
 
 def uncertain(of: float | None) -> bool:

@@ -212,6 +212,23 @@ def test_an_empty_value_has_the_name_that_it_has_elsewhere(store: Store) -> None
     assert row["sentence"].startswith("model = (none): 40 more errors, 100 % of the rise")
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [((1, 30), (4, 61), "rise"), ((2, 37), (1, 31), "fall"), ((1, 30), (25, 31), "rise"), ((2, 30), (1, 61), "fall")],
+)
+def test_all_of_a_change_is_100_percent_whatever_floats_make_of_it(
+    store: Store, before: tuple[int, int], now: tuple[int, int], said: str
+) -> None:
+    events = [
+        (failed if number < errors else event)(first + number, time_ns=NOW - hours * HOUR, session=f"s{number}")
+        for first, hours, (errors, calls) in ((0, 9, before), (1000, 4, now))
+        for number in range(calls)
+    ]
+    holding(store, events)
+    [row] = changes(HALF, "errors", ["service"]).rows(store)
+    assert f", 100 % of the {said}; " in row["sentence"]
+
+
 def test_volume_is_told_where_it_is_asked_for(store: Store) -> None:
     holding(store, random_events(1))
     told = {name: changes(HALF, "errors", by).rows(store) for name, by in (

@@ -163,7 +163,13 @@ def test_small_words() -> None:
     assert words.clip("abcdef", 4) == "abc…"
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.5, "50.0 %"), (1.0, "100 %"), (5.35, "> 100 %")])
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.5, "50.0 %"), (0.9996, "> 99.9 %"), (1 - 2e-16, "100 %"), (1.0, "100 %"), (1 + 4e-16, "100 %"),
+        (1.001, "> 100 %"), (5.35, "> 100 %"),
+    ],
+)  # fmt: skip
 def test_a_part_of_a_change_is_at_most_more_than_all_of_it(share: float, said: str) -> None:
     assert spaced(words.part(share)) == said
 

@@ -344,7 +344,8 @@ def _amount(measure: str, change: float) -> str:
 def _of_change(change: float, whole: float) -> str:
     if not whole or change * whole <= 0:
         return ", against the trend" if change * whole < 0 else ""
-    part = "> 100 %" if change / whole > 1 else percent(change / whole)  # others went the other way
+    share = round(change / whole, 9)  # all of it may be a little more or less as a sum of floats
+    part = "> 100 %" if share >= 1.0005 else percent(share)  # others went the other way
     return f", {part} of the {'rise' if whole > 0 else 'fall'}"
 
 
