@@ -276,12 +276,20 @@ def test_errors_that_may_still_be_repaired_make_no_version_better(store: Store) 
     assert told("3")["lasting_rate"][:2] == (19 / 37, 37)
 
 
-def test_durations_are_written_as_in_tables(store: Store) -> None:
-    holding(store, [event(number, duration_ms=322_000 if number < 30 else 850) for number in range(60)])
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (850, 322_000, "850 ms → 5 m 22 s (+5 m 21 s, between +5 m 21 s and +5 m 21 s)"),
+        (1.2, 1.5, "1.2 ms → 1.5 ms (+0.3 ms, between +0.3 ms and +0.3 ms)"),
+        (9.7, 12, "9.7 ms → 12 ms (+2.3 ms, between +2.3 ms and +2.3 ms)"),
+    ],
+)
+def test_durations_are_written_as_in_tables_and_short_ones_so_that_they_differ(
+    store: Store, before: float, now: float, said: str
+) -> None:
+    holding(store, [event(number, duration_ms=now if number < 30 else before) for number in range(60)])
     [row] = compare(Selection(NOW - 30 * MINUTE + 1, NOW + 1), ["p50_ms"]).rows(store)
-    assert (
-        row["sentence"] == "worse: 850 ms → 5 m 22 s (+5 m 21 s, between +5 m 21 s and +5 m 21 s), n = 30 and 30 calls"
-    )
+    assert row["sentence"] == f"worse: {said}, n = 30 and 30 calls"
 
 
 def test_what_has_a_value_is_compared_with_what_has_none(store: Store) -> None:

@@ -187,14 +187,14 @@ def _values(unit: Unit, a: Side, b: Side, between: str = "") -> str:
 
 
 def written(unit: Unit, value: float | None) -> str:
-    """A value as people read it: `4.1 %`, `2,310`, `840 ms`."""
+    """A value as people read it: `4.1 %`, `2,310`, `840 ms`, `1.5 ms` (so that small differences can be told)."""
     if value is None:
         return "nothing"
     match unit.kind:
         case "rate":
             return percent(value)
         case "quantile":
-            return lasting(value)
+            return f"{value:.1f} ms" if 0 < value < 9.95 else lasting(value)
         case "per_session" | "per_1000":
             return f"{value:,.2f}"
     return f"{value:,.0f}"
