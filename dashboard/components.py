@@ -26,7 +26,8 @@ ALERTS_S = 5.0  # how old the numbers of firing alerts may be, which stand in se
 SENDERS = {"limit": "500"}  # what `sampling` asks of the sources
 VERSION = "service,service_version"
 # Without filters, so that it is counted from hours and one answer serves all pages.
-EVER = {"by": VERSION, "from": "1970-01-01", "sort": "-first_seen", "limit": "10000"}
+EVER = {"from": "1970-01-01"}
+VERSIONS_EVER = {**EVER, "by": VERSION, "sort": "-first_seen", "limit": "10000"}
 LOST = 0.1  # share of the period before that may be missing
 EVER_S = 60.0  # versions that began since are known from the range
 log = logging.getLogger(__name__)
@@ -283,10 +284,10 @@ def kept_before(page: Page) -> Callable[[], bool]:
     """Starts to ask, and returns a function that waits for the answer, whether the period before is kept: without its
     oldest events, which may have been removed, everything would be more than before.
     """
-    always, (start, _) = ever(page), page.filters.span(page.now)
+    asking, (start, _) = page.later_all("breakdown", EVER, EVER_S), page.filters.span(page.now)
 
     def answered() -> bool:
-        oldest: datetime | None = always()["first_seen"].min()  # type: ignore[assignment]
+        oldest: datetime | None = asking().pick("first_seen")["first_seen"].min()  # type: ignore[assignment]
         return oldest is None or oldest - (start - page.length) <= LOST * page.length
 
     return answered
@@ -294,7 +295,7 @@ def kept_before(page: Page) -> Callable[[], bool]:
 
 def ever(page: Page) -> Callable[[], pl.DataFrame]:
     """Starts to ask for the first call of each version of each service among all kept events."""
-    asking = page.later_all("breakdown", EVER, EVER_S)
+    asking = page.later_all("breakdown", VERSIONS_EVER, EVER_S)
     return lambda: asking().pick("service", "service_version", "first_seen")
 
 

@@ -22,7 +22,7 @@ import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import launch, sentences, signin, start, words
+from dashboard import components, launch, sentences, signin, start, words
 from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
 from dashboard.page import Page
@@ -573,6 +573,15 @@ def test_a_period_of_which_most_is_not_kept_is_not_compared(
     for page, about in (("changes", {}), ("compare", {"by": "period"})):
         assert said in captions(open_app(collector.url, page, **about))
     app = open_app(collector.url, from_="-13h")
+    assert not any(said.startswith("Nothing to compare") for said in captions(app))
+
+
+def test_the_period_before_is_kept_however_many_versions_there_are(
+    coder: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(components.VERSIONS_EVER, "limit", "1")  # the version that began 23 hours ago
+    app = open_app(coder.url, "changes", from_="-20h")
+    check(app, "What changed")
     assert not any(said.startswith("Nothing to compare") for said in captions(app))
 
 
