@@ -22,7 +22,7 @@ import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import components, launch, sentences, signin, start, words
+from dashboard import components, launch, sentences, signin, start, tables, words
 from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
 from dashboard.page import Page
@@ -547,6 +547,39 @@ def test_verdicts_are_the_apis(coder: RunningCollector, open_app: Callable[..., 
     assert len(told) == 3
     assert all(any(said.endswith(words.plain(part)) for said in captions(app)) for part in told)
     assert any(said.startswith("Errors per call ") for said in captions(app))
+
+
+def test_a_class_of_compare_leads_to_the_errors_of_its_row(
+    collector: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, error = datetime.now(UTC), {"outcome": "error", "error_class": "TimeoutError", "message": "late"}
+    calls = [
+        {"service": service, "service_version": version, "session": f"{service}{version}{number}", "tool": "t",
+         "outcome": "ok", "time": (now - timedelta(hours=hours, minutes=number)).isoformat()}
+        | (error if number < errors else {})
+        for service, version, hours, errors in (
+            ("co,der", "!1", 12, 3), ("co,der", "1,5", 10, 4), ("co,der", "2", 8, 5), ("web", "2", 6, 7)
+        ) for number in range(30)
+    ]  # fmt: skip
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    picked, drawn = [], tables.table
+
+    def table(page: Page, rows: pl.DataFrame, columns: Any, *, key: str, **about: Any) -> dict[str, Any] | None:
+        shown = drawn(page, rows, columns, key=key, **about)
+        if key == "compare-classes":
+            picked.append(rows.row(0, named=True))
+            return picked[-1]
+        return shown
+
+    monkeypatch.setattr(tables, "table", table)
+    for view in ({"a": "!1", "b": "1,5"}, {"a": "1,5", "b": "2"}, {"by": "service"}):
+        app = open_app(collector.url, "compare", **view)
+        check(app, "Compare")
+        [link] = [each.proto for each in app.get("page_link") if each.proto.label == "ToolTimeoutError in Errors →"]
+        asked = dict(parse_qsl(link.query_string)) | {"from": "-24h"}
+        [told] = collector.get("/api/v1/breakdown", **asked, by="error_class")["rows"]
+        assert told["errors"] == picked[-1]["a_part"] + picked[-1]["b_part"]
 
 
 def test_a_period_of_which_most_is_not_kept_is_not_compared(

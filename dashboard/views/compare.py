@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 import streamlit as st
@@ -150,7 +151,9 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     picked = tables.table(page, shown, columns, key="compare-classes", alt_text=text, select=True,
                           wide=("only",))  # fmt: skip
     if picked:
-        components.link(page, "errors", f"{words.plain(picked['error_class'])} in Errors →",
+        filters = page.filters.set(asked["dimension"], sides) if "dimension" in asked else page.filters
+        filters = filters.set("service", [unescaped(asked["service"])]) if "service" in asked else filters
+        components.link(replace(page, filters=filters), "errors", f"{words.plain(picked['error_class'])} in Errors →",
                         error_class=picked["error_class"])  # fmt: skip
 
 
