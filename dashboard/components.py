@@ -276,8 +276,10 @@ def versions(page: Page) -> Callable[[], pl.DataFrame]:
     """Starts to ask for the versions of this page's events, and returns a function that waits for them: service,
     service_version, calls, and their first calls ever (see `frames.since_ever`).
     """
-    asking, always = page.later("breakdown", by=VERSION, limit="1000"), ever(page)
-    return lambda: frames.since_ever(asking().pick("service", "service_version", "calls", "first_seen"), always())
+    asking = page.later("breakdown", by=VERSION, limit="1000")
+    always = page.later_all("breakdown", VERSIONS_EVER, EVER_S)
+    columns = ("service", "service_version", "first_seen")
+    return lambda: frames.since_ever(asking().pick(*columns, "calls"), always().pick(*columns))
 
 
 def kept_before(page: Page) -> Callable[[], bool]:
@@ -291,12 +293,6 @@ def kept_before(page: Page) -> Callable[[], bool]:
         return oldest is None or oldest - (start - page.length) <= LOST * page.length
 
     return answered
-
-
-def ever(page: Page) -> Callable[[], pl.DataFrame]:
-    """Starts to ask for the first call of each version of each service among all kept events."""
-    asking = page.later_all("breakdown", VERSIONS_EVER, EVER_S)
-    return lambda: asking().pick("service", "service_version", "first_seen")
 
 
 def key_of(page: Page) -> int:

@@ -244,9 +244,9 @@ class Sources:
                 or (source.services and source.services.fullmatch(service))
                 or scope in source.routes
             ):
-                others = tuple(one for one in self.sources if AI_OPERATION in one.markers and one is not source)
-                others = others if source.ai_sdk else ()
-                return Plan(True, (source,), scope, Plan(False, others, scope) if others else None)
+                own = [one for one in self.sources if AI_OPERATION in one.markers and one is not source]
+                beside = Plan(False, tuple(own), scope) if own and source.ai_sdk else None
+                return Plan(True, (source,), scope, beside)
         return Plan(False, tuple(one for one in self.sources if one.events or one.markers), scope)
 
     @property

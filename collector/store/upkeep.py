@@ -45,16 +45,16 @@ class Upkeep:
         store, kept, clock, done = self._store, self._retention, self._clock, self._done
         believed = self._believed(now)
         old = believed and now - self._pruned >= PRUNE_EVERY_S
-        gone: int | None = 0
+        gone, pruned = 0, False
         if old:
             self._pruned = now
-            gone = done("old events could not be removed", lambda: store.prune(clock(), kept.age_ns))
+            removed = done("old events could not be removed", lambda: store.prune(clock(), kept.age_ns))
+            gone, pruned = removed or 0, removed is not None
             self._removed(gone, "older than MISSTEP_RETENTION")
-        pruned = old and gone is not None
         if most := kept.most_bytes:
-            beyond = done("old events could not be removed to make room", lambda: store.fit(clock(), most))
+            beyond = done("old events could not be removed to make room", lambda: store.fit(clock(), most)) or 0
             self._removed(beyond, "the store was near MISSTEP_RETENTION_SIZE")
-            gone = (gone or 0) + (beyond or 0)
+            gone += beyond
         if gone:
             self._noted()
         if believed and (folder := kept.archive):
@@ -66,7 +66,7 @@ class Upkeep:
             log.info("the store file was rewritten to free disk space")
         done("the store file could not be opened again to free memory", store.reopen)
 
-    def _removed(self, events: int | None, why: str) -> None:
+    def _removed(self, events: int, why: str) -> None:
         if events:
             log.info("old events were removed", events=events, why=why)
 
