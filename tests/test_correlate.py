@@ -27,7 +27,7 @@ from collector.store.later import Later
 from collector.store.lookup import StoreLookup
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.store import Store
-from collector.times import DAY, HOUR
+from collector.times import DAY, HOUR, SECOND
 
 NOW = 1_800_000_000_000_000_000
 
@@ -386,8 +386,11 @@ def test_forgotten_keys_are_looked_up() -> None:
 
 
 KINDS = st.sampled_from(
-    ["log", "span", "both ids", "child", "told", "told in a trace", "prefixed", "below it", "request", "its client"]
-)
+    [
+        "log", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace", "prefixed", "below it",
+        "request", "its client",
+    ]
+)  # fmt: skip
 CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3), KINDS), min_size=1, max_size=12)
 
 
@@ -404,6 +407,13 @@ def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
             reports.append(report(session=f"S{session}", call_id=f"c{call}", **texts))
         elif kind == "span":
             reports.append(span(call_id=f"c{call}", duration_ms=float(call), **ids))
+        elif kind in ("attempt", "its result"):  # one second after another
+            fails = {"time_ns": NOW + session * SECOND, **(texts | {"outcome": "error"} if session % 2 else {})}
+            if kind == "attempt":
+                fails |= {"trace_id": f"t{trace}", "span_id": f"r{trace}{session}"}
+                reports.append(span(call_id=f"c{call}", duration_ms=1.0, **fails))
+            else:
+                reports.append(told(call, **(fails | {"trace_id": f"t{trace}", "_strength": 20})))
         elif kind == "both ids":
             reports.append(span(session=f"S{session}", session_source="record", call_id=f"c{call}", _rank=20, **ids))
         elif kind.startswith("told"):
@@ -473,6 +483,23 @@ def test_order_batching_and_repetition_change_nothing(
     found = events(cut)
     cut.close()
     assert found == expected
+
+
+def test_of_many_attempts_under_one_id_only_the_changed_are_written(store: Store) -> None:
+    """Some model servers number the calls of each run anew: a session has hundreds with one id."""
+    correlator = Correlator(StoreLookup(store), fresh=True)
+    for number in range(20):
+        known = {"time_ns": NOW + number * SECOND, "trace_id": f"t{number}", "session": "S", "session_source": "record"}
+        called = span(call_id="c0", duration_ms=1.0, **known)
+        result = told(0, **known, outcome="error", message=f"error {number}", _strength=20)
+        for report_, rows in ((called, 1 if number != 1 else 2), (result, 1)):
+            changes = correlator.plan([batch(report_)])
+            assert (len(changes.events), len(changes.replaced)) == (rows, rows - (report_ is called)), number
+            store.write(changes)
+            correlator.learn(changes)
+    assert [row["message"] for row in store.rows("select message from events order by time_ns")] == [
+        f"error {number}" for number in range(20)
+    ]
 
 
 def test_the_store_file_survives_and_says_its_version(tmp_path: Path) -> None:

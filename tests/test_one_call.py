@@ -257,3 +257,49 @@ def test_a_request_is_one_where_the_client_of_anthropic_makes_spans_too(language
     below: dict[str, Any] = {"spanId": "2", "parentSpanId": "1", "status": 1, **at(0.1, 0.8)}
     inner = one("anthropic.messages.create", f"com.anthropic.sdk.{language}", CHAT, **below)
     assert [row["outcome"] for row in in_any_order([outer, inner])] == ["ok"]
+
+
+def told(number: int, call_id: str, *results: Any, start_s: float, trace: str = "1") -> Batch:
+    """A request to the model whose messages end with the last of these results, each of a call of this id."""
+    messages = []
+    for response in results:
+        called = {"type": "tool_call", "id": call_id, "name": "weather", "arguments": {"city": "x"}}
+        messages.append({"role": "assistant", "parts": [called]})
+        messages.append(
+            {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": response}]}
+        )
+    chat = {"gen_ai.operation.name": "chat", **AGENT, "gen_ai.input.messages": json.dumps(messages)}
+    return one("chat m", "", chat, traceId=trace, spanId=f"d{number}", **at(start_s))
+
+
+def attempt(number: int, start_s: float, took_s: float = 1, trace: int = 1, **fields: Any) -> Batch:
+    return ran(trace, {"city": "x"}, "call_0", **{"spanId": f"a{number}"} | at(start_s, took_s) | fields)
+
+
+FAILED = {"status": 2, "status_message": "no such city"}
+NO_CITY, SUN = {"error": "no such city"}, "sun"
+ATTEMPTS = [
+    ("run again by the framework", [attempt(1, 0, **FAILED), attempt(2, 2), told(1, "call_0", SUN, start_s=4)],
+     ["error", "ok"]),
+    ("failed without a status", [attempt(1, 0, status=1), attempt(2, 2), told(1, "call_0", NO_CITY, start_s=4)],
+     ["ok", "error"]),
+    ("numbered anew in each run, told in both",
+     [attempt(1, 0), told(1, "call_0", NO_CITY, start_s=2), attempt(2, 4, trace=2),
+      told(2, "call_0", NO_CITY, SUN, start_s=6, trace="2"), told(3, "call_0", SUN, SUN, start_s=8, trace="2")],
+     ["error", "ok"]),
+    ("three, one of them parallel to itself", [attempt(1, 0, **FAILED), attempt(2, 2), attempt(3, 2.5), attempt(4, 5)],
+     ["error", "ok", "ok"]),
+    ("one span around both", [attempt(1, 1, **FAILED), attempt(2, 3), attempt(3, 0, 5)], ["error"]),
+    ("one asks for leave, another service runs it",
+     [attempt(1, 0), one("execute_tool weather", "", {
+         "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather", "gen_ai.tool.call.id": "call_0",
+         **AGENT}, service="worker", traceId="1", spanId="b1", **at(2), **FAILED)], ["error"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("batches", "outcomes"), [case[1:] for case in ATTEMPTS], ids=[case[0] for case in ATTEMPTS])
+def test_each_attempt_under_one_id_is_an_event(batches: list[Batch], outcomes: list[str]) -> None:
+    rows = [row for row in in_any_order(batches) if row["operation"] == "tool"]
+    assert [row["outcome"] for row in sorted(rows, key=lambda row: row["time_ns"])] == outcomes
+    assert {row["call_id"] for row in rows} == {"call_0"}
+    assert [row["message"] for row in rows if row["outcome"] == "error"] == ["no such city"]

@@ -140,6 +140,18 @@ def test_dialect(dialect: str, sent_as: str) -> None:
     assert calls_in(messages) == [("c1", "read", ARGS)]
 
 
+def test_of_calls_with_one_id_a_result_is_of_the_one_before_it() -> None:
+    messages = [
+        message
+        for args in (ARGS, {"path": "y"})
+        for message in (
+            {"role": "assistant", "parts": [{"type": "tool_call", "id": "call_0", "name": "read", "arguments": args}]},
+            {"role": "tool", "parts": [{"type": "tool_call_response", "id": "call_0", "response": "boom"}]},
+        )
+    ]
+    assert [one.params for one in tool_results(messages, PLAIN)] == [ARGS, {"path": "y"}]
+
+
 def result(value: Any, **marks: Any) -> list[dict[str, Any]]:
     return [{"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": value, **marks}]}]
 

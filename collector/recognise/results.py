@@ -148,7 +148,9 @@ def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
     exchange = -1  # how many results there were when the model last said something
     for found in calls_and_results(messages, answers=False):
         if isinstance(found, Result):
-            results.append((found, _numbered(found, waiting, seen), exchange))
+            # Here already: a later call may have the same id.
+            call = _numbered(found, waiting, seen) or calls.get(bare_id(found.call_id, found.tool))
+            results.append((found, call, exchange))
             continue
         exchange = len(results)
         if isinstance(found, Call):

@@ -22,6 +22,7 @@ class Changes:
     # Events whose row and reports are removed, and maybe written again: when the first of these reports was received.
     replaced: dict[int, int] = field(default_factory=dict)
     reports: list[tuple[int, Report]] = field(default_factory=list)
+    several: set[int] = field(default_factory=set)  # events whose reports are of several attempts (attempts.py)
     keys: dict[int, int] = field(default_factory=dict)
     unchecked: set[int] = field(default_factory=set)  # those of them that were not looked for in the store
     sessions: dict[str, Named] = field(default_factory=dict)

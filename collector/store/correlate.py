@@ -1,8 +1,9 @@
 """Folds reports into events: one event per call, whichever of its reports comes first.
 
 Agents report a call two to four times: a log, a span, its child, MCP spans, the tool result in a later model request.
-Reports that share a key become one event. The fold is commutative and idempotent, so the order, batching and repetition
-of reports do not change what is stored. `Correlator.plan` decides, the store writes, `Correlator.learn` remembers.
+Reports that share a key become one event, or one for each attempt (attempts.py). The fold is commutative and
+idempotent, so the order, batching and repetition of reports do not change what is stored. `Correlator.plan` decides,
+the store writes, `Correlator.learn` remembers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collector.batch import Batch
 from collector.columns import Report
 from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
+from collector.store.attempts import attempts
 from collector.store.changes import Changes, Named
 from collector.store.fold import adding, canonical, first_received, fold, oldest, orphan
 from collector.store.joined import Entry, JoinedReports, Joiner
@@ -343,12 +345,23 @@ class Correlator:
         changed = len(told) > count or len(joined.event_ids) > 1 or not reloaded.isdisjoint(joined.event_ids)
         if joined.event_ids and not changed:
             return event_id
-        for old in joined.event_ids:
-            changes.replaced[old] = first_received(stored.get(old, ()))
-            if old != event_id:
-                changes.redirects[old] = event_id
+        old: dict[int, list[Report]] = {}
+        for one in joined.event_ids:
+            some = attempts(one, stored.get(one, ()))
+            changes.replaced.update(dict.fromkeys(some, first_received(stored.get(one, ()))))
+            old |= some
         reports = list(told.values())
-        return _insert(fold(reports), event_id, changes, reports)
+        new = attempts(event_id, reports)
+        changes.redirects.update(dict.fromkeys(old.keys() - new.keys(), event_id))
+        if len(new) == 1:
+            return _insert(fold(reports), event_id, changes, reports)
+        changes.several.add(event_id)
+        if len(old) > 1 and event_id not in reloaded and joined.event_ids == {event_id}:
+            for one in [one for one in new if new[one] == old.get(one)]:  # most of them, in a long session
+                del new[one], changes.replaced[one]
+        changes.events += [fold(some) | {"event_id": one} for one, some in new.items()]
+        changes.reports += [(event_id, one) for one in (reports if event_id in new else reports[count:])]
+        return event_id
 
 
 def _new_id(key: int, changes: Changes) -> int:

@@ -66,6 +66,7 @@ WAITING = """
 ORPHANS = """
   select event_id, trace_id from events
   where received_ns >= $since and session_source in (select unnest($guessed::varchar[])) and trace_id is not null
+    and report_rank is not null -- of a single report
   union all select event_id, orphan from reports where orphan is not null
 """
 

@@ -62,8 +62,11 @@ class Candidate(NamedTuple):
 
 def pair(changes: Changes, lookup: Lookup) -> None:
     """Completes the changes so that twins, new and stored, become one event with the id of the oldest."""
-    told: dict[Unit, list[Report]] = {unit: [] for unit, report in changes.reports if "_twin" in report}
-    if not told:
+    several = changes.several  # their reports have ids, and are not told apart by what twins have in common
+    told: dict[Unit, list[Report]] = {
+        unit: [] for unit, report in changes.reports if "_twin" in report and unit not in several
+    }
+    if not told and not several:
         return
     for unit, report in changes.reports:
         if unit in told:
@@ -71,12 +74,12 @@ def pair(changes: Changes, lookup: Lookup) -> None:
     spans = _spans(told)
     stored = lookup.twins_near(spans, list(changes.replaced)) if spans or changes.replaced else {}
     new = {unit: reports for unit, reports in told.items() if unit in stored or any(_told(unit, reports))}
-    if not new:
+    if not new and several.isdisjoint(stored):
         return
     before: dict[int, set[Unit]] = {}
     for unit, event_id in stored.items():
         before.setdefault(event_id, set()).add(unit)
-    near = sorted(set(stored).difference(changes.replaced))
+    near = sorted(set(stored).difference(changes.replaced, several))
     units = {**(lookup.reports_of(near, changes.received_ns) if near else {}), **new}
     parts = parts_of(units)
     redrawn = [part for part in parts if not new.keys().isdisjoint(part) or before[stored[min(part)]] != part]

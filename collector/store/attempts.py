@@ -1,0 +1,104 @@
+"""Tells the attempts of a call apart that are reported under one id.
+
+A framework that runs a failed call again keeps its id, and some model servers number their calls anew in each run. What
+tells attempts apart is the time: of the spans that one instrumentation makes for the id, one began after another ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from collector.columns import Report
+from collector.recognise.identify import key64
+from collector.recognise.results import REPEATED
+from collector.store.fold import canonical, is_own
+
+
+@dataclass(slots=True)
+class _Run:
+    """Spans that overlap in time, in nanoseconds; `kinds` are who made them."""
+
+    spans: set[tuple[str, str]]
+    began: int
+    ended: int
+    kinds: set[tuple[object, ...]]
+
+    def take(self, other: _Run) -> None:
+        self.spans |= other.spans
+        self.began, self.ended = min(self.began, other.began), max(self.ended, other.ended)
+        self.kinds |= other.kinds
+
+
+def attempts(event_id: int, reports: Sequence[Report]) -> dict[int, list[Report]]:
+    """The reports of each attempt, by the id of its event: `event_id` is of the one that was reported first.
+
+    What a model request tells of earlier requests is of no attempt if there are several.
+    """
+    runs = _runs(reports)
+    if len(runs) < 2:
+        return {event_id: list(reports)}
+    found: list[list[Report]] = [[] for _ in runs]
+    for report in reports:
+        if report.get("_rank") != REPEATED:
+            found[_place(report, runs)].append(report)
+    first = min(range(len(runs)), key=lambda place: min(map(_received, found[place])))
+    names = [event_id if place == first else key64("attempt", *min(run.spans)) for place, run in enumerate(runs)]
+    return dict(zip(names, found, strict=True))
+
+
+def _runs(reports: Iterable[Report]) -> list[_Run]:
+    spans: dict[tuple[str, str], _Run] = {}
+    for report in reports:
+        if _is_span(report):
+            began, ended = _times(report)
+            one = _Run({(report["trace_id"], report["span_id"])}, began, ended, {_kind(report)})
+            spans.setdefault(min(one.spans), one).take(one)
+    if len(spans) < 2:
+        return []
+    overlapping: list[_Run] = []
+    for run in sorted(spans.values(), key=lambda run: (run.began, min(run.spans))):
+        if overlapping and run.began <= overlapping[-1].ended:
+            overlapping[-1].take(run)
+        else:
+            overlapping.append(run)
+    runs = overlapping[:1]
+    for run in overlapping[1:]:
+        # Where nobody made a span before and after, these are steps of one attempt: asking for leave, then running.
+        if run.kinds.isdisjoint(runs[-1].kinds):
+            runs[-1].take(run)
+        else:
+            runs.append(run)
+    return runs
+
+
+def _place(report: Report, runs: Sequence[_Run]) -> int:
+    """The first run at the time of this report, or else the last before it."""
+    began, ended = _times(report)
+    before = [place for place, run in enumerate(runs) if run.began <= ended]
+    return next((place for place in before if runs[place].ended >= began), before[-1] if before else 0)
+
+
+def _is_span(report: Report) -> bool:
+    return (
+        report.get("operation") == "tool"
+        and report.get("source_signal") == "span"
+        and "outcome" in report
+        and "duration_ms" in report
+        and "span_id" in report
+        and "trace_id" in report
+        and is_own(report)
+    )
+
+
+def _kind(report: Report) -> tuple[object, ...]:
+    return tuple(report.get(name) for name in ("service", "source", "_rank"))
+
+
+def _times(report: Report) -> tuple[int, int]:
+    ended: int = report["time_ns"]
+    return ended - round((report.get("duration_ms") or 0) * 1_000_000), ended
+
+
+def _received(report: Report) -> tuple[int, bytes]:
+    return report["received_ns"], canonical(report)
