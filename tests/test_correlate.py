@@ -387,7 +387,7 @@ def test_forgotten_keys_are_looked_up() -> None:
 
 KINDS = st.sampled_from(
     [
-        "log", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace", "prefixed", "below it",
+        "log", "numbered", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace", "prefixed", "below it",
         "request", "its client",
     ]
 )  # fmt: skip
@@ -405,6 +405,8 @@ def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
         }
         if kind == "log":
             reports.append(report(session=f"S{session}", call_id=f"c{call}", **texts))
+        elif kind == "numbered":
+            reports.append(report(session="S0", call_id=f"c{call}", attempt=session, **texts))
         elif kind == "span":
             reports.append(span(call_id=f"c{call}", duration_ms=float(call), **ids))
         elif kind in ("attempt", "its result"):  # one second after another

@@ -303,3 +303,12 @@ def test_each_attempt_under_one_id_is_an_event(batches: list[Batch], outcomes: l
     assert [row["outcome"] for row in sorted(rows, key=lambda row: row["time_ns"])] == outcomes
     assert {row["call_id"] for row in rows} == {"call_0"}
     assert [row["message"] for row in rows if row["outcome"] == "error"] == ["no such city"]
+
+
+def test_attempts_that_an_agent_numbers_are_events_of_their_own() -> None:
+    """Also where their times are the same, and one is told again."""
+    called = {"session": "S", "tool": "fetch", "call_id": "c1", "time": "2026-11-24T12:00:00Z"}
+    late = {"outcome": "error", "error_class": "ToolTimeoutError", "message": "timed out"}
+    told = [{"attempt": 1, **late}, {"attempt": 2, **late}, {"attempt": 3, "outcome": "ok"}, {"attempt": 2, **late}]
+    rows = in_any_order([taken(json.dumps({**called, **one}).encode(), "events") for one in told])
+    assert sorted((row["attempt"], row["outcome"]) for row in rows) == [(1, "error"), (2, "error"), (3, "ok")]

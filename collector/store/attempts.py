@@ -1,7 +1,8 @@
 """Tells the attempts of a call apart that are reported under one id.
 
 A framework that runs a failed call again keeps its id, and some model servers number their calls anew in each run. What
-tells attempts apart is the time: of the spans that one instrumentation makes for the id, one began after another ended.
+tells attempts apart is their number, where the agent gives one, or else the time: of the spans that one instrumentation
+makes for the id, one began after another had ended.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from collector.store.fold import canonical, is_own
 
 @dataclass(slots=True)
 class _Run:
-    """Spans that overlap in time, in nanoseconds; `kinds` are who made them."""
+    """Reports of one attempt, from when to when, in nanoseconds; `kinds` are who made them."""
 
-    spans: set[tuple[str, str]]
+    names: set[tuple[str, ...]]  # of spans; or the attempt's number
     began: int
     ended: int
     kinds: set[tuple[object, ...]]
 
     def take(self, other: _Run) -> None:
-        self.spans |= other.spans
+        self.names |= other.names
         self.began, self.ended = min(self.began, other.began), max(self.ended, other.ended)
         self.kinds |= other.kinds
 
@@ -35,7 +36,7 @@ def attempts(event_id: int, reports: Sequence[Report]) -> dict[int, list[Report]
 
     What a model request tells of earlier requests is of no attempt if there are several.
     """
-    runs = _runs(reports)
+    runs = _numbered(reports) or _runs(reports)
     if len(runs) < 2:
         return {event_id: list(reports)}
     found: list[list[Report]] = [[] for _ in runs]
@@ -43,21 +44,36 @@ def attempts(event_id: int, reports: Sequence[Report]) -> dict[int, list[Report]
         if report.get("_rank") != REPEATED:
             found[_place(report, runs)].append(report)
     first = min(range(len(runs)), key=lambda place: min(map(_received, found[place])))
-    names = [event_id if place == first else key64("attempt", *min(run.spans)) for place, run in enumerate(runs)]
+    names = [
+        event_id if place == first else key64("attempt", str(event_id), *min(run.names))
+        for place, run in enumerate(runs)
+    ]
     return dict(zip(names, found, strict=True))
 
 
+def _numbered(reports: Iterable[Report]) -> list[_Run]:
+    """The attempts that one sender numbers, in its own records of a call's end."""
+    senders: dict[tuple[object, ...], dict[int, _Run]] = {}
+    for report in reports:
+        if "attempt" in report and "outcome" in report and report.get("source_signal") != "span" and is_own(report):
+            began, ended = _times(report)
+            one = _Run({(str(report["attempt"]),)}, began, ended, {_kind(report)})
+            senders.setdefault(_kind(report), {}).setdefault(report["attempt"], one).take(one)
+    most = max(senders.values(), key=len, default={})
+    return [most[number] for number in sorted(most)] if len(most) > 1 else []
+
+
 def _runs(reports: Iterable[Report]) -> list[_Run]:
-    spans: dict[tuple[str, str], _Run] = {}
+    spans: dict[tuple[str, ...], _Run] = {}
     for report in reports:
         if _is_span(report):
             began, ended = _times(report)
             one = _Run({(report["trace_id"], report["span_id"])}, began, ended, {_kind(report)})
-            spans.setdefault(min(one.spans), one).take(one)
+            spans.setdefault(min(one.names), one).take(one)
     if len(spans) < 2:
         return []
     overlapping: list[_Run] = []
-    for run in sorted(spans.values(), key=lambda run: (run.began, min(run.spans))):
+    for run in sorted(spans.values(), key=lambda run: (run.began, min(run.names))):
         if overlapping and run.began <= overlapping[-1].ended:
             overlapping[-1].take(run)
         else:
@@ -73,7 +89,10 @@ def _runs(reports: Iterable[Report]) -> list[_Run]:
 
 
 def _place(report: Report, runs: Sequence[_Run]) -> int:
-    """The first run at the time of this report, or else the last before it."""
+    """The run with its number, or else the first at the time of this report, or else the last before it."""
+    number = (str(report.get("attempt")),)
+    if any(number in run.names for run in runs):
+        return next(place for place, run in enumerate(runs) if number in run.names)
     began, ended = _times(report)
     before = [place for place, run in enumerate(runs) if run.began <= ended]
     return next((place for place in before if runs[place].ended >= began), before[-1] if before else 0)
