@@ -44,13 +44,17 @@ TARGETS = (
 )
 # The file in a patch of Codex or of git; not before, whose name a new file does not have.
 PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ b/)([^\n\t]+)", re.MULTILINE)
+# The only argument of a tool, as LangChain tells it.
+WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]{1,20}://|[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^\s<>\"']{1,400}")
 TRAILING = ".,;:!?)]}'\"`"
 
 
 def target_from_params(params: object) -> str | None:
-    """The argument that names the target, at most READ_CHARS of it, or else the first file of a patch; None if there is
-    none.
+    """The argument that names the target, at most READ_CHARS of it, or else the first file of a patch; of a bare text,
+    the URL or path that it is. None if there is none.
     """
+    if isinstance(params, str) and WHOLE.fullmatch(bare := params[:READ_CHARS].strip()):
+        return bare
     if not isinstance(params, Mapping):
         return _patched((params,))
     for key, name in _ranked(tuple(params)):
