@@ -387,8 +387,8 @@ def test_forgotten_keys_are_looked_up() -> None:
 
 KINDS = st.sampled_from(
     [
-        "log", "numbered", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace", "prefixed", "below it",
-        "request", "its client",
+        "log", "numbered", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace",
+        "prefixed", "below it", "request", "its client",
     ]
 )  # fmt: skip
 CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3), KINDS), min_size=1, max_size=12)
