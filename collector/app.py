@@ -6,7 +6,6 @@ import gc
 import os
 import socket
 import sys
-from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from collector import columns
 from collector.classify.classify import load_taxonomy
 from collector.errors import Rejected
-from collector.hash_key import hash_key
+from collector.hash_key import hash_key, sanitiser_of
 from collector.pipeline import Pipeline
 from collector.query import filters
 from collector.receive.workers import Readers, chosen
@@ -83,15 +82,17 @@ class Made(NamedTuple):
     rules: tuple[Rule, ...]
 
 
-def pipeline_of(settings: Settings) -> Made:
-    """The pipeline with the tables and keys that these settings name. Raises TableError or StoreError."""
+def pipeline_of(settings: Settings, key: bytes | None = None) -> Made:
+    """The pipeline with the tables and keys that these settings name, or with another `key`. Raises TableError or
+    StoreError.
+    """
     columns.add_dimensions(settings.dimensions)
     filters.add_dimensions(settings.dimensions)
     rules = load_rules(*settings.own("redactions.toml"))
-    key = hash_key(settings)
+    key = key or hash_key(settings)
     sources = load_sources(*settings.own("sources"))
     check_examples(sources, settings.own("sources"))
-    sanitiser = Sanitiser(rules, personal=settings.personal, key=key if settings.fingerprint_secrets else None)
+    sanitiser = sanitiser_of(settings, rules, key)
     check_cuts(sanitiser, settings.own("redactions.toml"))
     taxonomy = load_taxonomy(*settings.own("taxonomy.toml"))
     return Made(Pipeline(sources, taxonomy, sanitiser, key, settings.dimensions), rules)
@@ -99,10 +100,10 @@ def pipeline_of(settings: Settings) -> Made:
 
 def _another(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> Pipeline:
     """A pipeline like the one for requests, for another thread. Raises Rejected if redactions.toml has changed."""
-    other = pipeline_of(settings)
+    other = pipeline_of(settings, key)
     if other.rules != rules:
         raise Rejected("redactions.toml has changed since this collector was started: start it again first", 409)
-    return replace(other.pipeline, hash_key=key)
+    return other.pipeline
 
 
 def _in_new_process(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> Pipeline:
@@ -119,8 +120,7 @@ def _forwarder(settings: Settings, made: Made) -> Forwarder:
         return Forwarder(settings.forward, settings.forward_headers, settings.forward_queue)
     from collector.forward.sanitised import sanitised
 
-    key = made.pipeline.hash_key if settings.fingerprint_secrets else None
-    own = Sanitiser(made.rules, personal=settings.personal, key=key)
+    own = sanitiser_of(settings, made.rules, made.pipeline.hash_key)
 
     def prepare(copy: Copy) -> bytes:
         return sanitised(copy.body, copy.media_type, copy.signal, own)

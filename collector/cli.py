@@ -419,11 +419,7 @@ def sanitise_apply() -> int:
 
 def _sanitiser(settings: Settings) -> Sanitiser:
     """The sanitiser that a collector with these settings would use."""
-    from collector.sanitise.sanitise import Sanitiser, load_rules
+    from collector.hash_key import sanitiser_of
+    from collector.sanitise.sanitise import load_rules
 
-    key = None
-    if settings.fingerprint_secrets:
-        from collector.hash_key import hash_key
-
-        key = hash_key(settings)
-    return Sanitiser(load_rules(*settings.own("redactions.toml")), personal=settings.personal, key=key)
+    return sanitiser_of(settings, load_rules(*settings.own("redactions.toml")))

@@ -1,11 +1,16 @@
-"""The key of parameter hashes and of fingerprints in marks: from the settings, else from a file beside the store."""
+"""The key of parameter hashes and of fingerprints in marks: from the settings, else from a file beside the store.
+
+And the sanitiser that makes these marks.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 
+from collector.sanitise.sanitise import Rule, Sanitiser
 from collector.settings import Settings
 from collector.store.opening import StoreError, make_folder, path_of
 
@@ -24,6 +29,12 @@ def hash_key(settings: Settings) -> bytes:
     if not 16 <= len(found) <= 64:
         raise StoreError(f"{path} is damaged: it must hold 16 to 64 bytes; remove it to start a new key")
     return found
+
+
+def sanitiser_of(settings: Settings, rules: Sequence[Rule], key: bytes | None = None) -> Sanitiser:
+    """A sanitiser as these settings want it; its marks have fingerprints by `key`, or by that of the settings."""
+    marking = (key or hash_key(settings)) if settings.fingerprint_secrets else None
+    return Sanitiser(rules, personal=settings.personal, key=marking)
 
 
 def key_file(settings: Settings) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import time
 import weakref
@@ -108,6 +109,20 @@ def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
     assert collector.logged().count("another has taken its place") == 2
     collector.kill()
     wait_until(lambda: gone(worker), 10)
+
+
+def test_a_worker_in_another_s_place_marks_a_secret_alike(start_collector: Callable[..., RunningCollector]) -> None:
+    collector = start_collector(WORKERS="1", STORE="duckdb://:memory:", FINGERPRINT_SECRETS="true")
+
+    def call(number: int) -> bytes:
+        return traces(span(number, error="ValueError") | {"status": {"code": 2, "message": "password=hunter2x"}})
+
+    assert collector.post("/v1/traces", call(0)).status_code == 200
+    os.kill(children(collector)[0], signal.SIGKILL)
+    assert [collector.post("/v1/traces", call(1)).status_code for _ in range(2)] == [503, 200]
+    first, second = (event["message"] for event in collector.events())
+    assert first == second
+    assert re.fullmatch(r"password=\[redacted:password:\w+\]", first)
 
 
 def spawned(collector: RunningCollector) -> list[int]:
