@@ -131,7 +131,7 @@ def test_streaks_as_known_at_an_earlier_time_are_what_the_events_until_then_say(
             then = Selection(start, end, failure_only=("roo-code",))
             questions = (
                 streaks_then(then, asked_for, ["tool", "model"]),
-                streaks_from_events(then, asked_for, ["tool", "model"], as_of_end=True),
+                streaks_from_events(then, asked_for, ["tool", "model"]),
             )
             found, said = (asked(store, f"select {SHOWN} from ({question})", then) for question in questions)
             assert found == said

@@ -282,7 +282,7 @@ def _runs(asked: WindowedMeasure, known: str) -> str:
     names = [f'"first_{name}"' for name in asked.by]
     selection = replace(asked.selection, terms=()) if known else asked.selection
     versions = load("streak_versions").format(
-        steps=streak_steps(selection, scope, as_of_end=True),
+        steps=streak_steps(selection, scope),
         idle=IDLE,
         key=key_of(scope),
         limit=scope.limit,

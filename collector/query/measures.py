@@ -356,7 +356,7 @@ def _runs(window: Selection) -> str:
 def _judged_runs(window: Selection) -> str:
     """The same with `recovered`."""
     firsts = list(BY_NAME)
-    return _named(streaks_from_events(window, Scope(), firsts, as_of_end=True), firsts)
+    return _named(streaks_from_events(window, Scope(), firsts), firsts)
 
 
 def _named(streaks: str, firsts: Sequence[str]) -> str:

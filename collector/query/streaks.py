@@ -88,22 +88,19 @@ def streaks_then(selection: Selection, asked: Scope, firsts: Sequence[str]) -> s
     among `firsts`.
     """
     kept = streak_sql(selection, asked, firsts, newest="newest")
-    computed = streaks_from_events(selection, asked, firsts, as_of_end=True, among="fresh")
+    computed = streaks_from_events(selection, asked, firsts, among="fresh")
     columns = ", ".join([*COLUMNS, *(f'"first_{name}"' for name in firsts)])
     return load("streaks_then").format(
         kept=f"select {columns} from ({kept})", computed=f"select {columns} from ({computed})"
     )
 
 
-def streaks_from_events(
-    selection: Selection, asked: Scope, firsts: Sequence[str] = (), *, as_of_end: bool = False, among: str = ""
-) -> str:
-    """The same as `streak_sql` from the events themselves. With `as_of_end` nothing after the range is known. `among`:
-    a relation with the sessions to read, if not all.
+def streaks_from_events(selection: Selection, asked: Scope, firsts: Sequence[str] = (), *, among: str = "") -> str:
+    """The same as `streaks_then` from the events alone, also with `recovered`. `among`: a relation with the sessions to
+    read, if not all.
     """
     return load("streaks").format(
-        steps=streak_steps(selection, asked, judging="recovered" in firsts, as_of_end=as_of_end, among=among),
-        known_by=AS_OF_END if as_of_end else "true",
+        steps=streak_steps(selection, asked, judging="recovered" in firsts, among=among),
         idle=IDLE,
         key=key_of(asked),
         firsts="".join(f', arg_min_null("{name}", place) as "first_{name}"' for name in firsts),
@@ -114,22 +111,19 @@ def streaks_from_events(
     )
 
 
-def streak_steps(
-    selection: Selection, asked: Scope, *, judging: bool = False, as_of_end: bool = False, among: str = ""
-) -> str:
+def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, among: str = "") -> str:
     """The relations of sql/streak_steps.sql, for a WITH: of these `counted` has the events of streaks."""
     counts = KINDS[asked.kind]
     touched = f"operation = 'tool' and session is not null and {counts}"
     if among:
         touched += f""" and exists (select 1 from {among}
           where {among}.session = events.session and {among}.service is not distinct from events.service)"""
-    known_by = "time_ns < $until_ns" if as_of_end else "true"
     theirs = """from events semi join touched
       on events.session = touched.session and events.service is not distinct from touched.service"""
     # Where they begin is found in three columns, so that the rest is read from there on alone.
     events = f"""select events.* {theirs}
-      where {known_by} and events.time_ns >= (select min(events.time_ns) {theirs})"""
-    whole = judged(selection, events, known_by=AS_OF_END if as_of_end else "true")
+      where time_ns < $until_ns and events.time_ns >= (select min(events.time_ns) {theirs})"""
+    whole = judged(selection, events, known_by=AS_OF_END)
     return load("streak_steps").format(
         touched=f"{touched} and time_ns >= $start_ns and time_ns < $until_ns",
         events=f"({whole if judging or selection.uses('recovered') else events})",

@@ -16,7 +16,7 @@ runs as (
   group by {key}, part, successes
 ),
 newest as (             -- the streaks of the range ended in it, so older events end none of them
-  select service as newest_service, max(time_ns) as newest_ns from events where time_ns >= $start_ns and {known_by} group by service
+  select service as newest_service, max(time_ns) as newest_ns from events where time_ns >= $start_ns and time_ns < $until_ns group by service
 )
 select runs.*,
   only_tool as tool, only_target as target, '{scope}' as scope, '{kind}' as kind, limit_times > 0 as limit_reached,
