@@ -18,7 +18,7 @@ from collector.columns import TABLES
 from collector.commands.bulk import bulk
 from collector.query.costs import costs
 from collector.query.filters import DIMENSIONS, Selection, terms_of
-from collector.query.retries import chains, judged, retries
+from collector.query.retries import AS_OF_END, EVENTS, chains, judged, retries
 from collector.query.signals import signals
 from collector.query.statement import used
 from collector.query.streaks import (
@@ -74,7 +74,7 @@ def compared(store: Store, sets: Sequence[tuple[str, str]]) -> None:
         found, said = (asked(store, f"select {SHOWN} from ({question})") for question in questions)
         assert found == said, (scope, kind)
     assert asked(store, f"select event_id, {JUDGED} from ({chains(EVER)})") == asked(
-        store, f"select event_id, {JUDGED} from ({judged(EVER)}) where begins"
+        store, f"select event_id, {JUDGED} from ({judged(EVER, EVENTS, known_by=AS_OF_END)}) where begins"
     )
     for _ in store.rebuild():
         pass
@@ -348,7 +348,7 @@ OVER_EVENTS = {
     name: f"select bit_xor(hash(found)) from ({sql}) found"  # of all columns: without them, windows are left out
     for name, sql in {
         "streaks": streaks_from_events(EVER, Scope("session", "error", 2), ["tool"]),
-        "chains": judged(EVER),
+        "chains": judged(EVER, EVENTS, known_by=AS_OF_END),
         "signals": signals(EVER, "mistake").sql,
     }.items()
 }

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 
 from collector.query.filters import Selection
 from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, needs_chains, returned, silence_start
-from collector.query.retries import AS_OF_END, judged
+from collector.query.retries import AS_OF_END, EVENTS, judged
 from collector.query.statement import load
 from collector.query.streaks import Scope, key_of, streak_steps
 from collector.store.kept import IDLE_NS as IDLE
 from collector.store.kept import WINDOW_NS as WINDOW
 from collector.times import LONGEST, UNITS
 
-EVENTS = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
 QUANTILE = "quantile_cont(duration_ms, 0.95) as value, count(duration_ms) as calls"
 NEWEST = """any_value({at} - newest_ns) / 1e9 as value, count(*) filter (time_ns >= {since}) as calls"""
 

@@ -14,7 +14,7 @@ from collector.query.breakdowns import SESSION
 from collector.query.filters import BY_NAME, Selection, Term
 from collector.query.groups import SILENCE
 from collector.query.hours import OF_ALL, counted, ever
-from collector.query.retries import AS_OF_END, judged
+from collector.query.retries import AS_OF_END, EVENTS, judged
 from collector.query.sample import Sample
 from collector.query.statement import Reads, load, share, used
 from collector.query.streaks import Scope, streaks_from_events, streaks_then
@@ -341,9 +341,8 @@ def _born() -> str:
 
 def _chains(window: Selection) -> str:
     """The events of the window as they were known at its end."""
-    known = "select * from events where time_ns >= $start_ns and time_ns < $until_ns"
     names = ", ".join(f'"{name}"' for name in BY_NAME)
-    chains = judged(window, known, known_by=AS_OF_END)
+    chains = judged(window, EVENTS, known_by=AS_OF_END)
     return f"select time_ns, duration_ms, retried, {names} from ({chains})"
 
 

@@ -41,20 +41,16 @@ STORM_COLUMNS = (
 NARROW = ("started", "ended", "state", "calls")  # known of every storm before the rest is read
 
 AS_OF_END = "time_ns >= $start_ns and time_ns < $until_ns"  # `known_by`: nothing after the range
+EVENTS = f"select * from events where {AS_OF_END}"
 
 
-def judged(
-    selection: Selection, events: str = "", start: str = "$start_ns", *, kept: str = "", known_by: str = "true"
-) -> str:
+def judged(selection: Selection, events: str, *, known_by: str, kept: str = "") -> str:
     """A relation like `events` with the outcome of each error's chain.
 
     Adds `retried` and `next_id` (the next attempt), `honoured` (it waited as long as it was told), `recovered`,
     `identical_retry`, `recovered_identical`, `recovered_changed`, `attempts`, `seconds`.
-    Reads the events of the range and of the 30 minutes after it, which may still repair its last errors, unless
-    `events` is given. `known_by` is an SQL condition on the events that decide whether a window is still open. `kept`
-    are further columns.
+    `known_by` is an SQL condition on the events that decide whether a window is still open. `kept` are further columns.
     """
-    events = events or f"select * from events where time_ns >= {start} and time_ns < $until_ns + {WINDOW}"
     return load("judged").format(
         events=events,
         acted_on=ACTED_ON,
