@@ -6,7 +6,6 @@ The values come from one statement for all evaluations (collector/query/history.
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from bisect import bisect_right
@@ -20,7 +19,7 @@ from collector.alerts.ledger import Key
 from collector.alerts.notify import Item, labels
 from collector.alerts.rules import MEASURES, Condition, Receiver, Rule
 from collector.alerts.state import Alert, Notified, Reason, State, step
-from collector.query.filters import Selection, terms_of, terms_of_rule
+from collector.query.filters import Selection, escaped, terms_of, terms_of_rule
 from collector.query.history import History, Point, history
 from collector.query.history_sql import Evaluations
 from collector.query.retries import relation
@@ -173,7 +172,7 @@ def find_sessions(store: Reads, trial: Trial, *, failure_only: Sequence[str] = (
     end_ns = trial.evaluations.at(trial.evaluations.count - 1)
     deadline = time.monotonic() + timeout_s
     for firing in trial.firings[:SESSION_FIRINGS]:
-        own = [term for name, value in firing.labels for term in terms_of(name, re.sub(r"([\\,!])", r"\\\1", value))]
+        own = [term for name, value in firing.labels for term in terms_of(name, escaped(value))]
         selection = Selection(
             max(0, firing.since_ns - rule.window_ns),
             firing.resolved_ns or end_ns,

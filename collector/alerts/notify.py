@@ -22,6 +22,7 @@ from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Reason, State, rule_labels, seen_as
 from collector.errors import Rejected, Unavailable
+from collector.query.filters import escaped
 from collector.query.measures import GONE
 from collector.query.sample import Labels
 from collector.times import SECOND, lasting, retry_after_s, rfc3339
@@ -280,18 +281,18 @@ def _evidence(rule: Rule, alert: Alert, own: Mapping[str, str]) -> str:
             page = "tool" if own.get("tool") else "tools" if of_tools else "errors"
         end_ns = alert.resolved_ns or alert.last_seen_ns
         query = {name: _filter(value) for name, value in rule.where.items()}
-        query |= {name: re.sub(r"\A!", r"\\!", _filter(value)) for name, value in own.items()}
+        query |= {name: escaped(value) for name, value in own.items()}
         start_ns = alert.since_ns - (GONE if rule.measure == "silent" else rule.window_ns)
         query |= {"from": rfc3339(start_ns - rule.lateness_ns), "to": rfc3339(end_ns - rule.lateness_ns)}
     return f"{page}?{urlencode(query)}"
 
 
 def _filter(value: Sequence[str] | str | bool) -> str:
-    """In the grammar of the query API, where a comma separates values."""
+    """A rule's filter in the grammar of the query API, where a comma separates values."""
     if isinstance(value, bool):
         return str(value).lower()
     values = [value] if isinstance(value, str) else value
-    return ",".join(re.sub(r"([\\,])", r"\\\1", one) for one in values)
+    return ",".join("!" * one.startswith("!") + escaped(one.removeprefix("!")) for one in values)
 
 
 def _plain(value: str) -> str:

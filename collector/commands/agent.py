@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from collector.commands.doctor import Check, asked, refusal, sampled
+from collector.query.filters import escaped
 from collector.settings import Settings, without_user
 from collector.tables import schemas
 
@@ -54,7 +55,7 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterat
             "warn", said, f"send its logs or traces too, if it has any: metrics do not contain calls\n{lines}".rstrip()
         )
         return
-    where = {name: re.sub(r"([\\,!])", r"\\\1", row[name] or "") for name in ("source", "service")}
+    where = {name: escaped(row[name] or "") for name in ("source", "service")}
     counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
     told = ", ".join(f"{each['operation']} {each['calls']} ({each['errors']} errors)" for each in counts)
     yield (

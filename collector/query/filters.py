@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collector.times import HOUR, MAX_NS, UNITS, iso_ns, length_ns, rfc3339
 
@@ -157,7 +157,7 @@ class Selection:
     def about_call(self) -> Selection:
         """The same without the terms on how calls ended: the denominator of a share of all calls."""
         terms = tuple(term for term in self.terms if term.dimension.about == "call")
-        return Selection(self.start_ns, self.end_ns, terms, "", self.failure_only, self.to_now)
+        return replace(self, terms=terms, text="")
 
     def params(self) -> dict[str, object]:
         """The parameters of `where`, `condition` and `rated`, and the bounds."""
@@ -190,15 +190,16 @@ def terms_of(name: str, text: str, mark: str = "") -> list[Term]:
 
     An empty value means that the column is empty. Raises BadParameter.
     """
-    dimension = BY_NAME[name]
-    wanted: list[Value] = []
-    unwanted: list[Value] = []
-    for word in split_values(text):
-        negated = word.startswith("!")
-        plain = re.sub(r"\\([\\,!])", r"\1", word.removeprefix("!"))
-        (unwanted if negated else wanted).append(_typed(dimension, plain))
-    terms = [Term(dimension, tuple(wanted), mark=mark)] if wanted else []
-    return terms + ([Term(dimension, tuple(unwanted), negated=True, mark=mark)] if unwanted else [])
+    return _terms(name, ((word[:1] == "!", _plain(word.removeprefix("!"))) for word in split_values(text)), mark)
+
+
+def escaped(value: str) -> str:
+    """A value as `terms_of` reads it."""
+    return re.sub(r"([\\,!])", r"\\\1", value)
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"\\([\\,!])", r"\1", word)
 
 
 def terms_of_rule(where: Mapping[str, list[str] | str | bool]) -> tuple[Term, ...]:
@@ -207,8 +208,19 @@ def terms_of_rule(where: Mapping[str, list[str] | str | bool]) -> tuple[Term, ..
     for name, value in where.items():
         words = value if isinstance(value, list) else [value]
         plain = [str(word).lower() if isinstance(word, bool) else str(word) for word in words]
-        terms += terms_of(name, ",".join(re.sub(r"([\\,])", r"\\\1", word) for word in plain))
+        terms += _terms(name, ((word[:1] == "!", word.removeprefix("!")) for word in plain))
     return tuple(terms)
+
+
+def _terms(name: str, words: Iterable[tuple[bool, str]], mark: str = "") -> list[Term]:
+    """The terms of values, each with whether it is unwanted."""
+    dimension = BY_NAME[name]
+    wanted: list[Value] = []
+    unwanted: list[Value] = []
+    for negated, word in words:
+        (unwanted if negated else wanted).append(_typed(dimension, word))
+    terms = [Term(dimension, tuple(wanted), mark=mark)] if wanted else []
+    return terms + ([Term(dimension, tuple(unwanted), negated=True, mark=mark)] if unwanted else [])
 
 
 def split_values(text: str) -> list[str]:
