@@ -17,7 +17,7 @@ from typing import Any
 from collector.alerts.dispatch import Dispatch
 from collector.alerts.ledger import Key
 from collector.alerts.notify import Item, labels
-from collector.alerts.rules import MEASURES, Condition, Receiver, Rule
+from collector.alerts.rules import Condition, Receiver, Rule
 from collector.alerts.state import Alert, Notified, Reason, State, step
 from collector.query.filters import Selection, escaped, terms_of, terms_of_rule
 from collector.query.history import History, Point, history
@@ -121,8 +121,7 @@ def look_back(
     previous_ns = rule.condition.previous_ns
     if not previous_ns:
         return Past(evaluations, values)
-    scale = rule.window_ns / previous_ns if MEASURES[rule.measure].grows else 1.0
-    return Past(evaluations, values, ask(ends.shifted(rule.window_ns), previous_ns), scale)
+    return Past(evaluations, values, ask(ends.shifted(rule.window_ns), previous_ns), rule.scale)
 
 
 class LookedBack:
@@ -230,7 +229,7 @@ class _Night:
             firing = Firing(key, after.since_ns, after.fired_ns, peak=after.value, threshold=after.threshold)
             self._firings[key, after.fired_ns] = firing
             self._trial.firings.append(firing)
-        worst = max if self._rule.condition.operator.startswith(">") else min
+        worst = max if self._rule.condition.upward else min
         firing.peak = worst(firing.peak, after.value)
         firing.resolved_ns = after.resolved_ns
 

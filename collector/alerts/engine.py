@@ -21,7 +21,7 @@ from collector.alerts.ledger import Key, Ledger, Silence
 from collector.alerts.notify import Item, Notification, Scrub, describe
 from collector.alerts.recorder import Evaluation, Recorder, worst_first
 from collector.alerts.rulefile import RuleBook, RuleError
-from collector.alerts.rules import MEASURES, Condition, Rule
+from collector.alerts.rules import Condition, Rule
 from collector.alerts.state import Alert, State, step
 from collector.query.filters import terms_of_rule
 from collector.query.measures import First, MeasureQuery, nearest
@@ -295,7 +295,7 @@ def _queries(rule: Rule, now_ns: int) -> list[MeasureQuery]:
     queries = [MeasureQuery(rule.measure, terms, rule.by, *span) for span in spans]
     if len(queries) > 1:  # each label set is compared with itself
         return queries
-    return [nearest(queries[0], First(rule.min_calls, rule.condition.operator.startswith("<")))]
+    return [nearest(queries[0], First(rule.min_calls, not rule.condition.upward))]
 
 
 def _samples(rule: Rule, answers: Sequence[Measured]) -> list[Sample]:
@@ -303,8 +303,7 @@ def _samples(rule: Rule, answers: Sequence[Measured]) -> list[Sample]:
     now, *before = ([_finite(one) for one in answer.samples] for answer in answers)
     if not before:
         return now
-    scale = rule.window_ns / rule.condition.previous_ns if MEASURES[rule.measure].grows else 1.0
-    earlier = {labels_of(one.labels): one.value * scale for one in before[0] if one.value is not None}
+    earlier = {labels_of(one.labels): one.value * rule.scale for one in before[0] if one.value is not None}
     return [replace(one, baseline=earlier.get(labels_of(one.labels))) for one in now]
 
 

@@ -79,7 +79,7 @@ def worst_first(rule: Rule, samples: Iterable[Sample], alerts: Container[Key] = 
     """The SHOWN_LABEL_SETS samples that are nearest to firing or beyond: first those with an alert, then those that
     rest on enough calls, and of these the furthest on the firing side.
     """
-    sign = -1 if rule.condition.operator.startswith(">") else 1
+    sign = -1 if rule.condition.upward else 1
 
     def nearness(one: Sample) -> tuple[bool, bool, bool, float]:
         value = one.value

@@ -65,6 +65,11 @@ class Condition:
     number: float
     previous_ns: int = 0
 
+    @property
+    def upward(self) -> bool:
+        """Whether larger values hold."""
+        return self.operator.startswith(">")
+
     def limit(self, baseline: float | None = None) -> float | None:
         """The number that values are compared with; None where it needs a baseline and there is none."""
         if not self.previous_ns:
@@ -99,6 +104,11 @@ class Rule:
     notify: tuple[str, ...] = ()
     inhibits: tuple[str, ...] = ()  # rules whose alerts are not sent while this one fires
     line: int = 0
+
+    @property
+    def scale(self) -> float:
+        """What values of the earlier period are multiplied by: counts grow with its length."""
+        return self.window_ns / self.condition.previous_ns if MEASURES[self.measure].grows else 1.0
 
     def recovered(self, value: float, baseline: float | None = None) -> bool:
         """Whether a firing alert may resolve at this value."""
@@ -187,12 +197,11 @@ def _factor(unit: str, measure: str) -> float:
 
 def contradicts(condition: Condition, recover: Condition) -> str:
     """What is wrong if a value could fire and recover at once; empty if none could."""
-    if condition.operator[0] == recover.operator[0]:
-        return f"points the same way as the condition; write it with {'<' if condition.operator[0] == '>' else '>'}"
+    if condition.upward == recover.upward:
+        return f"points the same way as the condition; write it with {'<' if condition.upward else '>'}"
     if condition.previous_ns != recover.previous_ns:
         return "must compare with the same earlier period as the condition"
-    upward = condition.operator[0] == ">"
-    gap = condition.number - recover.number if upward else recover.number - condition.number
+    gap = condition.number - recover.number if condition.upward else recover.number - condition.number
     if gap < 0 or (gap == 0 and "=" in condition.operator and "=" in recover.operator):
         return f"holds for values that also fulfil {condition.text!r}; choose a number on the other side of it"
     return ""

@@ -124,7 +124,7 @@ def _may_hold(rule: Rule, number: float) -> bool:
     if rule.condition.previous_ns:
         return True
     most = 1.0 if MEASURES[rule.measure].unit == "share" else math.inf
-    if rule.condition.operator.startswith(">"):
+    if rule.condition.upward:
         return number < most or (number == most and rule.condition.operator == ">=")
     return number > 0 or (number == 0 and rule.condition.operator == "<=")
 
@@ -154,7 +154,7 @@ def _covered(spans: Sequence[tuple[int, int]]) -> int:
 
 def _worst(rule: Rule, past: Past) -> list[Labels]:
     """Label sets, those that came furthest on the firing side first."""
-    sign = -1 if rule.condition.operator.startswith(">") else 1
+    sign = -1 if rule.condition.upward else 1
     furthest = {
         labels: min((sign * value for _, value in past.values.edges(labels) if value is not None), default=math.inf)
         for labels in past.values.lines
@@ -167,7 +167,7 @@ def _points(rule: Rule, past: Past, labels: Labels) -> list[dict[str, Any]]:
     steps = past.at
     found: list[tuple[int, float | None]] = past.values.edges(labels)
     if len(found) > POINTS:
-        upward = rule.condition.operator.startswith(">")
+        upward = rule.condition.upward
         best: dict[int, tuple[int, float | None]] = {}
         for number, value in found:
             place = number * POINTS // steps.count
@@ -194,7 +194,7 @@ def _states(trial: Trial, labels: Labels) -> list[dict[str, Any]]:
 
 def _candidates(rule: Rule, past: Past) -> list[float]:
     """Round numbers among what was measured, the least sensitive first."""
-    upward = rule.condition.operator.startswith(">")
+    upward = rule.condition.upward
     values = set()
     for labels, line in past.values.lines.items():
         calls = {point.number: point.calls for point in line}
