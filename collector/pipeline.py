@@ -47,8 +47,7 @@ NAMES_REMEMBERED = 1_000  # sets of column names cached, limited because senders
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
 NAME_CHARS = 512  # names and ids
 
-# Besides columns, reports keep these for the correlator.
-IDENTITIES = ("_keys", "_refs")
+HASHED = ("_keys", "_refs")  # they may contain a tool's name, and are stored with the report
 RAW = ("_text", "_shape", "_cut")  # removed after classifying
 IDS = frozenset(("session", "call_id", "turn", "subagent", "service_instance"))
 
@@ -179,7 +178,7 @@ class Pipeline:
         self._classify(report)
         if params is not None and not report.pop("_cut", False):
             report["params_hash"] = params_hash(params, self.hash_key)
-        for name in IDENTITIES:  # they may contain a tool's name, and are stored with the report
+        for name in HASHED:
             if name in report:
                 report[name] = [key64(*map(str, key)) for key in report[name]]
         for name in RAW:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from collector.batch import Batch
-from collector.columns import Report
+from collector.columns import ONLY_OF_REPORTS, Report
 from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
 from collector.store.attempts import attempts
@@ -30,8 +30,6 @@ KEYS_REMEMBERED = 100_000  # about 15 MB in two generations; older keys are look
 TRACES_REMEMBERED = 50_000
 REQUESTS_REMEMBERED = 50_000
 
-# Fields of a report that have no column in its event's row: such a report is kept beside the row.
-ONLY_OF_REPORTS = frozenset(("_keys", "_refs", "_lends", "_twin", SITE))
 
 _bare = lru_cache(maxsize=1_000)(bare_tool)
 

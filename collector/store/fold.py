@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from collector.classify.fingerprint import fingerprint
-from collector.columns import COLUMNS, Report
+from collector.columns import COLUMNS, ONLY_OF_REPORTS, WEIGHTS, Report
 from collector.recognise.results import FRESH
 from collector.recognise.settle import OK_DEFAULT
 
@@ -25,8 +25,8 @@ FAILURE_FIELDS = frozenset(
     (*CLASS_FIELDS, "reported_class", "retryable_declared", "retry_after_ms", "message", "stack", "suggestion",
      "template", "fingerprint")
 )  # fmt: skip
-TRANSIENT = ("_rank", "_strength", "_keys", "_refs", "_lends", "_twin")  # of reports, not of events
-OF_ANY_REPORT = ("_rank", "_strength", "_twin")
+TRANSIENT = (*WEIGHTS, *ONLY_OF_REPORTS)  # of reports, not of events
+OF_ANY_REPORT = (*WEIGHTS, "_twin")
 UNSPECIFIC = {
     "UnknownError": 0,
     "ToolExecutionError": 1,
