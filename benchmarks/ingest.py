@@ -37,7 +37,7 @@ from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.correlate import Correlator
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.store import Store
 
 GROUP = 4  # requests in one transaction, as under load (`WORTH_BYTES` of the writer)
@@ -161,7 +161,7 @@ def read(ready: Pipeline, media_type: str, body: bytes) -> Batch:
 
 def commit(ready: Pipeline, store: Store, bodies: Sequence[bytes], media_type: str) -> None:
     """Stores requests as rows, as the writer does."""
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     for start in range(0, len(bodies), GROUP):
         changes = correlator.plan([read(ready, media_type, body) for body in bodies[start : start + GROUP]])
         store.write(changes)
@@ -170,7 +170,7 @@ def commit(ready: Pipeline, store: Store, bodies: Sequence[bytes], media_type: s
 
 def events_of(ready: Pipeline, store: Store, bodies: Sequence[bytes]) -> list[tuple[ArrowColumns, str]]:
     """The events of each transaction as Arrow, with the names of their columns."""
-    correlator, types = Correlator(StoreLookup(store), fresh=True), TABLES["events"]
+    correlator, types = Correlator(Lookup(store), fresh=True), TABLES["events"]
     found = []
     for start in range(0, len(bodies), GROUP):
         changes = correlator.plan([read(ready, JSON, body) for body in bodies[start : start + GROUP]])

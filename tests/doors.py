@@ -17,7 +17,7 @@ from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
 from collector.sanitise.sanitise import Sanitiser, load_rules
 from collector.store.correlate import Correlator
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.store import Store
 
 NOW = 1_795_297_311_000_000_000  # 2026-11-21T21:41:51Z
@@ -139,7 +139,7 @@ def only(batch: Batch) -> Report:
 def stored(*groups: Iterable[Batch]) -> list[Report]:
     """The events that a store holds after these batches, each group in a commit of its own, oldest first."""
     store = Store.open("duckdb://:memory:")
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     for group in groups:
         changes = correlator.plan(list(group))
         store.write(changes)

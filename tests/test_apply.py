@@ -23,7 +23,7 @@ from collector.store.changes import Changes
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, pack
 from collector.store.kept import KEPT
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.retention import Retention
 from collector.store.store import Store
 from collector.store.writer import Writer
@@ -151,7 +151,7 @@ def test_what_a_kill_left_in_the_journal_is_stored_first(tmp_path: Path) -> None
 def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "misstep.duckdb"
     store = Store.open(f"duckdb:///{path}")
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     for part in range(4):
         batch = taken(spans(*(_span(part * 50 + number) for number in range(50))), "traces")
         batch.received_ns += part
@@ -246,7 +246,7 @@ def test_a_text_is_replaced_whole_or_not_at_all(
 
 def test_in_memory_what_is_kept_beside_the_events_is_clean_too(tmp_path: Path) -> None:
     store = Store.open("duckdb://:memory:")
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     store.write(correlator.plan([taken(spans(*(_span(number) for number in range(20))), "traces")]))
     store.keep_up()
     streaks = "select session from kept_streaks where scope = 'session' and kind = 'error'"

@@ -27,7 +27,7 @@ from collector.query.streaks import Scope, streaks
 from collector.store import archive, reading, upkeep
 from collector.store.changes import Changes
 from collector.store.connection import CalledOff
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.reading import QueryTimeout
 from collector.store.retention import ROOM, Retention
 from collector.store.store import Store
@@ -155,7 +155,7 @@ def test_what_comes_later_to_a_session_that_was_moved(store: Store, tmp_path: Pa
         pass
     compared(store, ALL_SETS[:2])
     old = store.rows("select min(event_id) as one from events where received_ns < $edge", {"edge": WEEK_AGO})[0]["one"]
-    assert StoreLookup(store).reports_of([old], NOW) == {}  # as for any call of which the keys were forgotten
+    assert Lookup(store).reports_of([old], NOW) == {}  # as for any call of which the keys were forgotten
     store.close()
 
 

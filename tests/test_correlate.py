@@ -24,7 +24,7 @@ from collector.store.changes import Changes, Named
 from collector.store.correlate import Correlator, keys_of
 from collector.store.fold import adding, fold
 from collector.store.later import Later
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.schema import SCHEMA_VERSION
 from collector.store.store import Store
 from collector.times import DAY, HOUR, SECOND
@@ -80,7 +80,7 @@ def batch(
 
 def store_all(store: Store, groups: Sequence[Sequence[Batch]], correlator: Correlator | None = None) -> list[Report]:
     """Commits the groups one after another and returns the events, without ids and receive times."""
-    correlator = correlator or Correlator(StoreLookup(store), fresh=True)
+    correlator = correlator or Correlator(Lookup(store), fresh=True)
     for group in groups:
         changes = correlator.plan(group)
         store.write(changes)
@@ -106,7 +106,7 @@ def test_log_and_span_of_one_call_are_one_event(store: Store) -> None:
 def test_a_session_that_comes_later_reaches_what_was_stored_before(store: Store) -> None:
     first = store_all(store, [[batch(span())]])
     assert (first[0]["session"], first[0]["session_source"]) == ("t1", "trace_id")
-    correlator = Correlator(StoreLookup(store), fresh=False)
+    correlator = Correlator(Lookup(store), fresh=False)
     found = store_all(store, [[batch(sessions={"t1": "S"})]], correlator)
     assert (found[0]["session"], found[0]["session_source"]) == ("S", "trace")
     assert store_all(store, [[batch(report())]], correlator)[0]["outcome"] == "error"
@@ -136,7 +136,7 @@ def test_a_store_of_an_earlier_version_does_not_know_when_its_sessions_were_name
     old.close()
     again = Store.open(url)
     better = batch(sessions={"t1": "the agent's"}, named_ns={"t1": NOW})
-    [found] = store_all(again, [[better]], Correlator(StoreLookup(again), fresh=False))
+    [found] = store_all(again, [[better]], Correlator(Lookup(again), fresh=False))
     assert found["session"] == "the agent's"
     again.close()
 
@@ -158,7 +158,7 @@ def test_a_call_is_corrected_however_old_its_event_is(store: Store, after_ns: in
     store_all(store, [[batch(report(message="no such file"))]])
     late = batch(span(session="S", session_source="record", received_ns=NOW + after_ns))
     late.received_ns += after_ns
-    [found] = store_all(store, [[late]], Correlator(StoreLookup(store), fresh=False))
+    [found] = store_all(store, [[late]], Correlator(Lookup(store), fresh=False))
     assert (found["outcome"], found["message"], found["trace_id"]) == ("error", "no such file", "t1")
 
 
@@ -169,7 +169,7 @@ def test_reports_of_a_call_are_forgotten_together(store: Store) -> None:
     ):
         late = batch(told | {"received_ns": NOW + after_ns})
         late.received_ns += after_ns
-        store_all(store, [[late]], Correlator(StoreLookup(store), fresh=False))
+        store_all(store, [[late]], Correlator(Lookup(store), fresh=False))
     left = []
     for hours in (25, 45):
         store.prune(NOW + hours * HOUR, 90 * DAY)
@@ -182,7 +182,7 @@ def test_what_was_stored_is_asked_for_once_however_many_reports_come(store: Stor
     """After a restart: with one query for each report, 2,000 of them took seconds."""
     asked: list[str] = []
 
-    class Noting(StoreLookup):
+    class Noting(Lookup):
         def known_sessions(self, traces: Sequence[str]) -> dict[str, Named]:
             asked.append("sessions")
             return super().known_sessions(traces)
@@ -205,7 +205,7 @@ def test_what_was_stored_is_asked_for_once_however_many_reports_come(store: Stor
 
 
 def test_two_events_that_come_to_share_a_key_become_the_older(store: Store) -> None:
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     store_all(store, [[batch(report(received_ns=NOW - 5))]], correlator)
     store_all(store, [[batch(span(call_id=None))]], correlator)
     ids = [row["event_id"] for row in store.rows("select event_id from events order by received_ns")]
@@ -217,7 +217,7 @@ def test_two_events_that_come_to_share_a_key_become_the_older(store: Store) -> N
 
 def test_a_report_that_tells_no_outcome_waits_for_one(store: Store) -> None:
     decision = report(outcome=None, error_class=None, target="a.py", _strength=0)
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     assert store_all(store, [[batch(decision)]], correlator) == []
     found = store_all(store, [[batch(report(tool=None))]], correlator)
     assert [(one["outcome"], one["target"], one["tool"]) for one in found] == [("error", "a.py", "read")]
@@ -232,7 +232,7 @@ def test_a_report_that_tells_no_outcome_waits_for_one(store: Store) -> None:
 )
 def test_an_event_is_received_when_there_is_one(store: Store, first: Report) -> None:
     """Not when its first report arrived, which may be before events that a live view has shown."""
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     assert store_all(store, [[batch(report(received_ns=NOW + 1, **first))]], correlator) == []
     store_all(store, [[batch(report(received_ns=NOW + 9, message="no"))]], correlator)
     assert store.rows("select received_ns from events") == [{"received_ns": NOW + 9}]
@@ -243,7 +243,7 @@ def test_an_event_is_received_when_there_is_one(store: Store, first: Report) -> 
 def test_the_same_request_adds_nothing_even_after_a_restart(store: Store) -> None:
     once = batch(report())
     for group in ([once, once], [once]):
-        store_all(store, [group], Correlator(StoreLookup(store), fresh=False))
+        store_all(store, [group], Correlator(Lookup(store), fresh=False))
     assert len(events(store)) == 1
     assert store.accounting() == {"accepted": 6, "stored": 1, "no_event": 1, "duplicate": 4}
 
@@ -254,7 +254,7 @@ def test_calls_without_any_identity_stay_apart(store: Store) -> None:
 
 
 def test_a_failed_commit_leaves_no_trace(store: Store) -> None:
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     lost = batch(report())
     correlator.plan([lost])  # and the store fails
     assert len(store_all(store, [[lost]], correlator)) == 1
@@ -469,7 +469,7 @@ def test_order_batching_and_repetition_change_nothing(
         piece.identity = position.to_bytes(16, "big")
     cut = Store.open("duckdb://:memory:")
     clock = Slow()
-    correlator = Correlator(StoreLookup(cut), fresh=not trouble, later=Later(clock, clock))
+    correlator = Correlator(Lookup(cut), fresh=not trouble, later=Later(clock, clock))
     with ExitStack() as forgetting:
         if trouble == "late":
             for name in ("KEYS_REMEMBERED", "TRACES_REMEMBERED"):
@@ -477,7 +477,7 @@ def test_order_batching_and_repetition_change_nothing(
         while pieces:
             size = chance.randint(1, 3)
             if trouble == "forgets" or (trouble and chance.random() < 0.2):
-                correlator = Correlator(StoreLookup(cut), fresh=False, later=Later(clock, clock))
+                correlator = Correlator(Lookup(cut), fresh=False, later=Later(clock, clock))
             store_all(cut, [pieces[:size]], correlator)
             pieces = pieces[size:]
         clock.now += 100
@@ -489,7 +489,7 @@ def test_order_batching_and_repetition_change_nothing(
 
 def test_of_many_attempts_under_one_id_only_the_changed_are_written(store: Store) -> None:
     """Some model servers number the calls of each run anew: a session has hundreds with one id."""
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     for number in range(20):
         known = {"time_ns": NOW + number * SECOND, "trace_id": f"t{number}", "session": "S", "session_source": "record"}
         called = span(call_id="c0", duration_ms=1.0, **known)
@@ -524,7 +524,7 @@ def senders(number: int, *names: str, after_s: int = 0) -> Batch:
 
 
 def test_who_sends_metrics_is_noted_once_a_minute(store: Store) -> None:
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     for number, after_s in enumerate((0, 59, 60, 61)):
         store_all(store, [[senders(number, "cn", after_s=after_s)]], correlator)
     assert store.rows("select * from seen") == [
@@ -535,7 +535,7 @@ def test_who_sends_metrics_is_noted_once_a_minute(store: Store) -> None:
 def test_random_service_names_do_not_grow_the_table(store: Store) -> None:
     many = [f"s{number}" for number in range(SENDERS + 5)]
     store_all(store, [[senders(1, *many)]])
-    forgetful = Correlator(StoreLookup(store), fresh=False)
+    forgetful = Correlator(Lookup(store), fresh=False)
     store_all(store, [[senders(2, "late")], [senders(3, "s0", after_s=60)]], forgetful)
     [(count, newest)] = [tuple(row.values()) for row in store.rows("select count(*), max(metrics) from seen")]
     assert (count, newest) == (SENDERS, "m3")
@@ -578,7 +578,7 @@ def test_keys_need_a_session_that_is_more_than_a_guess() -> None:
 def test_reports_whose_session_was_not_looked_for_are_found(store: Store, outcome: str | None) -> None:
     report = {"operation": "tool", "trace_id": "t", "span_id": "a", "source_signal": "span", "outcome": outcome}
     store_all(store, [[batch(report | {"time_ns": NOW, "received_ns": NOW})]])
-    lookup = StoreLookup(store)
+    lookup = Lookup(store)
     assert lookup.misplaced(0) == {}
     store.write(Changes(NOW + 1, sessions={"t": (7, "s")}))
     assert lookup.misplaced(NOW) == {"t": (7, "s")}

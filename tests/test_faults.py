@@ -23,7 +23,7 @@ from collector.errors import Unavailable
 from collector.store.changes import Changes
 from collector.store.complaint import Complaint, remedy
 from collector.store.connection import CalledOff, OutOfMemory, all_or_nothing
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.opening import SETTINGS, StoreError, connect
 from collector.store.store import Store
 from collector.store.writing import put
@@ -245,7 +245,7 @@ def test_a_log_that_went_while_others_write_is_made_up_for_later(tmp_path: Path)
     shutil.copy(path, copy)
     shutil.copy(f"{path}.wal", f"{copy}.wal")
     survived = Store.open(f"duckdb:///{copy}")
-    assert len(StoreLookup(survived).known_requests(identities)) == 3
+    assert len(Lookup(survived).known_requests(identities)) == 3
     survived.close()
     store.close()
 
@@ -269,7 +269,7 @@ def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monk
             write(3)  # not at every request
     monkeypatch.setattr("collector.store.connection.AGAIN_S", 0)
     write(3)
-    assert len(StoreLookup(store).known_requests([number.to_bytes(16, "big") for number in (1, 2, 3)])) == 3
+    assert len(Lookup(store).known_requests([number.to_bytes(16, "big") for number in (1, 2, 3)])) == 3
     store.execute("checkpoint")
     store.close()
 

@@ -14,7 +14,7 @@ from collector.decode.record import Record, Request, Scope, SpanEvent
 from collector.recent import Recent
 from collector.recognise.sources import load_sources
 from collector.store.correlate import Correlator
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.store import Store
 from tests.conftest import RunningCollector
 from tests.doors import NOW, any_value, pairs, pipeline
@@ -37,7 +37,7 @@ def scope(item: dict[str, Any]) -> Scope:
 def stored(requests: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The events after these requests, one commit each, without what depends on arrival."""
     store = Store.open("duckdb://:memory:")
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     reader = replace(pipeline(), sources=load_sources(), seen=Recent(1000))  # knows nothing yet
     for number, items in enumerate(requests):
         request = Request("traces", [scope(item) for item in items], len(items))

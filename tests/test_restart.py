@@ -12,7 +12,7 @@ from collector.batch import Batch
 from collector.columns import Report
 from collector.store.correlate import Correlator
 from collector.store.later import Later
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.store import Store
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, spans, taken, through
 
@@ -82,7 +82,7 @@ def restarted(batches: Sequence[Batch], *, fails: bool = False) -> list[Report]:
     for number, batch in enumerate(batches):
         batch.identity = number.to_bytes(16, "big")
         # Looking takes no time, so that nothing is postponed on a busy machine.
-        correlator = Correlator(StoreLookup(store), fresh=number == 0, later=Later(spent=lambda: 0.0))
+        correlator = Correlator(Lookup(store), fresh=number == 0, later=Later(spent=lambda: 0.0))
         if fails:
             correlator.plan([batch])  # and the store accepts nothing
         changes = correlator.plan([batch])

@@ -12,7 +12,7 @@ from collector.query.filters import Selection
 from collector.query.queries import sources
 from collector.recognise.sampling import READ, Signs, gaps, load_signs
 from collector.store.correlate import Correlator
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.store import Store
 from collector.tables import load_toml, schemas
 from tests.doors import NOW, logs, spans, taken
@@ -117,7 +117,7 @@ def test_a_sampled_sender_is_marked_among_the_sources_also_after_a_restart(store
     bodies = [spans(TOOL | {"traceState": "ot=th:c", "spanId": f"{n}"}, service="a") for n in range(2)]
     bodies.append(spans(TOOL | {"traceId": "b"}, service="b"))
     for body in bodies:
-        correlator = Correlator(StoreLookup(store), fresh=False)
+        correlator = Correlator(Lookup(store), fresh=False)
         changes = correlator.plan([taken(body, "traces")])
         store.write(changes)
         correlator.learn(changes)

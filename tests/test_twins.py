@@ -13,7 +13,7 @@ from collector.batch import Batch
 from collector.columns import Report
 from collector.query.queries import redirected
 from collector.store.correlate import Correlator
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.store import Store
 from collector.store.twins import REACH, WINDOW_NS, parts_of
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, missing, spans, stored, taken, through
@@ -252,7 +252,7 @@ def test_a_result_of_a_call_that_is_known_by_its_id_looks_for_no_other(
 
 def test_an_event_that_became_part_of_another_leads_to_it() -> None:
     store = Store.open("duckdb://:memory:")
-    correlator = Correlator(StoreLookup(store), fresh=True)
+    correlator = Correlator(Lookup(store), fresh=True)
     for batch in pair(0):
         changes = correlator.plan([batch])
         store.write(changes)

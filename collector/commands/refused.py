@@ -11,7 +11,7 @@ from collector.errors import Unavailable, where
 from collector.settings import Settings
 from collector.store.aside import Aside, restored
 from collector.store.correlate import Correlator
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.opening import path_of
 from collector.store.store import Store
 
@@ -65,6 +65,6 @@ def store_refused(settings: Settings) -> Stored:
 def _store(store: Store, packed: bytes) -> int:
     """Stores a batch; returns the number of its records."""
     found = restored(packed, time.time_ns())
-    changes = Correlator(StoreLookup(store), fresh=False).plan([found])
+    changes = Correlator(Lookup(store), fresh=False).plan([found])
     store.write(changes)
     return -found.dropped["unstorable"]

@@ -26,7 +26,7 @@ from collector.store.complaint import Complaint
 from collector.store.connection import CalledOff, OutOfMemory
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, unpack
-from collector.store.lookup import StoreLookup
+from collector.store.lookup import Lookup
 from collector.store.priority import STORING, step_back
 from collector.store.retention import Retention
 from collector.store.store import Store
@@ -112,7 +112,7 @@ class Writer:
         self._journal = journal
         self.aside = Aside(store.path)
         self._noted = noted
-        self._correlator: Correlator | None = Correlator(StoreLookup(store), fresh=store.is_empty())
+        self._correlator: Correlator | None = Correlator(Lookup(store), fresh=store.is_empty())
         self.complaint = Complaint(str(store.path))
         self._upkeep = Upkeep(store, retention, clock, noted)
         self._queue: deque[Waiting] = deque()
@@ -360,7 +360,7 @@ class Writer:
                 self._works_again(lot)
                 self._noted()
                 return
-        correlator = self._correlator or Correlator(StoreLookup(self._store), fresh=False)
+        correlator = self._correlator or Correlator(Lookup(self._store), fresh=False)
         batches = [_unpacked(waiting) for waiting in lot]
         self._correlator = None  # until the commit is known to have worked: after a failure only the store knows
         changes = correlator.plan(batches)
