@@ -27,6 +27,7 @@ from collector.tables import TableError
 from collector.telemetry import Scrub, configure_logging
 
 if TYPE_CHECKING:
+    from collector.batch import Body
     from collector.forward.forward import Forwarder
 
 
@@ -114,7 +115,7 @@ def _in_new_process(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> 
 
 
 def _forwarder(settings: Settings, made: Made) -> Forwarder:
-    from collector.forward.forward import Copy, Forwarder  # 10 MiB, only needed with MISSTEP_FORWARD
+    from collector.forward.forward import Forwarder  # 10 MiB, only needed with MISSTEP_FORWARD
 
     if settings.forward_content == "as-received":
         return Forwarder(settings.forward, settings.forward_headers, settings.forward_queue)
@@ -122,8 +123,8 @@ def _forwarder(settings: Settings, made: Made) -> Forwarder:
 
     own = sanitiser_of(settings, made.rules, made.pipeline.hash_key)
 
-    def prepare(copy: Copy) -> bytes:
-        return sanitised(copy.body, copy.media_type, copy.signal, own)
+    def prepare(copy: Body) -> bytes:
+        return sanitised(copy.content, copy.media_type, copy.signal, own)
 
     return Forwarder(settings.forward, settings.forward_headers, settings.forward_queue, prepare)
 

@@ -1,9 +1,10 @@
-"""What the pipeline makes of a request, and what a sender is told of it."""
+"""A request, what the pipeline makes of it, and what its sender is told."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from collector.columns import Report
 
@@ -11,6 +12,14 @@ Sender = tuple[str, str]  # source ("" if none claims it), service
 Sampling = tuple[float | None, str]  # the share that was kept (None: unknown), and what says so
 
 SENDERS = 1_000  # of metrics that are noted: random service names cannot grow the table
+
+
+class Body(NamedTuple):
+    """A request body, decompressed. `signal` is logs, traces, metrics, or events for plain JSON."""
+
+    content: bytes
+    media_type: str
+    signal: str
 
 
 @dataclass(slots=True)

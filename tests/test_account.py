@@ -9,9 +9,10 @@ from typing import Any
 import duckdb
 import pytest
 
+from collector.batch import Body
 from collector.health import account
 from collector.receive.intake import Intake
-from collector.receive.workers import Body, Readers
+from collector.receive.workers import Readers
 from collector.recognise import recognise
 from collector.store.journal import Journal
 from collector.store.retention import Retention

@@ -30,10 +30,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from collector import telemetry
+from collector.batch import Body
 from collector.decode.otlp import JSON, PROTOBUF
 from collector.errors import Rejected
 from collector.forward import forward
-from collector.forward.forward import Copy, Forwarder
+from collector.forward.forward import Forwarder
 from collector.forward.sanitised import sanitised
 from collector.sanitise.sanitise import FAILED, Sanitiser, load_rules
 from collector.settings import SettingsError, load
@@ -76,7 +77,7 @@ def delivered(forwarder: Forwarder, bodies: list[bytes], seconds: float = 10) ->
     async def run() -> None:
         forwarder.start()
         for body in bodies:
-            forwarder.offer(body, JSON, "traces")
+            forwarder.offer(Body(body, JSON, "traces"))
         await forwarder.close(seconds)
 
     asyncio.run(run())
@@ -152,7 +153,7 @@ def test_what_may_succeed_later_is_tried_again_after_the_stated_time(endpoint: E
     async def run() -> None:
         forwarder = Forwarder(endpoint.base)
         forwarder.start()
-        forwarder.offer(b"{}", JSON, "logs")
+        forwarder.offer(Body(b"{}", JSON, "logs"))
         while endpoint.attempts < 1:
             await asyncio.sleep(0.01)
         times.append(time.monotonic())
@@ -238,9 +239,9 @@ def talker(head: bytes, parts: list[bytes]) -> Iterator[str]:
 
 
 def test_a_copy_that_is_slow_to_search_does_not_delay_the_end() -> None:
-    def prepare(copy: Copy) -> bytes:
+    def prepare(copy: Body) -> bytes:
         time.sleep(60)
-        return copy.body
+        return copy.content
 
     began = time.monotonic()
     slow = Forwarder("http://127.0.0.1:9", prepare=prepare)

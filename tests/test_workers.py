@@ -19,12 +19,12 @@ import grpc
 import httpx
 import pytest
 
-from collector.batch import Batch
+from collector.batch import Batch, Body
 from collector.decode.otlp import JSON, PROTOBUF
 from collector.errors import Rejected, Unavailable
 from collector.pipeline import TOLD_REMEMBERED, Pipeline
 from collector.receive import workers
-from collector.receive.workers import MOST_CHOSEN, SMALL, Body, Here, Readers, Worker, chosen
+from collector.receive.workers import MOST_CHOSEN, SMALL, Here, Readers, Worker, chosen
 from collector.sanitise.sanitise import FAILED
 from collector.store.journal import unpack
 from collector.tables import TableError

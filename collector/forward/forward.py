@@ -18,6 +18,7 @@ import stamina
 import structlog
 
 from collector import telemetry
+from collector.batch import Body
 from collector.decode.answers import rejected
 from collector.decode.otlp import media_type
 from collector.errors import Rejected, Unavailable
@@ -33,14 +34,6 @@ RETRIED = frozenset((429, 502, 503, 504))  # OTLP specification, "Retryable Resp
 SIGNALS = ("logs", "traces", "metrics")
 
 log = structlog.get_logger()
-
-
-class Copy(NamedTuple):
-    """A request as it was accepted, after decompression."""
-
-    body: bytes
-    media_type: str
-    signal: str
 
 
 class Answer(NamedTuple):
@@ -61,7 +54,7 @@ class Forwarder:
         endpoint: str,
         headers: Sequence[str] = (),
         queue_bytes: int = 64 << 20,
-        prepare: Callable[[Copy], bytes] = lambda copy: copy.body,
+        prepare: Callable[[Body], bytes] = lambda copy: copy.content,
         give_up_s: float = GIVE_UP_S,
     ) -> None:
         self._addresses = _addresses(endpoint)
@@ -69,7 +62,7 @@ class Forwarder:
         self._queue_bytes = queue_bytes
         self._prepare = prepare
         self._give_up_s = give_up_s
-        self._waiting: asyncio.Queue[Copy] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Body] = asyncio.Queue()
         self._bytes = 0
         self._failing = False
         parts = urlsplit(endpoint)
@@ -78,15 +71,15 @@ class Forwarder:
         self._client: httpx.AsyncClient | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
-    def offer(self, body: bytes, media_type: str, signal: str) -> None:
+    def offer(self, copy: Body) -> None:
         """Queues a copy of a request; if the queue is full, drops and counts it."""
-        if signal not in self._addresses:
+        if copy.signal not in self._addresses:
             return
-        if self._bytes + len(body) > self._queue_bytes:
+        if self._bytes + len(copy.content) > self._queue_bytes:
             telemetry.FORWARDED.labels("queue_full").inc()
             return
-        self._hold(len(body))
-        self._waiting.put_nowait(Copy(body, media_type, signal))
+        self._hold(len(copy.content))
+        self._waiting.put_nowait(copy)
 
     def start(self) -> None:
         """Starts delivery."""
@@ -122,10 +115,10 @@ class Forwarder:
                 fate = await self._deliver(client, copy)
             finally:
                 telemetry.FORWARDED.labels(fate).inc()
-                self._hold(-len(copy.body))
+                self._hold(-len(copy.content))
                 self._waiting.task_done()
 
-    async def _deliver(self, client: httpx.AsyncClient, copy: Copy) -> str:
+    async def _deliver(self, client: httpx.AsyncClient, copy: Body) -> str:
         try:
             async with self._one:  # a sanitiser is not thread-safe
                 body = await in_daemon(lambda: gzip.compress(self._prepare(copy), 1), "forward")

@@ -18,12 +18,11 @@ from google.rpc.status_pb2 import Status
 
 from collector import telemetry
 from collector.access import check_token
-from collector.batch import Receipt
+from collector.batch import Body, Receipt
 from collector.decode.otlp import PROTOBUF
 from collector.errors import GRPC_CODE, Rejected, Unavailable
 from collector.receive.http import otlp_answer
 from collector.receive.intake import Intake
-from collector.receive.workers import Body
 from collector.settings import Settings
 
 SERVICES = {

@@ -20,12 +20,11 @@ from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
 
 from collector import telemetry
 from collector.access import check_caller
-from collector.batch import Receipt
+from collector.batch import Body, Receipt
 from collector.decode.answers import REJECTED, RESPONSES
 from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS, media_type
 from collector.errors import GRPC_CODE, Rejected, Unavailable, where
 from collector.receive.encoding import decompress
-from collector.receive.workers import Body
 from collector.settings import Address, Settings
 
 PATHS = "post to /v1/logs, /v1/traces, /v1/metrics or /v1/events"

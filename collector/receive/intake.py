@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from collector import telemetry
-from collector.batch import Receipt
+from collector.batch import Body, Receipt
 from collector.errors import Unavailable
-from collector.receive.workers import Body, Readers
+from collector.receive.workers import Readers
 from collector.store.taking import Taker
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Intake:
         try:
             repeated = await stored
             if self._forward and body and not repeated:
-                self._forward.offer(body.content, body.media, body.signal)
+                self._forward.offer(body)
             self._readers.stored(told_ns)
         finally:
             self._hold(-size)

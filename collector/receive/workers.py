@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple, Protocol
 import structlog
 
 from collector import telemetry
-from collector.batch import Receipt
+from collector.batch import Body, Receipt
 from collector.errors import Rejected, Unavailable, where
 from collector.pipeline import TOLD_REMEMBERED, Pipeline
 from collector.sanitise.sanitise import SEARCH_S
@@ -42,14 +42,6 @@ START_S = 30  # for a new process to load its tables, which takes one or two
 AGAIN_S = 30  # between attempts to start a process
 
 log = structlog.get_logger()
-
-
-class Body(NamedTuple):
-    """A request body, decompressed. `signal` is logs, traces, metrics, or events for plain JSON."""
-
-    content: bytes
-    media: str
-    signal: str
 
 
 class Read(NamedTuple):
@@ -89,7 +81,7 @@ class Here:
         """Returns a failure instead of raising it, without its traceback, whose frames hold what was read."""
         try:
             with self._pipeline.sanitiser.at_most(SEARCH_S):
-                batch = self._pipeline.process(body.content, body.media, body.signal, received_ns)
+                batch = self._pipeline.process(body.content, body.media_type, body.signal, received_ns)
             packed = pack(batch)
             return Read(receipt(packed), packed)
         except (Rejected, Unavailable) as error:
