@@ -17,7 +17,7 @@ def tables_of(ddl: str) -> dict[str, dict[str, str]]:
     """Table name → column name → type, of the `create table` statements in `ddl` (one column a line)."""
     found: dict[str, dict[str, str]] = {}
     for name, columns in re.findall(r"^create table if not exists (\w+) \(\n(.*?)^\);", ddl, re.MULTILINE | re.DOTALL):
-        found[name] = dict(re.findall(r"^ {2}(\w+) +(\w+)", columns, re.MULTILINE))
+        found[name] = dict(re.findall(r"^ {2}(?!primary key)(\w+) +(\w+)", columns, re.MULTILINE))
     return found
 
 

@@ -27,11 +27,7 @@ UNTIL_RESOLVED = 2**63 - 1  # as the end of a silence: it ends once no alert tha
 KEEP_SAMPLES_NS = WEEK
 KEEP_HISTORY_NS = 90 * DAY
 
-# Table → column → type, as from_json wants it.
-_SHAPES = {
-    table: {name: kind for name, kind in columns.items() if name != "primary"}  # primary key (…) is no column
-    for table, columns in tables_of(ALERTS_DDL).items()
-}
+_SHAPES = tables_of(ALERTS_DDL)  # as from_json wants it
 
 
 @dataclass(frozen=True, slots=True)

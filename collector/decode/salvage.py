@@ -18,6 +18,7 @@ from collector.batch import Batch
 from collector.decode.mending import shallow
 from collector.decode.otlp import JSON
 from collector.decode.otlp_protobuf import MESSAGES
+from collector.decode.record import joined
 from collector.errors import Rejected, where
 
 MOST = 1_000  # bad records to find; with more of them the sender is broken
@@ -67,7 +68,7 @@ def salvage(body: bytes, media_type: str, signal: str, read: Callable[[bytes], B
     batch.records += len(bad)
     batch.rejected = len(bad)
     batch.dropped["malformed"] += len(bad)
-    batch.warning = f"{_said(bad, parts.count)}; {batch.warning}" if batch.warning else _said(bad, parts.count)
+    batch.warning = joined(_said(bad, parts.count), batch.warning)
     return batch
 
 

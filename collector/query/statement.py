@@ -212,4 +212,4 @@ def wilson(part: str, whole: str) -> tuple[str, str]:
     half = f"sqrt({squared} * ({part} * ({whole} - {part}) / nullif({whole}, 0)::double + {squared} / 4))"
     low = f"greatest(0, ({middle} - {half}) / ({whole} + {squared}))"
     high = f"least(1, ({middle} + {half}) / ({whole} + {squared}))"
-    return tuple(f"case when {whole} > 0 then {end} end" for end in (low, high))  # type: ignore[return-value]
+    return f"case when {whole} > 0 then {low} end", f"case when {whole} > 0 then {high} end"
