@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from collector.errors import Rejected
-from collector.query.api import read_body
 from collector.query.filters import BadParameter, Selection, select
+from collector.query.forms import read_body
 from collector.query.groups import SLOTS, Mark, groups, mark
 from collector.store.store import Store
 from tests.conftest import RunningCollector

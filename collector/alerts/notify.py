@@ -186,6 +186,15 @@ def send(notification: Notification) -> None:
         _apprise(notification.receiver.address, *text(notification), firing=notification.status == "firing")
 
 
+def tell(receiver: Receiver, now_ns: int) -> dict[str, Any]:
+    """Sends a test message to one address; what became of it."""
+    try:
+        send(trial_message(receiver, now_ns))
+    except (Rejected, Unavailable) as error:
+        return {"receiver": receiver.key, "sent": False, "error": str(error)}
+    return {"receiver": receiver.key, "sent": True, "error": None}
+
+
 def _post(address: str, payload: Mapping[str, object]) -> None:
     import httpx  # 10 MiB, only needed with a webhook
 

@@ -21,7 +21,7 @@ from collector.alerts.state import seen_as
 from collector.errors import Rejected
 from collector.query.describe import operation, taking
 from collector.query.filters import BadParameter, duration_ns, range_ns, time_ns
-from collector.query.forms import list_answer
+from collector.query.forms import list_answer, read_body
 from collector.query.parameters import ALL, FROM, LIMIT, TO, Parameter, read, read_none, sort_by
 
 STATES = ("pending", "firing", "resolved")
@@ -172,11 +172,8 @@ async def add_silence(request: Asked) -> dict[str, Any]:
     """The silence, with the id that ends it. The body is a `NewSilence` as JSON."""
     read_none(request.scope["query_string"])
     check_json(request.content_type[0])
-    body = await request.body()
-    try:
-        wanted = msgspec.json.decode(body, type=NewSilence)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Rejected(f"a silence has duration, author, reason, rule and labels: {error}") from None
+    what = "a silence, with duration, author, reason, rule and labels,"
+    wanted = read_body(await request.body(), NewSilence, what)
     return await asyncio.to_thread(_silence, _engine(request), wanted)
 
 

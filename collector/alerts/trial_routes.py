@@ -20,12 +20,12 @@ from litestar.types import ControllerRouterHandler
 from collector.access import check_json
 from collector.alerts import status
 from collector.alerts.backtest import Past
-from collector.alerts.notify import send, trial_message
+from collector.alerts.notify import tell
 from collector.alerts.routes import RULES_SHOWN, options_of
 from collector.alerts.rulefile import MAX_BYTES, RuleError, parse_rules
 from collector.alerts.rules import Receiver, Rule, RuleFile
 from collector.alerts.trials import backtest_row, evaluations, suggest_row, with_threshold
-from collector.errors import Rejected, Unavailable
+from collector.errors import Rejected
 from collector.query.describe import taking
 from collector.query.filters import BadParameter, duration_ns, range_ns
 from collector.query.parameters import FROM, TO, Parameter, read_none
@@ -104,15 +104,6 @@ async def test_receiver(request: Asked, name: FromPath[str]) -> dict[str, Any]:
         rows.append(row := await in_daemon(partial(tell, receiver, engine.clock()), "alerts"))
         engine.dispatch.tried(receiver.key, row["error"])
     return {"rows": rows}
-
-
-def tell(receiver: Receiver, now_ns: int) -> dict[str, Any]:
-    """Sends a test message to one address; what became of it."""
-    try:
-        send(trial_message(receiver, now_ns))
-    except (Rejected, Unavailable) as error:
-        return {"receiver": receiver.key, "sent": False, "error": str(error)}
-    return {"receiver": receiver.key, "sent": True, "error": None}
 
 
 TRIAL_ROUTES: list[ControllerRouterHandler] = [backtest, suggest, test_receiver]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from collector.alerts.notify import format_value
+from collector.alerts.notify import format_value, tell
 from collector.alerts.rulefile import load_rules
 from collector.alerts.summary import duration
 from collector.commands.client import collector, said
@@ -72,8 +72,6 @@ def suggested(row: dict[str, Any]) -> str:
 def notify_test(path: Path, name: str) -> int:
     """Sends a test message to each address of a receiver, and prints the results."""
     import time
-
-    from collector.alerts.trial_routes import tell
 
     receivers = load_rules(path).receivers
     asked = [receiver for receiver in receivers if receiver.name == name]

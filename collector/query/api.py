@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -33,7 +33,7 @@ from collector.query import classes
 from collector.query.describe import operation
 from collector.query.endpoints import ENDPOINTS, GROUP, Endpoint
 from collector.query.filters import BadParameter, whole_number
-from collector.query.forms import ARROW, json_answer, list_answer, wants_arrow
+from collector.query.forms import ARROW, json_answer, list_answer, read_body, wants_arrow
 from collector.query.groups import Mark, mark
 from collector.query.parameters import LIMIT, Parameter, ParsedQuery, read
 from collector.query.queries import newest_ns, redirected
@@ -53,7 +53,6 @@ JSON_COLUMNS = ("params", "attributes")
 log = structlog.get_logger()
 
 HttpRequest = Request[Any, Any, Any]
-Said = TypeVar("Said", bound=msgspec.Struct)
 
 
 class Holds(Reads, Protocol):
@@ -195,14 +194,6 @@ def _asked(
         since=since,
         failure_only=request.app.state.failure_only,
     )
-
-
-def read_body(body: bytes, kind: type[Said], what: str) -> Said:
-    """A body of JSON; `what` should have been sent. Raises Rejected."""
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Rejected(f"send {what} as JSON: {error}") from None
 
 
 def _rest(request: HttpRequest) -> str:

@@ -1,19 +1,30 @@
-"""The two forms of an answer: JSON, or its rows as an Arrow IPC stream if the `Accept` header prefers that."""
+"""The form of a body, and the two of an answer: JSON, or its rows as an Arrow IPC stream if `Accept` prefers that."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response
 
+from collector.errors import Rejected
 from collector.query.statement import arranged, order_by
 from collector.store.arrow import arrow_stream
 from collector.times import iso_ns
 
 ARROW = "application/vnd.apache.arrow.stream"
+
+Said = TypeVar("Said", bound=msgspec.Struct)
+
+
+def read_body(body: bytes, kind: type[Said], what: str) -> Said:
+    """A body of JSON; `what` should have been sent. Raises Rejected."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Rejected(f"send {what} as JSON: {error}") from None
 
 
 def wants_arrow(accept: str) -> bool:
