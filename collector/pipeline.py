@@ -362,7 +362,7 @@ def _identity_of(objects: otlp.Request, body: bytes, received_ns: int) -> bytes:
     return identity("events", body if timed else b"%d " % received_ns + body)
 
 
-def sane_time(time_ns: Any, received_ns: int, observed_ns: Any = None) -> int:
+def sane_time(time_ns: Any, received_ns: int, observed_ns: Any) -> int:
     """The first of these that is present and plausible (not before 2015, at most an hour ahead): the record's time,
     its observed time, the receive time.
     """

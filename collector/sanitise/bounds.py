@@ -42,7 +42,7 @@ def beginning(value: object, size: int) -> object:
         return value
 
 
-def json_text(value: object, limit: int, whole: int = 0) -> str:
+def json_text(value: object, limit: int, whole: int) -> str:
     """JSON text of at most about `limit` bytes; a longer one becomes a JSON string with the mark of `cut`."""
     [document] = written([value])
     if document is None:
