@@ -15,7 +15,7 @@ from collector.query.queries import redirected
 from collector.store.correlate import Correlator
 from collector.store.lookup import Lookup
 from collector.store.store import Store
-from collector.store.twins import REACH, WINDOW_NS, parts_of
+from collector.store.twins import NEAR_NS, REACH, parts_of
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, missing, spans, stored, taken, through
 
 
@@ -75,7 +75,7 @@ def test_services_stay_apart_and_a_crowd_is_bounded() -> None:
     assert len(parts_of({1: [told(0)], 2: [told(0, "reason", service="t")]})) == 2
     crowd = {number: [told(0)] for number in range(REACH + 1)}
     assert len(parts_of({**crowd, -1: [told(-1, "reason")]})) == REACH + 1
-    assert WINDOW_NS == 2 * 10**9
+    assert NEAR_NS == 2 * 10**9
 
 
 def pair(gap_ms: int, service: str = "a") -> list[Batch]:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from collector.alerts.state import Alert, Notified, State, seen_as
 from collector.columns import ALERTS_DDL, tables_of
 from collector.query.sample import Labels
-from collector.times import DAY, WEEK
+from collector.times import DAY, MAX_NS, WEEK
 
 if TYPE_CHECKING:
     from collector.store.store import Store
 
 Key = tuple[str, Labels]  # of an alert: rule and label set
 
-UNTIL_RESOLVED = 2**63 - 1  # as the end of a silence: it ends once no alert that it mutes is pending or firing
+UNTIL_RESOLVED = MAX_NS  # as the end of a silence: it ends once no alert that it mutes is pending or firing
 KEEP_SAMPLES_NS = WEEK
 KEEP_HISTORY_NS = 90 * DAY
 

@@ -14,9 +14,8 @@ from collector.query.measures import COUNTED, DISTINCT, FAILING, GONE, SHARES, n
 from collector.query.retries import AS_OF_END, EVENTS, judged
 from collector.query.statement import load
 from collector.query.streaks import Scope, key_of, streak_steps
-from collector.store.kept import IDLE_NS as IDLE
-from collector.store.kept import WINDOW_NS as WINDOW
-from collector.times import LONGEST, UNITS
+from collector.store.kept import IDLE_NS, WINDOW_NS
+from collector.times import DAY, LONGEST
 
 QUANTILE = "quantile_cont(duration_ms, 0.95) as value, count(duration_ms) as calls"
 NEWEST = """any_value({at} - newest_ns) / 1e9 as value, count(*) filter (time_ns >= {since}) as calls"""
@@ -102,7 +101,7 @@ def _chains(asked: WindowedMeasure, kept_ns: int, events: str = EVENTS, since: s
     `since` bounds the events that show that the half hour of a chain is over.
     """
     chains = judged(asked.selection, events, kept=", next_ns, ok.time_ns as ok_ns", known_by=AS_OF_END)
-    return load("versions").format(judged=chains, kept=kept_ns, chain=WINDOW, since=since)
+    return load("versions").format(judged=chains, kept=kept_ns, chain=WINDOW_NS, since=since)
 
 
 def _changes(asked: WindowedMeasure, spans: str) -> str:
@@ -133,7 +132,7 @@ def _distinct(asked: WindowedMeasure, spans: str) -> str:
     if asked.measure == "new_groups":
         # While the window begins more than a day after the service's first event, and contains the group's first event.
         begins, ends = (
-            f"greatest(enter_ns, whose_ns + {asked.window_ns + UNITS['d']})",
+            f"greatest(enter_ns, whose_ns + {asked.window_ns + DAY})",
             f"least(leave_ns, born_ns + {asked.window_ns})",
         )
         counted = """spans
@@ -282,7 +281,7 @@ def _runs(asked: WindowedMeasure, known: str) -> str:
     selection = replace(asked.selection, terms=()) if known else asked.selection
     versions = load("streak_versions").format(
         steps=streak_steps(selection, scope),
-        idle=IDLE,
+        idle=IDLE_NS,
         key=key_of(scope),
         limit=scope.limit,
         kept=asked.window_ns,

@@ -12,8 +12,7 @@ from collector.query.hours import counted
 from collector.query.retries import judged, relation
 from collector.query.statement import ROWS, Reads, Row, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
-from collector.store.kept import FACTS, LAST
-from collector.store.kept import WINDOW_NS as WINDOW
+from collector.store.kept import FACTS, LAST, WINDOW_NS
 from collector.times import DAY
 
 EVENT_TIMES = ("time", "received_time")
@@ -108,10 +107,10 @@ def event(event_id: int, failure_only: Sequence[str] = ()) -> Statement:
 
 
 def _whole(page: str, selection: Selection) -> str:
-    around = load("around").format(window=WINDOW)
+    around = load("around").format(window=WINDOW_NS)
     known_by = "time_ns >= (select min(time_ns) from page) and time_ns <= (select until_ns from known)"
     chains = judged(selection, around, known_by=known_by)
-    return load("whole").format(page=page, judged=chains, window=WINDOW, day=DAY)
+    return load("whole").format(page=page, judged=chains, window=WINDOW_NS, day=DAY)
 
 
 def read_token(name: str, text: str, parts: int, prefix: str = "seek", *, signed: bool = False) -> dict[str, int]:

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from collector.query.filters import Selection, own_dimensions
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
-from collector.store.kept import ACTED_ON, PATIENCE
-from collector.store.kept import WINDOW_NS as WINDOW
+from collector.store.kept import ACTED_ON, PATIENCE, WINDOW_NS
 from collector.times import DAY, MINUTE
 
 FEW = 20  # with fewer retried errors there is no verdict on retrying
@@ -54,7 +53,7 @@ def judged(selection: Selection, events: str, *, known_by: str, kept: str = "") 
     return load("judged").format(
         events=events,
         acted_on=ACTED_ON,
-        window=WINDOW,
+        window=WINDOW_NS,
         rated=selection.rated(),
         known_by=known_by,
         patience=PATIENCE,
@@ -68,7 +67,7 @@ def chains(selection: Selection, *names: str) -> str:
     """
     columns = beyond(selection, names)
     return load("chains").format(
-        window=WINDOW,
+        window=WINDOW_NS,
         rated=selection.rated(),
         more="".join(f", {column}" for column in columns),
         joined=f"join (select event_id, time_ns, {', '.join(columns)} from events) using (event_id, time_ns)"

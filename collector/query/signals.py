@@ -11,7 +11,7 @@ from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
 from collector.query.streaks import KINDS, SAID
-from collector.store.kept import IDLE_NS as IDLE
+from collector.store.kept import IDLE_NS
 
 SIGNAL_COLUMNS = (
     "time", "source", "service", "session", "subagent", "model", "tool", "event_id", "reported_streak", "ours",
@@ -29,7 +29,7 @@ def _signals(selection: Selection, kind: str) -> str:
         chosen=selection.condition(),
         counts=KINDS[kind],
         rated=selection.rated(),
-        idle=IDLE,
+        idle=IDLE_NS,
     )
 
 

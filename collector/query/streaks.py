@@ -13,8 +13,7 @@ from collector.query.filters import DIMENSIONS, Selection
 from collector.query.hours import counted
 from collector.query.retries import AS_OF_END, beyond, chains, judged
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
-from collector.store.kept import ACTED_ON, LAST
-from collector.store.kept import IDLE_NS as IDLE
+from collector.store.kept import ACTED_ON, IDLE_NS, LAST
 
 SCOPES = {"session": (), "tool": ("tool",), "target": ("tool", ACTED_ON)}
 KINDS = {
@@ -101,7 +100,7 @@ def streaks_from_events(selection: Selection, asked: Scope, firsts: Sequence[str
     """
     return load("streaks").format(
         steps=streak_steps(selection, asked, judging="recovered" in firsts, among=among),
-        idle=IDLE,
+        idle=IDLE_NS,
         key=key_of(asked),
         firsts="".join(f', arg_min_null("{name}", place) as "first_{name}"' for name in firsts),
         scope=asked.scope,
@@ -127,7 +126,7 @@ def streak_steps(selection: Selection, asked: Scope, *, judging: bool = False, a
     return load("streak_steps").format(
         touched=f"{touched} and time_ns >= $start_ns and time_ns < $until_ns",
         events=f"({whole if judging or selection.uses('recovered') else events})",
-        idle=IDLE,
+        idle=IDLE_NS,
         counts=counts,
         chosen=selection.condition(),
         key=key_of(asked),
@@ -166,7 +165,7 @@ def streaks(
         order=", ".join(ORDER),
         streaks=every,
         said=SAID,
-        idle=IDLE,
+        idle=IDLE_NS,
         last=LAST,
     )
     return Statement(sql, selection.params() | {"min_length": min_length}, order, limit, ("started", "ended"))

@@ -23,7 +23,7 @@ from collector.store.fold import canonical, first_received, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
 from collector.times import MINUTE, SECOND
 
-WINDOW_NS = 2 * SECOND
+NEAR_NS = 2 * SECOND
 TURN_WINDOW_NS = 10 * MINUTE
 BARE_WINDOW_NS = 10 * SECOND  # of calls without arguments, where all that a trace tells of a tool may be near
 TOLD_COLUMNS = list(TWIN[1:])
@@ -132,7 +132,7 @@ class _Part:
 def _near(line: Sequence[Candidate]) -> Iterator[tuple[int, Candidate, Candidate]]:
     for place, one in enumerate(line):
         # What was told before a call ended is hardly of this call; but clocks need not agree.
-        window_ns = WINDOW_NS if one.role == TOLD else one.window_ns
+        window_ns = NEAR_NS if one.role == TOLD else one.window_ns
         for other in line[place + 1 : place + 1 + REACH]:
             if other.time_ns - one.time_ns > window_ns:
                 break
@@ -150,7 +150,7 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
                 continue
             began = round(report.get("duration_ms", 0) * 1_000_000) if role == BEGUN else 0
             family = identity = _identity(report, columns)
-            window_ns = TURN_WINDOW_NS if role in (ASKED, BEGUN) else WINDOW_NS
+            window_ns = TURN_WINDOW_NS if role in (ASKED, BEGUN) else NEAR_NS
             if columns == TOLD_COLUMNS:
                 family = _identity({**report, "params_hash": None}, columns)
                 window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
