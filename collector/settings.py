@@ -168,10 +168,10 @@ def dimensions(text: str) -> tuple[str, ...]:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", name):
             raise ValueError(f"{name[:70]!r} is no attribute name of letters, digits, _, . and -")
     if names:
-        from collector.query.taken import TAKEN
+        from collector.query.taken import RESERVED
 
         for name in names:
-            if name.lower() in TAKEN:
+            if name.lower() in RESERVED:
                 raise ValueError(
                     f"{name!r} has a meaning already; it can be asked for without a setting, or is no name"
                 )

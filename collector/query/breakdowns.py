@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from collector.query.filters import BadParameter, Selection, duration, duration_ns
-from collector.query.hours import HourlyCounts, counted, sessions_by
+from collector.query.hours import Counts, counted, sessions_by
 from collector.query.retries import chains, relation
 from collector.query.statement import Statement, load, order_by, share, wilson
 
@@ -132,7 +132,7 @@ def _grouped(
 
 def _measured(
     selection: Selection,
-    rows: HourlyCounts,
+    rows: Counts,
     names: Sequence[str],
     keys: Mapping[str, str],
     where: str,
@@ -200,7 +200,7 @@ def at_place(place: int) -> str:
     return f"min(low + (high - low) * beyond) filter (place = {place}"
 
 
-def _aggregates(rows: HourlyCounts, selection: Selection, period: str = "", prefix: str = "") -> dict[str, str]:
+def _aggregates(rows: Counts, selection: Selection, period: str = "", prefix: str = "") -> dict[str, str]:
     """The counts (name → expression), of the events that meet the condition `period`."""
     rated = selection.rated()
     columns = {

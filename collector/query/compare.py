@@ -12,7 +12,7 @@ from typing import Any
 
 from collector.query.breakdowns import QUANTILES, at_place, ranked
 from collector.query.filters import BadParameter, Selection, terms_of
-from collector.query.hours import HourlyCounts, counted
+from collector.query.hours import Counts, counted
 from collector.query.retries import chains, relation
 from collector.query.statement import Derived, Row, Statement, Z, load, types_of
 from collector.query.streaks import LIMITS, Scope, streak_sql
@@ -182,7 +182,7 @@ def _statement(names: Sequence[str], sides: Sides, by: Sequence[str]) -> Stateme
         measure = COMPARED[names[0]]
         # The fate of errors is only known for errors that began a retry chain.
         rows = (
-            HourlyCounts(f"({chains(selection, *named)})")
+            Counts(f"({chains(selection, *named)})")
             if measure.of_chains
             else counted(selection, [*named, *measure.about, "session"], cut="" if sides.dimension else "$middle_ns")
         )
@@ -214,7 +214,7 @@ def _marks(names: Sequence[str], selection: Selection) -> Iterator[str]:
         yield f'({part}) and {whole} as "part {place}", {whole} as "whole {place}"'
 
 
-def _counts(names: Sequence[str], rows: HourlyCounts) -> Iterator[str]:
+def _counts(names: Sequence[str], rows: Counts) -> Iterator[str]:
     """What a session has of each measure's part and whole."""
     for place, name in enumerate(names):
         for one in ("part", "whole"):

@@ -23,7 +23,7 @@ LEAST = 3 * HOUR  # a shorter range has too few whole hours
 
 
 @dataclass(frozen=True, slots=True)
-class HourlyCounts:
+class Counts:
     """A relation from which to count: `source` is SQL with the requested columns of events.
 
     `table` is the table from which it reads whole hours; if it is empty, each row is an event.
@@ -60,7 +60,7 @@ def counted(
     cut: str = "",
     bucket_ns: int = 0,
     facts: bool = False,
-) -> HourlyCounts:
+) -> Counts:
     """A relation from which to count the selection by these columns.
 
     If `session` is one of the columns, `event_id` is there too, for events without a session.
@@ -68,7 +68,7 @@ def counted(
     `previous`: with the period of equal length before.
     `cut`: a parameter, a time that no row may span.
     `bucket_ns`: no row may span two buckets of this length since 1970, in both periods.
-    `facts`: with the columns for `HourlyCounts.fact`, which add half as much again to the time for planning.
+    `facts`: with the columns for `Counts.fact`, which add half as much again to the time for planning.
     """
     wanted = list(dict.fromkeys(names))
     start = "$previous_ns" if previous else "$start_ns"
@@ -78,15 +78,15 @@ def counted(
     needed = {*wanted, *(term.dimension.name for term in selection.terms)}
     table = next((name for name, columns in COUNTED.items() if needed <= set(columns)), "")
     if not (hours and table) or selection.text or (facts and table != OF_ALL):
-        return HourlyCounts(relation(selection, *wanted, start=start))
+        return Counts(relation(selection, *wanted, start=start))
     spans = pairwise((start, *cuts, "$until_ns"))
     parts = (_hours(table, low, high, FACTS if facts else {}) for low, high in spans)
-    return HourlyCounts(f"({' union all '.join(f'({part})' for part in parts)})", table)
+    return Counts(f"({' union all '.join(f'({part})' for part in parts)})", table)
 
 
-def ever(until: str = str(MAX_NS)) -> HourlyCounts:
+def ever(until: str = str(MAX_NS)) -> Counts:
     """A relation from which to count all events before `until` (a parameter or number), without a selection."""
-    return HourlyCounts(f"({_hours(OF_ALL, '0', until, {})})", OF_ALL)
+    return Counts(f"({_hours(OF_ALL, '0', until, {})})", OF_ALL)
 
 
 def _hours(table: str, start: str, until: str, facts: Mapping[str, str]) -> str:

@@ -287,8 +287,8 @@ def silence_start(newest: str, window_ns: int) -> str:
     return f"({first} - {first} % {HOUR})"
 
 
-Writes = Callable[[Sequence[_Placed], Selection, Relation], str]
-STATEMENTS: Mapping[str, Writes] = {
+_Writes = Callable[[Sequence[_Placed], Selection, Relation], str]
+STATEMENTS: Mapping[str, _Writes] = {
     "events": _over_events,
     "sessions": _over_sessions,
     "streaks": _over_streaks,

@@ -7,7 +7,7 @@ from collector.query import breakdowns, changes, compare, costs, groups, retries
 from collector.query.endpoints import ENDPOINTS
 from collector.query.filters import BY_NAME
 
-TAKEN = frozenset(
+RESERVED = frozenset(
     word
     for words in (
         TABLES["events"],

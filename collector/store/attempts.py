@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from collector.columns import Report
 from collector.recognise.identify import key64
 from collector.recognise.results import REPEATED
-from collector.store.fold import canonical, is_own
+from collector.store.fold import as_bytes, is_own
 
 
 @dataclass(slots=True)
@@ -120,4 +120,4 @@ def _times(report: Report) -> tuple[int, int]:
 
 
 def _received(report: Report) -> tuple[int, bytes]:
-    return report["received_ns"], canonical(report)
+    return report["received_ns"], as_bytes(report)

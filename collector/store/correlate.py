@@ -17,7 +17,7 @@ from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
 from collector.store.attempts import attempts
 from collector.store.changes import Changes, Named
-from collector.store.fold import adding, canonical, first_received, fold, oldest, orphan
+from collector.store.fold import adding, as_bytes, first_received, fold, oldest, orphan
 from collector.store.joined import Entry, JoinedReports, Joiner
 from collector.store.later import Later
 from collector.store.lookup import Lookup
@@ -335,10 +335,10 @@ class Correlator:
         self, joined: JoinedReports, stored: dict[int, list[Report]], changes: Changes, reloaded: frozenset[int]
     ) -> int:
         before = [report for event_id in joined.event_ids for report in stored.get(event_id, ())]
-        told = {canonical(report): report for report in before}
+        told = {as_bytes(report): report for report in before}
         count = len(told)
         for report in adding(joined.reports, before):
-            told.setdefault(canonical(report), report)
+            told.setdefault(as_bytes(report), report)
         event_id = oldest(joined.event_ids, stored) if joined.event_ids else _new_id(joined.keys[0], changes)
         changed = len(told) > count or len(joined.event_ids) > 1 or not reloaded.isdisjoint(joined.event_ids)
         if joined.event_ids and not changed:

@@ -51,7 +51,7 @@ def fold(reports: Sequence[Report]) -> Report:
             row.pop("outcome", None)
         return row
     reports = _yielding(reports)
-    ranked = sorted(reports, key=lambda report: (-report.get("_rank", 0), canonical(report)))
+    ranked = sorted(reports, key=lambda report: (-report.get("_rank", 0), as_bytes(report)))
     row = {}
     for report in ranked:
         for name, value in report.items():
@@ -99,7 +99,7 @@ def _lowered(report: Report, *, again: bool) -> Report:
 
 
 def _began(report: Report) -> tuple[float, bytes]:
-    return report["time_ns"] - report.get("duration_ms", 0) * 1_000_000, canonical(report)
+    return report["time_ns"] - report.get("duration_ms", 0) * 1_000_000, as_bytes(report)
 
 
 def is_own(report: Report) -> bool:
@@ -149,7 +149,7 @@ def _session_rank(report: Report) -> int:
     return SESSION_RANK.get(report.get("session_source"), 0)
 
 
-def canonical(report: Report) -> bytes:
+def as_bytes(report: Report) -> bytes:
     """The same bytes for the same report, whenever it was received."""
     return msgspec.json.encode({**report, "received_ns": 0}, order="sorted")
 

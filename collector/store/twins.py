@@ -19,7 +19,7 @@ from collector.columns import Report
 from collector.recognise.identify import key64
 from collector.recognise.results import ASKED, BEGUN, TOLD, TWIN
 from collector.store.changes import Changes
-from collector.store.fold import canonical, first_received, fold, is_own, oldest
+from collector.store.fold import as_bytes, first_received, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
 from collector.times import MINUTE, SECOND
 
@@ -155,7 +155,7 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
                 family = _identity({**report, "params_hash": None}, columns)
                 window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
             one = Candidate(
-                report["time_ns"] - began, canonical(report), unit, identity, role, family, window_ns,
+                report["time_ns"] - began, as_bytes(report), unit, identity, role, family, window_ns,
                 report.get("outcome") or "",
             )  # fmt: skip
             yield one
