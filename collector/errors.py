@@ -20,7 +20,7 @@ class Rejected(Exception):
     """The same input always fails; the sender must not retry.
 
     `status` is the HTTP status: 400 malformed, 401 no token, 403 wrong token, 404 no such path, 405 no such
-    method, 413 too large, 415 unknown content type or encoding.
+    method, 409 not in the present state, 413 too large, 415 unknown content type or encoding.
     """
 
     def __init__(self, message: str, status: int = 400) -> None:
@@ -50,8 +50,9 @@ class Mistaken(ValueError):
     """A file that was to be checked has mistakes; the text names them, one a line."""
 
 
-# google.rpc.Code for each HTTP status that we send (OTLP specification, "Failures").
-GRPC_CODE = {400: 3, 401: 16, 403: 7, 404: 12, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 503: 14}
+def grpc_code(status: int) -> int:
+    """The google.rpc.Code for an HTTP status (OTLP specification, "Failures"); 13, internal, for any other."""
+    return {400: 3, 401: 16, 403: 7, 404: 12, 405: 12, 413: 8, 415: 3, 429: 8, 503: 14}.get(status, 13)
 
 
 def where(error: BaseException) -> str:

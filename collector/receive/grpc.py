@@ -20,7 +20,7 @@ from collector import telemetry
 from collector.access import check_token
 from collector.batch import Body, Receipt
 from collector.decode.otlp import PROTOBUF
-from collector.errors import GRPC_CODE, Rejected, Unavailable
+from collector.errors import Rejected, Unavailable, grpc_code
 from collector.receive.http import otlp_answer
 from collector.receive.intake import Intake
 from collector.settings import Settings
@@ -119,7 +119,7 @@ async def _taken(intake: Intake, signal: str, context: grpc.aio.ServicerContext[
 
 async def _abort(context: grpc.aio.ServicerContext[Any, Any], error: Rejected | Unavailable, said: str) -> NoReturn:
     """Ends the call with the code of the error; RetryInfo says when to come back (OTLP: "OTLP/gRPC Throttling")."""
-    status = Status(code=GRPC_CODE.get(error.status, 13), message=said)
+    status = Status(code=grpc_code(error.status), message=said)
     if isinstance(error, Unavailable):
         detail, delay = AnyMessage(), error.spread()
         detail.Pack(RetryInfo(retry_delay=Duration(seconds=int(delay), nanos=int(delay % 1 * 1e9))))

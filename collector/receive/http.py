@@ -23,7 +23,7 @@ from collector.access import check_caller
 from collector.batch import Body, Receipt
 from collector.decode.answers import REJECTED, RESPONSES
 from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS, media_type
-from collector.errors import GRPC_CODE, Rejected, Unavailable, where
+from collector.errors import Rejected, Unavailable, grpc_code, where
 from collector.receive.encoding import decompress
 from collector.settings import Address, Settings
 
@@ -97,7 +97,7 @@ def _not_grpc(place: Address) -> Response[bytes]:
     """An answer that gRPC clients show to people: status and message in the only headers there are."""
     error = Rejected(f"this port is for OTLP over HTTP; gRPC is on port {place.port}", 404)
     telemetry.REFUSED.labels(error.reason).inc()
-    headers = {"grpc-status": str(GRPC_CODE[error.status]), "grpc-message": str(error)}
+    headers = {"grpc-status": str(grpc_code(error.status)), "grpc-message": str(error)}
     return Response(b"", status_code=200, media_type="application/grpc", headers=headers)
 
 
@@ -189,7 +189,7 @@ def _camel(name: str) -> str:
 def _refusal(error: Rejected | Unavailable, media: str, signal: str, said: str = "") -> Response[bytes]:
     telemetry.REQUESTS.labels(signal or "/", error.status).inc()
     telemetry.REFUSED.labels(error.reason).inc()
-    status = Status(code=GRPC_CODE.get(error.status, 13), message=said or str(error))
+    status = Status(code=grpc_code(error.status), message=said or str(error))
     headers = {}
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(math.ceil(error.spread()))
