@@ -68,7 +68,7 @@ def size(text: str) -> int:
     return int(found[1]) * _BYTES[found[2]]
 
 
-def room(text: str) -> int:
+def positive_size(text: str) -> int:
     """Bytes, more than 0."""
     if not (given := size(text)):
         raise ValueError("write more than 0, such as 64MiB")
@@ -80,6 +80,23 @@ def memory(text: str) -> int:
     if (given := size(text)) < 100_000_000:
         raise ValueError("write 100MB or more, such as 200MB")
     return given
+
+
+def boolean(text: str) -> bool:
+    """`true`, `yes`, `on` or `1`; `false`, `no`, `off` or `0`."""
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise ValueError("write true or false")
+
+
+def personal(text: str) -> str:
+    """Kinds of personal data to mask, as `personal_kinds` reads them."""
+    from collector.sanitise.sanitise import personal_kinds  # imported late: it loads hyperscan
+
+    personal_kinds(text)
+    return text
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -219,21 +236,19 @@ class Settings:
     )
     ingest_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow sending; none: no token is required")
     query_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow queries; none: no token is required")
-    open: bool = _setting(
-        False, lambda text: _boolean(text), "allow listening beyond loopback without tokens or sign-in"
-    )
+    open: bool = _setting(False, boolean, "allow listening beyond loopback without tokens or sign-in")
     allowed_hosts: tuple[str, ...] = _setting(
         (), hosts, "further names allowed in the Host header without a token or sign-in"
     )
     hash_key: str = _setting(
         "", str, "key of params_hash and of secret fingerprints; by default a random one beside the store"
     )
-    personal: str = _setting("mask", lambda text: _personal(text), "personal data: mask, keep, or the kinds to mask")
-    fingerprint_secrets: bool = _setting(
-        False, lambda text: _boolean(text), "a short keyed hash in each redaction mark"
+    personal: str = _setting("mask", personal, "personal data: mask, keep, or the kinds to mask")
+    fingerprint_secrets: bool = _setting(False, boolean, "a short keyed hash in each redaction mark")
+    max_body: int = _setting(64 << 20, positive_size, "largest request body, before and after decompression")
+    queue: int = _setting(
+        128 << 20, positive_size, "bytes received but not yet answered; beyond this, senders are told to wait"
     )
-    max_body: int = _setting(64 << 20, room, "largest request body, before and after decompression")
-    queue: int = _setting(128 << 20, room, "bytes received but not yet answered; beyond this, senders are told to wait")
     workers: int | None = _setting(
         None, count, "processes that parse requests; by default one fewer than cores, at most 4"
     )
@@ -244,7 +259,9 @@ class Settings:
         one_of("as-received", "sanitised"),
         "whether secrets and personal data are removed from the copies",
     )
-    forward_queue: int = _setting(64 << 20, room, "bytes of copies that may wait; beyond this, copies are dropped")
+    forward_queue: int = _setting(
+        64 << 20, positive_size, "bytes of copies that may wait; beyond this, copies are dropped"
+    )
     dashboard: Address = _setting(Address("127.0.0.1", 8501), address, "address of the dashboard")
     collector_url: str = _setting(
         "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and the commands use"
@@ -368,21 +385,6 @@ def as_in_variable(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return str(value)
-
-
-def _personal(text: str) -> str:
-    from collector.sanitise.sanitise import personal_kinds  # imported late: it loads hyperscan
-
-    personal_kinds(text)
-    return text
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() in ("1", "true", "yes", "on"):
-        return True
-    if text.lower() in ("0", "false", "no", "off"):
-        return False
-    raise ValueError("write true or false")
 
 
 def _disagreements(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
