@@ -45,21 +45,9 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
             {"ids": [str(uuid.UUID(bytes=identity)) for identity in changes.identities], "now": now},
         )
     if changes.replaced:
-        gone = {"ids": list(changes.replaced)}
-        # By row: where the engine compares ids it reads all columns of all rows.
-        old = cursor.execute(
-            "delete from events where rowid in (select rowid from events where received_ns >= $since"
-            " and event_id in (select unnest($ids::ubigint[]))) returning event_id, service, session, time_ns",
-            gone | {"since": min(changes.replaced.values())},
-        ).fetchall()
+        old = _remove(cursor, changes.replaced)
         before = {changes.redirects.get(event_id, event_id) for event_id, *_ in old}
         changed += [(service, session, time_ns) for _, service, session, time_ns in old]
-        cursor.execute(
-            "delete from reports where rowid in"
-            " (select rowid from reports where event_id in (select unnest($ids::ubigint[])))",
-            gone,
-        )
-        cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
     insert(cursor, "events", changes.events)
     insert(cursor, "changed", earliest(changed))
     insert(cursor, "reports", _report_rows(changes))
@@ -91,6 +79,26 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
             "update redirects set event_id = n.event_id from redirects n where redirects.event_id = n.old_id"
         )
     return before
+
+
+def _remove(cursor: duckdb.DuckDBPyConnection, replaced: Mapping[int, int]) -> list[Any]:
+    """Deletes these events, none received before the earliest of their times, with what was kept of them; returns id,
+    service, session and time of each that was stored.
+    """
+    gone = {"ids": list(replaced)}
+    # By row: where the engine compares ids it reads all columns of all rows.
+    old = cursor.execute(
+        "delete from events where rowid in (select rowid from events where received_ns >= $since"
+        " and event_id in (select unnest($ids::ubigint[]))) returning event_id, service, session, time_ns",
+        gone | {"since": min(replaced.values())},
+    ).fetchall()
+    cursor.execute(
+        "delete from reports where rowid in"
+        " (select rowid from reports where event_id in (select unnest($ids::ubigint[])))",
+        gone,
+    )
+    cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
+    return old
 
 
 def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report], like: str = "") -> None:
