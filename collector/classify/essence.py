@@ -28,7 +28,6 @@ SQL = re.compile(
     r"\bLINE \d+: .*|\bin scope (?=SELECT |WITH )[^\n]+?(?=\. \([A-Z]|\s*\(version |\Z)"
     r"|\[(?:SQL|parameters): .*|\b(?:SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET)\b [^\"'`)\n]{3,400}"
 )
-SQL_WORDS = ("LINE ", "[SQL", "SELECT ", "INSERT ", "DELETE ", "UPDATE ")
 WRAPPED = re.compile(r"\A<(?!html)(\w+)>(.*)</\1>\s*\Z", re.DOTALL)
 # A separate line with a circumstance in one word: `Location: EU`.
 CIRCUMSTANCE = re.compile(
@@ -47,6 +46,14 @@ SHELL = re.compile(
     r"(?<![^\n])(?:(?:/[\w/]*/)?(?:ba|z|da)?sh: (?:-c: )?(?:(?:\w+ )?\d+: *)?|(?:\(eval\)|zsh):\d+: )(?=\S)"
 )
 REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w:-]+\)?|\ARequest req_\w+: ", re.IGNORECASE)
+# Words of which a pattern needs one, the pattern, and what stays of its matches, in this order.
+MASKS = (
+    (("LINE ", "[SQL", "SELECT ", "INSERT ", "DELETE ", "UPDATE "), SQL, "<sql>"),
+    (("Did you", "HINT: ", "DETAIL: "), HINT, ""),
+    ((".git",), REPOSITORY, "<url>"),
+    (("equest",), REQUEST, ""),
+    (("sh: ", "(eval):", "zsh:"), SHELL, "bash: line 1: "),
+)
 # pydantic: any number of fields with the same error are one error.
 FIELDS = re.compile(r"\A((?s:.{0,300}?)\b)\d+ (validation error)s? for [^\n]+\n")
 FIELD = re.compile(r"^ {2,}(\S[^\n]*? \[type=\w+)", re.MULTILINE)
@@ -215,18 +222,16 @@ def essence(message: str) -> str:
     text = undressed(text)
     if text.startswith(('"', "'")) and (found := QUOTED.match(text)):
         text = found[2]
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
+    """The error of a text without anything around it, with placeholders."""
     if not text.isascii():
         text = _narrow(text)
-    if any(map(text.__contains__, SQL_WORDS)):
-        text = SQL.sub("<sql>", text)
-    if "Did you" in text or "HINT: " in text or "DETAIL: " in text:
-        text = HINT.sub("", text)
-    if ".git" in text:
-        text = REPOSITORY.sub("<url>", text)
-    if "equest" in text:
-        text = REQUEST.sub("", text)
-    if "sh: " in text or "(eval):" in text or "zsh:" in text:
-        text = SHELL.sub("bash: line 1: ", text)
+    for words, pattern, rest in MASKS:
+        if any(map(text.__contains__, words)):
+            text = pattern.sub(rest, text)
     if "\n" in text:
         text = _headline(text)
     if telling := TELLING.intersection(text.lower().split()):
