@@ -34,7 +34,8 @@ from collector.decode.otlp import JSON, PROTOBUF, decode
 from collector.decode.otlp_json import DECODERS
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
-from collector.sanitise.sanitise import Sanitiser, load_rules
+from collector.sanitise.redactions import load_rules
+from collector.sanitise.sanitise import Sanitiser
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.correlate import Correlator
 from collector.store.lookup import Lookup

@@ -20,7 +20,8 @@ from collector.receive.workers import Readers, chosen
 from collector.recognise.examples import check_examples
 from collector.recognise.sources import load_sources
 from collector.sanitise.examples import check_cuts
-from collector.sanitise.sanitise import Rule, Sanitiser, load_rules
+from collector.sanitise.redactions import Rule, load_rules
+from collector.sanitise.sanitise import Sanitiser
 from collector.settings import Address, Settings, SettingsError, load
 from collector.store.opening import StoreError
 from collector.tables import TableError

@@ -420,6 +420,6 @@ def sanitise_apply() -> int:
 def _sanitiser(settings: Settings) -> Sanitiser:
     """The sanitiser that a collector with these settings would use."""
     from collector.hash_key import sanitiser_of
-    from collector.sanitise.sanitise import load_rules
+    from collector.sanitise.redactions import load_rules
 
     return sanitiser_of(settings, load_rules(*settings.own("redactions.toml")))

@@ -10,7 +10,8 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from collector.sanitise.sanitise import Rule, Sanitiser
+from collector.sanitise.redactions import Rule
+from collector.sanitise.sanitise import Sanitiser
 from collector.settings import Settings
 from collector.store.opening import StoreError, make_folder, path_of
 

@@ -22,7 +22,7 @@ from collector.classify.fingerprint import fingerprint, template
 from collector.classify.target import TARGET_CHARS, extract_target, target_from_params
 from collector.columns import COLUMNS, INTEGERS, TEXTS, Report
 from collector.decode import otlp, plain
-from collector.decode.record import Metrics, joined
+from collector.decode.record import Metrics, Request, joined
 from collector.decode.salvage import salvage
 from collector.errors import Rejected
 from collector.recent import Recent
@@ -109,7 +109,7 @@ class Pipeline:
                 raise
             return salvage(body, media_type, signal, read, error)
 
-    def batch(self, request: otlp.Request, identity: bytes, received_ns: int) -> Batch:
+    def batch(self, request: Request, identity: bytes, received_ns: int) -> Batch:
         """One decoded request as a batch."""
         if request.metrics is not None:
             dropped = Counter({"metric": request.records})
@@ -352,7 +352,7 @@ def identity(signal: str, body: bytes) -> bytes:
     return xxh3_128_digest(body, xxh32_intdigest(signal.encode()))
 
 
-def _identity_of(objects: otlp.Request, body: bytes, received_ns: int) -> bytes:
+def _identity_of(objects: Request, body: bytes, received_ns: int) -> bytes:
     """The identity of a body of plain JSON.
 
     An object without a time, repeated in another body, cannot be told from a second failure of the same kind, so such a

@@ -15,7 +15,8 @@ from collector.classify.classify import load_taxonomy
 from collector.columns import Report
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
-from collector.sanitise.sanitise import Sanitiser, load_rules
+from collector.sanitise.redactions import load_rules
+from collector.sanitise.sanitise import Sanitiser
 from collector.store.correlate import Correlator
 from collector.store.lookup import Lookup
 from collector.store.store import Store

@@ -17,7 +17,8 @@ import pytest
 from collector.apply import Apply, Applying
 from collector.columns import COLUMNS, TABLES
 from collector.pipeline import Pipeline
-from collector.sanitise.sanitise import Sanitiser, load_rules
+from collector.sanitise.redactions import load_rules
+from collector.sanitise.sanitise import Sanitiser
 from collector.store import rewriting
 from collector.store.changes import Changes
 from collector.store.correlate import Correlator

@@ -36,7 +36,8 @@ from collector.errors import Rejected
 from collector.forward import forward
 from collector.forward.forward import Forwarder
 from collector.forward.sanitised import sanitised
-from collector.sanitise.sanitise import FAILED, Sanitiser, load_rules
+from collector.sanitise.redactions import load_rules
+from collector.sanitise.sanitise import FAILED, Sanitiser
 from collector.settings import SettingsError, load
 from tests.conftest import RunningCollector, largest_file, wait_until
 from tests.doors import any_value, logs, pairs, protobuf, span, traces

@@ -15,8 +15,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from collector.decode.otlp import JSON, PROTOBUF, Record, decode
+from collector.decode.otlp import JSON, PROTOBUF, decode
 from collector.decode.otlp_json import value_of
+from collector.decode.record import Record
 from collector.errors import Rejected
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from collector.commands.sanitise import check_lines, filter_lines
 from collector.sanitise.personal import Personal
 from collector.sanitise.plausible import CHECKS
-from collector.sanitise.sanitise import FAILED, LIMIT, Rule, Sanitiser, load_rules, written
+from collector.sanitise.redactions import Rule, load_rules
+from collector.sanitise.sanitise import FAILED, LIMIT, Sanitiser, written
 from tests.conftest import misstep
 from tests.secrets import assemble, fakes, harmless, kept, survives
 

@@ -6,9 +6,7 @@ Source: opentelemetry-proto docs/specification.md.
 from __future__ import annotations
 
 from collector.decode import otlp_json, otlp_protobuf
-from collector.decode.record import Record, Request, Scope, SpanEvent
-
-__all__ = ["JSON", "PROTOBUF", "TOP_KEYS", "Record", "Request", "Scope", "SpanEvent", "decode", "media_type"]
+from collector.decode.record import Request
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"

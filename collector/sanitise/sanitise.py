@@ -23,10 +23,8 @@ from collector.sanitise.gate import Gate, Verdict
 from collector.sanitise.keyed import Span
 from collector.sanitise.keys import Keys
 from collector.sanitise.personal import KINDS, Personal
-from collector.sanitise.redactions import Rule, load_rules
+from collector.sanitise.redactions import Rule
 from collector.sanitise.walk import Walk
-
-__all__ = ["Rule", "Sanitiser", "load_rules", "written"]
 
 LIMIT = 64 * 1024
 SEARCH_S = 20  # CPU seconds spent on one body: 64 MiB with a secret in each line would take minutes
