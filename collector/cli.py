@@ -43,6 +43,7 @@ To = Annotated[
     Parameter(help="URL of the collector to send to; default MISSTEP_COLLECTOR_URL, else http://127.0.0.1:4318."),
 ]
 STORE = "The store, which no collector may have open; default MISSTEP_STORE, else duckdb:///data/misstep.duckdb."
+RULES = "A file of alert rules; default MISSTEP_RULES, else alerts.yaml."
 RuleFile = Annotated[Path, Parameter(help="A file of alert rules.")]
 Filters = Annotated[str, Parameter(help="Filters of the query API, such as tool=apply_diff or outcome=error.")]
 Start = Annotated[
@@ -113,9 +114,7 @@ def collector(
         str | None,
         Parameter(help="Where events are stored; default MISSTEP_STORE, else duckdb:///data/misstep.duckdb."),
     ] = None,
-    rules: Annotated[
-        str | None, Parameter(help="A file of alert rules; default MISSTEP_RULES, else alerts.yaml.")
-    ] = None,
+    rules: Annotated[str | None, Parameter(help=RULES)] = None,
 ) -> None:
     """Start the collector: it receives and stores events, answers queries and sends alerts."""
     given = {"http": http, "grpc": grpc, "store": store, "rules": rules}
@@ -352,9 +351,7 @@ def rules_test(file: RuleFile) -> int:
 def rules_notify_test(
     receiver: Annotated[str, Parameter(help="Name of the receiver in the rule file.")],
     *,
-    rules: Annotated[
-        str | None, Parameter(help="A file of alert rules; default MISSTEP_RULES, else alerts.yaml.")
-    ] = None,
+    rules: Annotated[str | None, Parameter(help=RULES)] = None,
 ) -> int:
     """Send a test message to a receiver that the rule file defines."""
     from collector.commands.rules import notify_test

@@ -25,6 +25,7 @@ from collector.query.history_sql import Evaluations
 from collector.query.retries import relation
 from collector.query.sample import Labels, Sample
 from collector.query.statement import Reads, used
+from collector.query.streaks import KINDS
 from collector.store.reading import QueryTimeout
 
 MOST_FIRINGS = 1_000
@@ -35,8 +36,9 @@ SESSIONS = 20  # per firing, those with most events first
 SESSION_FIRINGS = 50
 
 # Which events of a session count as evidence for a firing.
-MISTAKES = "outcome = 'error' and coalesce(mistake, false)"
-EVIDENCE = {"calls": "true", "p95_ms": "true", "silent": "false", "streak": MISTAKES, "streaks": MISTAKES}
+EVIDENCE = {"calls": "true", "p95_ms": "true", "silent": "false"} | dict.fromkeys(
+    ("streak", "streaks"), KINDS["mistake"]
+)
 
 # The receiver if the rule names none.
 ANYBODY = Receiver("anybody", "anybody", "")
@@ -156,11 +158,11 @@ def run(rule: Rule, past: Past, receivers: Sequence[Receiver], *, timeout_s: flo
         rule = replace(rule, notify=(ANYBODY.name,))
     evaluations = past.at
     trial = Trial(rule, evaluations)
-    night = _Night(rule, told, trial)
-    for number, samples in _looks(past, rule, night.alerts):
+    replay = _Replay(rule, told, trial)
+    for number, samples in _looks(past, rule, replay.alerts):
         if time.monotonic() > deadline:
             raise QueryTimeout(f"the rule took longer than {timeout_s:g} s to step through")
-        night.evaluate(samples, evaluations.at(number), number)
+        replay.evaluate(samples, evaluations.at(number), number)
     return trial
 
 
@@ -186,7 +188,7 @@ def find_sessions(store: Reads, trial: Trial, *, failure_only: Sequence[str] = (
         firing.sessions = store.rows(sql, used(sql, selection.params()), timeout_s=left_s)
 
 
-class _Night:
+class _Replay:
     """The alerts of one rule, and what their receivers were told."""
 
     def __init__(self, rule: Rule, receivers: Sequence[Receiver], trial: Trial) -> None:

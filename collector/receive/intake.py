@@ -104,7 +104,7 @@ class Intake:
         telemetry.QUEUE_BYTES.set(self._in_flight)
 
     async def followed(self, timeout_s: float) -> None:
-        """Returns when all of these tasks are done, or the time is over."""
+        """Returns when nothing is left to do for any body, or the time is over."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 
