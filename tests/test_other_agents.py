@@ -1,4 +1,4 @@
-"""Agents with their own conventions: goose, OpenHands, Copilot, ADK, Agent Framework, LangSmith, Continue."""
+"""Agents with their own conventions: goose, OpenHands, Copilot, ADK, Agent Framework, LangSmith, OpenAI's, Continue."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import pytest
 
 from collector.columns import Report
 from tests.doors import NOW, logs, only, pairs, pipeline, spans, stored, taken
+
+JS_AGENTS = "@arizeai/openinference-instrumentation-openai-agents"
+JS_RUN = {"name": "Fixer", "status": 2, "attributes": {"openinference.span.kind": "AGENT", "graph.node.id": "Fixer"}}
+ENDED = 'Error in agent run: {"error":"%s"}'
 
 # service, scope, span, what its event must contain; None: it is not an event
 SPANS: dict[str, tuple[str, str, dict[str, Any], Report | None]] = {
@@ -277,6 +281,53 @@ SPANS: dict[str, tuple[str, str, dict[str, Any], Report | None]] = {
             "tool": "search",
             "session": "s1",
         },
+    ),
+    "openai agents: a tool that timed out": (
+        "",
+        JS_AGENTS,
+        {
+            "name": "slow",
+            "status": 1,
+            "attributes": {
+                "openinference.span.kind": "TOOL",
+                "tool.name": "slow",
+                "output.value": "Tool 'slow' timed out after 500ms.",
+            },
+        },
+        {"source": "openai-agents", "outcome": "error", "error_class": "ToolTimeoutError"},
+    ),
+    "openai agents: arguments that are not JSON": (
+        "",
+        JS_AGENTS,
+        {
+            "name": "add",
+            "status": 2,
+            "status_message": 'Error running tool (non-fatal): {"error":"Error details are redacted."}',
+            "attributes": {
+                "openinference.span.kind": "TOOL",
+                "tool.name": "add",
+                "output.value": "An error occurred while parsing tool arguments. Please try again with valid JSON.",
+            },
+        },
+        {"outcome": "error", "error_class": "MalformedToolCallError", "mistake": True},
+    ),
+    "openai agents: an unknown tool": (
+        "",
+        JS_AGENTS,
+        JS_RUN | {"status_message": ENDED % "ModelBehaviorError: Tool nope not found in agent Fixer."},
+        {"operation": "tool", "outcome": "error", "error_class": "InvalidToolError", "tool": "nope", "agent": "Fixer"},
+    ),
+    "openai agents: the limit of turns": (
+        "",
+        JS_AGENTS,
+        JS_RUN | {"status_message": ENDED % "MaxTurnsExceededError: Max turns (2) exceeded"},
+        {"operation": "agent", "outcome": "error", "error_class": "MaxIterationsError", "agent": "Fixer"},
+    ),
+    "openai agents: the failure of a request has a span of its own": (
+        "",
+        JS_AGENTS,
+        JS_RUN | {"status_message": ENDED % "RateLimitError: 429 slow down"},
+        None,
     ),
     "langsmith: a chain is no call": (
         "",
