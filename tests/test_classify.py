@@ -111,6 +111,7 @@ MODEL_NAMES = [
     ("TimeoutError", "TimeoutError"),
     ("anthropic.APIConnectionError", "ConnectionError"),
     ("NO_FINISH_REASON", "InvalidStreamError"),
+    ("ModelAbortError", "StreamAbortedError"),
     ("MALFORMED_FUNCTION_CALL", "MalformedToolCallError"),
     ("MAX_TOKENS_EXCEEDED", "OutputLimitError"),
     ("SAFETY_BLOCKED", "RefusedError"),

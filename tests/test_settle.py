@@ -78,6 +78,8 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     ({}, Said(status=2, raised=[Raised("AbortError", "This operation was aborted")]), "cancelled"),
     ({}, Said(status=2, reported="kotlinx.coroutines.JobCancellationException"), "cancelled"),
     ({}, Said(status=2, reported="Canceled"), "cancelled"),
+    ({}, Said(status=2, raised=[Raised("Error", "AbortError")]), "cancelled"),
+    ({}, Said(status=2, raised=[Raised("ModelAbortError", "stopped")]), "cancelled"),
     ({}, Said(status=2, reported="*url.Error", message='Post "https://api.test/v1": context canceled'), "cancelled"),
     (
         {},
@@ -452,6 +454,9 @@ def test_redacted_error_with_broken_arguments_is_a_validation_error() -> None:
         ("The user aborted a request.", "cancelled"),
         ("AbortError: This operation was aborted", "cancelled"),
         ("AbortError: signal is aborted without reason", "cancelled"),
+        ("AbortError", "cancelled"),
+        ("Model invocation was aborted.", "cancelled"),
+        ("UNKNOWN: Request was aborted.", "cancelled"),
         ("KeyboardInterrupt", "cancelled"),
         ("KeyboardInterrupt: stopped", "cancelled"),
         ("Tool execution aborted", "cancelled"),
@@ -478,6 +483,8 @@ def test_redacted_error_with_broken_arguments_is_a_validation_error() -> None:
         ("The operation was aborted due to timeout", ""),
         ("AbortError: The operation was aborted due to timeout", ""),
         ("Transaction aborted", ""),
+        ("ABORTED: Exceeded maximum tool call iterations (2)", ""),
+        ("AbortErrors: 3", ""),
     ],
 )
 def test_refusals_in_error_texts(text: str, refusal: str) -> None:

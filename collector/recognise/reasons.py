@@ -51,11 +51,11 @@ STOPPED = r"(?:aborted|interrupted|cancell?ed)"
 CANCELLED = re.compile(rf"{STOPPED} by (?:the )?user{UNNAMED}\b", re.IGNORECASE)  # the same
 CANCELLED_TEXT = re.compile(
     rf"\[operation cancelled\]|(?:^|: |= )context canceled\W*\Z|^user cancelled\b|\buser (?:has )?{STOPPED}{OBJECT}"
-    r"|^(?:\w{0,40}error: ?)?(?:"
-    r"(?:the |this )?(?:operation|execution|command|(?:tool|function)(?: call| use| execution)?) (?:was |has been )?"
-    rf"{STOPPED}\b(?! (?:due to|because|after))"
+    r"|^(?:unknown: )?(?:\w{0,40}error: ?)?(?:"
+    r"(?:the |this |model )?(?:operation|execution|command|invocation|(?:tool|function)(?: call| use| execution)?) "
+    rf"(?:was |has been )?{STOPPED}\b(?! (?:due to|because|after))"
     rf"|(?:the )?(?:task|turn|run|request) (?:was )?{STOPPED}[.!]?\Z|request was aborted"
-    rf"|(?:the |this )?signal (?:is|was) aborted|{STOPPED}\Z|keyboardinterrupt\b)",
+    rf"|(?:the |this )?signal (?:is|was) aborted|{STOPPED}\Z|keyboardinterrupt\b|abort(?:ed)?error\Z)",
     re.IGNORECASE,
 )
 # The patterns above need one of these words. Most texts have none, and searching for words is far cheaper.
