@@ -247,6 +247,11 @@ GIVING_WAY = [
     ("sqlite3.OperationalError", (), None, "no such column: nme", "tool", "ResourceNotFoundError"),
     ("sqlite3.OperationalError", (), None, 'near "FORM": syntax error', "tool", "InvalidParameterError"),
     ("sqlite3.OperationalError", (), None, "database is locked", "tool", "SqliteError"),
+    # MCP's SDK has the code of a timeout for calls that were stopped too, and servers have it for anything
+    ("-32001", (), None, "MCP error -32001: Request timed out", "tool", "ToolTimeoutError"),
+    ("-32001", (), None, "MCP error -32001: AbortError: This operation was aborted", "tool", "UserInterruptError"),
+    ("-32001", (), None, "MCP error -32001: Unauthorized", "tool", "ToolAuthenticationError"),
+    ("-32001", (), None, "MCP error -32001: user", "tool", "McpToolError"),
     ("sqlite3.OperationalError", (), None, "no such column: nme", "agent", "SqliteError"),
     (
         "pymysql.err.ProgrammingError",

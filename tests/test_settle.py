@@ -457,6 +457,8 @@ def test_redacted_error_with_broken_arguments_is_a_validation_error() -> None:
         ("AbortError", "cancelled"),
         ("Model invocation was aborted.", "cancelled"),
         ("UNKNOWN: Request was aborted.", "cancelled"),
+        ("MCP error -32001: AbortError: This operation was aborted", "cancelled"),
+        ("MCP error -32001: Request timed out", ""),
         ("KeyboardInterrupt", "cancelled"),
         ("KeyboardInterrupt: stopped", "cancelled"),
         ("Tool execution aborted", "cancelled"),

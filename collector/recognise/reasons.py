@@ -51,7 +51,7 @@ STOPPED = r"(?:aborted|interrupted|cancell?ed)"
 CANCELLED = re.compile(rf"{STOPPED} by (?:the )?user{UNNAMED}\b", re.IGNORECASE)  # the same
 CANCELLED_TEXT = re.compile(
     rf"\[operation cancelled\]|(?:^|: |= )context canceled\W*\Z|^user cancelled\b|\buser (?:has )?{STOPPED}{OBJECT}"
-    r"|^(?:unknown: )?(?:\w{0,40}error: ?)?(?:"
+    r"|^(?:unknown: |mcp error -\d{1,6}: )?(?:\w{0,40}error: ?)?(?:"
     r"(?:the |this |model )?(?:operation|execution|command|invocation|(?:tool|function)(?: call| use| execution)?) "
     rf"(?:was |has been )?{STOPPED}\b(?! (?:due to|because|after))"
     rf"|(?:the )?(?:task|turn|run|request) (?:was )?{STOPPED}[.!]?\Z|request was aborted"
