@@ -1,4 +1,4 @@
-"""Agents with their own conventions: goose, OpenHands, Copilot, ADK, Agent Framework, LangSmith, OpenAI's, Continue."""
+"""Agents with conventions of their own, from goose to Continue."""
 
 from __future__ import annotations
 
@@ -328,6 +328,17 @@ SPANS: dict[str, tuple[str, str, dict[str, Any], Report | None]] = {
         JS_AGENTS,
         JS_RUN | {"status_message": ENDED % "RateLimitError: 429 slow down"},
         None,
+    ),
+    "genkit: the limit of turns": (
+        "",
+        "genkit-tracer",
+        {
+            "name": "generate",
+            "status": 2,
+            "status_message": "ABORTED: Exceeded maximum tool call iterations (2)",
+            "attributes": {"genkit:type": "util", "genkit:name": "generate", "genkit:isFailureSource": True},
+        },
+        {"operation": "agent", "outcome": "error", "error_class": "MaxIterationsError"},
     ),
     "langsmith: a chain is no call": (
         "",
