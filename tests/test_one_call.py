@@ -193,6 +193,32 @@ def test_the_span_below_a_step_of_mastra_knows_its_outcome(reason: str, status: 
     assert [(row["operation"], row["outcome"]) for row in rows] == [("model", "error")]
 
 
+def test_a_call_of_an_unknown_tool_is_told_by_the_step_of_mastra_beside_its_request() -> None:
+    calls = [
+        {"toolCallId": "c1", "toolName": "add", "args": {"a": 1}},
+        {"toolCallId": "c2", "toolName": "nope", "args": {"k": 1}, "observability": {"traceparent": "00-0a-0c-01"}},
+    ]
+    step = {
+        "mastra.span.type": "model_step",
+        "mastra.model_step.is_continued": True,
+        "mastra.model_step.output": json.dumps({"toolCalls": calls}, separators=(",", ":")),
+    }
+    added = {"mastra.span.type": "tool_call", "gen_ai.tool.name": "add", "gen_ai.tool.call.id": "c1"}
+    scope = "@mastra/otel-exporter"
+    rows = in_any_order(
+        [
+            one("agent_step clerk", scope, step, spanId="1", status=1, **at(2)),
+            one("chat m", scope, INFERENCE, spanId="2", parentSpanId="1", status=1, **at(1)),
+            one("execute_tool add", scope, added, spanId="3", parentSpanId="1", status=1, **at(2)),
+        ]
+    )
+    assert sorted((row["operation"], row["outcome"], row["call_id"], row["error_class"]) for row in rows) == [
+        ("model", "ok", None, None),
+        ("tool", "error", "c2", "InvalidToolError"),
+        ("tool", "ok", "c1", None),
+    ]
+
+
 @pytest.mark.parametrize(
     ("tries", "outcome"),
     [(["error"], "error"), (["ok", "error"], "error"), (["error", "ok"], "ok"), (["filter"], "error")],
