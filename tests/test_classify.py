@@ -297,6 +297,11 @@ def test_a_generic_name_leaves_it_to_the_text(generic: str) -> None:
     assert classify(generic)[0] == "UnknownError"
 
 
+def test_a_name_for_nothing_known_does_not_keep_the_kind_of_the_tool_from_deciding() -> None:
+    assert classify("unknown", "boom", kind="mcp") == ("McpToolError", "shape")
+    assert classify("unknown", "boom") == ("UnknownError", "none")
+
+
 TRAPS = [
     ('Tool "read_file_v9" not found. Did you mean one of: "read_file"?', None, "InvalidToolError"),
     ('{"error": "Tool \\"read_file_v9\\" not found."}', None, "InvalidToolError"),

@@ -136,6 +136,8 @@ class Taxonomy:
             if own:
                 return Match(own, "alias", sure=True)
             known, generic = table.aliases.get(word, ""), word in table.generic
+            if generic and known == UNKNOWN:  # says nothing: the text or the kind of the tool decides
+                return Match("", "none", sure=False)
             if known or generic:
                 return Match(known, "reported" if reported == known else "alias", sure=not generic)
         return Match("", "none", sure=False)
