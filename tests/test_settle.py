@@ -33,6 +33,8 @@ OF_TIME = [
     ),
 ]
 
+PRINTED = ["Aborted by user.", 'assert "Request interrupted by user" in out', "Error: tool call rejected by user"]
+
 EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     # without evidence it is a success, as with evidence of success
     ({}, Said(), "ok"),
@@ -92,6 +94,12 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     ({}, Said(status=2, raised=[Raised("PermissionError", "[Errno 13] Permission denied: '/etc/shadow'")]), "error"),
     # a command that ran may print anything
     ({"outputs": ['{"exit_code": 1, "stderr": "merge aborted by user"}']}, Said(), "error"),
+    *[
+        ({"flags": [False]}, Said(message=f"{ran} failed with exit code 1: {text}"), "error")
+        for ran in ("Command", "Error: Command", "Tool error: Command")
+        for text in PRINTED
+    ],
+    ({}, Said(status=2, status_message="Command failed: aborted by user"), "cancelled"),
     # what the row itself sets is not refined
     ({}, Said(fixed="error", message="cancelled"), "error"),
     ({}, Said(fixed="cancelled"), "cancelled"),
@@ -229,6 +237,14 @@ def test_a_message_of_langchain_is_its_content() -> None:
 
 def test_exit_code_header_only_counts_where_a_source_writes_it() -> None:
     assert read_output("Process exited with code 2", PLAIN).exit_code is None
+
+
+@pytest.mark.parametrize("printed", PRINTED)
+def test_an_error_text_with_the_sources_exit_code_is_of_a_command_that_ran(printed: str) -> None:
+    text = f"Process exited with code 2\n{printed}"
+    settled = settle({"flags": [False]}, SHELL, Said(message=text))
+    assert (settled.outcome, settled.exit_code, settled.message) == ("error", 2, text)
+    assert settle({"flags": [False]}, PLAIN, Said(message=text)).outcome != "error"
 
 
 def test_failed_command_says_why_without_its_whole_output() -> None:

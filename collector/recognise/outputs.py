@@ -174,10 +174,15 @@ def _text(text: str, rules: Rules) -> Output:
     for pattern in rules.preamble:
         if found := pattern.match(text):
             rest = text[found.end() :] or text
-    for pattern in rules.exit_header:
-        if (found := pattern.search(text)) and (code := as_int(found[1])) is not None:
-            return Output("", rest, code)
+    if (code := exit_code_in(text, rules)) is not None:
+        return Output("", rest, code)
     return Output("error" if any(pattern.search(text) for pattern in rules.error_output) else "", rest)
+
+
+def exit_code_in(text: str, rules: Rules) -> int | None:
+    """The exit code that the source itself writes into a text; None if there is none."""
+    codes = (as_int(found[1]) for pattern in rules.exit_header if (found := pattern.search(text)))
+    return next((code for code in codes if code is not None), None)
 
 
 def text_of(value: Any, depth: int = 0) -> str:

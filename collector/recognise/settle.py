@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from collector.recognise.outputs import DENIED_PART, Output, breaks_schema, read_output, verdict_of
+from collector.recognise.outputs import DENIED_PART, Output, breaks_schema, exit_code_in, read_output, verdict_of
 from collector.recognise.readers import as_bool, as_int, tells_error
 from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in, untraced
 from collector.recognise.sources import Rules
@@ -32,6 +32,10 @@ CANCELLED_CLASS = re.compile(
 BARE = ("Exception", "BaseException")  # in their place the class counts that a traceback in the text ends with
 # What .NET's clients cancel a request for.
 OF_TIME = re.compile(r"time-?out|timed out|deadline exceeded", re.IGNORECASE)
+# As execa and Loopr write it, with anything the command printed after it.
+RAN = re.compile(
+    r"(?:[\w ]{0,40}error: )?command (?:failed|exited) with (?:exit )?(?:code|status) (\d{1,9})\b", re.IGNORECASE
+)
 # By these, frameworks wait for a person or hand a run over: the call has not ended, and comes again once approved.
 PAUSED = (
     r"(?:GraphInterrupt|NodeInterrupt|GraphBubbleUp|ParentCommand|ApprovalRequired|CallDeferred|InterruptException"
@@ -166,6 +170,7 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
     stated = said.status_message if rules.status else ""
     texts = [one for one in (said.message, raised.message, stated, case.output_text) if one]
     text = _reason([one for one in texts if one.rstrip(": ") not in names] or texts)
+    code = _exit_code(text, rules) if case.exit_code is None else None
     reported, stack = said.reported or raised.name or None, raised.stack
     if not (stack or case.exit_code) and text != case.output_text:
         head, stack, name, reason = untraced(text)
@@ -176,6 +181,8 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
             text = head if ended in head else f"{head}\n{ended}".strip()
     if reported and stack and rules.wrappers and rules.wrappers.fullmatch(reported):
         reported = cause_in(stack, rules.wrappers) or reported
+    if code is not None:
+        case.exited(code)
     if "error" in case.verdicts and said.fixed != "error":
         case.verdicts.add(_refusal(reported, "" if case.exit_code else text, rules))
     outcome = next(one for one in ("denied", "cancelled", "error") if one in case.verdicts)
@@ -190,6 +197,13 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
         outcome, STRENGTHS[outcome], text[:TEXT_CHARS], message[:TEXT_CHARS], stack, reported, case.exit_code,
         tuple(case.shape),
     )  # fmt: skip
+
+
+def _exit_code(text: str, rules: Rules) -> int | None:
+    """The exit code in the text of an error; None if it is not of a command that ran."""
+    if (found := RAN.match(text)) is not None:
+        return int(found[1])
+    return exit_code_in(text, rules)
 
 
 def _refusal(reported: str | None, text: str, rules: Rules) -> str:
