@@ -33,6 +33,11 @@ OF_TIME = [
     ),
 ]
 
+REFUSALS = ["denied", "rejected", "execution_denied", "user_rejected", "rejected_by_user", "permission_hook_denied"]
+NO_REFUSALS = [
+    "permission_denied", "access_denied", "forbidden", "http_403_forbidden", "patch_rejected", "connection_rejected",
+    "content_blocked", "os_error_permission_denied",
+]  # fmt: skip
 PRINTED = ["Aborted by user.", 'assert "Request interrupted by user" in out', "Error: tool call rejected by user"]
 
 EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
@@ -91,6 +96,9 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     # a client that waited too long cancels too
     *[({}, Said(status=2, reported=f"System.{name}", message=text), "error") for name, text in OF_TIME],
     ({}, Said(status=2, reported="plan_mode_blocked"), "denied"),
+    *[({}, Said(status=2, reported=name), "denied") for name in REFUSALS],
+    # of files, servers and models the same words are a plain error
+    *[({}, Said(status=2, reported=name), "error") for name in NO_REFUSALS],
     ({}, Said(status=2, raised=[Raised("PermissionError", "[Errno 13] Permission denied: '/etc/shadow'")]), "error"),
     # a command that ran may print anything
     ({"outputs": ['{"exit_code": 1, "stderr": "merge aborted by user"}']}, Said(), "error"),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from collector.recognise.outputs import DENIED_PART, Output, breaks_schema, exit_code_in, read_output, verdict_of
+from collector.recognise.outputs import Output, breaks_schema, exit_code_in, read_output, verdict_of
 from collector.recognise.readers import as_bool, as_int, tells_error
 from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in, untraced
 from collector.recognise.sources import Rules
@@ -28,6 +28,11 @@ CANCELLED_CLASS = re.compile(
     r"|UserInterruptError|ModelAbortError"
     r"|TaskCancelledException|TaskCanceledException|OperationCanceledException|(Job)?CancellationException"
     r"|Cancell?ed|CANCELLED)$"
+)
+# Who or what refused the call. Of a resource ("permission_denied", "connection_rejected") the same words are an error.
+DENIED_CLASS = re.compile(
+    r"(?:(?:\w+_)?(?:user|human|policy|hook|mode|approval|execution|invocation|tool_call|tool_use)_)?"
+    r"(?:denied|rejected?|declined|blocked)(?:_by_(?:user|human|policy|hook))?|policy_violation"
 )
 BARE = ("Exception", "BaseException")  # in their place the class counts that a traceback in the text ends with
 # What .NET's clients cancel a request for.
@@ -211,7 +216,7 @@ def _refusal(reported: str | None, text: str, rules: Rules) -> str:
     that ran, because it may print anything.
     """
     if reported:
-        if (rules.denied and rules.denied.fullmatch(reported)) or DENIED_PART.search(reported):
+        if (rules.denied and rules.denied.fullmatch(reported)) or DENIED_CLASS.fullmatch(reported):
             return "denied"
         stopped = (rules.cancelled and rules.cancelled.fullmatch(reported)) or CANCELLED_CLASS.search(reported)
         if stopped and not OF_TIME.search(text[:HEAD]):
