@@ -30,6 +30,8 @@ LOOPR = {
     "LLM error: API error 400: bad request": (None, "ApiError", "model"),
     "LLM error: Network error: error sending request": ("Network", "ConnectionError", "model"),
     "LLM error: Invalid response: missing field `content`": ("InvalidResponse", "InvalidResponseError", "model"),
+    "LLM error: Invalid response: no content": ("InvalidResponse", "InvalidResponseError", "model"),
+    "LLM error: Invalid response: unexpected end of JSON input": ("InvalidResponse", "InvalidResponseError", "model"),
     "LLM error: Context limit exceeded: 210000 tokens > 200000 max": (
         "ContextOverflow",
         "ContextOverflowError",
@@ -39,6 +41,8 @@ LOOPR = {
     "Storage error: Record not found: l7": ("NotFound", "StorageNotFoundError", "agent"),
     "Storage error: Record already exists: l7": ("AlreadyExists", "StorageAlreadyExistsError", "agent"),
     "Storage error: JSONL parse error at line 3: expected value": ("ParseError", "StorageParseError", "agent"),
+    "Storage error: JSONL parse error at line 12: missing field `id`": ("ParseError", "StorageParseError", "agent"),
+    "Storage error: Serialization error: missing field `id`": ("Serialization", "SerializationError", "agent"),
     "Storage error: SQLite error: database is locked": ("Sqlite", "SqliteError", "agent"),
     "Storage error: IO error: Input/output error (os error 5)": ("Io", "IoError", "agent"),
     "Storage error: Serialization error: key must be a string": ("Serialization", "SerializationError", "agent"),
@@ -59,6 +63,7 @@ LOOPR = {
     "Git error: Git command failed: git push - refused": ("CommandFailed", "GitCommandFailedError", "agent"),
     'Config error: Config file not found: "loopr.toml"': ("FileNotFound", "ConfigFileNotFoundError", "agent"),
     "Config error: Invalid config: no model": ("Invalid", "InvalidConfigError", "agent"),
+    "Config error: Invalid config: missing field `model`": ("Invalid", "InvalidConfigError", "agent"),
     "Config error: Missing required field: model": ("MissingField", "MissingFieldError", "agent"),
     "Config error: Invalid value for retries: -1 (expected 0 or more)": ("InvalidValue", "InvalidValueError", "agent"),
     "Config error: Environment variable API_URL not set": ("EnvNotSet", "EnvNotSetError", "agent"),
@@ -141,6 +146,18 @@ def test_loopr_s_retries_tell_attempt_and_delay() -> None:
         "retryable": True,
     }
     assert missing(only(through("events", line)), wanted) == {}
+
+
+@pytest.mark.parametrize("text", ["no content", "unexpected end of JSON input"])
+def test_an_answer_that_loopr_calls_invalid_is_never_worth_a_retry(text: str) -> None:
+    shapes: list[dict[str, Any]] = [
+        {"error": f"LLM error: Invalid response: {text}", "loop_id": "l1"},
+        {"error": f"Invalid response: {text}", "loop_id": "l1"},
+        {"Llm": {"InvalidResponse": text}, "loop_id": "l1"},
+    ]
+    for shape in shapes:
+        report = only(through("events", shape, service="loopr"))
+        assert missing(report, {"error_class": "InvalidResponseError", "retryable": False}) == {}, shape
 
 
 def test_loopr_s_rate_limit_tells_its_own_delay() -> None:

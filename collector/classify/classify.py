@@ -100,6 +100,7 @@ class Taxonomy:
         if found.by == "reported" and found.sure and here == found.name:
             return here, "reported"
         finer = self._table.gives_way.get(found.name, frozenset())
+        finer = self._table.gives_way_in.get((found.name, evidence.source), finer)
         # Cline's errorType contains the text itself.
         words = evidence.text or ("" if found.name else evidence.reported) or ""
         told = self._shown(words, evidence) if finer or not found.sure else ""

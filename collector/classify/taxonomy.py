@@ -61,6 +61,7 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     fatal: bool | None = None
     severity: Severity | None = None
     retry_after_ms: int | None = None
+    gives_way_to: tuple[str, ...] | None = None
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,6 +87,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     status: Mapping[int, str]
     kinds: Mapping[str, str]
     gives_way: Mapping[str, frozenset[str]]
+    gives_way_in: Mapping[tuple[str, str], frozenset[str]]  # by (class, source)
     meant_by: Mapping[tuple[str, str], ErrorClass]  # by (class, source)
 
 
@@ -137,6 +139,12 @@ def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
         shapes=_index(((flag, row.name) for row in every for flag in row.shapes), "shapes", mistakes),
         status=_index(((code, row.name) for row in every for code in row.status), "status", mistakes),
         gives_way={row.name: frozenset(_members(row.gives_way_to, classes)) - {row.name} for row in every},
+        gives_way_in={
+            (row.name, source): frozenset(_members(over.gives_way_to, classes)) - {row.name}
+            for row in every
+            for source, over in row.overrides.items()
+            if over.gives_way_to is not None
+        },
         meant_by={(row.name, source): _meant(row, over) for row in every for source, over in row.overrides.items()},
     )
     return table, mistakes
@@ -171,7 +179,8 @@ def _contradictions(row: ErrorClass, classes: Mapping[str, ErrorClass]) -> Itera
         yield f"field 'retryable': {row.retryable} contradicts recovery '{row.recovery}'"
     if row.mistake and (row.attribution != "model" or row.category == "state"):
         yield f"field 'mistake': only the model's errors may be, and none of state; got {row.attribution}"
-    for name in row.gives_way_to:
+    overriding = (name for over in row.overrides.values() for name in over.gives_way_to or ())
+    for name in (*row.gives_way_to, *overriding):
         if not [*_members((name,), classes)]:
             yield f"field 'gives_way_to': no class, category or domain is named '{name}'"
     for name in row.becomes.values():
