@@ -67,6 +67,11 @@ def test_target_of_arguments(params: object, target: str | None) -> None:
         ("bash: line 1: frobnicate: command not found", "frobnicate"),
         ("rm: cannot remove\nls: build: Permission denied", "build"),
         ("No such file or directory", None),
+        *[
+            (f"{word}: permission denied", None)
+            for word in ("Error", "error", "Fatal", "PermissionError", "Exception", "tool", "open", "Failed")
+        ],
+        ("error_log: Permission denied", "error_log"),
         ("ENOENT: no such file or directory", None),
         ("Error: ENOENT: no such file or directory, open 'Makefile'", "Makefile"),
         ("ECHO: command not found", "ECHO"),

@@ -25,6 +25,7 @@ EXTENSION = r"\.(?!\w*[a-z][A-Z])[A-Za-z]\w{0,9}"  # not of a class: os.PathLike
 MISSING = r"(?:not found|does not exist|(?:no such|unknown) (?!tool|function|error)\w{1,20}|cannot find)"
 FILLING = r"(?!(?:in|at|for|or|and|on|to|of|is|was|the|an?|by|with|from|it|you|this|that|any)\b)"
 ERRNO = r"(?:no such file or directory|command not found|permission denied|(?:is|not) a directory)"
+NO_NAME = r"(?:ENOENT|EACCES|ENOTDIR|EISDIR|\w*error|\w*exception|fatal|fail(?:ed|ure)|warning|tool|open)"
 TARGETS = (
     re.compile(
         r"(?<!visit )(?<!visit: )(?<!see )(?<!docs: )\b([a-z][a-z0-9+.-]{1,20}://[^\s'\"`<>)\]}]{1,400})", re.IGNORECASE
@@ -37,7 +38,7 @@ TARGETS = (
     re.compile(rf"(?<![\w/.-])((?:[\w.@-]{{1,80}}/){{1,20}}[\w.@-]{{1,120}}{EXTENSION})\b"),
     re.compile(rf"(?<![\w/.-])([\w-]{{1,80}}{EXTENSION})(?=[:\s,)]|\.?$)"),
     # As shells and Unix tools write it.
-    re.compile(rf"(?:^|: |\n)(?!(?:ENOENT|EACCES|ENOTDIR|EISDIR): )([\w.@+-]{{1,120}}): {ERRNO}", re.IGNORECASE),
+    re.compile(rf"(?:^|: |\n)(?!{NO_NAME}: )([\w.@+-]{{1,120}}): {ERRNO}", re.IGNORECASE),
     re.compile(rf"{MISSING}(?::\s{{0,4}}['\"`]?|\s{{1,4}}['\"`]){FILLING}([\w./:@#-]{{2,200}})", re.IGNORECASE),
     # A bare word after it is a name only if it looks like one.
     re.compile(rf"(?i:{MISSING})\s{{1,4}}{FILLING}(\w{{0,100}}(?:[./:@#_-]\w|\d|[a-z][A-Z])[\w./:@#-]{{0,100}})"),
