@@ -388,6 +388,8 @@ TEXTS = [
     ('{"error":{"code":429,"details":[{"retryDelay":"1s"}]}}', 429, 1000),
     ("see #error-code-429\n\n429 RESOURCE_EXHAUSTED. {'error': {'code': 429, 'message': 'slow down'}}", 429, None),
     ("503 Service Unavailable", 503, None),
+    ("LLM error: API error 503: unavailable", 503, None),
+    ('API Error: 529 {"type":"error"}', 529, None),
     ("Rate limit reached. Please try again in 20ms.", None, 20),
     ("Retry-After: 2", None, 2000),
     ("retry in 1.5 minutes", None, 90_000),

@@ -76,7 +76,8 @@ ERROR_LINE = re.compile(
     re.IGNORECASE,
 )
 STATUS = re.compile(
-    r"(?:status[_ ]?code|error code|http(?:/[\d.]+)?|status|[\"']code[\"'])[\"']?\s*[:=]?\s*[\"']?([45]\d\d)\b"
+    r"(?:status[_ ]?code|error code|api error|http(?:/[\d.]+)?|status|[\"']code[\"'])"
+    r"[\"']?\s*[:=]?\s*[\"']?([45]\d\d)\b"
     r"|^([45]\d\d)\b|\(([45]\d\d)\)",
     re.IGNORECASE,
 )
