@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -380,6 +380,103 @@ def test_what_was_kept_of_a_file_that_stays_lost_goes_with_it(store: Store, tmp_
     assert not store.missing_events
     [row] = breakdown(EVER, []).rows(store)
     assert row["calls"] == stored(store)
+    compared(store, ALL_SETS[:2])
+    store.close()
+
+
+def rebuilt(store: Store, _: Sequence[Path]) -> Store:
+    for __ in store.rebuild():
+        pass
+    return store
+
+
+def pruned(store: Store, files: Sequence[Path]) -> Store:
+    store.prune(NOW, NOW - int(files[2].name.split("-")[0]))
+    return store
+
+
+def upgraded(store: Store, _: Sequence[Path]) -> Store:
+    store.execute("update meta set value = '14' where name = 'schema_version'")
+    store.close()
+    return Store.open(f"duckdb:///{store.path}")
+
+
+def reported_late(store: Store, files: Sequence[Path]) -> Store:
+    """An event of a session and of an hour that have others in a lost file."""
+    [[service, session, at]] = duckdb.execute(
+        f"select service, session, max(time_ns) from '{files[3].parent.parent}.away/*/{files[3].name}'"
+        " where session is not null group by all order by all limit 1"
+    ).fetchall()
+    late = failed(1, time_ns=at + 1, received_ns=NOW, service=service, session=session)
+    store.write(Changes(NOW, events=[late]))
+    return store
+
+
+@pytest.mark.parametrize("computed", [rebuilt, pruned, upgraded, reported_late])
+@pytest.mark.parametrize("opened", [False, True])
+def test_what_was_computed_while_files_were_away_is_computed_again_when_they_are_back(
+    store: Store, tmp_path: Path, computed: Callable[[Store, Sequence[Path]], Store], opened: bool
+) -> None:
+    files = moved(store, tmp_path)
+    away = (tmp_path / "old").rename(tmp_path / "old.away")
+    store = computed(store, files)
+    while store.keep_up() or store.count_hours():
+        pass
+    assert not store.resolve_doubts()
+    away.rename(tmp_path / "old")
+    with TestClient(application(store)) as client:
+        for path in ("breakdown", "streaks"):
+            assert not client.get(f"/api/v1/{path}?from=-40d").json()["exact"]
+        assert not client.post("/api/v1/sql", json={"sql": "select 1"}).json()["exact"]
+        if opened:
+            store.close()
+            store = Store.open(f"duckdb:///{tmp_path}/m.duckdb")
+        else:
+            upkeep.Upkeep(store, Retention(3650 * DAY), lambda: NOW, lambda: None).turn()
+        assert not store.in_doubt
+    while store.keep_up() or store.count_hours():
+        pass
+    with TestClient(application(store)) as client:
+        body = client.get("/api/v1/breakdown?from=-40d").json()
+        assert (body["exact"], body["rows"][0]["calls"]) == (True, stored(store))
+    compared(store, ALL_SETS[:2])
+    store.close()
+
+
+def test_files_that_are_away_are_in_doubt_only_where_they_matter(store: Store, tmp_path: Path) -> None:
+    """Else everything would be computed again whenever a disk was away for a minute."""
+    moved(store, tmp_path)
+    while store.keep_up() or store.count_hours():
+        pass
+    (tmp_path / "old").rename(tmp_path / "away")
+    store.write(Changes(NOW, events=[failed(1, time_ns=NOW, received_ns=NOW, session="new")]))
+    while store.keep_up() or store.count_hours():
+        pass
+    assert not store.in_doubt
+    store.close()
+
+
+@pytest.mark.parametrize("computed", [pruned, upgraded])
+def test_a_kill_before_it_is_computed_again_is_made_up_for(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, computed: Callable[[Store, Sequence[Path]], Store]
+) -> None:
+    def killed(_: Store) -> None:
+        raise KeyboardInterrupt
+
+    files = moved(store, tmp_path)
+    good = files[0].read_bytes()
+    with_a_zeroed_page(files[0])
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "_forget", killed)
+        with pytest.raises(KeyboardInterrupt):
+            computed(store, files)
+    store.close()
+    store = Store.open(f"duckdb:///{tmp_path}/m.duckdb")
+    if computed is upgraded:
+        files[0].write_bytes(good)
+        assert store.resolve_doubts()
+    while store.keep_up() or store.count_hours():
+        pass
     compared(store, ALL_SETS[:2])
     store.close()
 

@@ -63,6 +63,9 @@ class Holds(Reads, Protocol):
     @property
     def missing_events(self) -> int: ...
 
+    @property
+    def in_doubt(self) -> bool: ...
+
 
 class Settles(Protocol):
     """The part of the writer that answers need."""
@@ -135,7 +138,9 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
     arrow = wants_arrow(request.headers.get("accept", ""))
     statement = endpoint.ask(asked.selection, asked.options)
-    kept = not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
+    kept = not store.in_doubt and (
+        not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
+    )
     tag = _tag(store, endpoint, asked, arrow)
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     if tag in request.headers.get("if-none-match", ""):
@@ -267,6 +272,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
 
     def work() -> Response[bytes]:
         seconds, limit = state.get("query_seconds", QUERY_SECONDS), asked.options["limit"]
+        sure = not state.store.in_doubt
         outcome, rows = answer_sql(state.store, asked.selection, sql, limit, arrow=arrow, seconds=seconds)
         if arrow:
             return Response(rows, media_type=ARROW)
@@ -278,7 +284,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
                 "from": rfc3339(asked.selection.start_ns),
                 "to": rfc3339(asked.selection.end_ns),
                 "truncated": outcome.truncated,
-                "exact": not missing,
+                "exact": sure and not missing,
                 **({"missing_events": missing} if missing else {}),
             }
         )

@@ -17,6 +17,7 @@ import structlog
 
 from collector.columns import EVENT_COLUMNS, Report
 from collector.store.journal import synchronise
+from collector.store.kept import doubt
 from collector.store.opening import DATABASE
 from collector.store.reading import FAILED, ArchiveView, Reader, Stamp, damaged, stamps
 from collector.store.retention import forget_events
@@ -119,29 +120,26 @@ def take_out(cursor: duckdb.DuckDBPyConnection, moving: Moving) -> None:
 
 
 class Dropped(NamedTuple):
-    """Files that were taken out of the store, their events, and whether all sessions that were in them are noted as
-    changed.
-    """
+    """Files that were taken out of the store, and the number of their events."""
 
     files: list[Path]
     events: int
-    noted: bool
 
 
 def drop_files(cursor: duckdb.DuckDBPyConnection, before_ns: int) -> Dropped:
     """Takes files out of the store whose events were all received before a time.
 
-    In the caller's transaction; the files are to be removed after it.
+    In the caller's transaction; the files are to be removed after it, and what is derived from those that cannot be
+    read is in doubt.
     """
     gone = cursor.execute("select file, events from archived where received_ns < ?", [before_ns]).fetchall()
-    noted = True
     for file, _ in gone:
         if _tried(cursor, f"select bit_xor(hash(service, session, time_ns, event_id)) from {_read([file])}"):
             forget_events(cursor, _read([file]))
         else:
-            noted = False
+            doubt(cursor, [file])
     cursor.execute("delete from archived where received_ns < ?", [before_ns])
-    return Dropped([Path(file) for file, _ in gone], sum(events for _, events in gone), noted)
+    return Dropped([Path(file) for file, _ in gone], sum(events for _, events in gone))
 
 
 def slices(store: Reader, file: str) -> Iterator[list[Report]]:

@@ -218,6 +218,14 @@ class Reader:
 
     @contextmanager
     def _cursor(self, timeout_s: float, *, archived: bool = True) -> Iterator[duckdb.DuckDBPyConnection]:
+        with self._seeing(timeout_s, archived=archived) as (cursor, _):
+            yield cursor
+
+    @contextmanager
+    def _seeing(
+        self, timeout_s: float, *, archived: bool = True
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, ArchiveView]]:
+        """A cursor, and what it sees of the archive."""
         with self._connection.cursor() as cursor:
             timer = threading.Timer(timeout_s, cursor.interrupt)
             timer.daemon = True
@@ -225,9 +233,7 @@ class Reader:
             call_off = CALL_OFF.get()
             try:
                 with call_off.over(cursor) if call_off else nullcontext():
-                    if archived:
-                        self._look(cursor)
-                    yield cursor
+                    yield cursor, self._look(cursor) if archived else ArchiveView()
             except duckdb.InterruptException:
                 raise QueryTimeout(f"the query took longer than {timeout_s:g} s") from None
             except FAILED as error:
@@ -242,12 +248,14 @@ class Reader:
             finally:
                 timer.cancel()
 
-    def _look(self, cursor: duckdb.DuckDBPyConnection) -> None:
+    def _look(self, cursor: duckdb.DuckDBPyConnection) -> ArchiveView:
         """Lets a cursor see archived events, in the files that exist now: disks are unplugged and plugged in again."""
-        if self._view.stale():
-            self._view = self._see(cursor, self._left_out)
-        if self._view.sql:
-            cursor.execute(self._view.sql)
+        view = self._view
+        if view.stale():
+            self._view = view = self._see(cursor, self._left_out)
+        if view.sql:
+            cursor.execute(view.sql)
+        return view
 
     def _damaged_file(self, cursor: duckdb.DuckDBPyConnection) -> Path | None:
         """The first file that can be opened but not read to its end, which is left out from now on until it changes.

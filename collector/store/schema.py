@@ -9,7 +9,7 @@ import duckdb
 
 from collector.columns import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
 from collector.store.fold import GUESSED
-from collector.store.kept import HOURS, KEPT, forget, forget_hours
+from collector.store.kept import HOURS, KEPT, doubt, forget, forget_hours
 from collector.store.opening import DATABASE, StoreError, StoreInUse, attach_as, unopened
 from collector.times import MAX_NS
 
@@ -19,18 +19,17 @@ POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
 
 
-def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> bool:
-    """Creates or migrates all tables, in the caller's transaction; whether there was anything to do. Raises StoreError
-    if their version is newer.
-    """
+def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> None:
+    """Creates or migrates all tables, in the caller's transaction. Raises StoreError if their version is newer."""
     version = version_of(cursor, path)
     cursor.execute(_META)
     for step in MIGRATIONS[version:]:
         step(cursor)
+    if version < SCHEMA_VERSION:  # the steps see no archived events, which tables that they emptied may lack
+        doubt(cursor, [file for (file,) in cursor.execute("select file from archived").fetchall()])
     cursor.execute("insert into meta select $name, '0' where $name not in (select name from meta)", {"name": POSITION})
     cursor.execute("delete from meta where name = 'schema_version'")
     cursor.execute("insert into meta values ('schema_version', ?)", [str(SCHEMA_VERSION)])
-    return version < SCHEMA_VERSION
 
 
 def version_of(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> int:

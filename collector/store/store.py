@@ -24,7 +24,7 @@ from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import Busy, CalledOff, Connection, all_or_nothing
 from collector.store.copying import copy, discard
-from collector.store.kept import Slice, compute, count_hours, forget, slices
+from collector.store.kept import IN_DOUBT, Slice, compute, count_hours, forget, slices
 from collector.store.opening import DATABASE, SETTINGS, connect, unopened
 from collector.store.reading import Reader, bound, stamps
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
@@ -73,7 +73,7 @@ class Store(Reader):
         store = cls(connection, path)
         try:
             with store.transaction() as cursor:
-                migrated = migrate(cursor, path)
+                migrate(cursor, path)
             known = {row["column_name"] for row in store.rows("describe events")}
             for name in dimensions:
                 if name not in known:
@@ -81,8 +81,8 @@ class Store(Reader):
                         add_column(cursor, name)
             store.dimensions = tuple(sorted(known.union(dimensions) - EVENT_COLUMNS))
             store.see_archived()
-            if migrated and store.archived()["files"]:  # sessions that are computed again have events there, too
-                store._forget()
+            with suppress(Unavailable):  # the first to find a file damaged; upkeep tries again
+                store.resolve_doubts()
         except (duckdb.Error, Unavailable) as error:
             connection.close()
             raise unopened(path, error) from None
@@ -255,16 +255,16 @@ class Store(Reader):
         """Updates streaks, retry chains and the like for up to `most` changed sessions, or for `part` while nobody
         writes; returns the number of sessions. From any thread.
         """
-        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
-            done = compute(cursor, most, part)
+        with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen):
+            done = compute(cursor, most, part, seen.missing)
         if done:
             self._changed()
         return done
 
     def count_hours(self) -> int:
         """Recounts some of the hours in which something changed; returns how many. From any thread."""
-        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
-            return count_hours(cursor)
+        with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen):
+            return count_hours(cursor, seen.missing)
 
     def rebuild(self) -> Iterator[int]:
         """Recomputes all derived tables from scratch; yields how many sessions are left to do."""
@@ -286,8 +286,33 @@ class Store(Reader):
             self._changed()
 
     def _forget(self) -> None:
-        with self._keeping, self._cursor(KEEP_UP_S) as cursor, all_or_nothing(cursor):
-            forget(cursor)
+        with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen), all_or_nothing(cursor):
+            forget(cursor, seen.missing)
+        self._changed()
+
+    def _in_doubt(self) -> set[Path]:
+        asked = "select value from meta where name = $name"
+        return {Path(row["value"]) for row in self.rows(asked, {"name": IN_DOUBT}, archived=False)}
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether derived tables were computed without archived events, or still contain some that are gone."""
+        return bool(self._in_doubt())
+
+    def resolve_doubts(self) -> bool:
+        """Has all derived tables computed anew if that makes them right about a file in doubt; whether it did.
+
+        A file that is still missing stays in doubt.
+        """
+        found = self._in_doubt()
+        if not found:
+            return False
+        if self._view.stale():
+            self.see_archived()
+        if found <= self._view.missing:
+            return False
+        self._forget()
+        return True
 
     def behind(self) -> int:
         """The number of sessions that changed since `keep_up` last updated them."""
@@ -323,8 +348,7 @@ class Store(Reader):
             gone = drop(cursor, now_ns, before_ns)
             dropped = drop_files(cursor, before_ns)
         self._remove(dropped.files)
-        if not dropped.noted:
-            self._forget()
+        self.resolve_doubts()
         return gone + dropped.events
 
     def move(self, folder: Path, before_ns: int) -> int:

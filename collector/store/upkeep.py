@@ -24,7 +24,7 @@ class Upkeep:
     """`turn` may be called as often as one likes, from the writer's thread."""
 
     def __init__(self, store: Store, retention: Retention, clock: Callable[[], int], noted: Callable[[], None]) -> None:
-        """`noted` is called whenever events were removed."""
+        """`noted` is called whenever events were removed, or are there again."""
         self._store = store
         self._retention = retention
         self._clock = clock
@@ -55,7 +55,7 @@ class Upkeep:
             beyond = done("old events could not be removed to make room", lambda: store.fit(clock(), most)) or 0
             self._removed(beyond, "the store was near MISSTEP_RETENTION_SIZE")
             gone += beyond
-        if gone:
+        if done("streaks and counts could not be computed anew", store.resolve_doubts) or gone:
             self._noted()
         if believed and (folder := kept.archive):
             if pruned:  # else they are still listed
