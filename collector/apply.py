@@ -77,7 +77,8 @@ class Apply:
                 break
         else:
             raise RuntimeError(f"rules still cut after {PASSES} passes")
-        self._store.rewrite_file()
+        while not self._store.rewrite_file():
+            yield
 
     def _slices(self, table: str) -> Iterator[None]:
         after_ns = -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,9 @@ from collector.pipeline import Pipeline
 from collector.sanitise.redactions import load_rules
 from collector.sanitise.sanitise import Sanitiser
 from collector.store import rewriting
+from collector.store import store as module
 from collector.store.changes import Changes
+from collector.store.copying import copy
 from collector.store.correlate import Correlator
 from collector.store.journal import Journal, pack
 from collector.store.kept import KEPT
@@ -147,6 +150,42 @@ def test_what_a_kill_left_in_the_journal_is_stored_first(tmp_path: Path) -> None
     assert ran.returncode == 2
     assert "holds requests that are not stored yet (1)" in ran.stderr
     assert "start the collector once" in ran.stderr
+
+
+@pytest.mark.parametrize("first", ["backup", "rewriting"])
+def test_a_backup_and_the_rewriting_of_the_file_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    store = Store.open(f"duckdb:///{tmp_path}/m.duckdb")
+    store.write(Changes(NOW, events=[made(1, message=secret(1), call_id="call_id", received_ns=NOW)]))
+    begun, let = threading.Event(), threading.Event()
+
+    def copied(*given: Any) -> None:
+        begun.set()
+        assert let.wait(60)
+        copy(*given)
+
+    monkeypatch.setattr(module, "copy", copied)
+    work = Apply(store, _with_rule(tmp_path))
+
+    def rewrite() -> None:
+        while work.step():
+            pass
+
+    works = [lambda: store.copy_to(tmp_path / "copy.duckdb"), rewrite]
+    with ThreadPoolExecutor() as pool:
+        one = pool.submit(works[first == "rewriting"])
+        assert begun.wait(60)
+        other = pool.submit(works[first == "backup"])
+        time.sleep(1)
+        assert not other.done()
+        let.set()
+        one.result(60)
+        other.result(60)
+    assert work.state == "done"
+    store.close()
+    assert WORD.encode() not in (tmp_path / "m.duckdb").read_bytes()
+    assert "call_id" in tables(tmp_path / "copy.duckdb")
 
 
 def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ class Store(Reader):
         self._executing = threading.Lock()
         self._versions = count()
         self._keeping = threading.Lock()
+        self._copying = threading.RLock()  # the name of the new file is known to all cursors; taken before the others
         self._interrupted = False
         self._added = 0  # events since the file was opened
         self._unlogged = False  # the log went, and what was in it may not be in the file
@@ -182,20 +183,26 @@ class Store(Reader):
         """How many rows a table has."""
         return int(self.rows(f"select count(*) as n from {table}")[0]["n"])
 
-    def rewrite_file(self) -> None:
+    def rewrite_file(self) -> bool:
         """If rows were rewritten, recomputes the derived tables, which repeat their texts, and replaces the file by a
-        new copy, so that no old contents are left.
+        new copy, so that no old contents are left. Does nothing and returns False while a backup is made.
 
         Reading goes on meanwhile. For the writer's thread only.
         """
         if not self.rows("select 1 from meta where name = $name", {"name": OWED}):
-            return
-        for _ in self.rebuild():
-            pass
-        if self.path is None:
-            self.execute("delete from meta where name = $name", {"name": OWED})
-        else:
-            self._copy_file(without=OWED)
+            return True
+        if not self._copying.acquire(timeout=MOMENT_S):
+            return False
+        try:
+            for _ in self.rebuild():
+                pass
+            if self.path is None:
+                self.execute("delete from meta where name = $name", {"name": OWED})
+            else:
+                self._copy_file(without=OWED)
+        finally:
+            self._copying.release()
+        return True
 
     def give_back(self, most_bytes: int = 0) -> bool:
         """Rewrites the file if most of it is empty, or if that makes it fit into `most_bytes`; whether it did.
@@ -234,21 +241,25 @@ class Store(Reader):
     def _copy_file(self, without: str = "") -> None:
         assert self.path
         fresh = Path(f"{self.path.resolve()}.fresh")  # a link stays a link, and the file it names is replaced
-        with self._executing, self._keeping:
-            try:
+        if not self._copying.acquire(timeout=MOMENT_S):
+            raise Busy("the store cannot be written anew while a backup is made", 5)
+        try:
+            with self._executing, self._keeping:
                 with self._connection.use() as connection:
                     copy(connection, fresh, without)
                 self._connection.swap(fresh)
-            finally:
-                discard(fresh)
+        finally:
+            discard(fresh)
+            self._copying.release()
 
     def copy_to(self, place: Path) -> None:
-        """Copies everything committed so far into a new file, while reading and writing go on.
+        """Copies everything committed so far into a new file, while reading and writing go on; waits while the file is
+        written anew.
 
         From any thread. Raises Unavailable if the disk is full; then nothing is left of the copy.
         """
         place.unlink(missing_ok=True)
-        with self._connection.cursor() as cursor:
+        with self._copying, self._connection.cursor() as cursor:
             copy(cursor, place)
 
     def keep_up(self, most: int = MOST_SESSIONS, part: Slice | None = None) -> int:
