@@ -24,6 +24,7 @@ from collector.sanitise.redactions import Rule, load_rules
 from collector.sanitise.sanitise import Sanitiser
 from collector.settings import Address, Settings, SettingsError, load
 from collector.store.opening import StoreError
+from collector.streams import open_streams
 from collector.tables import TableError
 from collector.telemetry import Scrub, configure_logging
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Runs a collector with the settings of the environment. Returns 2 if it cannot start, and says why."""
+    open_streams()
     try:
         return run(load({}, os.environ))
     except (SettingsError, TableError, StoreError, OSError) as error:

@@ -14,6 +14,7 @@ from cyclopts.validators import Number
 from collector.errors import Mistaken, Unavailable
 from collector.settings import Settings, SettingsError, check_dashboard, load, without_proxy
 from collector.store.opening import StoreError
+from collector.streams import in_utf8, open_streams
 from collector.tables import TableError
 from dashboard import launch
 
@@ -59,6 +60,7 @@ End = Annotated[
 
 def main() -> None:
     """Runs the command that the arguments name. Exits with 1 if it finds mistakes, with 2 if it could not run."""
+    open_streams()
     without_proxy(os.environ)
     try:
         try:
@@ -280,6 +282,8 @@ def sql(
     settings = _settings()
     from collector.commands.sql import sql
 
+    if format != "table":  # for programs
+        in_utf8()
     asked = [*where, f"from={since}", f"to={until}", f"limit={limit}"]
     print(sql(settings.collector_url, statement, asked, format, settings.query_token))
     return 0
@@ -364,7 +368,7 @@ def sanitise_filter() -> int:
     """Read JSON values from standard input, one per line; write them without secrets, in the same order."""
     from collector.commands.sanitise import filter_lines
 
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    in_utf8()
     for line in filter_lines(sys.stdin, _sanitiser(_settings())):
         print(line, flush=True)
     return 0

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MISSTEP, RunningCollector, free_port, misstep
+from collector.store.store import Store
+from tests.conftest import MISSTEP, RunningCollector, free_port, misstep, wait_until
 
 AWS = "AKIA" + "QWERTYUIOPASDFGH"
 GITHUB = "gh" + "p_" + "a1B2c3D4e5" * 3 + "f6G7h8"
@@ -163,6 +164,37 @@ def test_rules_check_names_every_mistake(tmp_path: Path) -> None:
     assert all(f"{file}:2:" in line for line in done.stdout.splitlines())
     assert "erors" in done.stdout
     assert "window" in done.stdout
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_are_nobodys(tmp_path: Path, closed: str) -> None:
+    """A file that got the number of one would have in it what is written there."""
+    shell = f"exec {MISSTEP} rebuild --store duckdb:///m.duckdb {closed}"
+    Store.open(f"duckdb:///{tmp_path}/m.duckdb").close()
+    done = subprocess.run(["sh", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    Store.open(f"duckdb:///{tmp_path}/m.duckdb").close()
+    assert done.stdout == ("" if ">&-" in closed.split() else "0 sessions recomputed in duckdb:///m.duckdb\n")
+
+
+def test_a_collector_needs_no_standard_error(tmp_path: Path) -> None:
+    http, grpc = free_port(), free_port()
+    shell = f"exec {MISSTEP} collector --http 127.0.0.1:{http} --grpc 127.0.0.1:{grpc} 2>&-"
+    with subprocess.Popen(["sh", "-c", shell], cwd=tmp_path) as process:
+        running = RunningCollector(tmp_path, url=f"http://127.0.0.1:{http}", process=process)
+        running.log.touch()
+        wait_until(running._ready, 60)
+        assert running.stop() == 0
+
+
+def test_any_text_can_be_printed(collector: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    settings = {"COLLECTOR_URL": collector.url}
+    shown = misstep("sql", "select 'é😀' x", cwd=tmp_path, settings=settings)
+    assert ("\\xe9\\U0001f600" in shown.stdout, shown.returncode) == (True, 0), shown.stderr
+    told = misstep("sql", "select 'é😀' x", "--format", "jsonl", cwd=tmp_path, settings=settings)
+    assert json.loads(told.stdout) == {"x": "é😀"}, told.stderr
+    assert misstep("sanitise", "filter", cwd=tmp_path, stdin='"é😀"\n').stdout == '"é😀"\n'
 
 
 def test_who_has_read_enough_is_told_of_no_mistake(tmp_path: Path) -> None:
