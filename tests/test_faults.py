@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -23,6 +24,7 @@ from collector.errors import Unavailable
 from collector.store.changes import Changes
 from collector.store.complaint import Complaint, remedy
 from collector.store.connection import CalledOff, OutOfMemory, all_or_nothing
+from collector.store.keeper import Keeper
 from collector.store.lookup import Lookup
 from collector.store.opening import SETTINGS, StoreError, connect
 from collector.store.store import Store
@@ -330,6 +332,38 @@ def test_one_line_a_minute_while_it_lasts(capsys: pytest.CaptureFixture[str]) ->
     lines = [line for line in capsys.readouterr().out.splitlines() if "the store accepts" in line]
     assert len(lines) == 3
     assert "make room on its disk" in lines[0]
+
+
+def test_the_keeper_too_says_each_reason_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("collector.store.keeper.EVERY_S", 0.01)
+    store = Store.open("duckdb://:memory:")
+    keeper = Keeper(store)
+    store.close()
+    turns = iter(range(1000))
+    monkeypatch.setattr(store, "keep_up", lambda most: refuse(f"Too many open files: {next(turns)}"))
+    monkeypatch.setattr(store, "count_hours", lambda: refuse("No memory"))
+    keeper.start()
+    wait_until(lambda: next(turns) > 10, 20)
+    keeper.close()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "could not be updated" in line]
+    assert len(lines) == 2
+
+
+def refuse(reason: str) -> int:
+    raise OSError(reason)
+
+
+def test_it_opens_as_many_files_as_it_may(start_collector: Callable[..., RunningCollector]) -> None:
+    few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(few, 900), most))
+    try:
+        running = start_collector()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
+    assert running.process is not None
+    assert resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE) == (most, most)
 
 
 def opened(running: RunningCollector, start: bytes) -> socket.socket:

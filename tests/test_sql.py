@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -276,6 +277,17 @@ def test_one_statement_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) 
     with ONE_AT_A_TIME, pytest.raises(Unavailable) as refused:
         answer_sql(store, TEN_HOURS, "select 1", 10)
     assert refused.value.status == 429
+
+
+def test_a_machine_that_starts_no_process_may_later(store: Store) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(Unavailable, match="no process can be started for the statement: Too many open files"):
+            answer_sql(store, TEN_HOURS, "select 1", 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert answer_sql(store, TEN_HOURS, "select 1 as one", 10)[1] == b'[{"one":1}]'
 
 
 def test_a_statement_of_a_novels_length_is_refused(store: Store) -> None:

@@ -83,7 +83,11 @@ def answer_sql(
 
 
 def _answered(store: Streams, selection: Selection, task: Task, seconds: float) -> tuple[Outcome, bytes]:
-    child, call_off, until = Child(), CALL_OFF.get(), time.monotonic() + seconds
+    try:
+        child = Child()
+    except OSError as error:  # too many open files or processes, or no memory
+        raise Unavailable(f"no process can be started for the statement: {error.strerror}", PATIENCE_S) from None
+    call_off, until = CALL_OFF.get(), time.monotonic() + seconds
     timer = threading.Timer(seconds, child.interrupt)
     timer.daemon = True
     timer.start()

@@ -25,6 +25,23 @@ REMEDIES = (
 log = structlog.get_logger()
 
 
+class Seldom:
+    """Which reasons to log: each once a minute, and few in that time. For one thread at a time."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._said: dict[str, float] = {}  # when each was last logged
+
+    def due(self, reason: str) -> bool:
+        """Whether to log it now."""
+        now, known = self._clock(), NUMBERS.sub("", reason)
+        lately = {one: said for one, said in self._said.items() if now - said < AGAIN_S}
+        if known in lately or len(lately) == MOST_REASONS:
+            return False
+        self._said = {**lately, known: now}
+        return True
+
+
 class Complaint:
     """The failures of the store and its parts, such as the journal. May be used from any thread."""
 
@@ -33,23 +50,19 @@ class Complaint:
         self._clock = clock
         self._lock = Lock()
         self._parts: set[str] = set()  # failing at present
-        self._said: dict[str, float] = {}  # when each reason was last logged
+        self._seldom = Seldom(clock)
         self._since = 0.0
         self._requests = 0
 
     def made(self, reason: str, requests: int = 1, part: str = "") -> None:
         """To be called when requests were refused because a part of the store failed."""
         with self._lock:
-            now = self._clock()
             if not self._parts:
-                self._since, self._requests, self._said = now, 0, {}
+                self._since, self._requests, self._seldom = self._clock(), 0, Seldom(self._clock)
             self._parts.add(part)
             self._requests += requests
-            known = NUMBERS.sub("", reason)
-            lately = {one: said for one, said in self._said.items() if now - said < AGAIN_S}
-            if known in lately or len(lately) == MOST_REASONS:
+            if not self._seldom.due(reason):
                 return
-            self._said = {**lately, known: now}
             log.error(
                 "the store accepts no writes; senders are told to retry later",
                 store=self._store,

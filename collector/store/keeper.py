@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import structlog
 
 from collector import telemetry
+from collector.store.complaint import Seldom
 from collector.store.connection import CalledOff, OutOfMemory
 from collector.store.priority import KEEPING, step_back
 from collector.store.reading import CALL_OFF, CallOff
@@ -42,6 +43,7 @@ class Keeper:
         self._took = 0.0  # duration of the last turn
         self._asked = self._closing = False
         self._call_off = CallOff()
+        self._seldom = Seldom()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
     def start(self) -> None:
@@ -108,7 +110,7 @@ class Keeper:
         is closing.
         """
         most = MOST_SESSIONS
-        with _reported():
+        with self._reported():
             while not self._closing:
                 try:
                     if self._store.keep_up(most) < most:
@@ -122,23 +124,23 @@ class Keeper:
 
     def _hours(self) -> None:
         """Counts changed hours until all are done or a query waits for streaks; no query waits for hours."""
-        with _reported():
+        with self._reported():
             while not (self._asked or self._closing) and self._store.count_hours():
                 pass
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Logs a failed turn instead of ending the thread: the next turn finds the same notes."""
+        try:
+            yield
+        except CalledOff:
+            pass
+        except Exception as error:
+            telemetry.FAILED.labels("keeper").inc()
+            if self._seldom.due(reason := str(error)[:300]):
+                log.error("streaks and counts could not be updated", error=reason, kind=type(error).__name__)
 
 
 def rest_after(took_s: float) -> float:
     """Seconds until the next turn."""
     return min(max(EVERY_S, REST * took_s), MOST_REST_S)
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Logs a failed turn instead of ending the thread: the next turn finds the same notes."""
-    try:
-        yield
-    except CalledOff:
-        pass
-    except Exception as error:
-        telemetry.FAILED.labels("keeper").inc()
-        log.error("streaks and counts could not be updated", error=str(error)[:300], kind=type(error).__name__)
