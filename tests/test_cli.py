@@ -107,6 +107,8 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
         ),
         (["sql", "select 1"], {"COLLECTOR_URL": "ftp://u:p@h"}, "collector_url = 'ftp://h': write an address"),
         (["sanitise", "check", "nowhere"], {}, "No such file or directory: 'nowhere'"),
+        (["rebuild", "--store", "duckdb://:memory:"], {}, "there is no store at duckdb://:memory:"),
+        (["sanitise", "apply"], {"STORE": "duckdb:///nowhere"}, "there is no store at nowhere"),
     ],
 )
 def test_what_cannot_run_says_why_in_one_line(

@@ -12,15 +12,13 @@ from collector.commands.client import check_store, collector, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
 from collector.store.journal import unstored
-from collector.store.opening import StoreInUse, path_of
+from collector.store.opening import StoreInUse, existing
 from collector.store.store import Store
 
 
 def apply(settings: Settings) -> dict[str, Any]:
     """Applies the rules to everything that is stored; returns the last progress report. Raises OSError if it cannot."""
-    path = path_of(settings.store)
-    if path is None or not path.exists():
-        raise OSError(f"there is no store at {path or settings.store}")
+    existing(settings.store)
     try:
         store = Store.open(settings.store)
     except StoreInUse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collector.commands.progress import progress
-from collector.store.opening import path_of
+from collector.store.opening import existing
 from collector.store.store import Store
 
 
@@ -12,8 +12,7 @@ def rebuild(url: str) -> int:
 
     Returns the number of sessions. Raises StoreError, and OSError if there is no store.
     """
-    if (path := path_of(url)) is not None and not path.exists():
-        raise OSError(f"there is no store at {path}")
+    existing(url)
     store = Store.open(url)
     try:
         return rebuilt(store)

@@ -12,7 +12,7 @@ from collector.settings import Settings
 from collector.store.aside import Aside, restored
 from collector.store.correlate import Correlator
 from collector.store.lookup import Lookup
-from collector.store.opening import path_of
+from collector.store.opening import existing
 from collector.store.store import Store
 
 
@@ -35,9 +35,7 @@ def store_refused(settings: Settings) -> Stored:
     However often it is called, and wherever it is interrupted, each request is stored once. Raises StoreError, and
     OSError if there is no store or it cannot be written.
     """
-    path = path_of(settings.store)
-    if path is None or not path.exists():
-        raise OSError(f"there is no store at {path or settings.store}")
+    path = existing(settings.store)
     store = Store.open(settings.store, dimensions=settings.dimensions)
     columns.add_dimensions(store.dimensions)
     aside = Aside(path)

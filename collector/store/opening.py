@@ -119,6 +119,14 @@ def path_of(url: str) -> Path | None:
     return Path(os.path.expanduser(name))  # here, since DuckDB would do so by itself
 
 
+def existing(url: str) -> Path:
+    """The file of a store that is there. Raises OSError if it is not, StoreError for a URL that names none."""
+    path = path_of(url)
+    if path is None or not path.exists():
+        raise OSError(f"there is no store at {path or url}")
+    return path
+
+
 def file_id(path: Path) -> str:
     """What tells this file from any other on the machine."""
     found = path.stat()
