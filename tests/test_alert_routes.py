@@ -306,6 +306,23 @@ def test_every_list_answers_the_same_rows_in_json_and_arrow(
             assert read == told, name
 
 
+@pytest.mark.parametrize("path", ["alerts", "rules", "silences", "rules/a/samples"])
+def test_every_list_says_whether_it_was_cut(engine: Engine, client: TestClient[Litestar], path: str) -> None:
+    assert engine.book.path is not None
+    rules = [f"- {{name: {name}, measure: errors, window: {window}, condition: '> 1', for: 1m}}\n" for name, window in
+             (("a", "15m"), ("b", "1h"))]  # fmt: skip
+    engine.book.path.write_text(f"rules:\n{''.join(rules)}")
+    engine.evaluate(NOW - MINUTE)
+    engine.evaluate(NOW)
+    for name in "ab":
+        assert client.post("/api/v1/silences", json=SILENCE | {"rule": name, "labels": {}}).is_success
+    whole = get(client, f"/api/v1/{path}", limit=2)
+    assert (len(whole["rows"]), whole["truncated"]) == (2, False)
+    cut = get(client, f"/api/v1/{path}", limit=1)
+    assert cut["truncated"] is True
+    assert cut["rows"] == (whole["rows"][1:] if path.endswith("samples") else whole["rows"][:1])
+
+
 def test_rules_are_sorted_by_one_column_after_another(engine: Engine, client: TestClient[Litestar]) -> None:
     rows = get(client, "/api/v1/rules", sort="-measure,name")["rows"]
     assert rows == sorted(sorted(rows, key=itemgetter("name")), key=itemgetter("measure"), reverse=True)

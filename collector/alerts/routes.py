@@ -125,10 +125,9 @@ def samples(request: Asked, options: Options) -> Response[bytes]:
     if name not in _names(engine):
         raise Rejected(f"there is no rule {name!r}; there are: {', '.join(_names(engine)) or 'none'}", 404)
     start_ns, end_ns = range_ns(options["from"], options["to"], now_ns)
-    until_ns = end_ns + (options["to"] == "now")
-    return list_answer(
-        request, status.sample_rows(engine, name, start_ns, until_ns, options["limit"]), SAMPLES, options
-    )
+    until_ns, limit = end_ns + (options["to"] == "now"), options["limit"]
+    rows = status.sample_rows(engine, name, start_ns, until_ns, limit + 1)
+    return list_answer(request, rows[-limit:], SAMPLES, options, {"truncated": len(rows) > limit})
 
 
 @post(

@@ -67,9 +67,10 @@ def list_answer(
     options: Mapping[str, Any],
     beside: Mapping[str, Any] = MappingProxyType({}),
 ) -> Response[bytes]:
-    """The rows, with `sort` and `limit` from the options applied. Raises BadParameter."""
+    """The rows, with `sort` and `limit` from the options applied, and whether there are more. Raises BadParameter."""
     sort, limit = options.get("sort", ()), options["limit"]
     order_by(sort, [name for name, kind in types.items() if kind != "json"])
+    beside = {"truncated": len(rows) > limit, **beside}
     return rows_answer(request.headers.get("accept", ""), arranged(rows, sort)[:limit], types, **beside)
 
 
