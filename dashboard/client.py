@@ -29,6 +29,7 @@ from dashboard.filters import DIMENSIONS
 TIMEOUT_S = 5.0
 TRY_S = 25.0  # for trying rules on days of history; the collector gives up after 20 s
 CHANGE_S = 90.0  # for test messages; the collector waits 30 s for each answer of a mail server
+MOST = "10000"  # rows that a list of the API gives at most, if asked for them
 KEPT_ANSWERS = 512
 PATIENCE = 20  # how many times as long as it took an answer is cached
 FRESH_S, STALE_S = 2.0, 60.0  # shortest and longest time that an answer is cached

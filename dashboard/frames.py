@@ -88,8 +88,11 @@ def ordered(rows: pl.DataFrame, before: int = 0) -> pl.DataFrame:
 
 
 def brackets(rows: pl.DataFrame, streaks: pl.DataFrame) -> pl.DataFrame:
-    """First and last position of each streak in the ordered events."""
+    """First and last position of each streak in the ordered events; those of other events have none."""
     spans: list[dict[str, Any]] = []
+    if streaks.height:
+        within = (pl.col("started") <= rows["time"].max()) & (pl.col("ended") >= rows["time"].min())
+        streaks = streaks.filter(within)
     for streak in streaks.iter_rows(named=True):
         inside = rows.filter(pl.col("time").is_between(streak["started"], streak["ended"]))
         if inside.height:

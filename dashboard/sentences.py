@@ -127,8 +127,13 @@ def rule(error_class: str | None, tool: str | None) -> str:
     )  # fmt: skip
 
 
-def session(rows: pl.DataFrame, streaks: pl.DataFrame, whole: Mapping[str, Any] | None = None) -> str:
-    """The session in one or two sentences; `whole` has its totals where the rows are only a part of it."""
+def session(
+    rows: pl.DataFrame, streaks: pl.DataFrame, whole: Mapping[str, Any] | None = None, *, more: bool = False
+) -> str:
+    """The session in one or two sentences; `whole` has its totals where the rows are only a part of it.
+
+    `more`: it has more streaks than these, none of them longer.
+    """
     first, last = (whole["first_seen"], whole["last_seen"]) if whole else (rows["time"].min(), rows["time"].max())
     lasted = (last - first).total_seconds() * 1000  # type: ignore[operator, union-attr]
     counts = {name: int(rows["outcome"].eq(name).sum()) for name in ("ok", "error", "cancelled", "denied")}
@@ -145,7 +150,7 @@ def session(rows: pl.DataFrame, streaks: pl.DataFrame, whole: Mapping[str, Any] 
         return f"{said} No two mistakes in a row."
     worst = streaks.sort("length", descending=True).row(0, named=True)
     ends = {"recovered": "recovered by itself", "open": "still open", "ended": "never repaired"}
-    many = words.plural(streaks.height, "streak")
+    many = f"{'More than ' if more else ''}{words.plural(streaks.height, 'streak')}"
     return f"{said} {many}, the longest of {words.count(worst['length'])} mistakes, {ends[worst['state']]}."
 
 

@@ -91,6 +91,8 @@ def streak(state: str) -> pl.DataFrame:
 def test_a_streak_is_bracketed_by_the_places_of_its_first_and_last_event() -> None:
     assert frames.brackets(frames.ordered(EVENTS), streak("recovered")).rows() == [(1, 2, "2")]
     assert frames.brackets(frames.ordered(EVENTS), streak("recovered").clear()).is_empty()
+    earlier = streak("recovered").with_columns(pl.col("started", "ended") - timedelta(hours=1))
+    assert frames.brackets(frames.ordered(EVENTS), earlier).is_empty()
 
 
 @pytest.mark.parametrize(
@@ -99,6 +101,10 @@ def test_a_streak_is_bracketed_by_the_places_of_its_first_and_last_event() -> No
 def test_a_session_in_a_sentence(state: str, end: str) -> None:
     said = spaced(sentences.session(EVENTS, streak(state)))
     assert said == f"5 events in 4.0 s: 2 ok, 2 errors, 1 denied. 1 streak, the longest of 2 mistakes, {end}."
+
+
+def test_a_session_with_more_streaks_than_were_told() -> None:
+    assert " More than 1 streak, the longest of 2 mistakes" in sentences.session(EVENTS, streak("open"), more=True)
 
 
 def test_a_session_without_streaks() -> None:

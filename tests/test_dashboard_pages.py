@@ -247,6 +247,29 @@ def test_of_a_long_session_what_the_link_names_is_shown_with_the_totals_of_all(
     ]
 
 
+def test_a_session_of_many_streaks_is_told_with_all_of_them(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    """The longest is the first of more than a list of the API has by default."""
+    start = datetime.now(UTC) - timedelta(minutes=50)
+    bad = {"outcome": "error", "error_class": "FileNotFoundError", "message": "no such file"}
+    outcomes = [*9 * [bad], {"outcome": "ok"}, *110 * [bad, bad, {"outcome": "ok"}]]
+    calls = [
+        {"service": "many", "session": "many", "tool": "edit", "time": (start + timedelta(seconds=5 * n)).isoformat()}
+        | outcome
+        for n, outcome in enumerate(outcomes)
+    ]
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    app = open_app(collector.url, "session", session="many", service="many")
+    check(app, "Session")
+    assert any("111 streaks, the longest of 9 mistakes" in each.value for each in app.markdown)
+    oldest = (start - timedelta(seconds=1)).isoformat()
+    app = open_app(collector.url, "streak", session="many", service="many", started=oldest)
+    check(app, "Streak")
+    assert any(each.value.startswith("9 in a row") for each in app.subheader)
+
+
 def test_the_page_of_a_streak_whose_events_are_gone_says_so(
     collector: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, sentences, story, words
+from dashboard.client import MOST
 from dashboard.page import Page, open_page, refreshing
 
 WHO = ("service", "service_version", "agent", "model")
@@ -28,9 +29,12 @@ def body(page: Page) -> None:
             components.quiet("No event of this session is kept: it never existed, or retention has removed it.")
             components.link(page, "sessions", "Choose a session on the Sessions page →")
             return
-        streaks = page.ask("streaks", kind="mistake", min_length="2", **story.whole(page)).rows
+        longest = {"kind": "mistake", "min_length": "2", "sort": "-length", "limit": MOST}
+        answer = page.ask("streaks", **story.whole(page) | longest)
+        streaks = answer.rows
         part = more or rows["order"][0] > 1
-        said = sentences.session(rows, streaks, page.ask("breakdown", **story.whole(page)).first() if part else None)
+        whole = page.ask("breakdown", **story.whole(page)).first() if part else None
+        said = sentences.session(rows, streaks, whole, more=bool(answer.rest.get("truncated")))
         components.quiet(_who(rows))
         st.markdown(said)
         if wanted not in {"", *rows["event_id"]}:

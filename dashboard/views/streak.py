@@ -7,6 +7,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, sentences, story, words
+from dashboard.client import MOST
 from dashboard.page import Page, open_page, refreshing
 
 
@@ -18,7 +19,7 @@ def body(page: Page) -> None:
         return
     with components.part():
         scope, kind = page.filters.state("scope", "session"), page.filters.state("kind", "mistake")
-        asked = {"scope": scope, "kind": kind, "sort": "-length", "limit": "1000"}
+        asked = {"scope": scope, "kind": kind, "sort": "-length", "limit": MOST}
         streaks = page.ask("streaks", **story.whole(page) | asked).rows
         if streaks.is_empty():
             components.quiet(f"Session {words.plain(session, 60)} has no such streak.")
