@@ -42,7 +42,8 @@ def errors_over_time(
         Tooltip("sum(errors):Q", format=",d", title="errors"),
     ]
     if rates is not None:
-        rows = rows.join(rates.select("time", "rate"), on="time", how="left")
+        # An hour in which the chosen zone puts its clocks back is drawn twice at one place.
+        rows = rows.join(rates.select("time", "rate").unique("time", keep="first"), on="time", how="left")
         tooltip.append(Tooltip("rate:N", title="error rate, all categories"))
     bars: alt.Chart = (
         alt.Chart(rows, height=HEIGHT)

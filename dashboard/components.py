@@ -309,7 +309,7 @@ def brushed(page: Page, picture: Picture, key: str, alt_text: str) -> None:
     )
     picked = state.get("selection", {})
     if span := picked.get("brush", {}).get("time"):
-        filterbar.zoom(page.filters, *(datetime.fromtimestamp(ms / 1000, UTC) - page.shift for ms in span))
+        filterbar.zoom(page.filters, *(page.meant(datetime.fromtimestamp(ms / 1000, UTC)) for ms in span))
         st.rerun()
     if named := [point["slot"] for point in picked.get("legend", ()) if "slot" in point]:
         known = [name for name in named if name != colours.OTHER]

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import polars as pl
@@ -74,22 +74,32 @@ class Page:
         start, end = self.filters.span(self.now)
         return end - start
 
-    @property
-    def shift(self) -> timedelta:
-        """What charts add to every time, because a browser draws times in its own zone instead of the chosen one."""
+    def drawn(self, rows: pl.DataFrame, *names: str) -> pl.DataFrame:
+        """The rows with `time`, or these columns, as a chart must have them: a browser draws times in its own zone
+        instead of the chosen one.
+        """
         own = _zone(Filters())
-        here, there = (self.now.astimezone(zone).utcoffset() or timedelta() for zone in (own, self.zone))
-        return there - here
+        if own == self.zone:
+            return rows
+        columns = (rows[name] for name in names or ("time",))
+        return rows.with_columns(
+            pl.Series(times.name, [at and same_clock(at, self.zone, own) for at in times], times.dtype)
+            for times in columns
+        )
 
-    def drawn(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows with `time` as a chart must have it (see `shift`)."""
-        return rows.with_columns(pl.col("time") + self.shift) if self.shift else rows
+    def over(self, start: datetime, end: datetime) -> tuple[datetime, datetime]:
+        """The span of a chart over this time (see `drawn`)."""
+        own = _zone(Filters())
+        return same_clock(start, self.zone, own), same_clock(end, self.zone, own)
+
+    def meant(self, drawn: datetime) -> datetime:
+        """The time that a chart has at this place of its axis (see `drawn`)."""
+        return same_clock(drawn, _zone(Filters()), self.zone)
 
     @property
     def axis(self) -> tuple[datetime, datetime]:
-        """The span of a chart over time."""
-        start, end = self.span
-        return start + self.shift, end + self.shift
+        """The span of a chart over the page's range."""
+        return self.over(*self.span)
 
     @property
     def span(self) -> tuple[datetime, datetime]:
@@ -112,6 +122,11 @@ class Page:
     def every(self) -> float | None:
         """Seconds between refreshes; None if nothing can change or the reader switched them off."""
         return every(self.filters)
+
+
+def same_clock(moment: datetime, one: tzinfo, other: tzinfo) -> datetime:
+    """The moment at which the clocks of the other zone show what those of the one show at this moment."""
+    return moment.astimezone(one).replace(tzinfo=other).astimezone(UTC)
 
 
 def every(filters: Filters) -> float | None:

@@ -188,6 +188,14 @@ def test_a_rate_is_told_of_bars_only_where_it_is_known(rates: pl.DataFrame | Non
     assert titles == {"from", "category", "errors"} | said
 
 
+def test_errors_at_one_place_of_the_axis_are_counted_once() -> None:
+    """As where the chosen zone puts its clocks back and the browser's does not."""
+    twice = pl.concat([over_time(1), over_time(1)])
+    rates = twice.select("time", rate=pl.lit("10 %")).with_row_index("n")
+    picture = spec(charts.errors_over_time(twice, colours.LIGHT, SPAN, 900, rates=rates))
+    assert sum(row["errors"] for rows in picture["datasets"].values() for row in rows) == twice["errors"].sum()
+
+
 def test_times_stay_aware_of_their_zone_and_the_clock_has_24_hours() -> None:
     made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300))
     [rows] = made["datasets"].values()

@@ -25,7 +25,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard import components, launch, sentences, signin, start, tables, words
 from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
-from dashboard.page import Page
+from dashboard.page import Page, same_clock
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.traffic import storm, two_versions
@@ -667,6 +667,50 @@ def test_the_line_of_the_period_before_is_drawn_in_any_zone(
         [before] = [part["previous_errors"] for part in parts if "previous_errors" in part.columns]
         [total] = coder.get("/api/v1/breakdown", **{"from": "-24h30m", "previous": "true"})["rows"]
         assert before.sum() == total["previous_errors"]
+
+
+UTC_ZONE, BERLIN = ZoneInfo("UTC"), ZoneInfo("Europe/Berlin")
+NEW_YORK, KATHMANDU = ZoneInfo("America/New_York"), ZoneInfo("Asia/Kathmandu")
+
+
+@pytest.mark.parametrize(
+    ("moment", "chosen", "browsers", "drawn"),
+    [
+        ("2026-10-24T10:00Z", BERLIN, UTC_ZONE, "2026-10-24T12:00Z"),  # a summer's day, also read in winter
+        ("2026-10-26T10:00Z", BERLIN, UTC_ZONE, "2026-10-26T11:00Z"),
+        ("2026-10-26T10:00Z", BERLIN, NEW_YORK, "2026-10-26T15:00Z"),  # the one has put its clocks back
+        ("2026-03-10T10:00Z", UTC_ZONE, NEW_YORK, "2026-03-10T14:00Z"),
+        ("2026-07-01T10:00Z", KATHMANDU, BERLIN, "2026-07-01T13:45Z"),
+        ("2026-10-25T00:30Z", BERLIN, BERLIN, "2026-10-25T00:30Z"),
+        ("2026-10-25T01:30Z", BERLIN, BERLIN, "2026-10-25T01:30Z"),
+    ],
+)
+def test_a_chart_shows_the_clock_of_the_chosen_zone_at_each_time(
+    moment: str, chosen: ZoneInfo, browsers: ZoneInfo, drawn: str
+) -> None:
+    at, there = datetime.fromisoformat(moment), datetime.fromisoformat(drawn)
+    assert same_clock(at, chosen, browsers) == there
+    assert same_clock(there, browsers, chosen) == at
+
+
+def test_a_range_on_the_other_side_of_a_clock_change_is_drawn_with_its_clock(
+    collector: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    other = now.astimezone(BERLIN).utcoffset()
+    start = next(day for weeks in range(1, 60) if (day := now - timedelta(weeks=weeks)).astimezone(BERLIN).utcoffset()
+                 != other).replace(hour=10, minute=0, second=0, microsecond=0)  # fmt: skip
+    bad = {"tool": "t", "outcome": "error", "error_class": "FileNotFoundError", "message": "m", "session": "s"}
+    assert collector.post("/v1/events", json.dumps(bad | {"time": start.isoformat()})).is_success
+    collector.kept_up()
+    span = {"from_": (start - timedelta(hours=2)).isoformat(), "to": (start + timedelta(hours=4)).isoformat()}
+    app = open_app(collector.url, "errors", tz="Europe/Berlin", **span)
+    check(app, "Errors")
+    [chart] = [each.proto for each in app.get("vega_lite_chart") if "over time" in each.proto.alt]
+    [bar] = pl.read_ipc_stream(chart.datasets[0].data.data)["time"]
+    assert bar.replace(tzinfo=None) == start.astimezone(BERLIN).replace(tzinfo=None)
+    axis = json.loads(chart.spec)["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert [end["hours"] for end in axis] == [(start + timedelta(hours=n)).astimezone(BERLIN).hour for n in (-2, 4)]
 
 
 def test_a_group_is_resolved_and_noted_from_its_page(coder: RunningCollector, open_app: Callable[..., AppTest]) -> None:

@@ -167,13 +167,13 @@ def _history(page: Page, rows: pl.DataFrame) -> None:
     labels = [components.as_json(text) or {} for text in rows["labels"]]
     shown = rows.with_columns(
         pl.Series("name", frames.told_apart(rows["rule"].to_list(), labels)),
-        pl.col("fired") + page.shift,
-        until=pl.col("resolved").fill_null(pl.lit(page.now)) + page.shift,
+        until=pl.col("resolved").fill_null(pl.lit(page.now)),
         state=pl.when(pl.col("resolved").is_null()).then(pl.lit("firing")).otherwise(pl.lit("resolved")),
     )
-    week = (page.now - timedelta(days=7) + page.shift, page.now + page.shift)
+    week = page.over(page.now - timedelta(days=7), page.now)
     most = shown.group_by("name").len().sort("len", "name", descending=[True, False])["name"].head(LINES).to_list()
-    picture = charts.firings(shown.filter(pl.col("name").is_in(most)), page.palette, week)
+    shown = page.drawn(shown.filter(pl.col("name").is_in(most)), "fired", "until")
+    picture = charts.firings(shown, page.palette, week)
     components.chart(picture, "firings", f"{rows.height} firings in 7 days, most of {most[0]}.")
     with st.expander(f"As a list: {rows.height}", key="alert-history"):
         listed = rows.with_columns(pl.Series("about", [about(text) for text in rows["labels"]]))
@@ -295,7 +295,7 @@ def _tried(page: Page, told: Mapping[str, Any]) -> None:
         components.quiet("It would have had no value in these 7 days.")
         return
     samples = frames.held(client.frame(points).with_columns(pl.col("value").cast(pl.Float64)).sort("time"), page.now)
-    week = (page.now - timedelta(days=7) + page.shift, page.now + page.shift)
+    week = page.over(page.now - timedelta(days=7), page.now)
     picture = charts.value_over_time(page.drawn(samples), page.palette, week, told.get("threshold"), told["unit"])
     components.chart(picture, f"tried-{told['name']}", f"Value of {told['name']} over 7 days.")
 
