@@ -199,8 +199,8 @@ def _alerts_link(title: str, filters: Filters) -> None:
 
 def alerts(collector: Collector) -> pl.DataFrame:
     """Rule and state of each alert that receivers are told of."""
-    rows = collector.ask("alerts", max_age=ALERTS_S).pick("rule", "state", "silenced", "inhibited_by")
-    return rows.filter(pl.Series([not frames.quiet(row) for row in rows.iter_rows(named=True)], dtype=pl.Boolean))
+    answer = collector.ask("alerts", {"limit": client.MOST}, max_age=ALERTS_S)
+    return answer.pick("rule", "state", "silenced", "inhibited_by").filter(~frames.quiet())
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,9 @@ def told_apart(rules: Sequence[str], labels: Sequence[Mapping[str, Any]]) -> lis
     ]
 
 
-def quiet(alert: Mapping[str, Any]) -> bool:
+def quiet() -> pl.Expr:
     """Whether receivers are not told of an alert, because of a silence or the alert of its cause."""
-    return alert.get("silenced") in (True, "true") or bool(alert.get("inhibited_by"))
+    return pl.col("silenced").fill_null(False) | pl.col("inhibited_by").fill_null("").ne("")
 
 
 def ordered(rows: pl.DataFrame, before: int = 0) -> pl.DataFrame:

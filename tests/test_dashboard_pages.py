@@ -1119,6 +1119,42 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     assert any("what was read from it stays in force" in each.value for each in open_app(running.url, "alerts").error)
 
 
+def test_every_one_of_many_alerts_is_counted_and_can_be_found(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest], tmp_path: Path
+) -> None:
+    """More than a list of the API has by default."""
+    rules = tmp_path / "rules.yaml"
+    lasting = "    window: 1h\n    condition: '>= 4'\n"
+    rules.write_text(f"rules:\n  - name: stuck\n    measure: streak\n    by: [service, session]\n{lasting}")
+    running = start_collector(RULES=str(rules))
+    start = datetime.now(UTC) - timedelta(minutes=1)
+    bad = {"outcome": "error", "error_class": "InvalidParameterError", "message": "bad pattern", "tool": "grep"}
+    many = 130
+    calls = [
+        bad | {"service": "s", "session": f"s-{session}", "time": (start + timedelta(seconds=n)).isoformat()}
+        for session in range(many) for n in range(4)
+    ]  # fmt: skip
+    assert running.post("/v1/events", json.dumps(calls)).is_success
+    wait_until(lambda: len(running.get("/api/v1/alerts", limit=1000, state="firing")["rows"]) == many, 60)
+    for number in range(105):
+        silence = {"rule": "stuck", "labels": {"session": f"s-{number}"}, "duration": "1h", "author": "a",
+                   "reason": f"known {number}"}  # fmt: skip
+        assert running.post("/api/v1/silences", json.dumps(silence)).is_success
+    loud = many - 105
+    app = open_app(running.url)
+    assert metric(app, "Alerts") == f"{loud} firing"
+    assert f"Alerts · {loud} firing" in [each.proto.label for each in app.get("page_link")]
+    app = open_app(running.url, "alerts")
+    check(app, "Alerts")
+    assert any(each.value.startswith(f"■ {loud} firing · ") for each in app.markdown)
+    [table] = [each.value for each in app.dataframe if "compared" in each.value.columns]
+    shown = {word for each in app.markdown for word in re.findall(r"■ Firing.*session s\\-(\d+)", each.value)}
+    listed = {text.rpartition("s-")[2] for text in table["about"]}
+    assert (len(shown), len(listed), len(shown | listed)) == (loud + 50, 55, many)
+    ends = [button for button in app.button if button.label == "End"]
+    assert len(ends) == 105
+
+
 def test_moving_the_threshold_of_a_tried_rule_asks_about_the_same_week(
     start_collector: Callable[..., RunningCollector],
     open_app: Callable[..., AppTest],

@@ -1,6 +1,6 @@
 """Alerts: what is burning, and would this rule have been right?"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
@@ -18,6 +18,8 @@ STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}
 LINES = 16  # alerts in the chart of the week
 MISTAKES = 10  # mistakes of a rule file that are listed
+SHOWN = 50  # alerts and silences, each with its buttons; more of them are one table, or folded
+LISTED = 1000  # past firings
 # Factor and name of the unit in which people enter a threshold.
 UNITS = {"count": (1, ""), "share": (100, "%"), "s": (1 / 60, "min"), "ms": (1, "ms")}
 REMEMBERED = timedelta(minutes=2)  # how long the collector caches what it measured in a range
@@ -35,12 +37,12 @@ def body(page: Page) -> None:
     told: dict[str, Any] = {}
     with components.part():
         rules = page.ask_all("rules", max_age=2.0).having(*RULE)
-        answer = page.ask_all("alerts", {"history": "true"})
+        answer = page.ask_all("alerts", {"history": "true", "limit": client.MOST})
         told = dict(answer.rest)
         if said := told.get("error"):
             st.error(f"The rules could not be evaluated: {words.plain(str(said), 300)}")
         _mistakes(told)
-        _alerts(page, answer.rows, rules)
+        _alerts(page, answer.having("state", "silenced", "inhibited_by"), rules)
     if not told:
         return
     with components.part("Fired in the last 7 days"):
@@ -79,20 +81,47 @@ def _alerts(page: Page, alerts: pl.DataFrame, rules: pl.DataFrame) -> None:
     when = words.age(evaluated, page.now, page.zone)
     if evaluated and not page.collector.since_away() and (page.now - evaluated).total_seconds() > SILENT_S:
         st.error(f"The rules were last evaluated {when}: that no alert shows is no news.")
-    rows = alerts.to_dicts()
-    quiet = [row for row in rows if frames.quiet(row)]
-    loud = [row for row in rows if not frames.quiet(row)]
-    states = [row["state"] for row in loud]
+    loud, quiet = alerts.filter(~frames.quiet()), alerts.filter(frames.quiet())
+    states = loud["state"].to_list()
     counts = [f"{colours.ALERT_WORDS[state][0]} {states.count(state)} {state}" for state in STATES if state in states]
     facts = [f"{words.plural(rules.height, 'rule')}, evaluated {when}"]
     none = "" if "firing" in states else "No alert is firing. "
     st.markdown(none + " · ".join(counts + facts))
-    for row in loud:
+    _each(page, loud, "loud")
+    if quiet.height:
+        with st.expander(f"Silenced or held back: {quiet.height}", key="alerts-quiet"):
+            _each(page, quiet, "quiet")
+
+
+def _each(page: Page, alerts: pl.DataFrame, key: str) -> None:
+    """The most urgent alerts one by one, and the others as a table, in which one can be chosen."""
+    for row in alerts.head(SHOWN).iter_rows(named=True):
         _alert(page, row)
-    if quiet:
-        with st.expander(f"Silenced or held back: {len(quiet)}", key="alerts-quiet"):
-            for row in quiet:
-                _alert(page, row)
+    more = alerts.slice(SHOWN)
+    if more.is_empty():
+        return
+    st.markdown(f"And {words.count(more.height)} more; select one to see its evidence or to silence it.")
+    listed = more.with_columns(
+        pl.Series("about", [about(text) for text in more["labels"]]),
+        pl.Series("compared", [_compared(row) for row in more.iter_rows(named=True)]),
+    )
+    columns = {
+        "state": tables.text("state", 65),
+        "rule": tables.text("rule", 160),
+        "about": tables.text("about"),
+        "compared": tables.text("value", 130),
+        "since": tables.when("since", page),
+        "summary": tables.text("summary", "large"),
+    }
+    picked = tables.table(page, listed, columns, key=f"alerts-{key}", alt_text=f"{more.height} more alerts.",
+                          select=True, wide=("since", "summary"))  # fmt: skip
+    if picked:
+        _alert(page, picked)
+
+
+def _compared(row: Mapping[str, Any]) -> str:
+    """The value of an alert beside what it is compared with."""
+    return f"{row.get('value_text') or words.count(row.get('value'))} {row.get('condition_text') or words.NONE}"
 
 
 def _change(page: Page, method: str, place: str, change: Mapping[str, Any] | None = None) -> str:
@@ -142,15 +171,13 @@ def _alert(page: Page, row: Mapping[str, Any]) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
         word = f"{STATES.get(row['state'], ':gray')}[{colours.ALERT_WORDS.get(row['state'], row['state'])}]"
         labels = f" · {words.plain(about(row.get('labels')), 120)}" if about(row.get("labels")) else ""
-        value = words.plain(row.get("value_text") or words.count(row.get("value")))
-        condition = words.plain(row.get("condition_text"))
-        compared = f"{value} {condition}".replace(" ", "\u00a0")  # no line break inside
+        compared = words.plain(_compared(row)).replace(" ", "\u00a0")  # no line break inside
         title = f"{word} \u2002 **{words.plain(row['rule'])}**{labels} \u2002 {compared}"
         lasts = words.elapsed(row["since"], row.get("resolved") or page.now)
         facts = [f"for {lasts}", words.plain(row.get("severity"))]
         of = words.MEASURED_ON.get(row.get("measure") or "", "call")
         facts += [words.plural(row["calls"], of)] if row.get("calls") else []
-        facts += ["silenced"] if row.get("silenced") in (True, "true") else []
+        facts += ["silenced"] if row["silenced"] else []
         facts += [f"held back by {words.plain(row['inhibited_by'])}"] if row.get("inhibited_by") else []
         with st.container(gap=None):
             st.markdown(title)
@@ -176,7 +203,10 @@ def _history(page: Page, rows: pl.DataFrame) -> None:
     picture = charts.firings(shown, page.palette, week)
     components.chart(picture, "firings", f"{rows.height} firings in 7 days, most of {most[0]}.")
     with st.expander(f"As a list: {rows.height}", key="alert-history"):
-        listed = rows.with_columns(pl.Series("about", [about(text) for text in rows["labels"]]))
+        if rows.height > LISTED:
+            st.caption(f"The newest {words.count(LISTED)} of them.")
+        listed = rows.head(LISTED)
+        listed = listed.with_columns(pl.Series("about", [about(text) for text in listed["labels"]]))
         columns = {
             "fired": tables.when("fired", page),
             "resolved": tables.when("resolved", page),
@@ -225,20 +255,32 @@ def _silences(page: Page) -> None:
 
     if refused := st.session_state.pop("end-refused", ""):
         components.quiet(words.plain(refused, 300))
-    rows = page.ask_all("silences").rows
+    rows = page.ask_all("silences", {"limit": client.MOST}).rows
     if rows.is_empty():
         components.quiet("None.")
         return
-    for row in rows.iter_rows(named=True):
-        labels = f" · {words.plain(about(row.get('labels')), 80)}" if about(row.get("labels")) else ""
-        until = words.clock(row["ends"], page.zone, now=page.now) if row.get("ends") else "resolved"
-        with st.container(horizontal=True, vertical_alignment="center"):
-            said = f"{words.plain(row.get('reason'), 120)}, {words.plain(row.get('author'), 40)}"
-            st.container(gap=None).markdown(
-                f"**{words.plain(row.get('rule') or 'every rule')}**{labels} \u2002 :gray[until {until} · {said}]"
-            )
-            place = client.path("silences", str(row["id"]))
-            st.button("End", key=f"end-{row['id']}", type="tertiary", on_click=end, args=(place,))
+
+    def show(silences: pl.DataFrame) -> None:
+        for row in silences.iter_rows(named=True):
+            _silenced(page, row, end)
+
+    show(rows.head(SHOWN))
+    if (more := rows.slice(SHOWN)).height:
+        with st.expander(f"And {words.count(more.height)} more", key="silences-more"):
+            show(more)
+
+
+def _silenced(page: Page, row: Mapping[str, Any], end: Callable[[str], None]) -> None:
+    """One silence, with a button that ends it."""
+    labels = f" · {words.plain(about(row.get('labels')), 80)}" if about(row.get("labels")) else ""
+    until = words.clock(row["ends"], page.zone, now=page.now) if row.get("ends") else "resolved"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        said = f"{words.plain(row.get('reason'), 120)}, {words.plain(row.get('author'), 40)}"
+        st.container(gap=None).markdown(
+            f"**{words.plain(row.get('rule') or 'every rule')}**{labels} \u2002 :gray[until {until} · {said}]"
+        )
+        place = client.path("silences", str(row["id"]))
+        st.button("End", key=f"end-{row['id']}", type="tertiary", on_click=end, args=(place,))
 
 
 def _editor(page: Page, rules: pl.DataFrame) -> None:
