@@ -94,6 +94,11 @@ class Answer:
     tag: str = ""  # its ETag, which stays the same while nothing is written
     late: bool = False  # whether it is an older one, because a newer one took too long
 
+    @property
+    def cut(self) -> bool:
+        """Whether there are more rows than the query asked for."""
+        return bool(self.rest.get("truncated"))
+
     def pick(self, *columns: str) -> pl.DataFrame:
         """These columns of the rows; columns that the answer lacks are null."""
         return self.having(*columns).select(columns)

@@ -23,11 +23,11 @@ from dashboard.page import BARS, LATE, Page, collector, every
 FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fit on the same line
 SHORTER = {"The last 24 h": "-24h", "The last hour": "-1h"}  # ranges to take where one takes too long
 ALERTS_S = 5.0  # how old the numbers of firing alerts may be, which stand in several places
-SENDERS = {"limit": "500"}  # what `sampling` asks of the sources
+SENDERS = {"limit": client.MOST}  # what `sampling` asks of the sources
 VERSION = "service,service_version"
 # Without filters, so that it is counted from hours and one answer serves all pages.
 EVER = {"from": "1970-01-01"}
-VERSIONS_EVER = {**EVER, "by": VERSION, "sort": "-first_seen", "limit": "10000"}
+VERSIONS_EVER = {**EVER, "by": VERSION, "sort": "-first_seen", "limit": client.MOST}
 LOST = 0.1  # share of the period before that may be missing
 EVER_S = 60.0  # versions that began since are known from the range
 log = logging.getLogger(__name__)
@@ -276,7 +276,7 @@ def versions(page: Page) -> Callable[[], pl.DataFrame]:
     """Starts to ask for the versions of this page's events, and returns a function that waits for them: service,
     service_version, calls, and their first calls ever (see `frames.since_ever`).
     """
-    asking = page.later("breakdown", by=VERSION, limit="1000")
+    asking = page.later("breakdown", by=VERSION, limit=client.MOST)
     always = page.later_all("breakdown", VERSIONS_EVER, EVER_S)
     columns = ("service", "service_version", "first_seen")
     return lambda: frames.since_ever(asking().pick(*columns, "calls"), always().pick(*columns))

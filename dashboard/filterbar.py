@@ -1,6 +1,6 @@
 """The bar above each page: range, service, tool, more filters, text, refresh. Its widgets show and change the URL."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ _MOVED = "filters-moved"
 _ZOOMED = "filters-zoomed"
 _TURN = "filters-turn"
 _SEEN = "filters-seen"
+VALUES = 200  # of a dimension that can be chosen
 REFRESH = {"0": "Off", "10": "10 s", "60": "60 s"}
 MENU_DIMENSIONS = (
     "service_version", "environment", "agent", "model", "error_class", "category", "outcome", "attribution", "mistake",
@@ -167,12 +168,20 @@ def _options(filters: Filters, collector: Collector, dimension: str) -> dict[str
     """Values of a dimension in this range, most frequent first, each with its count."""
     if choices := CHOICES.get(dimension):
         return {value: value for value in sorted(choices)}
-    params = filters.set(dimension).api() | {"limit": "200"}
+    params = filters.set(dimension).api() | {"limit": str(VALUES)}
     try:
         rows = collector.ask(path("values", dimension), params, max_age=30.0).pick("value", "calls").rows()
     except Problem:
         return {}
     return {str(value): f"{words.plain(str(value), 60)} \u2002{words.count(calls)}" for value, calls in rows if value}
+
+
+def _offered(options: Mapping[str, str], dimension: str) -> None:
+    """Says where a menu has no values, or not all of them."""
+    if not options:
+        st.caption(f"No {DIMENSIONS[dimension]} in this range.")
+    elif len(options) >= VALUES:
+        st.caption(f"The {VALUES} most frequent; the page's link takes any.")
 
 
 def _dimension(filters: Filters, collector: Collector, dimension: str) -> None:
@@ -196,8 +205,7 @@ def _dimension(filters: Filters, collector: Collector, dimension: str) -> None:
             format_func=lambda value: options.get(value, words.plain(value or NO_VALUE, 60)),
             **bind(key, list(chosen), write),
         )
-        if not options:
-            st.caption(f"No {DIMENSIONS[dimension]} in this range.")
+        _offered(options, dimension)
 
 
 def _more(filters: Filters, collector: Collector) -> None:
@@ -215,8 +223,7 @@ def _more(filters: Filters, collector: Collector) -> None:
         values = st.pills(
             "Values", list(options), selection_mode="multi", format_func=options.__getitem__, key=f"more-{dimension}"
         )
-        if not options:
-            st.caption(f"No {DIMENSIONS[dimension]} in this range.")
+        _offered(options, dimension)
 
         def add() -> None:
             go(filters.adding(dimension, values, excluded=sense == "is not"))

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -70,12 +70,32 @@ def check(app: AppTest, title: str) -> None:
     assert not [said for said in captions(app) if "failed (id" in said]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_page_shows_real_data(busy: RunningCollector, open_app: Callable[..., AppTest], page: str) -> None:
-    app = open_app(busy.url, page, from_="-7d")
+# Lists that are whole without a limit: of few rows, or ten thousand by default.
+WHOLE = {"health", "classes", "rules", "samples", "timeseries"}
+
+
+@pytest.mark.parametrize("page", ["overview", *PAGES])
+def test_every_page_shows_real_data(
+    busy: RunningCollector, open_app: Callable[..., AppTest], page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And none of its lists is cut at the API's default."""
+    asked: list[tuple[str, Mapping[str, str]]] = []
+    fetch = Collector._fetch
+
+    def noted(self: Collector, path: str, params: Mapping[str, str], kept: Answer | None) -> Answer:
+        asked.append((path, params))
+        return fetch(self, path, params, kept)
+
+    monkeypatch.setattr(Collector, "_fetch", noted)
+    app = open_app(busy.url, page, from_="-6d")
     check(app, page.capitalize())
     assert not app.error
     assert not [said for said in captions(app) if said.startswith("No calls")]
+    totals = {"breakdown", "compare", "retries", "retries/curve", "costs"}  # one row for each measure
+    lists = [(path, params) for path, params in asked
+             if path.rpartition("/")[2] not in WHOLE and ("by" in params or path not in totals)]  # fmt: skip
+    assert asked
+    assert [one for one in lists if "limit" not in one[1] and one[1].get("by") not in {"attribution"}] == []
 
 
 def test_the_overviews_figures_are_the_apis(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
@@ -977,6 +997,25 @@ def test_what_a_list_leaves_out_or_cuts_is_told(collector: RunningCollector, ope
     check(app, "Streaks")
     [limits] = [each for each in app.dataframe if "interrupted" in each.value.columns]
     assert len(limits.value) == 7
+
+
+def test_no_tool_is_left_out_of_what_a_limit_would_have_done(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    """Each has a row for every limit: more than a list of the API has by default."""
+    start = datetime.now(UTC) - timedelta(minutes=30)
+    bad = {"outcome": "error", "error_class": "FileNotFoundError", "message": "no such file"}
+    calls = [
+        {"session": f"s{tool}", "tool": f"t{tool}", "time": (start + timedelta(seconds=turn)).isoformat()}
+        | (bad if turn < 10 else {"outcome": "ok"})
+        for tool in range(150) for turn in range(11)
+    ]  # fmt: skip
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    app = open_app(collector.url, "streaks", by="tool")
+    check(app, "Streaks")
+    [limits] = [each for each in app.dataframe if "interrupted" in each.value.columns]
+    assert len(limits.value) == 150
 
 
 def test_who_is_silent_longest_is_told_first_and_how_many_more_are(

@@ -49,7 +49,10 @@ def _periods(page: Page) -> None:
 
 def _values(page: Page, total: dict[str, Any]) -> None:
     rise = (total["errors"] or 0) > (total["previous_errors"] or 0)
-    explained.listed(page, explained.rows(page, explained.ALL).head(LISTED), rise=rise)
+    rows = explained.rows(page, explained.ALL)
+    explained.listed(page, rows.head(LISTED), rise=rise)
+    if rows.height > LISTED:
+        components.quiet(f"The first {LISTED}.")
 
 
 page = open_page("changes", "What changed", "Which versions, tools, models or classes explain the change?")

@@ -8,6 +8,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, filterbar, frames, sentences, shares, tables, words
+from dashboard.client import MOST
 from dashboard.filters import NO_VALUE, OWN, escaped, unescaped
 from dashboard.page import Page, ignored, open_page, refreshing
 
@@ -67,7 +68,7 @@ def _sides(
     chance.
     """
     newest = newest if dimension == "service_version" else None
-    rows = page.ask("breakdown", by=dimension, sort="-calls", limit="200").pick(dimension).drop_nulls()
+    rows = page.ask("breakdown", by=dimension, sort="-calls", limit=MOST).pick(dimension).drop_nulls()
     values = [str(value) for value in rows[dimension]]
     if len(values) < 2:
         return None, ("A", "B")
@@ -99,7 +100,7 @@ def _verdicts(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None
 
 
 def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
-    answer = page.ask("compare", measure="error_rate", by="tool", operation="tool", limit="200", **asked)
+    answer = page.ask("compare", measure="error_rate", by="tool", operation="tool", limit=MOST, **asked)
     rows = answer.pick("tool", *COLUMNS).drop_nulls(["tool", "a", "b"])
     if rows.is_empty():
         components.quiet("No tool was called on both sides.")
@@ -116,13 +117,15 @@ def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
         f"○ {words.plain(sides[0], 40)} ● {words.plain(sides[1], 40)}, with 95 % intervals; coloured where the "
         "difference is clear."
     )
+    if rows.height > TOOLS:
+        components.quiet(f"The {TOOLS} of {words.plural(rows.height, 'tool')} that differ most.")
     mixed = frames.equal_mix(rows)
     if mixed is not None:
         components.quiet(f"The tools' shares of calls differ; at equal mix: {words.points(mixed)}.")
 
 
 def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
-    answer = page.ask("compare", measure="errors_per_1000", by="error_class", limit="100", **asked)
+    answer = page.ask("compare", measure="errors_per_1000", by="error_class", limit=MOST, **asked)
     rows = answer.pick("error_class", *COLUMNS).drop_nulls("error_class")
     if rows.is_empty():
         components.quiet("No errors on either side.")

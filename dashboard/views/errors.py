@@ -4,11 +4,12 @@ import polars as pl
 import streamlit as st
 
 from dashboard import charts, components, frames, tables, words
+from dashboard.client import MOST
 from dashboard.page import Page, open_page, refreshing
 
 STATES = ("new", "regressed", "ongoing", "resolved")
 SORTS = {"last_seen": "last seen", "events": "events", "sessions": "sessions", "lasting": "lasting", "growth": "growth"}
-MOST = 500  # groups that are asked for at once
+GROUPS = 500  # that are asked for at once
 NAMES = (
     "state", "error_class", "template", "tool", "trend", "events", "sessions", "spread", "recovery_rate", "rated",
     "lasting", "growth", "first_seen", "last_seen", "fingerprint", "sample",
@@ -31,9 +32,7 @@ def body(page: Page) -> None:
 
 
 def _tree(page: Page) -> None:
-    rows = page.ask("breakdown", by=",".join(frames.LEVELS), outcome="error", limit="1000").pick(
-        *frames.LEVELS, "errors"
-    )
+    rows = page.ask("breakdown", by=",".join(frames.LEVELS), outcome="error", limit=MOST).pick(*frames.LEVELS, "errors")
     columns = {
         "name": tables.text("domain, category, class", 260),
         "errors": tables.number("errors"),
@@ -48,14 +47,14 @@ def _tree(page: Page) -> None:
 
 
 def _groups(page: Page) -> None:
-    asked = {"limit": str(MOST), "measures": "recovery_rate"}
+    asked = {"limit": str(GROUPS), "measures": "recovery_rate"}
     rows = page.ask("groups", **asked).pick(*NAMES)
     if rows.is_empty():
         components.nothing(page, "groups")
         return
     counts = dict(rows.group_by("state").len().iter_rows())
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        more = "+" if rows.height == MOST else ""
+        more = "+" if rows.height == GROUPS else ""
         labels = {state: f"{state.capitalize()} {counts.get(state, 0)}{more}" for state in STATES}
         labels = {"all": f"All {rows.height}{more}", **labels}
         state = components.switch(page, "state", "State", list(labels), labels)

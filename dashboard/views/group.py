@@ -7,15 +7,15 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, frames, sentences, shares, tables, taxonomy, words
+from dashboard import charts, client, components, frames, sentences, shares, tables, taxonomy, words
 from dashboard.card import event_card
 from dashboard.client import Answer, Problem, path
 from dashboard.filters import EVER, Filters, escaped
 from dashboard.page import Page, open_page, refreshing
 
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
-TOGETHER = {"by": ",".join(DIMENSIONS), "limit": "2000"}
-MOST, SESSIONS, MESSAGES = 5, 8, 60
+TOGETHER = {"by": ",".join(DIMENSIONS), "limit": client.MOST}
+VALUES, SESSIONS, MESSAGES = 5, 8, 60
 OF_SESSIONS = {"by": "session,service", "session": "!", "sort": "-calls", "limit": str(SESSIONS)}  # `!`: not without
 CLASSES_S = 600.0  # they change only when the collector is restarted
 
@@ -162,7 +162,7 @@ def _where(page: Page) -> None:
                 share=pl.col("events") / mine["calls"].sum(),
                 expected=pl.col("calls") / (everything["calls"].sum() or 1),
             )
-            .head(MOST)
+            .head(VALUES)
         )
         parts += [pl.DataFrame({"name": [many]}), rows]
         said.append(f"{rows['name'][0]} ({words.rate(rows['share'][0])})")
@@ -194,12 +194,13 @@ def _samples(page: Page) -> None:
 
 def _sessions(page: Page) -> None:
     """Sessions with this error, each with the outcomes of its last calls of any kind."""
-    mine = page.ask("breakdown", **OF_SESSIONS).pick("session", "service", "calls", "first_seen")
+    answer = page.ask("breakdown", **OF_SESSIONS)
+    mine = answer.pick("session", "service", "calls", "first_seen")
     if mine.is_empty():
         components.quiet("Its events name no session.")
         return
     named = ",".join(map(escaped, mine["session"]))
-    whole = page.ask("sessions", session=named, fingerprint=None).pick("session", "service", "strip")
+    whole = page.ask("sessions", session=named, fingerprint=None, limit=client.MOST).pick("session", "service", "strip")
     shown = mine.join(whole, on=["session", "service"], how="left", nulls_equal=True, maintain_order="left")
     shown = shown.with_columns(frames.strips(shown))
     columns = {
@@ -211,6 +212,8 @@ def _sessions(page: Page) -> None:
     }
     picked = tables.table(page, shown, columns, key="group-sessions", alt_text="Sessions.", select=True,
                           wide=("service", "first_seen"))  # fmt: skip
+    if answer.cut:
+        components.link(page, "sessions", "All its sessions →", fingerprint=page.filters.only("fingerprint"))
     first = picked or mine.row(0, named=True)
     about = {"session": first["session"], "service": first["service"]}
     components.link(page, "session", f"Open {words.plain(first['session'], 60)} →", **about)

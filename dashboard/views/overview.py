@@ -19,6 +19,7 @@ from dashboard import (
     tables,
     words,
 )
+from dashboard.client import MOST
 from dashboard.page import Page, open_page, refreshing
 
 ROWS = 6
@@ -94,7 +95,7 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
 
 
 def _fix_first(page: Page) -> None:
-    calls = page.later("breakdown", by="tool", operation="tool")
+    calls = page.later("breakdown", by="tool", operation="tool", limit=MOST)
     retries = page.ask("retries", by="tool", operation="tool", sort="-lasting", limit=str(ROWS))
     rows, rates = retries.pick("tool", "lasting", "errors"), calls().pick("tool", "error_rate", "rated")
     rows = rows.filter(pl.col("tool").is_not_null()).join(rates, on="tool", how="left", maintain_order="left")
@@ -163,7 +164,7 @@ def _turns(page: Page) -> None:
 def _now(page: Page) -> None:
     recent = {"from": "-24h"} if page.filters.moving and page.length > RECENT else {}
     bursts = page.later("retries/storms", sort="-ended", limit=str(ROWS // 2), **recent)
-    heard = page.later("sources", limit="500", **{"from": "-7d", "to": None})
+    heard = page.later("sources", limit=MOST, **{"from": "-7d", "to": None})
     open_streaks = headline.open_streaks(page)
     if not open_streaks.is_empty():
         open_streaks = open_streaks.filter(pl.col("length") >= LONG)
@@ -171,12 +172,16 @@ def _now(page: Page) -> None:
         facts = f"open streak of {words.count(row['length'])} for {words.elapsed(row['started'], page.now)}"
         about = {"session": row["session"], "service": row.get("service")}
         components.row(page, "session", row["session"], facts, **about)
+    if open_streaks.height == int(headline.OPEN["limit"]):
+        components.link(page, "streaks", "All open streaks →")
     storms = bursts()
     names = ("error_class", "state", "started", "ended", "sessions", "calls")
     for name, state, started, ended, sessions, calls in storms.pick(*names).iter_rows():
         facts = f"{words.plural(calls, 'call')} in {words.plural(sessions, 'session')}"
         said = sentences.storm(state, started, ended, page.now, page.zone)
         components.row(page, "retries", f"Storm of {name}", f"{said} · {facts}")
+    if storms.cut:
+        components.link(page, "retries", "All storms →")
     senders = heard().pick("source", "service", "last_seen")
     names_of = pl.coalesce("service", "source").alias("who")
     last = senders.group_by(names_of, maintain_order=True).agg(pl.col("last_seen").max()).drop_nulls()

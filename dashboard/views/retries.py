@@ -3,14 +3,16 @@
 import polars as pl
 
 from dashboard import attempts, charts, components, frames, sentences, shares, tables, words
+from dashboard.client import MOST
 from dashboard.components import Figure
 from dashboard.page import Page, open_page, refreshing
 
 STORM = "At least ten errors of one class within a minute of each other."
 COSTS = "Streaks from their first mistake to the success that ended them, and retries in vain; a retry can be in both."
-CLASSES = {"by": "error_class", "limit": "10000"}  # all of them: the totals are their sums
-CURVE = {"by": "error_class"}
-STORMS = {"sort": "-ended", "limit": "100"}
+CLASSES = {"by": "error_class", "limit": MOST}  # all of them: the totals are their sums
+CURVE = {"by": "error_class", "limit": MOST}
+STORMS = {"sort": "-ended", "limit": MOST}
+DOTS = 12  # classes of which what was said stands against what was seen
 CURVES = 5  # classes drawn besides all errors
 CERTAIN = words.UNCERTAIN_BELOW
 STRIP = 240  # bars in the chart of rate-limit errors
@@ -89,12 +91,12 @@ def _classes(page: Page) -> pl.DataFrame:
 
 def _said_and_seen(page: Page) -> None:
     tried = _classes(page).drop_nulls("recovery_rate")
-    tried = tried.sort(pl.col("rated") < CERTAIN, maintain_order=True).head(12)
+    shown = tried.sort(pl.col("rated") < CERTAIN, maintain_order=True).head(DOTS)
     if tried.is_empty():
         components.quiet("No error was tried again in this range.")
         return
-    many = pl.Series([words.count(rated) for rated in tried["rated"]])
-    shown = tried.with_columns(
+    many = pl.Series([words.count(rated) for rated in shown["rated"]])
+    shown = shown.with_columns(
         name=pl.col("error_class") + "  " + pl.col("said_words"), label=pl.format("{} (n = {})", "finding", many)
     )
     components.chart(
@@ -105,6 +107,8 @@ def _said_and_seen(page: Page) -> None:
     components.quiet(
         "The dot is the observed recovery. ● said to be retryable, ○ not; by the agent, else by Misstep's table."
     )
+    if tried.height > DOTS:
+        components.quiet(f"The first {DOTS} of {tried.height} classes; all of them are below.")
 
 
 def _curve(page: Page, axis: str) -> pl.DataFrame:
@@ -226,16 +230,16 @@ def _table(page: Page) -> None:
 
 
 def _tools(page: Page) -> None:
-    rows = page.ask("retries", by="tool", operation="tool", sort="-lasting", limit="8").pick(
-        "tool", "lasting", "errors", "recovery_rate", "rated"
-    )
-    rows = rows.drop_nulls("tool")
+    answer = page.ask("retries", by="tool", operation="tool", sort="-lasting", limit="8")
+    rows = answer.pick("tool", "lasting", "errors", "recovery_rate", "rated").drop_nulls("tool")
     if rows.is_empty():
         components.quiet("No tool failed.")
     for tool, lasting, errors, rate, rated in rows.iter_rows():
         recovered = f"recovered {words.rate_of(rate, rated)}" if rated else "none tried again"
         facts = f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting · {recovered}"
         components.row(page, "tool", tool, facts, tool=tool)
+    if answer.cut:
+        components.link(page, "tools", "All tools →")
 
 
 page = open_page("retries", "Retries", "Does trying again help, and does the agent know?")

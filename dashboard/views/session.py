@@ -34,7 +34,7 @@ def body(page: Page) -> None:
         streaks = answer.rows
         part = more or rows["order"][0] > 1
         whole = page.ask("breakdown", **story.whole(page)).first() if part else None
-        said = sentences.session(rows, streaks, whole, more=bool(answer.rest.get("truncated")))
+        said = sentences.session(rows, streaks, whole, more=answer.cut)
         components.quiet(_who(rows))
         st.markdown(said)
         if wanted not in {"", *rows["event_id"]}:

@@ -5,13 +5,14 @@ import polars as pl
 from dashboard import components, frames, tables, words
 from dashboard.page import Page, open_page, refreshing
 
+SESSIONS = 500  # in the table
 LONGEST_ID = 24  # characters that its column has room for: browsers cut longer ones without a sign
 
 
 def body(page: Page) -> None:
     """The list of sessions, worst streak first."""
     with components.part():
-        answer = page.ask("sessions", sort="-worst_streak,-errors", limit="500")
+        answer = page.ask("sessions", sort="-worst_streak,-errors", limit=str(SESSIONS))
         names = (
             "session", "service", "agent", "model", "started", "ended", "calls", "errors", "denied",
             "worst_streak", "strip",
@@ -20,6 +21,8 @@ def body(page: Page) -> None:
         if rows.is_empty():
             components.nothing(page, "sessions")
             return
+        if answer.cut:
+            components.quiet(f"The {SESSIONS} with the longest streaks.")
         _table(page, rows)
 
 

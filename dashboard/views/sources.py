@@ -28,7 +28,7 @@ def body(page: Page) -> None:
             "source", "service", "events", "errors", "last_seen", "unclassified_rate", "reports_ok", "coverage",
             "remedies", "tool_data", "metrics", "sampled", "kept", "sampled_by",
         )  # fmt: skip
-        rows = page.ask("sources", limit="500").pick(*names)
+        rows = page.ask("sources", **components.SENDERS).pick(*names)
         if rows.is_empty():
             components.nothing(page, "senders")
         else:
@@ -46,7 +46,7 @@ def body(page: Page) -> None:
 
 def _silent(page: Page, rows: pl.DataFrame) -> None:
     """Names senders with events before this range, but not in it."""
-    ever = page.collector.ask("sources", {"limit": "500"}, max_age=30.0).pick("source", "service", "last_seen")
+    ever = page.collector.ask("sources", components.SENDERS, max_age=30.0).pick("source", "service", "last_seen")
     gone = ever.join(rows, on=["source", "service"], how="anti", nulls_equal=True)
     for source, service, seen in gone.iter_rows():
         st.caption(
@@ -145,9 +145,8 @@ def _only_metrics(rows: pl.DataFrame) -> None:
 
 
 def _unclassified(page: Page) -> None:
-    rows = page.ask("groups", error_class="UnknownError", sort="-events", limit="8").pick(
-        "fingerprint", "tool", "template", "events", "operation", "sample"
-    )
+    answer = page.ask("groups", error_class="UnknownError", sort="-events", limit="8")
+    rows = answer.pick("fingerprint", "tool", "template", "events", "operation", "sample")
     for fingerprint, tool, template, events, operation, sample in rows.iter_rows():
         facts = f"{words.plural(events, 'event')}{' · ' + words.plain(tool, 30) if tool else ''}"
         components.row(page, "group", template or "no message", facts, fingerprint=fingerprint)
@@ -159,6 +158,8 @@ def _unclassified(page: Page) -> None:
             with st.expander("Sample, and a row for a taxonomy.toml of your own"):
                 st.text(sample or "The agent tells no message.")
                 st.code(row, language="toml", wrap_lines=True)
+    if answer.cut:
+        components.link(page, "errors", "All errors without a class →", error_class="UnknownError", sort="events")
     if rows.is_empty():
         components.quiet("Every error has a class.")
     else:

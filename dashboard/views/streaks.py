@@ -4,6 +4,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import attempts, components, frames, sentences, tables, words
+from dashboard.client import MOST
 from dashboard.filters import NO_VALUE
 from dashboard.page import Page, open_page, refreshing
 from dashboard.story import KINDS, SCOPES
@@ -25,7 +26,7 @@ def body(page: Page) -> None:
     """Lengths and hazard, the simulator, agents' own counts, open and longest streaks."""
     with components.part():
         asked = settings(page)
-        rows = page.ask("streaks/summary", **asked).pick(
+        rows = page.ask("streaks/summary", limit=MOST, **asked).pick(
             "length", "streaks", "reached_next", "hazard", "low", "high", *frames.STATES
         )
         if rows.is_empty():
@@ -55,7 +56,7 @@ def body(page: Page) -> None:
 
 def _stops(page: Page, kind: str) -> pl.DataFrame:
     """The limits at which agents said that they stopped, if they gave a number."""
-    said = page.ask("streaks/signals", kind=kind, limit="200").pick("source", "signal", "reported_streak")
+    said = page.ask("streaks/signals", kind=kind, limit=MOST).pick("source", "signal", "reported_streak")
     told = said.filter(pl.col("signal") == "limit").drop_nulls("reported_streak")
     most = told.group_by("source").agg(length=pl.col("reported_streak").mode().min()).sort("source")
     return most.group_by("length").agg(
@@ -66,7 +67,7 @@ def _stops(page: Page, kind: str) -> pl.DataFrame:
 def _limits(page: Page, asked: dict[str, str]) -> None:
     """What each limit would have done. One answer has all limits, so that the slider seldom waits."""
     names = ("mistake_limit", "sessions", "interrupted", "rated", "recovered", "recovery_rate", "mistakes_saved")
-    rows = page.ask("streaks/limits", **asked).pick(*names)
+    rows = page.ask("streaks/limits", limit=MOST, **asked).pick(*names)
     limit = _limit()
     chosen = rows.filter(pl.col("mistake_limit") == limit)
     sessions = rows["sessions"].max() if rows.height else 0
@@ -86,7 +87,7 @@ def _limits(page: Page, asked: dict[str, str]) -> None:
         attempts.limits(long, page.palette, limit), "limits", "Sessions that each limit would have stopped."
     )
     by = components.switch(page, "by", f"A limit of {limit} by", BY)
-    each = page.ask("streaks/limits", by=by, **asked).pick(by, *names)
+    each = page.ask("streaks/limits", by=by, limit=MOST, **asked).pick(by, *names)
     _stopped(page, each.filter(pl.col("mistake_limit") == limit, pl.col("interrupted") > 0), by, limit)
 
 
@@ -118,7 +119,7 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
 def _agents(page: Page, kind: str) -> None:
     """Agents' own streak signals compared with our counts, and why they differ."""
     names = ("source", "signal", "signals", "compared", "equal", "higher", "lower", "agreement", "whys")
-    rows = page.ask("streaks/agreement", kind=kind).pick(*names)
+    rows = page.ask("streaks/agreement", kind=kind, limit=MOST).pick(*names)
     if rows.is_empty():
         components.quiet("No agent in this range says anything of its own streaks.")
         return
@@ -147,7 +148,7 @@ def _agents(page: Page, kind: str) -> None:
 
 def _signals(page: Page, kind: str) -> None:
     names = ("source", "service", "session", "signal", "reported_streak", "ours", "time")
-    rows = page.ask("streaks/signals", kind=kind, limit="50").pick(*names)
+    rows = page.ask("streaks/signals", kind=kind, limit=MOST).pick(*names)
     for source, service, session, signal, said, ours, time in (
         rows.filter(pl.col("reported_streak").is_null() | (pl.col("reported_streak") != pl.col("ours")))
         .head(LONGEST)
@@ -162,7 +163,8 @@ def _signals(page: Page, kind: str) -> None:
 
 
 def _list(page: Page, asked: dict[str, str], none: str) -> None:
-    rows = page.ask("streaks", sort="-length", min_length="2", limit=str(LONGEST), **asked).rows
+    answer = page.ask("streaks", sort="-length", min_length="2", limit=str(LONGEST), **asked)
+    rows = answer.rows
     for row in rows.iter_rows(named=True):
         where = f" · {words.plain(row['tool'], 24)}" if row.get("tool") and asked["scope"] != "session" else ""
         since = words.age(row["started"], page.now, page.zone)
@@ -173,6 +175,8 @@ def _list(page: Page, asked: dict[str, str], none: str) -> None:
         components.row(page, "streak", row["session"], facts, **about, scope=asked["scope"], kind=asked["kind"])
     if rows.is_empty():
         components.quiet(none)
+    elif answer.cut:
+        components.quiet(f"The {LONGEST} longest.")
 
 
 page = open_page(

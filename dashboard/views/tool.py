@@ -4,10 +4,12 @@ import polars as pl
 import streamlit as st
 
 from dashboard import charts, components, shares, tables, words
+from dashboard.client import MOST
 from dashboard.components import Figure
 from dashboard.page import Page, open_page, refreshing
 
 RATES = 24  # buckets; with more, each would have too few calls for a rate
+MODELS, LISTED = 12, 8
 DURATIONS = "p50: half of the calls were faster; p95: all but one in twenty were."
 
 
@@ -88,7 +90,8 @@ def _durations(page: Page) -> None:
 
 
 def _models(page: Page) -> None:
-    rows = page.ask("breakdown", by="model", limit="12").pick("model", "error_rate", "low", "high", "rated")
+    answer = page.ask("breakdown", by="model", limit=str(MODELS))
+    rows = answer.pick("model", "error_rate", "low", "high", "rated")
     rows = rows.drop_nulls(["model", "error_rate"]).sort("error_rate", descending=True)
     if rows.is_empty():
         components.quiet("The agents that call this tool do not tell their model.")
@@ -97,11 +100,13 @@ def _models(page: Page) -> None:
         tables.with_rate_words(rows).with_columns(label=pl.col("rate")), page.palette, "model", "error_rate"
     )
     components.chart(picture, "models", f"Error rate by model; highest: {rows['model'][0]}.")
+    if answer.cut:
+        components.quiet(f"The {MODELS} models with the most errors.")
 
 
 def _classes(page: Page) -> None:
     rows = (
-        page.ask("breakdown", by="error_class", outcome="error", limit="100").pick("error_class", "errors").drop_nulls()
+        page.ask("breakdown", by="error_class", outcome="error", limit=MOST).pick("error_class", "errors").drop_nulls()
     )
     if rows.is_empty():
         components.quiet("It has not failed.")
@@ -120,17 +125,20 @@ def _classes(page: Page) -> None:
 
 
 def _groups(page: Page) -> None:
-    rows = page.ask("groups", sort="-events", limit="8").pick("fingerprint", "error_class", "template", "events")
+    answer = page.ask("groups", sort="-events", limit=str(LISTED))
+    rows = answer.pick("fingerprint", "error_class", "template", "events")
     for fingerprint, name, template, events in rows.iter_rows():
         room = max(20, 50 - len(name or ""))  # fits on one line in half the width
         facts = f"{words.plural(events, 'event')} · {words.plain(template, room)}"
         components.row(page, "group", name or "", facts, fingerprint=fingerprint)
     if rows.is_empty():
         components.quiet("No group of errors.")
+    elif answer.cut:
+        components.link(page, "errors", "All groups →", tool=page.filters.only("tool"), sort="events")
 
 
 def _targets(page: Page) -> None:
-    rows = page.ask("breakdown", by="target", sort="-errors", limit="8").pick("target", "errors", "calls")
+    rows = page.ask("breakdown", by="target", sort="-errors", limit=str(LISTED)).pick("target", "errors", "calls")
     rows = rows.drop_nulls("target").filter(pl.col("errors") > 0)
     for target, errors, calls in rows.iter_rows():
         facts = f"{words.count(errors)} of {words.plural(calls, 'call')} failed"
@@ -140,7 +148,8 @@ def _targets(page: Page) -> None:
 
 
 def _streaks(page: Page) -> None:
-    rows = page.ask("streaks", scope="tool", min_length="2", sort="-length", limit="8").rows
+    answer = page.ask("streaks", scope="tool", min_length="2", sort="-length", limit=str(LISTED))
+    rows = answer.rows
     for row in rows.iter_rows(named=True):
         since = words.age(row["started"], page.now, page.zone)
         about = {"session": row["session"], "service": row.get("service") or "", "scope": "tool"}
@@ -148,6 +157,8 @@ def _streaks(page: Page) -> None:
         components.row(page, "streak", row["session"], facts, **about, started=row["started"].isoformat())
     if rows.is_empty():
         components.quiet("No two mistakes in a row.")
+    elif answer.cut:
+        components.quiet(f"The {LISTED} longest.")
 
 
 page = open_page("tool", "Tool", "Why does it fail, for whom, and since when?")

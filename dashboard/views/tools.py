@@ -4,9 +4,10 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, frames, shares, tables, words
+from dashboard.client import MOST
 from dashboard.page import Page, open_page, refreshing
 
-TOP_TOOLS, TOP_CLASSES, LABELS = 20, 15, 8
+TOP_TOOLS, TOP_CLASSES, LABELS, RATES = 20, 15, 8, 12
 
 
 def body(page: Page) -> None:
@@ -32,13 +33,13 @@ def body(page: Page) -> None:
 
 def tools(page: Page) -> pl.DataFrame:
     """One row per tool, those with certain rates first, worst first."""
-    answer = page.ask("breakdown", by="tool", operation="tool", measures="sessions,p50_ms,p95_ms", limit="1000")
+    answer = page.ask("breakdown", by="tool", operation="tool", measures="sessions,p50_ms,p95_ms", limit=MOST)
     names = (
         "tool", "calls", "ok", "errors", "cancelled", "denied", "rated", "error_rate", "low", "high", "sessions",
         "p50_ms", "p95_ms",
     )  # fmt: skip
     rows = answer.pick(*names).filter(pl.col("tool").is_not_null())
-    lasting = page.ask("retries", by="tool", operation="tool", limit="1000").pick("tool", "lasting")
+    lasting = page.ask("retries", by="tool", operation="tool", limit=MOST).pick("tool", "lasting")
     rows = rows.join(lasting, on="tool", how="left").with_columns(pl.col("lasting").fill_null(0))
     return tables.with_rate_words(rows).sort(
         "uncertain", "lasting", "errors", descending=[False, True, True], nulls_last=True
@@ -72,7 +73,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
 
 
 def _scatter(page: Page, rows: pl.DataFrame) -> None:
-    turns = page.ask("breakdown", by="tool,attribution", operation="tool", outcome="error", limit="2000")
+    turns = page.ask("breakdown", by="tool,attribution", operation="tool", outcome="error", limit=MOST)
     main = (
         turns.pick("tool", "attribution", "errors")
         .drop_nulls()
@@ -101,30 +102,27 @@ def _scatter(page: Page, rows: pl.DataFrame) -> None:
 
 
 def _rates(page: Page, rows: pl.DataFrame) -> None:
-    shown = rows.drop_nulls("error_rate").sort("uncertain", "error_rate", descending=[False, True]).head(12)
+    shown = rows.drop_nulls("error_rate").sort("uncertain", "error_rate", descending=[False, True]).head(RATES)
     if shown.is_empty():
         components.quiet("Only failures are reported: no tool has a rate.")
         return
     picture = shares.dots(shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate")
     components.chart(picture, "tool-rates", f"Error rates of {shown.height} tools with their 95 % intervals.")
+    if rows.height > RATES:
+        components.quiet(f"The {RATES} of {words.plural(rows.height, 'tool')} that fail most often.")
     components.sampled(page)
 
 
 def _heat(page: Page, rows: pl.DataFrame) -> None:
     top = rows["tool"].head(TOP_TOOLS).to_list()
-    pairs = page.ask("breakdown", by="tool,error_class,category", operation="tool", outcome="error", limit="2000")
+    pairs = page.ask("breakdown", by="tool,error_class,category", operation="tool", outcome="error", limit=MOST)
     cells = (
         pairs.pick("tool", "error_class", "category", "errors")
         .drop_nulls()
         .join(rows.select("tool", "calls"), on="tool")
     )
-    totals = (
-        cells.group_by("category", "error_class")
-        .agg(pl.col("errors").sum())
-        .sort("errors", descending=True)
-        .head(TOP_CLASSES)
-    )
-    classes = totals.sort("category", "error_class")["error_class"].to_list()
+    totals = cells.group_by("category", "error_class").agg(pl.col("errors").sum()).sort("errors", descending=True)
+    classes = totals.head(TOP_CLASSES).sort("category", "error_class")["error_class"].to_list()
     shown = cells.filter(pl.col("tool").is_in(top) & pl.col("error_class").is_in(classes))
     if shown.is_empty():
         components.quiet("No tool failed.")
@@ -140,10 +138,15 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
     else:
         few = " No colour: a tool with fewer than 20 calls." if (shown["calls"] < words.UNCERTAIN_BELOW).any() else ""
         components.quiet(f"Colour: errors of the class ÷ calls of the tool.{few} Click a cell for its errors.")
+    if rows.height > len(top) or totals.height > len(classes):
+        components.quiet(
+            f"The first {len(top)} of {words.plural(rows.height, 'tool')}, "
+            f"the {len(classes)} most frequent of {words.count(totals.height)} classes."
+        )
 
 
 def _servers(page: Page) -> None:
-    answer = page.ask("breakdown", by="mcp_server,tool", operation="tool", mcp_server="!", limit="1000")
+    answer = page.ask("breakdown", by="mcp_server,tool", operation="tool", mcp_server="!", limit=MOST)
     rows = answer.pick("mcp_server", "tool", "calls", "errors", "error_rate", "rated").drop_nulls("mcp_server")
     if rows.is_empty():
         components.quiet("No call went to an MCP server.")
@@ -156,7 +159,7 @@ def _servers(page: Page) -> None:
         "error_rate": tables.share("", colour=page.palette.outcome["error"]),
     }
     rows = tables.with_rate_words(rows).sort("errors", descending=True)
-    sums = page.ask("breakdown", by="mcp_server", operation="tool", mcp_server="!", limit="200")
+    sums = page.ask("breakdown", by="mcp_server", operation="tool", mcp_server="!", limit=MOST)
     facts = sums.pick("mcp_server", "calls", "error_rate", "rated").drop_nulls("mcp_server")
     for place, (server, calls, rate, rated) in enumerate(facts.iter_rows()):
         label = f"{words.plain(server, 60)} \u2002 {words.plural(calls, 'call')} · {words.rate_of(rate, rated)} failed"
