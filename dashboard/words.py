@@ -72,7 +72,8 @@ HELP: Mapping[str, str] = {
     ),
     "lasting errors": (
         "Errors that no later attempt repaired; what is left when everything the agent fixed by itself is taken away. "
-        "Not certain for half an hour, in which an attempt may still succeed, and where agents report no successes."
+        "An error is not certain until its agent has sent something half an hour later, because an attempt may still "
+        "succeed, nor where agents report no successes."
     ),
 }
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -182,6 +183,14 @@ def test_how_a_class_was_found_is_told_in_words() -> None:
 @pytest.mark.parametrize("name", list(words.HELP))
 def test_each_help_text_is_one_sentence_that_ends(name: str) -> None:
     assert words.HELP[name].endswith(".")
+
+
+def test_an_error_is_lasting_by_its_agents_clock_in_help_and_docs() -> None:
+    """Not by that of the reader: an agent that has stopped may go on where it was."""
+    docs = " ".join((Path(__file__).parents[1] / "docs" / "dashboard.md").read_text().split())
+    for text in (words.HELP["lasting errors"], docs):
+        assert "not certain" in text.replace("`", "")
+        assert "until its agent has sent something half an hour later" in text
 
 
 MARKDOWN = re.compile(r"(?<!\\)[!\"#$%&'()*+,\-./:;<=>?@\[\]^_`{|}~]")
