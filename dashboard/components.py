@@ -107,6 +107,14 @@ def sampled(page: Page) -> None:
         st.caption(said, help=words.HELP["sampled"])
 
 
+def rateless(page: Page) -> bool:
+    """Whether a part has no rates of errors, because only failures match; says so."""
+    only = bool(page.filters.of_failures)
+    if only:
+        st.caption("No rate: only errors match the filters.", help=words.HELP["only errors"])
+    return only
+
+
 def nothing(page: Page, what: str = "calls") -> None:
     """Shows that a part has no rows: what was looked for, among how many calls, and how to see more."""
     filters = page.filters

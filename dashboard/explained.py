@@ -71,7 +71,8 @@ def listed(page: Page, found: pl.DataFrame, *, rise: bool, limit: int = componen
         part = words.part(share) if share > 0 else "against it"
         errors = words.count(row["b_errors"])
         how = f"new, {errors}" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {errors}"
-        failed = f" of {words.plural(row['b_calls'], 'call')}" if row["dimension"] in WITH_CALLS else ""
+        rated = row["dimension"] in WITH_CALLS and not page.filters.of_failures
+        failed = f" of {words.plural(row['b_calls'], 'call')}" if rated else ""
         to = "group" if row["dimension"] == "fingerprint" else "errors"
         facts = f"{part} · {how}{failed}"
         components.row(page, to, subject(row), facts, before=bar, limit=limit, **{row["dimension"]: row["value"]})

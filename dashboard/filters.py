@@ -41,6 +41,11 @@ VIEW_KEYS = (
     "by", "sort", "limit", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
 )  # fmt: skip
 
+# Dimensions that calls that went well have no value of.
+OF_FAILURES = frozenset({
+    "error_class", "category", "domain", "attribution", "recovery", "mistake", "recovered", "retryable", "fatal",
+    "severity", "reported_class", "classified_by", "fingerprint",
+})  # fmt: skip
 NO_VALUE = "(none)"  # how people read the empty value
 EVER = "1970-01-01T00:00:00Z"  # the start of a range of all that there is
 
@@ -63,6 +68,12 @@ class Condition:
     def text(self) -> str:
         """The value in the API's grammar: `a,b` or `!a`, with a backslash before a literal comma, `!` or backslash."""
         return ",".join([*map(escaped, self.allowed), *(f"!{escaped(value)}" for value in self.excluded)])
+
+    @property
+    def of_failures(self) -> bool:
+        """Whether no call that went well meets it."""
+        well = "ok" if self.dimension == "outcome" else "" if self.dimension in OF_FAILURES else None
+        return well is not None and (well in self.excluded or (bool(self.allowed) and well not in self.allowed))
 
     def __str__(self) -> str:
         """The condition as people read it: `tool = a, b and tool ≠ c`."""
@@ -113,6 +124,14 @@ class Filters:
         """The single allowed value of a dimension, `""` if there is none or more than one."""
         values = self.values(dimension)
         return values[0] if len(values) == 1 else ""
+
+    @property
+    def of_failures(self) -> tuple[str, ...]:
+        """The names of those filters that no call that went well matches: among what is left, every rate of errors is
+        100 %.
+        """
+        text = ("q",) if self.text else ()  # only failures have a message
+        return (*(condition.dimension for condition in self.conditions if condition.of_failures), *text)
 
     def state(self, key: str, default: str = "") -> str:
         """The value of one key of the view's state."""

@@ -10,29 +10,35 @@ from dashboard.page import BARS, Page
 
 TREND_BARS = 24
 OPEN = {"state": "open", "sort": "-length", "limit": "6"}  # the longest streaks
-COMPARED = "error_rate,hit_rate,lasting,lasting_rate"
+COMPARED = "hit_rate,lasting,lasting_rate"
 
 
 def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
     """The totals of the range, at most `max_age` seconds old, and those of the period before as `previous_…`; no
-    calls, no errors and no rate of it where it is not kept.
+    calls, and neither errors nor rate of it, where it is not kept.
     """
     kept = components.kept_before(page)
     answer = page.ask("breakdown", max_age, previous="true")
     now = answer.first() | {"newest": answer.rest.get("newest")}
-    return now if kept() else now | {"previous_calls": 0, "previous_errors": 0, "previous_error_rate": None}
+    return now if kept() else now | {"previous_calls": 0, "previous_errors": None, "previous_error_rate": None}
+
+
+def measured(page: Page) -> str:
+    """What is told and compared: the rate of errors, or their number where only failures match."""
+    return "errors" if page.filters.of_failures else "error_rate"
 
 
 def against(page: Page) -> dict[str, dict[str, Any]]:
-    """Measures by session of the period before (a) and of this one (b), and the verdict on the error rate."""
-    asking = page.later("compare", measure=COMPARED)
+    """Measures by session of the period before (a) and of this one (b), and the verdict on what is `measured`."""
+    asking = page.later("compare", measure=f"{measured(page)},{COMPARED}")
     page.later("streaks", **OPEN)  # for the figures
     return {row["measure"]: row for row in asking().rows.iter_rows(named=True)}
 
 
 def verdict(page: Page, now: dict[str, Any], most: str = "") -> str:
     """One sentence: better or worse than before."""
-    return sentences.verdict(now, words.span(page.length), most)
+    told = sentences.counted if page.filters.of_failures else sentences.verdict
+    return told(now, words.span(page.length), most)
 
 
 def most(page: Page, now: dict[str, Any]) -> str:
@@ -44,15 +50,11 @@ def most(page: Page, now: dict[str, Any]) -> str:
 def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) -> list[Figure]:
     """The five figures; `now` comes from `totals` and `both` from `against`."""
     hit, lasting = both["hit_rate"], both["lasting"]
-    before = now.get("previous_calls")
-    change = round(both["error_rate"]["difference"] or 0, 3) if before else 0
-    share = "" if words.uncertain(hit["b_whole"]) else f"{words.rate(hit['b'])} of all"
+    only = page.filters.of_failures
+    before = now.get("previous_errors") is not None if only else now.get("previous_calls")
+    share = "" if only or words.uncertain(hit["b_whole"]) else f"{words.rate(hit['b'])} of all"
     return [
-        Figure(
-            "Error rate", words.rough(now.get("error_rate"), now.get("rated")), words.HELP["error rate"], to="errors",
-            delta=words.points(change) if change else None, clear=sentences.clear(now), trend=trend(page, now),
-            more=f"of {words.plural(now.get('rated'), 'call')}", note=components.sampling(page),
-        ),
+        _number(page, now) if only else _rate(page, now, both["error_rate"]["difference"] if before else None),
         Figure(
             "Lasting errors", words.count(lasting["b_part"]), words.HELP["lasting errors"], to="retries",
             delta=sentences.change(lasting["b_part"], lasting["a_part"] if before else None),
@@ -61,11 +63,28 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
         Figure(
             "Sessions hit", words.count(hit["b_part"]), "Sessions with at least one error.", to="sessions",
             delta=sentences.change(hit["b_part"], hit["a_part"] if before else None),
-            note=share, more=f"of {words.plural(hit['b_whole'], 'session')}",
+            note=share, more="all of them" if only else f"of {words.plural(hit['b_whole'], 'session')}",
         ),
         _worst_streak(page, open_streaks(page)),
         _alerts(page),
     ]  # fmt: skip
+
+
+def _rate(page: Page, now: dict[str, Any], difference: float | None) -> Figure:
+    change = round(difference or 0, 3)
+    return Figure(
+        "Error rate", words.rough(now.get("error_rate"), now.get("rated")), words.HELP["error rate"], to="errors",
+        delta=words.points(change) if change else None, clear=sentences.clear(now), trend=trend(page, now),
+        more=f"of {words.plural(now.get('rated'), 'call')}", note=components.sampling(page),
+    )  # fmt: skip
+
+
+def _number(page: Page, now: dict[str, Any]) -> Figure:
+    return Figure(
+        "Errors", words.count(now.get("errors")), words.HELP["only errors"], to="errors", more="all of them",
+        delta=sentences.change(now.get("errors"), now.get("previous_errors")), clear=sentences.clear(now),
+        note=components.sampling(page),
+    )  # fmt: skip
 
 
 def _uncertain(lasting: dict[str, Any], known: dict[str, Any]) -> str:

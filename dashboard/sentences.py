@@ -30,6 +30,17 @@ def verdict(now: dict[str, Any], before: str, most: str = "") -> str:
     return f"{word} than the {before} before: {words.rate(was)} → {said}.{more}"
 
 
+def counted(now: dict[str, Any], before: str, most: str = "") -> str:
+    """As `verdict`, of the number of errors instead of their rate."""
+    said, was = f"**{words.plural(now.get('errors'), 'error')}**", now.get("previous_errors")
+    if was is None:
+        return f"{said}. Nothing to compare with in the {before} before."
+    if not clear(now):
+        return f"≈ No clear change: {said}, {words.count(was)} in the {before} before."
+    more = f" {most}." if most else ""
+    return f"{VERDICTS[now['verdict']]} than the {before} before: {words.count(was)} → {said}.{more}"
+
+
 def clear(now: dict[str, Any]) -> bool:
     """Whether the API says that the difference from the period before is statistically clear."""
     return now.get("verdict") in {"worse", "better"}

@@ -12,6 +12,10 @@ HELP: Mapping[str, str] = {
         "Errors ÷ (ok + errors); cancelled and denied calls are left out, "
         "and below 20 calls the rate is marked as uncertain."
     ),
+    "only errors": (
+        "No call that went well matches the filters: there is no rate, because all that match are errors, "
+        "cancelled or denied."
+    ),
     "mistake": (
         "An error that the model could have avoided, such as a missing parameter or a file that does not exist; "
         "a timeout or a rate limit is not one."

@@ -207,6 +207,28 @@ def test_another_page_keeps_what_was_chosen_but_not_what_the_page_was_about() ->
 
 
 @pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"mistake": "true"}, ["mistake"]),
+        ({"mistake": "!true"}, []),  # calls that went well are no mistakes
+        ({"recovered": "false", "tool": "t"}, ["recovered"]),
+        ({"attribution": "!model"}, []),
+        ({"attribution": "!model,!"}, ["attribution"]),
+        ({"category": ","}, []),
+        ({"error_class": "A,B", "outcome": "error"}, ["error_class", "outcome"]),
+        ({"error_class": "A,"}, []),  # or none
+        ({"outcome": "!ok"}, ["outcome"]),
+        ({"outcome": "ok,error"}, []),
+        ({"fingerprint": "1", "q": "no such"}, ["fingerprint", "q"]),
+        ({"status_code": "1"}, []),
+        ({"service": "s"}, []),
+    ],
+)
+def test_which_filters_no_call_that_went_well_matches(query: dict[str, str], names: list[str]) -> None:
+    assert list(parse(query).of_failures) == names
+
+
+@pytest.mark.parametrize(
     ("start", "end", "seconds"),
     [
         ("-15m", "", 900.0),

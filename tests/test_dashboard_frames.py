@@ -141,6 +141,18 @@ def test_the_verdict_is_only_clear_where_the_api_says_so(facts: dict[str, Any], 
     assert spaced(sentences.verdict(totals(**facts), "24 h")) == said
 
 
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"verdict": "worse"}, ":red[▲ Worse] than the 24 h before: 36 → **100 errors**. Most of it: x."),
+        ({"verdict": "unclear"}, "≈ No clear change: **100 errors**, 36 in the 24 h before."),
+        ({"previous_errors": None}, "**100 errors**. Nothing to compare with in the 24 h before."),
+    ],
+)
+def test_where_only_failures_match_their_number_is_told(facts: dict[str, Any], said: str) -> None:
+    assert spaced(sentences.counted(totals(**{"previous_errors": 36, **facts}), "24 h", "Most of it: x")) == said
+
+
 def test_what_a_limit_would_have_done() -> None:
     row: dict[str, float | None] = {
         "sessions": 120, "interrupted": 41, "rated": 41, "recovered": 29, "recovery_rate": 0.7073, "mistakes_saved": 87

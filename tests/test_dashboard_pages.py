@@ -25,6 +25,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard import components, launch, sentences, signin, start, tables, words
 from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
+from dashboard.menu import TITLES
 from dashboard.page import Page, same_clock
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
@@ -107,6 +108,23 @@ def test_the_overviews_figures_are_the_apis(busy: RunningCollector, open_app: Ca
     assert metric(app, "Error rate") == words.rate(total["error_rate"])
     assert metric(app, "Lasting errors") == words.count(retries["lasting"])
     assert metric(app, "Sessions hit") == words.count(hit["sessions"])
+
+
+@pytest.mark.parametrize("page", ["overview", "tools", "tool", "compare", "changes"])
+def test_where_only_failures_match_nothing_is_said_to_fail_always(
+    coder: RunningCollector, open_app: Callable[..., AppTest], page: str
+) -> None:
+    about = {"tool": "apply_diff"} if page == "tool" else {}
+    app = open_app(coder.url, page, mistake="true", **about)
+    check(app, TITLES[page])
+    texts = [*captions(app), *(each.value for each in app.markdown), *(str(each.value) for each in app.metric)]
+    texts += [link.proto.label for link in app.get("page_link")]
+    assert [said for said in texts if re.search(r"100\s%.*(call|fail)|of all$", said)] == []
+    assert not [each for each in app.dataframe if {"rate", "error_rate"} & {*json.loads(each.proto.columns)}]
+    if page == "overview":
+        [now] = coder.get("/api/v1/breakdown", mistake="true")["rows"]
+        assert metric(app, "Errors") == words.count(now["errors"])
+        assert any(f"**{words.plural(now['errors'], 'error')}**" in each.value for each in app.markdown)
 
 
 def test_the_overview_says_how_many_lasting_errors_are_not_certain(

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import components, explained, sentences, shares, words
+from dashboard import components, explained, headline, sentences, shares, words
 from dashboard.page import Page, open_page, refreshing
 
 BARS, LISTED = 16, 40
@@ -25,7 +25,7 @@ def body(page: Page) -> None:
             components.quiet(f"Nothing to compare with in the {before} before.")
             components.link(page, "compare", "Compare versions, models or agents instead →")
             return
-        [verdict] = page.ask("compare", measure="error_rate").pick("verdict", "sentence").rows()
+        [verdict] = page.ask("compare", measure=headline.measured(page)).pick("verdict", "sentence").rows()
         st.markdown(sentences.compared(*verdict))
         components.sampled(page)
     if total:

@@ -24,6 +24,8 @@ COLUMNS = (
     "measure", "a", "a_low", "a_high", "a_part", "a_whole", "b", "b_low", "b_high", "b_part", "b_whole", "difference",
     "verdict", "sentence",
 )  # fmt: skip
+# Where only failures match, no measure is of all calls or sessions.
+OF_FAILURES = {"errors": "Errors"} | {name: MEASURES[name] for name in ("lasting_rate", "recovery_rate", "p95_ms")}
 TOOLS = 14
 
 
@@ -56,7 +58,8 @@ def body(page: Page) -> None:
         return
     components.beside("", _verdicts, page, asked, sides)
     components.beside("Error rate by tool", _tools, page, asked, sides, help=words.HELP["error rate"])
-    components.beside("Errors by class", _classes, page, asked, sides, help=words.HELP["to 1,000 calls"])
+    about = words.HELP["only errors" if page.filters.of_failures else "to 1,000 calls"]
+    components.beside("Errors by class", _classes, page, asked, sides, help=about)
 
 
 def _sides(
@@ -88,11 +91,12 @@ def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:
 
 
 def _verdicts(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
-    rows = page.ask("compare", measure=",".join(MEASURES), **asked).pick(*COLUMNS)
+    measures = OF_FAILURES if page.filters.of_failures else MEASURES
+    rows = page.ask("compare", measure=",".join(measures), **asked).pick(*COLUMNS)
     of = f" of {words.plain(unescaped(asked['service']) or NO_VALUE, 60)}" if "service" in asked else ""
     st.markdown(f"**{words.plain(sides[0], 60)}** → **{words.plain(sides[1], 60)}**{of}")
     said = {row["measure"]: row for row in rows.iter_rows(named=True)}
-    for measure, label in MEASURES.items():
+    for measure, label in measures.items():
         row = said.get(measure)
         if row and (row["a_whole"] or row["b_whole"]):
             st.markdown(f"{label}: {sentences.compared(row['verdict'], row['sentence'])}")
@@ -100,6 +104,8 @@ def _verdicts(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None
 
 
 def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
+    if components.rateless(page):
+        return
     answer = page.ask("compare", measure="error_rate", by="tool", operation="tool", limit=MOST, **asked)
     rows = answer.pick("tool", *COLUMNS).drop_nulls(["tool", "a", "b"])
     if rows.is_empty():
@@ -125,7 +131,8 @@ def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
 
 
 def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
-    answer = page.ask("compare", measure="errors_per_1000", by="error_class", limit=MOST, **asked)
+    measure, title = ("errors", "errors") if page.filters.of_failures else ("errors_per_1000", "to 1,000 calls")
+    answer = page.ask("compare", measure=measure, by="error_class", limit=MOST, **asked)
     rows = answer.pick("error_class", *COLUMNS).drop_nulls("error_class")
     if rows.is_empty():
         components.quiet("No errors on either side.")
@@ -148,7 +155,7 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
             "B" if page.narrow else f"B: {words.clip(sides[1], 24)}", width=50 if page.narrow else "small"
         ),
         "only": tables.text("", 90),
-        "sentence": tables.text("to 1,000 calls", 340 if page.narrow else "large"),
+        "sentence": tables.text(title, 340 if page.narrow else "large"),
     }
     text = f"Errors by class; first: {shown['error_class'][0]}."
     picked = tables.table(page, shown, columns, key="compare-classes", alt_text=text, select=True,

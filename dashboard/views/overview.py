@@ -59,7 +59,7 @@ def body(page: Page) -> None:
 def _headline(page: Page, now: dict[str, Any]) -> None:
     """Better or worse in a sentence, the figures, and then the sentence again with what explains most of the change."""
     both = headline.against(page)
-    now = now | {"verdict": both["error_rate"]["verdict"] if now.get("previous_calls") else None}
+    now = now | {"verdict": both[headline.measured(page)]["verdict"] if now.get("previous_calls") else None}
     with st.container(horizontal=True, vertical_alignment="center"):
         said = st.empty()
         said.markdown(headline.verdict(page, now))
@@ -86,8 +86,8 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
     deploys = frames.deploys(versions(), page.span[0], step, VERSIONS)
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True,
-        rates=page.drawn(tables.with_rate_words(totals)), before=before, deploys=page.drawn(deploys),
-        narrow=page.narrow,
+        rates=None if page.filters.of_failures else page.drawn(tables.with_rate_words(totals)), before=before,
+        deploys=page.drawn(deploys), narrow=page.narrow,
     )  # fmt: skip
     components.brushed(page, picture, "errors", f"{words.plural(now['errors'], 'error')} over time by category.")
     line = f" The grey line is the {words.span(page.length)} before." if before is not None else ""
@@ -100,9 +100,8 @@ def _fix_first(page: Page) -> None:
     rows, rates = retries.pick("tool", "lasting", "errors"), calls().pick("tool", "error_rate", "rated")
     rows = rows.filter(pl.col("tool").is_not_null()).join(rates, on="tool", how="left", maintain_order="left")
     for tool, lasting, errors, rate, rated in rows.iter_rows():
-        facts = (
-            f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting · {words.rate_of(rate, rated, 'call')}"
-        )
+        facts = f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting"
+        facts += "" if page.filters.of_failures else f" · {words.rate_of(rate, rated, 'call')}"
         components.row(page, "tool", tool, facts, limit=components.HALF_WIDTH, tool=tool)
     if rows.is_empty():
         components.quiet("No tool failed.")

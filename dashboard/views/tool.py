@@ -52,10 +52,14 @@ def body(page: Page) -> None:
 
 def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
     retries = page.ask("retries").first()
+    mine = {"tool": page.filters.only("tool")}
+    rate = Figure("Error rate", words.rough(totals.get("error_rate"), totals.get("rated")), words.HELP["error rate"],
+                  to="errors", more=f"of {words.plural(totals.get('rated'), 'call')}", about=mine,
+                  note=components.sampling(page))  # fmt: skip
+    number = Figure("Errors", words.count(totals.get("errors")), words.HELP["only errors"], to="errors",
+                    more="all of them", about=mine, note=components.sampling(page))  # fmt: skip
     return [
-        Figure("Error rate", words.rough(totals.get("error_rate"), totals.get("rated")), words.HELP["error rate"],
-               to="errors", more=f"of {words.plural(totals.get('rated'), 'call')}",
-               about={"tool": page.filters.only("tool")}, note=components.sampling(page)),
+        number if page.filters.of_failures else rate,
         Figure("Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"],
                note=f"of {words.plural(retries.get('errors'), 'error')}"),
         Figure("Recovery", words.rough(retries.get("recovery_rate"), retries.get("rated")), words.HELP["recovery"],
@@ -68,6 +72,8 @@ def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
 
 
 def _rate(page: Page) -> None:
+    if components.rateless(page):
+        return
     answer = page.ask("timeseries", bucket=f"{page.bucket(RATES)}s")
     rows = page.drawn(answer.pick("time", "error_rate", "low", "high", "rated"))
     if rows["error_rate"].is_null().all():
@@ -90,6 +96,8 @@ def _durations(page: Page) -> None:
 
 
 def _models(page: Page) -> None:
+    if components.rateless(page):
+        return
     answer = page.ask("breakdown", by="model", limit=str(MODELS))
     rows = answer.pick("model", "error_rate", "low", "high", "rated")
     rows = rows.drop_nulls(["model", "error_rate"]).sort("error_rate", descending=True)
@@ -141,7 +149,8 @@ def _targets(page: Page) -> None:
     rows = page.ask("breakdown", by="target", sort="-errors", limit=str(LISTED)).pick("target", "errors", "calls")
     rows = rows.drop_nulls("target").filter(pl.col("errors") > 0)
     for target, errors, calls in rows.iter_rows():
-        facts = f"{words.count(errors)} of {words.plural(calls, 'call')} failed"
+        of = "" if page.filters.of_failures else f" of {words.plural(calls, 'call')}"
+        facts = f"{words.count(errors)}{of} failed"
         components.row(page, "errors", target, facts, target=target, tool=page.filters.only("tool"))
     if rows.is_empty():
         components.quiet("No call that failed names its target.")

@@ -1,5 +1,7 @@
 """Tools: which tool should we fix first?"""
 
+from typing import Any
+
 import polars as pl
 import streamlit as st
 
@@ -51,8 +53,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         "tool": tables.text("tool", 180),
         "calls": tables.number("calls"),
         "errors": tables.number("errors"),
-        "rate": tables.rate(),
-        "error_rate": tables.share("", colour=page.palette.outcome["error"]),
+        **_rate_columns(page),
         "lasting": tables.number("lasting", words.HELP["lasting errors"]),
         "cancelled": tables.number("cancelled"),
         "denied": tables.number("denied"),
@@ -61,7 +62,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     }
     times = [pl.Series(name[:3], [words.duration(ms) for ms in rows[name]]) for name in ("p50_ms", "p95_ms")]
     worst = rows.row(0, named=True)
-    text = f"Most lasting errors: {worst['tool']}, {words.rate_of(worst['error_rate'], worst['rated'], 'call')}."
+    text = f"Most lasting errors: {worst['tool']}, {words.count(worst['lasting'])}."
     picked = tables.table(page, rows.with_columns(times), columns, key="tools", alt_text=text, select=True,
                           wide=("error_rate", "cancelled", "denied", "p50", "p95"))  # fmt: skip
     if picked:
@@ -72,7 +73,16 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         components.link(page, "tool", f"Worst: {words.plain(worst['tool'], 60)} →", tool=worst["tool"])
 
 
+def _rate_columns(page: Page) -> dict[str, Any]:
+    """None where only failures match: all rates would be 100 %."""
+    if page.filters.of_failures:
+        return {}
+    return {"rate": tables.rate(), "error_rate": tables.share("", colour=page.palette.outcome["error"])}
+
+
 def _scatter(page: Page, rows: pl.DataFrame) -> None:
+    if components.rateless(page):
+        return
     turns = page.ask("breakdown", by="tool,attribution", operation="tool", outcome="error", limit=MOST)
     main = (
         turns.pick("tool", "attribution", "errors")
@@ -102,6 +112,8 @@ def _scatter(page: Page, rows: pl.DataFrame) -> None:
 
 
 def _rates(page: Page, rows: pl.DataFrame) -> None:
+    if components.rateless(page):
+        return
     shown = rows.drop_nulls("error_rate").sort("uncertain", "error_rate", descending=[False, True]).head(RATES)
     if shown.is_empty():
         components.quiet("Only failures are reported: no tool has a rate.")
@@ -115,6 +127,9 @@ def _rates(page: Page, rows: pl.DataFrame) -> None:
 
 def _heat(page: Page, rows: pl.DataFrame) -> None:
     top = rows["tool"].head(TOP_TOOLS).to_list()
+    if failures := page.filters.of_failures:  # shares are of all calls, not only of those that failed
+        whole = page.ask("breakdown", by="tool", operation="tool", limit=MOST, **dict.fromkeys(failures))
+        rows = rows.drop("calls").join(whole.pick("tool", "calls"), on="tool", maintain_order="left")
     pairs = page.ask("breakdown", by="tool,error_class,category", operation="tool", outcome="error", limit=MOST)
     cells = (
         pairs.pick("tool", "error_class", "category", "errors")
@@ -155,14 +170,14 @@ def _servers(page: Page) -> None:
         "tool": tables.text("tool", 220),
         "calls": tables.number("calls"),
         "errors": tables.number("errors"),
-        "rate": tables.rate(),
-        "error_rate": tables.share("", colour=page.palette.outcome["error"]),
+        **_rate_columns(page),
     }
     rows = tables.with_rate_words(rows).sort("errors", descending=True)
     sums = page.ask("breakdown", by="mcp_server", operation="tool", mcp_server="!", limit=MOST)
     facts = sums.pick("mcp_server", "calls", "error_rate", "rated").drop_nulls("mcp_server")
     for place, (server, calls, rate, rated) in enumerate(facts.iter_rows()):
-        label = f"{words.plain(server, 60)} \u2002 {words.plural(calls, 'call')} · {words.rate_of(rate, rated)} failed"
+        failed = "" if page.filters.of_failures else f" · {words.rate_of(rate, rated)} failed"
+        label = f"{words.plain(server, 60)} \u2002 {words.plural(calls, 'call')}{failed}"
         with st.expander(label, expanded=place == 0, key=f"server-{place}"):
             mine = rows.filter(pl.col("mcp_server") == server)
             tables.table(page, mine, columns, key=f"server-{place}-tools", alt_text=f"{mine.height} tools.",
