@@ -7,10 +7,11 @@ import polars as pl
 from altair import Tooltip
 
 from dashboard import words
-from dashboard.axes import HEIGHT, PERCENT, Picture, colour, steps, value_axis, where
+from dashboard.axes import HEIGHT, PERCENT, Picture, colour, names_axis, steps, value_axis, where
 from dashboard.colours import OTHER, OUTCOMES, Palette
 
 ALL = "all errors"
+LINE_PX = 18  # of a legend
 # Bar, cross, circle, crossed circle: outcomes differ in shape, not only in colour.
 _SHAPES = {
     "ok": "M0,-0.7L0,0.7",
@@ -95,16 +96,20 @@ def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
     return alt.layer(bars)
 
 
-def _by_class(frame: pl.DataFrame, palette: Palette) -> alt.Color:
+def _by_class(frame: pl.DataFrame, palette: Palette, columns: int) -> alt.Color:
     """A colour for each class in the order of the frame; the line of all errors has the colour of text."""
     classes = [name for name in frame["error_class"].unique(maintain_order=True) if name != ALL]
     slots = [colour for name, colour in palette.category.items() if name != OTHER]
-    return colour("error_class", {ALL: palette.ink, **dict(zip(classes, slots, strict=False))}, columns=3)
+    return colour("error_class", {ALL: palette.ink, **dict(zip(classes, slots, strict=False))}, columns=columns)
 
 
-def _recovery(frame: pl.DataFrame, palette: Palette, x: alt.X, how: Literal["linear", "step-after"]) -> Picture:
+def _recovery(
+    frame: pl.DataFrame, palette: Palette, x: alt.X, how: Literal["linear", "step-after"], small: bool
+) -> Picture:
     y = alt.Y("recovery_rate:Q", scale=alt.Scale(domain=[0, 1]), axis=value_axis(palette, PERCENT))
-    base = alt.Chart(frame, height=260).encode(x=x)  # the legend takes two lines
+    columns = 1 if small else 3
+    legend = LINE_PX * -(-frame["error_class"].n_unique() // columns)
+    base = alt.Chart(frame, height=HEIGHT + legend).encode(x=x)
     tooltip = [
         Tooltip("error_class:N", title="of"),
         Tooltip("at:Q", title="within"),
@@ -117,26 +122,26 @@ def _recovery(frame: pl.DataFrame, palette: Palette, x: alt.X, how: Literal["lin
     lines = base.mark_line(point={"size": 28}, strokeWidth=1.6, interpolate=how)
     return alt.layer(
         band.encode(y=alt.Y("low:Q", scale=alt.Scale(domain=[0, 1])), y2=alt.Y2("high:Q")),
-        lines.encode(y=y, color=_by_class(frame, palette), tooltip=tooltip),
+        lines.encode(y=y, color=_by_class(frame, palette, columns), tooltip=tooltip),
     )
 
 
-def recovery_curve(frame: pl.DataFrame, palette: Palette) -> Picture:
+def recovery_curve(frame: pl.DataFrame, palette: Palette, *, small: bool = False) -> Picture:
     """Share recovered by number of attempts. `frame`: at, error_class, recovery_rate, low, high, retried."""
     x = alt.X("at:O", axis=alt.Axis(title="attempts", labelAngle=0))
-    return _recovery(frame, palette, x, "linear")
+    return _recovery(frame, palette, x, "linear", small)
 
 
-def time_to_recovery(frame: pl.DataFrame, palette: Palette) -> Picture:
+def time_to_recovery(frame: pl.DataFrame, palette: Palette, *, small: bool = False) -> Picture:
     """Share recovered by number of seconds, as steps on a logarithmic axis."""
     axis = alt.Axis(
         title=None, values=[1, 10, 60, 600, 1800], grid=True, gridColor=palette.line,
         labelExpr="datum.value < 60 ? datum.value + ' s' : datum.value / 60 + ' min'",
     )  # fmt: skip
-    return _recovery(frame, palette, alt.X("at:Q", scale=alt.Scale(type="log"), axis=axis), "step-after")
+    return _recovery(frame, palette, alt.X("at:Q", scale=alt.Scale(type="log"), axis=axis), "step-after", small)
 
 
-def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -> Picture:
+def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame, *, small: bool = False) -> Picture:
     """A session's calls in order, one row per tool, with streaks as brackets and a line from each error to its retry.
 
     `frame`: order, tool, outcome, about, again (the order of its retry), lane; `streaks`: first, last, label.
@@ -145,7 +150,7 @@ def session_line(frame: pl.DataFrame, palette: Palette, streaks: pl.DataFrame) -
     colour = alt.Scale(domain=list(OUTCOMES), range=[palette.outcome[name] for name in OUTCOMES])
     shape = alt.Scale(domain=list(OUTCOMES), range=[_SHAPES[name] for name in OUTCOMES])
     order = alt.Axis(title="call", format="d", tickMinStep=1, grid=False)
-    tools = alt.Axis(title=None, labelLimit=180, labelFlush=False, grid=True, gridColor=palette.line, domain=False)
+    tools = names_axis(180, small=small, grid=True, gridColor=palette.line)
     first = frame["order"][0]
     places = alt.Scale(domain=[first - 0.5, first + frame.height - 0.5], nice=False)
     marks = (

@@ -22,6 +22,7 @@ with suppress(ImportError):
 schemapi.disable_debug_mode()
 
 HEIGHT = 220
+SMALL_NAMES_PX = 120  # of names on an axis, in a small window
 # A chart with a legend is always layered, even with one layer: otherwise Streamlit leaves an empty line above it.
 Picture = alt.Chart | alt.LayerChart | alt.FacetChart
 PERCENT = "~%"
@@ -55,6 +56,12 @@ def value_axis(palette: Palette, form: str = ",d", title: str | None = None, *, 
     return alt.Axis(
         title=title, format=form, tickCount=4, gridColor=palette.line, domain=False, ticks=False, tickMinStep=least
     )
+
+
+def names_axis(px: int, *, small: bool, **about: Any) -> alt.Axis:
+    """An axis of names, which are cut to this many pixels, or to fewer in a small window."""
+    limit = min(px, SMALL_NAMES_PX) if small else px
+    return alt.Axis(title=None, labelLimit=limit, labelFlush=False, domain=False, **about)
 
 
 def where(test: str, value: str | float) -> dict[str, Any]:

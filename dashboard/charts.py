@@ -11,7 +11,7 @@ import polars as pl
 from altair import Tooltip
 
 from dashboard import frames, words
-from dashboard.axes import CLOCK, HEIGHT, PERCENT, Picture, Span, colour, time_axis, value_axis, where
+from dashboard.axes import CLOCK, HEIGHT, PERCENT, Picture, Span, colour, names_axis, time_axis, value_axis, where
 from dashboard.colours import Palette, slot
 
 # For placing the labels of deploys: their size, and the least width of the chart in a wide and in a narrow window.
@@ -21,13 +21,13 @@ LABEL, CHARACTER_PX, LINE_PX, WIDE_PX, NARROW_PX = 32, 6.0, 13, 850, 500
 def errors_over_time(
     frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float, *, brush: bool = False,
     rates: pl.DataFrame | None = None, before: pl.DataFrame | None = None, deploys: pl.DataFrame | None = None,
-    narrow: bool = False,
+    narrow: bool = False, small: bool = False,
 ) -> Picture:  # fmt: skip
     """Errors stacked by category.
 
     `frame`: time, category, errors; `rates`: time, rate (as text), of all categories, for the tooltip; `before`: time,
     previous_errors, of the period before, drawn as a grey line; `deploys`: time, label, drawn as dotted rules;
-    `narrow`: the legend needs more than one line.
+    `narrow`: the legend needs more than one line; `small`: it has room for two columns.
     """
     known = set(frame["category"].map_elements(slot, return_dtype=pl.String)) if frame.height else set()
     colours = {name: colour for name, colour in palette.category.items() if name in known}
@@ -52,7 +52,7 @@ def errors_over_time(
             x=time_axis(span),
             x2=alt.X2("end:T"),
             y=alt.Y("sum(errors):Q", axis=value_axis(palette), stack="zero"),
-            color=colour("slot", colours, columns=4 if narrow else len(colours)),
+            color=colour("slot", colours, columns=2 if small else 4 if narrow else len(colours)),
             order=alt.Order("place:Q"),
             tooltip=tooltip,
         )
@@ -207,9 +207,9 @@ def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: flo
     return picture
 
 
-def firings(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
+def firings(frame: pl.DataFrame, palette: Palette, span: Span, *, small: bool = False) -> Picture:
     """When each alert fired, as bars from its start to its end. `frame`: name, fired, until, state, summary."""
-    names = alt.Axis(title=None, labelLimit=260, labelFlush=False, domain=False, ticks=False, grid=True)
+    names = names_axis(260, small=small, ticks=False, grid=True)
     colours = {"firing": palette.alert["firing"], "resolved": palette.alert["resolved"]}
     axis = alt.Axis(title=None, labelExpr=CLOCK, grid=False, tickCount=8)
     scale = alt.Scale(domain=[moment.astimezone(UTC) for moment in span])

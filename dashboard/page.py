@@ -21,6 +21,7 @@ BARS = 96  # in a chart of full width
 FIRST_PX = 420  # height that the first answers of most pages take
 WIDTH = "misstep-width"  # cookie with the width of the browser's window
 NARROW_PX = 1200  # in narrower windows, tables leave out dispensable columns
+SMALL_PX = 600  # in smaller ones, such as those of phones, charts have shorter names and narrower legends
 LATE: ContextVar[list[datetime] | None] = ContextVar("late", default=None)  # when the late answers of a part were new
 
 
@@ -34,6 +35,7 @@ class Page:
     palette: colours.Palette
     zone: ZoneInfo
     narrow: bool = False
+    small: bool = False
 
     def ask(self, place: str, max_age: float | None = None, /, **params: str | None) -> Answer:
         """The API's answer for this page's filters and `params`, which can only narrow them; None removes a filter.
@@ -163,8 +165,8 @@ def open_page(
     usual = {"tz": _named(filters.state("tz")) is not None, "refresh": filters.state("refresh").isdecimal()}
     filters = filters.viewed({name: None for name, known in usual.items() if known} | dict(view or {}))
     width = dict(st.context.cookies).get(WIDTH, "")
-    narrow = width.isdecimal() and int(width[:6]) < NARROW_PX
-    page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow)
+    narrow, small = (width.isdecimal() and int(width[:6]) < limit for limit in (NARROW_PX, SMALL_PX))
+    page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow, small)
     share.forget(name, filters)
     st.session_state["page"] = name
     filterbar.addressed(name)

@@ -8,10 +8,10 @@ import polars as pl
 from altair import Tooltip
 
 from dashboard import frames, words
-from dashboard.axes import PERCENT, Picture, colour, value_axis, where
+from dashboard.axes import PERCENT, Picture, colour, names_axis, value_axis, where
 from dashboard.colours import ATTRIBUTIONS, Palette
 
-NAMES_PX = 140
+NAMES_PX, ROW_PX = 140, 28
 # The side of a dot on which its label is, its alignment, its distance.
 BESIDE: Sequence[tuple[str, Literal["left", "right"], int]] = (("right", "left", 12), ("left", "right", -12))
 
@@ -47,7 +47,9 @@ def share_bar(frame: pl.DataFrame, palette: Palette) -> Picture:
     return alt.layer(bars, labels).properties(height=alt.Step(26))
 
 
-def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classes: Sequence[str]) -> Picture:
+def heat_map(
+    frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classes: Sequence[str], *, small: bool = False
+) -> Picture:
     """Errors of a class ÷ calls of the tool; with fewer than 20 calls a cell has no colour, only its count.
 
     `frame`: tool, error_class, errors, calls, share; a row for each cell.
@@ -66,7 +68,7 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
         y=alt.Y(
             "tool:N",
             sort=list(tools),
-            axis=alt.Axis(title=None, labelLimit=180, labelFlush=False, domain=False, ticks=False),
+            axis=names_axis(180, small=small, ticks=False),
         ),
     )
     cells = base.mark_rect(strokeWidth=2).encode(
@@ -80,13 +82,14 @@ def heat_map(frame: pl.DataFrame, palette: Palette, tools: Sequence[str], classe
     return alt.layer(cells, labels).properties(height=alt.Step(26))
 
 
-def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str) -> Picture:
-    """A rate per name as a dot with its interval, and a label on the right; hollow if it is of fewer than 20 calls.
+def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str, *, small: bool = False) -> Picture:
+    """A rate per name as a dot with its interval; hollow if it is of fewer than 20 calls. A label stands on the right,
+    in a small window only in the tooltip.
 
-    `frame`: name, value, low, high, rated, label.
+    `frame`: name, value, low, high, rated, label; maybe tint_from and tint_to, between which a row is tinted.
     """
     rows = frame.with_columns(certain=pl.col("rated") >= words.UNCERTAIN_BELOW)
-    names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
+    names = names_axis(210, small=small, ticks=False, gridColor=palette.line)
     scale = alt.Scale(domain=[0, 1])
     base = alt.Chart(rows).encode(y=alt.Y(f"{name}:N", sort=frame[name].to_list(), axis=names))
     colour = palette.outcome["error"] if value == "error_rate" else palette.outcome["ok"]
@@ -98,20 +101,28 @@ def dots(frame: pl.DataFrame, palette: Palette, name: str, value: str) -> Pictur
         fill=alt.FillValue(palette.paper, condition=where("datum.certain", colour)),
         tooltip=[Tooltip(f"{name}:N"), Tooltip(f"{value}:Q", format=".1%"), Tooltip("label:N")],
     )
+    layers = [whiskers, point]
+    if "tint_from" in frame.columns:
+        tint = base.transform_filter("isValid(datum.tint_from)").mark_rule(
+            color=palette.outcome["error"], strokeWidth=ROW_PX - 4, opacity=0.15
+        )
+        layers.insert(0, tint.encode(x=alt.X("tint_from:Q", scale=scale), x2=alt.X2("tint_to:Q")))
+    if small:
+        return alt.layer(*layers).properties(height=alt.Step(ROW_PX))
     said = base.mark_text(align="left", dx=8, color=palette.quiet).encode(
         x=alt.X("high:Q", scale=scale), text=alt.Text("label:N")
     )
     # Vega underestimates the width of text: without this, the last word would be cut off at the edge.
-    return alt.layer(whiskers, point, said).properties(height=alt.Step(28), padding={"right": 14})
+    return alt.layer(*layers, said).properties(height=alt.Step(ROW_PX), padding={"right": 14})
 
 
-def paired_bars(frame: pl.DataFrame, palette: Palette) -> Picture:
+def paired_bars(frame: pl.DataFrame, palette: Palette, *, small: bool = False) -> Picture:
     """Errors per dimension value in both periods, in the order of `frame`: name, a_errors, b_errors, sentence."""
     colours = {"before": palette.quiet, "now": palette.outcome["error"]}
     rows = frame.rename({"a_errors": "before", "b_errors": "now"}).unpivot(
         ["before", "now"], index=["name", "sentence"], variable_name="period", value_name="errors"
     )
-    names = alt.Axis(title=None, labelLimit=260, labelFlush=False, domain=False, ticks=False)
+    names = names_axis(260, small=small, ticks=False)
     picture: Picture = (
         alt.Chart(rows)
         .mark_bar(height={"band": 0.9})
@@ -132,12 +143,12 @@ def paired_bars(frame: pl.DataFrame, palette: Palette) -> Picture:
     return picture
 
 
-def dumbbells(frame: pl.DataFrame, palette: Palette) -> Picture:
+def dumbbells(frame: pl.DataFrame, palette: Palette, *, small: bool = False) -> Picture:
     """A measure of both sides per name, A hollow, B filled.
 
     `frame`: name, a, b, low and high of each, verdict, sentence.
     """
-    names = alt.Axis(title=None, labelLimit=210, labelFlush=False, domain=False, ticks=False, gridColor=palette.line)
+    names = names_axis(210, small=small, ticks=False, gridColor=palette.line)
     base = alt.Chart(frame).encode(y=alt.Y("name:N", sort=frame["name"].to_list(), axis=names))
     axis = value_axis(palette, PERCENT)
     clear = {"worse": palette.outcome["error"], "better": palette.alert["resolved"]}

@@ -57,7 +57,7 @@ def before(page: Page, event: str) -> datetime | None:
 def show(page: Page, rows: pl.DataFrame, streaks: pl.DataFrame, said: str) -> None:
     """Shows these ordered events as a timeline and a list, and the selected one in full."""
     key = f"at-{page.name}-{components.key_of(page)}-{page.filters.state('event')}"
-    picture = attempts.session_line(_marks(rows), page.palette, frames.brackets(rows, streaks))
+    picture = attempts.session_line(_marks(rows), page.palette, frames.brackets(rows, streaks), small=page.small)
     clicked = components.clicked(picture, f"line-{key}", said)
     if rows["outcome"].eq("error").any():
         components.quiet("Lines under the calls join an error with its retry; bars above span mistakes in a row.")

@@ -233,6 +233,30 @@ def test_a_rules_values_have_no_exponents(unit: str, axis: str, told: str) -> No
     assert [each["format"] for each in encoding["tooltip"] if each["field"] == "value"] == [told]
 
 
+RATES = pl.DataFrame(
+    {"tool": ["a", "b"], "error_rate": [0.1, 0.9], "low": [0.0, 0.8], "high": [0.2, 1.0], "rated": [50.0, 50.0],
+     "label": ["x", "y"]}
+)  # fmt: skip
+
+
+def test_in_a_small_window_names_and_legends_leave_room_for_the_chart() -> None:
+    wide, small = (
+        spec(shares.dots(RATES, colours.LIGHT, "tool", "error_rate", small=small)) for small in (False, True)
+    )
+    assert [sum(layer["mark"]["type"] == "text" for layer in made["layer"]) for made in (wide, small)] == [1, 0]
+    limits = [made["layer"][0]["encoding"]["y"]["axis"]["labelLimit"] for made in (wide, small)]
+    assert limits == [210, axes.SMALL_NAMES_PX]
+    made = spec(charts.errors_over_time(over_time(), colours.LIGHT, SPAN, 300, narrow=True, small=True))
+    assert made["layer"][0]["encoding"]["color"]["legend"]["columns"] == 2
+
+
+def test_where_a_dot_would_contradict_what_was_said_its_row_is_tinted() -> None:
+    rows = RATES.with_columns(tint_from=pl.Series([0.0, None]), tint_to=pl.Series([0.2, None]))
+    tint, *others = spec(shares.dots(rows, colours.LIGHT, "tool", "error_rate"))["layer"]
+    assert (tint["encoding"]["x"]["field"], tint["encoding"]["x2"]["field"]) == ("tint_from", "tint_to")
+    assert len(others) == len(spec(shares.dots(RATES, colours.LIGHT, "tool", "error_rate"))["layer"])
+
+
 def test_a_cell_of_few_calls_has_no_colour_but_its_count() -> None:
     few = pl.DataFrame({"tool": ["a"], "error_class": ["E"], "errors": [1.0], "calls": [1.0], "share": [1.0]})
     made = spec(shares.heat_map(few, colours.LIGHT, ["a"], ["E"]))

@@ -200,7 +200,7 @@ def _history(page: Page, rows: pl.DataFrame) -> None:
     week = page.over(page.now - timedelta(days=7), page.now)
     most = shown.group_by("name").len().sort("len", "name", descending=[True, False])["name"].head(LINES).to_list()
     shown = page.drawn(shown.filter(pl.col("name").is_in(most)), "fired", "until")
-    picture = charts.firings(shown, page.palette, week)
+    picture = charts.firings(shown, page.palette, week, small=page.small)
     components.chart(picture, "firings", f"{rows.height} firings in 7 days, most of {most[0]}.")
     with st.expander(f"As a list: {rows.height}", key="alert-history"):
         if rows.height > LISTED:

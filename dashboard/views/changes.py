@@ -44,7 +44,7 @@ def _periods(page: Page) -> None:
         pl.Series("name", [explained.subject(row)[:60] for row in rows.head(BARS).iter_rows(named=True)]),
         a_errors=pl.col("a_errors").cast(pl.Float64), b_errors=pl.col("b_errors").cast(pl.Float64),
     ).unique("name", maintain_order=True)  # fmt: skip
-    components.chart(shares.paired_bars(shown, page.palette), "changes", str(rows["sentence"][0]))
+    components.chart(shares.paired_bars(shown, page.palette, small=page.small), "changes", str(rows["sentence"][0]))
 
 
 def _values(page: Page, total: dict[str, Any]) -> None:

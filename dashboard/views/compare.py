@@ -118,7 +118,9 @@ def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
         if tools := shown.filter(pl.col("verdict") == verdict)["tool"].to_list():
             st.markdown(f"{sentences.VERDICTS[verdict]}: {', '.join(words.plain(tool, 40) for tool in tools)}")
     worst = str(shown["sentence"][0])
-    components.chart(shares.dumbbells(shown, page.palette), "dumbbells", f"{shown['name'][0]}: {worst}")
+    components.chart(
+        shares.dumbbells(shown, page.palette, small=page.small), "dumbbells", f"{shown['name'][0]}: {worst}"
+    )
     components.quiet(
         f"○ {words.plain(sides[0], 40)} ● {words.plain(sides[1], 40)}, with 95 % intervals; coloured where the "
         "difference is clear."

@@ -23,7 +23,9 @@ def body(page: Page) -> None:
         if rows.is_empty():
             components.nothing(page, "errors")
             return
-        picture = charts.errors_over_time(rows, page.palette, page.axis, step, brush=True, narrow=page.narrow)
+        picture = charts.errors_over_time(
+            rows, page.palette, page.axis, step, brush=True, narrow=page.narrow, small=page.small
+        )
         text = f"{words.plural(components.total(rows, 'errors'), 'error')} over time by category."
         components.brushed(page, picture, "errors", text)
         components.sampled(page)

@@ -87,7 +87,7 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
     picture = charts.errors_over_time(
         rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True,
         rates=None if page.filters.of_failures else page.drawn(tables.with_rate_words(totals)), before=before,
-        deploys=page.drawn(deploys), narrow=page.narrow,
+        deploys=page.drawn(deploys), narrow=page.narrow, small=page.small,
     )  # fmt: skip
     components.brushed(page, picture, "errors", f"{words.plural(now['errors'], 'error')} over time by category.")
     line = f" The grey line is the {words.span(page.length)} before." if before is not None else ""

@@ -13,6 +13,7 @@ CLASSES = {"by": "error_class", "limit": MOST}  # all of them: the totals are th
 CURVE = {"by": "error_class", "limit": MOST}
 STORMS = {"sort": "-ended", "limit": MOST}
 DOTS = 12  # classes of which what was said stands against what was seen
+CONTRARY = 0.2  # recovery below which retrying that was said to help does not, and the same from above
 CURVES = 5  # classes drawn besides all errors
 CERTAIN = words.UNCERTAIN_BELOW
 STRIP = 240  # bars in the chart of rate-limit errors
@@ -63,7 +64,8 @@ def _figures(page: Page, total: dict[str, float | None]) -> None:
         Figure(
             "Tried again",
             words.count(retried),
-            "A second attempt came within 30 minutes.",
+            "A second attempt came within 30 minutes. Those of agents that report no successes are left out of the "
+            "recovery.",
             note=f"of {words.plural(total.get('errors'), 'error')}",
         ),
         Figure(
@@ -96,16 +98,21 @@ def _said_and_seen(page: Page) -> None:
         components.quiet("No error was tried again in this range.")
         return
     many = pl.Series([words.count(rated) for rated in shown["rated"]])
+    glyph, against = pl.col("said_words").str.slice(0, 1), pl.col("said_retryable")
     shown = shown.with_columns(
-        name=pl.col("error_class") + "  " + pl.col("said_words"), label=pl.format("{} (n = {})", "finding", many)
+        name=glyph + " " + pl.col("error_class") if page.small else pl.col("error_class") + "  " + pl.col("said_words"),
+        label=pl.format("{} (n = {})", "finding", many),
+        tint_from=pl.when(against).then(0.0).when(~against).then(1 - CONTRARY),
+        tint_to=pl.when(against).then(CONTRARY).when(~against).then(1.0),
     )
     components.chart(
-        shares.dots(shown, page.palette, "name", "recovery_rate"),
+        shares.dots(shown, page.palette, "name", "recovery_rate", small=page.small),
         "said",
         f"First: {shown['name'][0]} {shown['label'][0]}.",
     )
     components.quiet(
-        "The dot is the observed recovery. ● said to be retryable, ○ not; by the agent, else by Misstep's table."
+        "The dot is the observed recovery, tinted where it would contradict what was said. "
+        "● said to be retryable, ○ not; by the agent, else by Misstep's table."
     )
     if tried.height > DOTS:
         components.quiet(f"The first {DOTS} of {tried.height} classes; all of them are below.")
@@ -128,7 +135,9 @@ def _attempts(page: Page) -> None:
     if rows.is_empty():
         components.quiet("No error was tried again in this range.")
         return
-    components.chart(attempts.recovery_curve(rows, page.palette), "attempts", "Recovery by attempt and class.")
+    components.chart(
+        attempts.recovery_curve(rows, page.palette, small=page.small), "attempts", "Recovery by attempt and class."
+    )
 
 
 def _seconds(page: Page) -> None:
@@ -136,7 +145,9 @@ def _seconds(page: Page) -> None:
     if rows.is_empty():
         components.quiet("No error was tried again in this range.")
         return
-    components.chart(attempts.time_to_recovery(rows, page.palette), "seconds", "Recovery by time and class.")
+    components.chart(
+        attempts.time_to_recovery(rows, page.palette, small=page.small), "seconds", "Recovery by time and class."
+    )
 
 
 def _storms(page: Page) -> None:

@@ -105,7 +105,11 @@ def _models(page: Page) -> None:
         components.quiet("The agents that call this tool do not tell their model.")
         return
     picture = shares.dots(
-        tables.with_rate_words(rows).with_columns(label=pl.col("rate")), page.palette, "model", "error_rate"
+        tables.with_rate_words(rows).with_columns(label=pl.col("rate")),
+        page.palette,
+        "model",
+        "error_rate",
+        small=page.small,
     )
     components.chart(picture, "models", f"Error rate by model; highest: {rows['model'][0]}.")
     if answer.cut:

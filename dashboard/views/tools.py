@@ -118,7 +118,9 @@ def _rates(page: Page, rows: pl.DataFrame) -> None:
     if shown.is_empty():
         components.quiet("Only failures are reported: no tool has a rate.")
         return
-    picture = shares.dots(shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate")
+    picture = shares.dots(
+        shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate", small=page.small
+    )
     components.chart(picture, "tool-rates", f"Error rates of {shown.height} tools with their 95 % intervals.")
     if rows.height > RATES:
         components.quiet(f"The {RATES} of {words.plural(rows.height, 'tool')} that fail most often.")
@@ -145,7 +147,7 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
     shown = shown.with_columns(share=pl.col("errors") / pl.col("calls"))
     text = f"Errors by class ÷ calls, for {len(top)} tools and {len(classes)} classes."
     key = f"heat-{components.key_of(page)}"
-    if picked := components.clicked(shares.heat_map(shown, page.palette, top, classes), key, text):
+    if picked := components.clicked(shares.heat_map(shown, page.palette, top, classes, small=page.small), key, text):
         tool, name = str(picked["tool"]), str(picked["error_class"])
         components.link(
             page, "errors", f"{words.plain(name)} of {words.plain(tool, 60)} →", tool=tool, error_class=name
