@@ -26,8 +26,11 @@ SMALL_NAMES_PX = 120  # of names on an axis, in a small window
 # A chart with a legend is always layered, even with one layer: otherwise Streamlit leaves an empty line above it.
 Picture = alt.Chart | alt.LayerChart | alt.FacetChart
 PERCENT = "~%"
-# Vega's default is a 12-hour clock without am or pm.
-CLOCK = "timeFormat(datum.value, hours(datum.value) + minutes(datum.value) ? '%H:%M' : '%d %b')"
+# Vega's default is a 12-hour clock without am or pm. The first of January has its year; January is month 0.
+CLOCK = (
+    "timeFormat(datum.value, hours(datum.value) + minutes(datum.value) ? '%H:%M' "
+    ": month(datum.value) + date(datum.value) === 1 ? '%d %b %Y' : '%d %b')"
+)
 # Vega's default has no space before the per cent sign; texts on the pages have one.
 _NUMBERS = alt.theme.NumberLocaleKwds(decimal=".", thousands=",", grouping=[3], currency=["$", ""], percent="\u00a0%")
 Span = tuple[datetime, datetime]

@@ -203,6 +203,7 @@ def test_times_stay_aware_of_their_zone_and_the_clock_has_24_hours() -> None:
     ends = made["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert [(end["hours"], end["utc"]) for end in ends] == [(11, True), (13, True)]
     assert "%H:%M" in json.dumps(made)
+    assert "%d %b %Y" in made["layer"][0]["encoding"]["x"]["axis"]["labelExpr"]
     assert "%I" not in json.dumps(made)
 
 

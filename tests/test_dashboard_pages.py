@@ -575,6 +575,7 @@ def test_of_many_groups_the_most_frequent_is_found_though_others_were_seen_later
     assert (groups["tool"].iloc[0], groups["events"].iloc[0]) == ("tool3600", 3)
     [states] = [each for each in app.button_group if "New 500+" in each.options]
     assert "All 500+" in states.options
+    assert {"Regressed", "Ongoing", "Resolved"} <= {*states.options}
     app = open_app(collector.url)
     check(app, "Overview")
     rows = [each.proto.label for each in app.get("page_link") if "tool3600" in each.proto.label]

@@ -57,8 +57,10 @@ def _groups(page: Page) -> None:
     counts = dict(rows.group_by("state").len().iter_rows())
     with st.container(horizontal=True, vertical_alignment="bottom"):
         more = "+" if rows.height == GROUPS else ""
-        labels = {state: f"{state.capitalize()} {counts.get(state, 0)}{more}" for state in STATES}
-        labels = {"all": f"All {rows.height}{more}", **labels}
+        labels = {"all": f"All {rows.height}{more}"}
+        for state in STATES:  # that none is among some of the groups does not tell how many there are
+            number = f" {counts.get(state, 0)}{more}" if state in counts or not more else ""
+            labels[state] = state.capitalize() + number
         state = components.switch(page, "state", "State", list(labels), labels)
         order = components.switch(page, "sort", "Sort by", list(SORTS), SORTS)
     if more:  # the first of all groups in this order, which need not be among those seen last
