@@ -48,10 +48,10 @@ def tight(picture: Picture) -> Picture:
     return picture
 
 
-def time_axis(span: Span) -> alt.X:
+def time_axis(span: Span, field: str = "time") -> alt.X:
     """A time axis over the whole range, also where there are no data."""
     axis = alt.Axis(title=None, labelExpr=CLOCK, grid=False, tickCount=8)
-    return alt.X("time:T", axis=axis, scale=alt.Scale(domain=[moment.astimezone(UTC) for moment in span]))
+    return alt.X(f"{field}:T", axis=axis, scale=alt.Scale(domain=[moment.astimezone(UTC) for moment in span]))
 
 
 def value_axis(palette: Palette, form: str = ",d", title: str | None = None, *, whole: bool = False) -> alt.Axis:

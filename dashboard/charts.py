@@ -4,16 +4,15 @@ Pure functions, as in `shares` and `attempts`: no I/O, no Streamlit. Colours are
 titles.
 """
 
-from datetime import UTC
-
 import altair as alt
 import polars as pl
 from altair import Tooltip
 
 from dashboard import frames, words
-from dashboard.axes import CLOCK, HEIGHT, PERCENT, Picture, Span, colour, names_axis, time_axis, value_axis, where
+from dashboard.axes import HEIGHT, PERCENT, Picture, Span, colour, names_axis, time_axis, value_axis, where
 from dashboard.colours import Palette, slot
 
+AT, STRIP_HEIGHT = Tooltip("time:T", format="%d %b %H:%M"), 90
 # For placing the labels of deploys: their size, and the least width of the chart in a wide and in a narrow window.
 LABEL, CHARACTER_PX, LINE_PX, WIDE_PX, NARROW_PX = 32, 6.0, 13, 850, 500
 
@@ -32,10 +31,11 @@ def errors_over_time(
     known = set(frame["category"].map_elements(slot, return_dtype=pl.String)) if frame.height else set()
     colours = {name: colour for name, colour in palette.category.items() if name in known}
     slots = {name: place for place, name in enumerate(palette.category)}
-    rows = frame.with_columns(
-        slot=pl.col("category").map_elements(slot, return_dtype=pl.String, skip_nulls=False),
-        end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)),
-    ).with_columns(place=pl.col("slot").replace_strict(slots, return_dtype=pl.Int64))
+    rows = (
+        _with_end(frame, bucket_s)
+        .with_columns(slot=pl.col("category").map_elements(slot, return_dtype=pl.String, skip_nulls=False))
+        .with_columns(place=pl.col("slot").replace_strict(slots, return_dtype=pl.Int64))
+    )
     tooltip = [
         Tooltip("time:T", format="%d %b %H:%M", title="from"),
         Tooltip("slot:N", title="category"),
@@ -102,16 +102,30 @@ def _deploys(deploys: pl.DataFrame, palette: Palette, span: Span, narrow: bool) 
 def calls_over_time(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
     """Calls as bars. `frame`: time, calls."""
     rows = frame.group_by("time").agg(pl.col("calls").sum())
-    rows = rows.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
+    return _bars(rows, "calls", palette.outcome["ok"], palette, span, bucket_s, HEIGHT)
+
+
+def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
+    """Errors per bucket as a low bar chart. `frame`: time, errors."""
+    return _bars(frame, "errors", palette.category["rate_limit"], palette, span, bucket_s, STRIP_HEIGHT)
+
+
+def _bars(
+    frame: pl.DataFrame, count: str, colour: str, palette: Palette, span: Span, bucket_s: float, height: int
+) -> Picture:
     picture: Picture = (
-        alt.Chart(rows, height=HEIGHT)
-        .mark_bar(binSpacing=1, color=palette.outcome["ok"])
+        alt.Chart(_with_end(frame, bucket_s), height=height)
+        .mark_bar(binSpacing=int(height == HEIGHT), color=colour)
         .encode(
-            x=time_axis(span), x2=alt.X2("end:T"), y=alt.Y("calls:Q", axis=value_axis(palette)), y2=alt.Y2Datum(0),
-            tooltip=[Tooltip("time:T", format="%d %b %H:%M"), Tooltip("calls:Q", format=",d")],
+            x=time_axis(span), x2=alt.X2("end:T"), y=alt.Y(f"{count}:Q", axis=value_axis(palette)), y2=alt.Y2Datum(0),
+            tooltip=[AT, Tooltip(f"{count}:Q", format=",d")],
         )
     )  # fmt: skip
     return picture
+
+
+def _with_end(frame: pl.DataFrame, bucket_s: float) -> pl.DataFrame:
+    return frame.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
 
 
 def rate_over_time(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
@@ -122,7 +136,7 @@ def rate_over_time(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture
     y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
     colour = palette.outcome["error"]
     tooltip = [
-        Tooltip("time:T", format="%d %b %H:%M"),
+        AT,
         Tooltip("error_rate:Q", format=".1%", title="error rate"),
         Tooltip("rated:Q", format=",d", title="of calls"),
     ]
@@ -152,7 +166,7 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
             y=alt.Y("ms:Q", axis=axis, scale=alt.Scale(type="log")),
             color=colour("quantile", colours),
             tooltip=[
-                Tooltip("time:T", format="%d %b %H:%M"), Tooltip("quantile:N"),
+                AT, Tooltip("quantile:N"),
                 Tooltip("ms:Q", format=",.0f", title="milliseconds"),
             ],
         )
@@ -179,7 +193,7 @@ def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold
             ),
             detail=alt.Detail("labels:N"),
             tooltip=[
-                Tooltip("time:T", format="%d %b %H:%M"),
+                AT,
                 Tooltip("value:Q", format=".1~%" if unit == "share" else ",.3~f"),
                 Tooltip("labels:N"),
             ],
@@ -193,28 +207,12 @@ def value_over_time(frame: pl.DataFrame, palette: Palette, span: Span, threshold
     return alt.layer(line, rule.encode(y=alt.Y("threshold:Q")))
 
 
-def storm_strip(frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float) -> Picture:
-    """Errors per bucket as a low bar chart. `frame`: time, errors."""
-    rows = frame.with_columns(end=pl.col("time") + pl.duration(milliseconds=int(bucket_s * 1000)))
-    picture: Picture = (
-        alt.Chart(rows, height=90)
-        .mark_bar(color=palette.category["rate_limit"], binSpacing=0)
-        .encode(
-            x=time_axis(span), x2=alt.X2("end:T"), y=alt.Y("errors:Q", axis=value_axis(palette)), y2=alt.Y2Datum(0),
-            tooltip=[Tooltip("time:T", format="%d %b %H:%M"), Tooltip("errors:Q", format=",d")],
-        )
-    )  # fmt: skip
-    return picture
-
-
 def firings(frame: pl.DataFrame, palette: Palette, span: Span, *, small: bool = False) -> Picture:
     """When each alert fired, as bars from its start to its end. `frame`: name, fired, until, state, summary."""
     names = names_axis(260, small=small, ticks=False, grid=True)
     colours = {"firing": palette.alert["firing"], "resolved": palette.alert["resolved"]}
-    axis = alt.Axis(title=None, labelExpr=CLOCK, grid=False, tickCount=8)
-    scale = alt.Scale(domain=[moment.astimezone(UTC) for moment in span])
     base = alt.Chart(frame).encode(
-        y=alt.Y("name:N", axis=names), x=alt.X("fired:T", axis=axis, scale=scale), color=colour("state", colours),
+        y=alt.Y("name:N", axis=names), x=time_axis(span, "fired"), color=colour("state", colours),
         tooltip=[Tooltip("name:N"), Tooltip("fired:T", format="%d %b %H:%M"), Tooltip("until:T", format="%d %b %H:%M"),
                  Tooltip("state:N"), Tooltip("summary:N")],
     )  # fmt: skip

@@ -195,6 +195,11 @@ def _of_all(rate: str) -> pl.Expr:
     return (pl.col(rate) * pl.col("rated")).sum() / pl.col("rated").sum().replace(0, None)
 
 
+def rates(rows: pl.DataFrame, name: str, rate: str, of: str) -> pl.Series:
+    """A rate with its denominator in words, as a column of this name."""
+    return pl.Series(name, [words.rate_of(*pair) for pair in rows.select(rate, of).iter_rows()], dtype=pl.String)
+
+
 def summed(rows: pl.DataFrame, dimension: str, count: str) -> pl.DataFrame:
     """A count by one of the rows' dimensions, largest first; rows without a value of it are left out."""
     sums = rows.drop_nulls(dimension).group_by(dimension).agg(pl.col(count).sum())

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import words
+from dashboard import frames, words
 from dashboard.page import Page
 
 ROW_HEIGHT = 32
@@ -74,10 +74,9 @@ def _chosen(key: str) -> int | None:
 
 def with_rate_words(rows: pl.DataFrame) -> pl.DataFrame:
     """Adds `rate` (the error rate with its denominator, as text) and `uncertain`, from error_rate and rated."""
-    said = [words.rate_of(*pair) for pair in rows.select("error_rate", "rated").iter_rows()]
     doubtful = [words.uncertain(of) for of in rows["rated"]]
     return rows.with_columns(
-        pl.Series("rate", said, dtype=pl.String), pl.Series("uncertain", doubtful, dtype=pl.Boolean)
+        frames.rates(rows, "rate", "error_rate", "rated"), pl.Series("uncertain", doubtful, dtype=pl.Boolean)
     )
 
 

@@ -130,9 +130,9 @@ def count(number: float | None) -> str:
     return f"{number / 1000:,.0f}{_NB}k"
 
 
-def plural(number: float | None, one: str, many: str = "") -> str:
+def plural(number: float | None, one: str) -> str:
     """`1 error`, `2 errors`."""
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+    return f"{count(number)} {one if number == 1 else one + 's'}"
 
 
 def rate(value: float | None) -> str:

@@ -71,13 +71,20 @@ def _groups(page: Page) -> None:
     if rows.is_empty():
         components.quiet(f"No group is {state}.")
         return
+    _listed(page, _in_words(page, rows), state, order)
+
+
+def _in_words(page: Page, rows: pl.DataFrame) -> pl.DataFrame:
     said = {
-        "recovery": [words.rate_of(*pair) for pair in rows.select("recovery_rate", "rated").rows()],
         "spread_words": [words.rate(share) for share in rows["spread"]],
         "first": [words.elapsed(moment, page.now) for moment in rows["first_seen"]],
         "last": [words.elapsed(moment, page.now) for moment in rows["last_seen"]],
     }
-    shown = rows.with_columns(pl.Series(name, texts, dtype=pl.String) for name, texts in said.items())
+    texts = (pl.Series(name, each, dtype=pl.String) for name, each in said.items())
+    return rows.with_columns(frames.rates(rows, "recovery", "recovery_rate", "rated"), *texts)
+
+
+def _listed(page: Page, shown: pl.DataFrame, state: str, order: str) -> None:
     columns = {
         "state": tables.text("state", 65),
         "error_class": tables.text("class", 150),
@@ -92,7 +99,7 @@ def _groups(page: Page) -> None:
         "first": tables.text("first", 55, "How long ago it was seen for the first time."),
         "last": tables.text("last", 55, "How long ago it was seen last."),
     }
-    text = f"{rows.height} groups of equal errors; first: {rows['error_class'][0]}."
+    text = f"{shown.height} groups of equal errors; first: {shown['error_class'][0]}."
     picked = tables.table(page, shown, columns, key=f"groups-{state}-{order}", alt_text=text, select=True,
                           wide=("state", "trend", "sessions", "spread_words", "recovery", "first"))  # fmt: skip
     if picked:

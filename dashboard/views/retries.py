@@ -217,7 +217,7 @@ def _table(page: Page) -> None:
     rows = _classes(page)
     shown = rows.with_columns(
         pl.Series("again", [words.duration(None if s is None else s * 1000) for s in rows["median_seconds"]]),
-        pl.Series("observed", [words.rate_of(*pair) for pair in rows.select("recovery_rate", "rated").rows()]),
+        frames.rates(rows, "observed", "recovery_rate", "rated"),
     )
     columns = {
         "error_class": tables.text("class", 180),

@@ -65,7 +65,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         pl.Series("seen", seen),
         pl.Series("sampling", [_sampling(*row) for row in rows.select("sampled", "kept").iter_rows()], dtype=pl.String),
         *_marks(rows),
-        pl.Series("unclassified", [words.rate_of(*pair) for pair in rows.select("unclassified_rate", "errors").rows()]),
+        frames.rates(rows, "unclassified", "unclassified_rate", "errors"),
         reports=pl.when(~pl.col("tool_data").fill_null(True))
         .then(pl.lit(NO_TOOL_DATA))
         .when(pl.col("reports_ok").fill_null(True))

@@ -103,7 +103,6 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
         components.quiet("No session would have been stopped.")
         return
     mine = rows.sort("interrupted", descending=True)
-    again = [words.rate_of(*pair) for pair in mine.select("recovery_rate", "rated").iter_rows()]
     columns = {
         by: tables.text(by, 160),
         "sessions": tables.number("sessions"),
@@ -111,7 +110,7 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
         "again": tables.text("recovered by themselves", 170),
         "mistakes_saved": tables.number("failed calls saved", width=130),
     }
-    shown = mine.with_columns(pl.Series("again", again), pl.col(by).fill_null(NO_VALUE))
+    shown = mine.with_columns(frames.rates(mine, "again", "recovery_rate", "rated"), pl.col(by).fill_null(NO_VALUE))
     tables.table(page, shown, columns, key=f"limits-{by}", alt_text=f"A limit of {limit} by {by}.",
                  wide=("sessions",))  # fmt: skip
 
@@ -124,10 +123,9 @@ def _agents(page: Page, kind: str) -> None:
         components.quiet("No agent in this range says anything of its own streaks.")
         return
     st.markdown(sentences.agreement(components.total(rows, "compared"), components.total(rows, "equal")))
-    said = [words.rate_of(*pair) for pair in rows.select("agreement", "compared").iter_rows()]
     shown = rows.with_columns(
         pl.col("signal").replace(words.SIGNALS),
-        pl.Series("same", [text if text != "no rate" else words.NONE for text in said]),
+        frames.rates(rows, "same", "agreement", "compared").replace("no rate", words.NONE),
     )
     columns = {
         "source": tables.text("agent", 130),
