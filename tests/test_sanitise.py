@@ -151,6 +151,35 @@ def test_only_the_secret_is_cut(text: str, clean: str) -> None:
     assert cut(assemble(text, random.Random(SEED))) == clean
 
 
+_WITH_TELLING_WORDS = ("mon{}123", "tur{}2024", "don{}99", "mon{}1banana", "Mon{}12", "MON{}77", "{}board5", "{}123")
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        *(form.format("KEY" if form.isupper() else "key") for form in _WITH_TELLING_WORDS),
+        *("hunter2super" + word for word in ("secret", "token", "pass")),
+        *(word + "2024" for word in ("secret", "Compass", "Password", "UserPass", "author", "my_secret_")),
+    ],
+)
+def test_a_telling_word_in_a_password_does_not_save_it(secret: str) -> None:
+    for text in ("login failed: password={} rejected", "told: pwd = {}, not taken", "connect(host, password={})"):
+        assert cut(text.format(secret)) == text.format("[redacted:password]")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("user_password2", "userPassword1", "password2", "db_pass1", "API_KEY_2", "APIKey2", "newPwd2"),
+        *("sha256_password", "credentials2", "getToken(x2)", "config.api_key2", "keys2[0]", "passwords[i2]"),
+        *("accessKeys1", "newpassword2"),
+    ],
+)
+def test_names_of_secrets_in_code_stay(name: str) -> None:
+    for text in ("connect(host, password={})", "if ok: password = {}", "x.password={}\n", "{{password: {}, a: b}}"):
+        assert cut(text.format(name)) == text.format(name)
+
+
 @pytest.mark.parametrize(
     ("names", "rows"),
     [

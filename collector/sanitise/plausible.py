@@ -81,6 +81,13 @@ _NAME_OF_ONE = re.compile(rb"[a-z-]+-(?:[1-9]50|\d{1,2}00)|[A-Z_]+_\d+|.*\d{4}-\
 _COUNTED = re.compile(rb"1234?5?6?7?8?9?0?|20\d\d|\d\d?(?!\d)")  # as in test-key-12345
 _DIGITS = re.compile(rb"\d+")
 _TELLING = re.compile(rb"(?i)pass|pwd|secret|token|key|cred|auth")
+# A telling word that is a part of its own in a name: user_password2, apiKey; not monkey, turkey.
+_TELLING_PART = _pattern(
+    r"""(?: (?<![A-Za-z\d]) | (?<=[a-z\d])(?=[A-Z]) | (?=[A-Z][a-z]) )
+    (?i: (?: pass(?:word|wd|phrase|code|key)? | pwd | secret | token | key | cred(?:ential)?
+        | auth(?:entication|orization)? ) s? )
+    (?! [a-z] | (?<=[A-Z])[A-Z] )"""
+)
 _SIGN = re.compile(rb"[0-9!#%^*~@$&+]|=\Z")
 _PLAIN_WORDS = re.compile(rb"[a-z]{3,12}(?: [a-z]{3,12}){2,9}")
 _PHRASE = re.compile(rb"[a-z]{3,8}(?: [a-z]{3,8}){11,23}")
@@ -166,7 +173,12 @@ def _password(value: bytes, sure: bool) -> bool:
         return len(value) >= 3
     if len(value) < 5 or not (_strong(value) or looks_random(value) or _gibberish(value)):
         return False
-    return not (_TELLING.search(value) and _identifier(value))
+    return not _names_a_secret(value)
+
+
+def _names_a_secret(value: bytes) -> bool:
+    """Whether it is a variable for a secret: names end in one digit at most, passwords in several."""
+    return bool(_TELLING_PART.search(value)) and not value[-2:].isdigit() and _identifier(value)
 
 
 def _random_path(value: bytes) -> bool:
