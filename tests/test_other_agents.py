@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from collector.columns import Report
+from collector.decode.record import Record, Scope
+from collector.recognise.recognise import recognise
+from collector.recognise.sources import load_sources
 from tests.doors import NOW, logs, only, pairs, pipeline, spans, stored, taken
 
 JS_AGENTS = "@arizeai/openinference-instrumentation-openai-agents"
@@ -434,3 +437,14 @@ def test_the_session_with_an_mcp_server_is_that_of_its_calls_only_where_nothing_
         for order in permutations(names):
             events = stored(*([taken(spans(*told[name], service=name), "traces")] for name in order))
             assert {event["tool"]: event["session"] for event in events} == sessions, order
+
+
+def test_the_window_of_copilot_chat_is_no_session() -> None:
+    window = {"service.name": "copilot-chat", "session.id": "window"}
+    call = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "readFile", "gen_ai.tool.call.id": "c1"}
+    agent = {"gen_ai.operation.name": "invoke_agent", "copilot_chat.chat_session_id": "chat"}
+    told = {"execute_tool readFile": call, "invoke_agent copilot": agent}
+    records = [Record("span", name, attributes, trace_id="a") for name, attributes in told.items()]
+    found = recognise([Scope(window, "copilot-chat", "", records)], load_sources())
+    assert [report.get("session") for report in found.reports] == [None]
+    assert [session for _, session in found.links.values()] == ["chat"]

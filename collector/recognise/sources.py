@@ -323,14 +323,17 @@ def _whole(table: dict[str, Any], tables: dict[str, dict[str, Any]], below: tupl
 
 
 def _before(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Merges list by list, own entries first; an own empty list or boolean replaces what is inherited."""
+    """Merges list by list, own entries first; an own empty list or boolean replaces what is inherited, `-key` leaves it
+    out.
+    """
     both = dict(other)
     for name, value in own.items():
         keys = [value] if isinstance(value, str) else value
         inherited = both.get(name, [])
         inherited = [inherited] if isinstance(inherited, str) else inherited
         alone = isinstance(keys, bool) or not keys or isinstance(inherited, bool)
-        both[name] = keys if alone else [*keys, *inherited]
+        listed = keys if alone else [*keys, *inherited]
+        both[name] = listed if alone else [one for one in listed if one[:1] != "-" and f"-{one}" not in keys]
     return both
 
 
