@@ -228,6 +228,7 @@ def test_a_rate_leaves_out_who_reports_only_failures(client: TestClient[Litestar
         ("groups", "state=old", "state", "new"),
         ("groups/-1", "", "fingerprint", "0 to 18446744073709551615"),
         ("sessions", "sort=name", "sort", "worst_streak"),
+        ("sessions", "sort=-strip", "sort", "worst_streak"),
     ],
 )
 def test_a_parameter_that_cannot_be_used_is_named(

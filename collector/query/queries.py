@@ -164,10 +164,10 @@ def newest_ns(store: Reads) -> int | None:
 def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
     """Sessions with their matching events counted, their longest mistake streak and a strip of their last outcomes."""
     wanted = tuple(sort) or ("-worst_streak", "-ended")
-    order = order_by(wanted, SESSION_COLUMNS, ("service", "session"))
-    chosen = [word for word in wanted if word.removeprefix("-") != "strip"]
+    sortable = [name for name in SESSION_COLUMNS if name != "strip"]  # which is read only for the rows of the page
+    order = order_by(wanted, sortable, ("service", "session"))
     sorts = {"service": "any_value(service)", "session": "any_value(session)", **TOLD_OF_SESSIONS}
-    named = dict.fromkeys(word.removeprefix("-") for word in chosen)
+    named = dict.fromkeys(word.removeprefix("-") for word in wanted)
     streaks = Selection(selection.start_ns, selection.end_ns, to_now=selection.to_now)
     sql = load("sessions").format(
         told=", ".join(f"{expression} as {name}" for name, expression in TOLD_OF_SESSIONS.items()),
@@ -175,7 +175,7 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -
         source=relation(selection),
         where=selection.where(),
         streaks=streak_sql(streaks, Scope()),
-        order=order_by(chosen, SESSION_COLUMNS, ("whose",)),
+        order=order_by(wanted, sortable, ("whose",)),
         limit=limit + 1,
         strip=STRIP,
     )
