@@ -155,6 +155,17 @@ def test_a_session_with_a_streak_counts_though_its_calls_in_the_range_have_anoth
     ]  # fmt: skip
 
 
+def test_sessions_with_calls_and_sessions_with_streaks_are_counted_together(store: Store) -> None:
+    """One began a streak of search before the range and called another tool in it; two only called search."""
+    events = [failed(40, session="a", tool="search"), failed(20, session="a", tool="read")]
+    events += [event(25, session="b", tool="search"), event(24, session="c", tool="search")]
+    holding(store, events)
+    rows = limits(Selection(NOW - 30 * MINUTE, NOW - 10 * MINUTE), Scope(), ["tool"]).rows(store)
+    assert [(row["tool"], row["mistake_limit"], row["sessions"], row["interrupted"]) for row in rows] == [
+        ("search", 1, 3, 1), ("search", 2, 3, 1),
+    ]  # fmt: skip
+
+
 # Examples
 # -------------------------------------------------------------------------------------------------------------
 

@@ -1,18 +1,17 @@
 -- For each limit n, if the agent had stopped to ask after n in a row: the sessions that this would have interrupted, those of them in which every
 -- such streak recovered by itself, and the failures after the limit. Sessions with equal longest streaks, and equal longest ones that did not
 -- recover (`lost`), behave alike under every limit, so they are counted first. Those whose source reports no successes cannot recover: they are not
--- `rated`. A streak may begin before the range, and with another value to break down by: so its session may not be among those counted in `totals`.
+-- `rated`. A streak may begin before the range, and with another value to break down by: so `totals` counts its session too.
 -- The values to break down by are compared as a hash (`kind`), and streaks read twice: rows of texts, or all streaks, would take more memory.
 with found as not materialized (
   select {firsts}hash(service, session) as whose, length, state = 'recovered' as recovered, can_recover from ({streaks})
 ),
+affected as materialized (
+  select {kind} as kind, whose, max(length) as longest, coalesce(max(length) filter (not recovered), 0) as lost, bool_and(can_recover) as rated
+  from found group by kind, whose
+),
 alike as (
-  select kind, longest, lost, rated, count(*) as sessions
-  from (
-    select {kind} as kind, max(length) as longest, coalesce(max(length) filter (not recovered), 0) as lost, bool_and(can_recover) as rated
-    from found group by kind, whose
-  )
-  group by all
+  select kind, longest, lost, rated, count(*) as sessions from affected group by all
 ),
 by_limit as (
   select kind, mistake_limit, sum(sessions)::bigint as interrupted, coalesce(sum(sessions) filter (rated), 0)::bigint as rated,
@@ -29,10 +28,12 @@ saved as (
 totals as (
   select kind, count(*) as sessions
   from (
-    select distinct {kind} as kind, hash(service, session) as whose from {source} where {where} and operation = 'tool' and session is not null
+    select {kind} as kind, hash(service, session) as whose from {source} where {where} and operation = 'tool' and session is not null
+    union
+    select kind, whose from affected
   )
   group by kind
 )
-select {keys}mistake_limit, greatest(coalesce(sessions, 0), max(interrupted) over (partition by kind)) as sessions, interrupted, rated,
+select {keys}mistake_limit, sessions, interrupted, rated,
   recovered, {rate} as recovery_rate, {low} as low, {high} as high, mistakes_saved
-from by_limit join saved using (kind, mistake_limit) left join totals using (kind)
+from by_limit join saved using (kind, mistake_limit) join totals using (kind)
