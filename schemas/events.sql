@@ -30,7 +30,7 @@ create table if not exists events (
   mcp_server         varchar,
   target             varchar,           -- path, URL, command or resource that the tool acted on
   phase              varchar,           -- model, tool, sandbox, system
-  domain             varchar,           -- this and the next nine: null on ok
+  domain             varchar,           -- this and the next ten: null on ok
   category           varchar,
   error_class        varchar,
   reported_class     varchar,           -- what the agent itself called it, unchanged

@@ -16,7 +16,7 @@ create table if not exists keys (
 );
 
 -- The single reports of events that are folded from several, and of calls whose outcome is not known yet.
--- An event with one report has no row here: its own row in `events` is that report.
+-- An event of one report has a row here only if the report has keys that its row in `events` cannot hold, or no outcome.
 -- `orphan` is the trace of a report whose session is only a guess, which a parent span may bring later.
 create table if not exists reports (
   event_id    ubigint not null,

@@ -160,6 +160,12 @@ def test_an_answer_that_loopr_calls_invalid_is_never_worth_a_retry(text: str) ->
         assert missing(report, {"error_class": "InvalidResponseError", "retryable": False}) == {}, shape
 
 
+@pytest.mark.parametrize("status", [503, 504, 529])
+def test_loopr_waits_five_seconds_after_a_failure_of_the_server(status: int) -> None:
+    report = only(through("events", {"error": f"LLM error: API error {status}: x", "loop_id": "l1"}, service="loopr"))
+    assert missing(report, {"status_code": status, "retry_after_ms": 5000}) == {}
+
+
 def test_loopr_s_rate_limit_tells_its_own_delay() -> None:
     item = {"Llm": {"RateLimited": {"retry_after": {"secs": 30, "nanos": 0}}}}
     report = only(through("events", item))

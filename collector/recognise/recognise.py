@@ -3,8 +3,8 @@
 The tables (`sources`) say which records are reports and where their fields are. `settle` decides the outcome, `told`
 finds tool results inside model requests. No I/O, no clock; no telemetry makes this raise.
 
-Besides columns, reports have keys that begin with "_" and never reach the store:
-`_text`, `_shape`      input of the classifier
+Besides columns, reports have keys that begin with "_", which are kept with a report but not with its event:
+`_text`, `_shape`, `_cut`    input of the classifier, and whether the agent cut the arguments; these are not kept
 `_rank`, `_strength`   which report's fields and outcome win in the fold
 `_keys`    further identities: reports that share one are one event
 `_refs`    identities of another report, usually of the parent span: the report joins that event if it is a call of
