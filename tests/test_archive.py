@@ -164,6 +164,7 @@ def test_retention_removes_whole_files(store: Store, tmp_path: Path, monkeypatch
     age = 20 * DAY
     whole = stored(store)
     gone = store.prune(NOW, age)
+    store.resolve_doubts()
     left = [path for path in files if path.exists()]
     assert 5 < len(left) < len(files)
     assert stored(store) == whole - gone
@@ -264,6 +265,7 @@ def test_a_damaged_file_costs_its_events_alone(
     store = Store.open(f"duckdb:///{tmp_path}/m.duckdb")
     assert (stored(store), store.missing_events) == (whole - held[which]["events"], held[which]["events"])
     store.prune(NOW, NOW - int(files[which + 1].name.split("-")[0]))
+    store.resolve_doubts()
     assert (stored(store), store.missing_events) == (whole - sum(row["events"] for row in held[: which + 1]), 0)
     store.close()
 
@@ -283,6 +285,7 @@ def test_a_file_with_a_damaged_page_is_named_and_then_left_out(store: Store, tmp
     with pytest.raises(Unavailable, match=files[0].name):
         answers(store)
     store.prune(NOW, NOW - int(files[1].name.split("-")[0]))
+    store.resolve_doubts()
     while store.keep_up() or store.count_hours():
         pass
     answers(store)
@@ -374,6 +377,7 @@ def test_what_was_kept_of_a_file_that_stays_lost_goes_with_it(store: Store, tmp_
     files = moved(store, tmp_path)
     files[0].unlink()
     store.prune(NOW, NOW - int(files[1].name.split("-")[0]))
+    store.resolve_doubts()
     for _ in range(100):
         store.keep_up()
         store.count_hours()
@@ -392,6 +396,7 @@ def rebuilt(store: Store, _: Sequence[Path]) -> Store:
 
 def pruned(store: Store, files: Sequence[Path]) -> Store:
     store.prune(NOW, NOW - int(files[2].name.split("-")[0]))
+    store.resolve_doubts()
     return store
 
 

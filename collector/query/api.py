@@ -138,9 +138,8 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
     arrow = wants_arrow(request.headers.get("accept", ""))
     statement = endpoint.ask(asked.selection, asked.options)
-    kept = not store.in_doubt and (
-        not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
-    )
+    kept = not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
+    kept = kept and not store.in_doubt
     tag = _tag(store, endpoint, asked, arrow)
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     if tag in request.headers.get("if-none-match", ""):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -257,13 +257,14 @@ class Reader:
             cursor.execute(view.sql)
         return view
 
-    def _damaged_file(self, cursor: duckdb.DuckDBPyConnection) -> Path | None:
-        """The first file that can be opened but not read to its end, which is left out from now on until it changes.
+    def _damaged_file(self, cursor: duckdb.DuckDBPyConnection, among: Collection[Path] = ()) -> Path | None:
+        """The first file, of all or of these, that can be opened but not read to its end, which is left out from now on
+        until it changes.
 
         Ends with the time limit of the query that failed; the next that fails goes on from there.
         """
         view = self._view
-        for file in view.files:
+        for file in among or view.files:
             stamp = view.stamps.get(file)
             if stamp is None or file in view.missing or self._read.get(file) == stamp:
                 continue

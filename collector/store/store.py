@@ -320,6 +320,9 @@ class Store(Reader):
             return False
         if self._view.stale():
             self.see_archived()
+        with self._connection.cursor() as cursor:  # what can be opened may still be damaged inside
+            while self._damaged_file(cursor, found):
+                pass
         if found <= self._view.missing:
             return False
         self._forget()
@@ -352,14 +355,13 @@ class Store(Reader):
 
     def prune(self, now_ns: int, retention_ns: int) -> int:
         """Removes what is older than the retention, and identities older than a day. Returns the number of events
-        removed.
+        removed. What was computed of them may be in doubt then.
         """
         before_ns = now_ns - retention_ns
         with self.transaction() as cursor:
             gone = drop(cursor, now_ns, before_ns)
             dropped = drop_files(cursor, before_ns)
         self._remove(dropped.files)
-        self.resolve_doubts()
         return gone + dropped.events
 
     def move(self, folder: Path, before_ns: int) -> int:
