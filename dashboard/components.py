@@ -111,7 +111,7 @@ def rateless(page: Page) -> bool:
     """Whether a part has no rates of errors, because only failures match; says so."""
     only = bool(page.filters.of_failures)
     if only:
-        st.caption("No rate: only errors match the filters.", help=words.HELP["only errors"])
+        st.caption("No rate: no call that went well matches the filters.", help=words.HELP["only errors"])
     return only
 
 

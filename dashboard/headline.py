@@ -28,6 +28,11 @@ def measured(page: Page) -> str:
     return "errors" if page.filters.of_failures else "error_rate"
 
 
+def comparable(page: Page, now: dict[str, Any]) -> bool:
+    """Whether the period before has what is `measured`: calls, or, where only failures match, a number of errors."""
+    return now.get("previous_errors") is not None if page.filters.of_failures else bool(now.get("previous_calls"))
+
+
 def against(page: Page) -> dict[str, dict[str, Any]]:
     """Measures by session of the period before (a) and of this one (b), and the verdict on what is `measured`."""
     asking = page.later("compare", measure=f"{measured(page)},{COMPARED}")

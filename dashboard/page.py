@@ -91,8 +91,7 @@ class Page:
 
     def over(self, start: datetime, end: datetime) -> tuple[datetime, datetime]:
         """The span of a chart over this time (see `drawn`)."""
-        own = _zone(Filters())
-        return same_clock(start, self.zone, own), same_clock(end, self.zone, own)
+        return same_clocks(start, end, self.zone, _zone(Filters()))
 
     def meant(self, drawn: datetime) -> datetime:
         """The time that a chart has at this place of its axis (see `drawn`)."""
@@ -129,6 +128,12 @@ class Page:
 def same_clock(moment: datetime, one: tzinfo, other: tzinfo) -> datetime:
     """The moment at which the clocks of the other zone show what those of the one show at this moment."""
     return moment.astimezone(one).replace(tzinfo=other).astimezone(UTC)
+
+
+def same_clocks(start: datetime, end: datetime, one: tzinfo, other: tzinfo) -> tuple[datetime, datetime]:
+    """The same for a span of time, which stays as long where one zone puts its clocks back within it."""
+    low, high = same_clock(start, one, other), same_clock(end, one, other)
+    return low, high if high - low > (end - start) / 2 else low + (end - start)
 
 
 def every(filters: Filters) -> float | None:

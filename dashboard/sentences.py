@@ -32,6 +32,8 @@ def verdict(now: dict[str, Any], before: str, most: str = "") -> str:
 
 def counted(now: dict[str, Any], before: str, most: str = "") -> str:
     """As `verdict`, of the number of errors instead of their rate."""
+    if not now.get("errors") and not now.get("previous_errors"):
+        return f"No rate: none of {words.plural(now.get('calls'), 'call')} ended as ok or as an error."
     said, was = f"**{words.plural(now.get('errors'), 'error')}**", now.get("previous_errors")
     if was is None:
         return f"{said}. Nothing to compare with in the {before} before."

@@ -26,7 +26,7 @@ from dashboard import components, launch, sentences, signin, start, tables, word
 from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
 from dashboard.menu import TITLES
-from dashboard.page import Page, same_clock
+from dashboard.page import Page, same_clock, same_clocks
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.traffic import storm, two_versions
@@ -125,6 +125,27 @@ def test_where_only_failures_match_nothing_is_said_to_fail_always(
         [now] = coder.get("/api/v1/breakdown", mistake="true")["rows"]
         assert metric(app, "Errors") == words.count(now["errors"])
         assert any(f"**{words.plural(now['errors'], 'error')}**" in each.value for each in app.markdown)
+
+
+def test_failures_that_are_new_are_worse_than_none(
+    start_collector: Callable[..., RunningCollector], open_app: Callable[..., AppTest]
+) -> None:
+    collector, now = start_collector(), time.time()
+    calls = [
+        {"service": "s", "session": f"{n}", "call_id": f"c{n}", "tool": "t", "outcome": "ok", "timestamp": now - 9_000}
+        for n in range(50)
+    ]
+    calls += [
+        {"service": "s", "session": f"e{n}", "call_id": f"e{n}", "tool": "t", "error_class": "RateLimitError"}
+        for n in range(50)
+    ]
+    collector.post("/v1/events", json.dumps(calls).encode())
+    for page in ("overview", "changes"):
+        app = open_app(collector.url, page, from_="-1h", error_class="RateLimitError")
+        check(app, TITLES[page])
+        said = [each.value for each in app.markdown]
+        assert [text for text in said if "Worse" in text or "worse" in text], said
+        assert not [text for text in captions(app) if "Nothing to compare" in text]
 
 
 def test_the_overview_says_how_many_lasting_errors_are_not_certain(
@@ -730,6 +751,19 @@ def test_a_chart_shows_the_clock_of_the_chosen_zone_at_each_time(
     at, there = datetime.fromisoformat(moment), datetime.fromisoformat(drawn)
     assert same_clock(at, chosen, browsers) == there
     assert same_clock(there, browsers, chosen) == at
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "drawn"),
+    [
+        ("2026-10-25T00:30Z", "2026-10-25T01:30Z", ("2026-10-25T02:30Z", "2026-10-25T03:30Z")),  # Berlin: 2:30, twice
+        ("2026-10-25T00:50Z", "2026-10-25T01:05Z", ("2026-10-25T02:50Z", "2026-10-25T03:05Z")),
+        ("2026-10-24T22:00Z", "2026-10-25T23:00Z", ("2026-10-25T00:00Z", "2026-10-26T00:00Z")),  # a day of 25 hours
+    ],
+)
+def test_a_range_in_which_clocks_are_put_back_has_a_width(begins: str, ends: str, drawn: tuple[str, str]) -> None:
+    found = same_clocks(datetime.fromisoformat(begins), datetime.fromisoformat(ends), BERLIN, UTC_ZONE)
+    assert found == tuple(map(datetime.fromisoformat, drawn))
 
 
 def test_a_range_on_the_other_side_of_a_clock_change_is_drawn_with_its_clock(

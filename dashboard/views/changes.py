@@ -21,7 +21,7 @@ def body(page: Page) -> None:
         if not total.get("calls"):
             components.nothing(page)
             return
-        if not total.get("previous_calls") or not kept():
+        if not headline.comparable(page, total) or not kept():
             components.quiet(f"Nothing to compare with in the {before} before.")
             components.link(page, "compare", "Compare versions, models or agents instead →")
             return

@@ -59,11 +59,12 @@ def body(page: Page) -> None:
 def _headline(page: Page, now: dict[str, Any]) -> None:
     """Better or worse in a sentence, the figures, and then the sentence again with what explains most of the change."""
     both = headline.against(page)
-    now = now | {"verdict": both[headline.measured(page)]["verdict"] if now.get("previous_calls") else None}
+    known = headline.comparable(page, now)
+    now = now | {"verdict": both[headline.measured(page)]["verdict"] if known else None}
     with st.container(horizontal=True, vertical_alignment="center"):
         said = st.empty()
         said.markdown(headline.verdict(page, now))
-        if now.get("previous_calls"):
+        if known:
             components.link(page, "changes", "What changed →")
     components.figures(page, headline.figures(page, now, both))
     if sentences.clear(now):
@@ -110,7 +111,7 @@ def _fix_first(page: Page) -> None:
 
 
 def _changes(page: Page, now: dict[str, Any]) -> None:
-    if not now.get("previous_calls"):
+    if not headline.comparable(page, now):
         components.quiet(f"Nothing to compare with in the {words.span(page.length)} before.")
         return
     rows = explained.rows(page, explained.ACTS).head(ROWS)

@@ -9,7 +9,7 @@ from dashboard import components, frames, shares, tables, words
 from dashboard.client import MOST
 from dashboard.page import Page, open_page, refreshing
 
-TOP_TOOLS, TOP_CLASSES, LABELS, RATES = 20, 15, 8, 12
+TOP_TOOLS, TOP_CLASSES, LABELS, RATES, SERVERS = 20, 15, 8, 12, 50
 
 
 def body(page: Page) -> None:
@@ -177,7 +177,7 @@ def _servers(page: Page) -> None:
     rows = tables.with_rate_words(rows).sort("errors", descending=True)
     sums = page.ask("breakdown", by="mcp_server", operation="tool", mcp_server="!", limit=MOST)
     facts = sums.pick("mcp_server", "calls", "error_rate", "rated").drop_nulls("mcp_server")
-    for place, (server, calls, rate, rated) in enumerate(facts.iter_rows()):
+    for place, (server, calls, rate, rated) in enumerate(facts.head(SERVERS).iter_rows()):
         failed = "" if page.filters.of_failures else f" · {words.rate_of(rate, rated)} failed"
         label = f"{words.plain(server, 60)} \u2002 {words.plural(calls, 'call')}{failed}"
         with st.expander(label, expanded=place == 0, key=f"server-{place}"):
@@ -185,6 +185,8 @@ def _servers(page: Page) -> None:
             tables.table(page, mine, columns, key=f"server-{place}-tools", alt_text=f"{mine.height} tools.",
                          wide=("error_rate",))  # fmt: skip
             components.link(page, "errors", f"Errors of {words.plain(server, 60)} →", mcp_server=server)
+    if facts.height > SERVERS:
+        components.quiet(f"The first {SERVERS} of {words.plural(facts.height, 'server')}.")
 
 
 page = open_page("tools", "Tools", "Which tool should we fix first?")
