@@ -487,6 +487,20 @@ def test_order_batching_and_repetition_change_nothing(
     assert found == expected
 
 
+def test_spans_are_of_the_numbered_attempt_whose_record_comes_after_them(store: Store) -> None:
+    known = {"session": "S", "session_source": "record", "call_id": "c1"}
+    reports = [
+        report(attempt=1, time_ns=NOW + 5 * SECOND + 9, **known),
+        report(attempt=2, time_ns=NOW + 12 * SECOND + 9, outcome="ok", error_class=None, _strength=20, **known),
+        span(time_ns=NOW + 5 * SECOND, duration_ms=5000.0, span_id="a1", outcome="error", **known),
+        span(time_ns=NOW + 12 * SECOND, duration_ms=2000.0, span_id="a2", _strength=20, **known),
+    ]
+    found = sorted(store_all(store, [[batch(one)] for one in reports]), key=lambda row: row["attempt"])
+    assert [(row["outcome"], row["span_id"], row["duration_ms"]) for row in found] == [
+        ("error", "a1", 5000.0), ("ok", "a2", 2000.0),
+    ]  # fmt: skip
+
+
 def test_of_many_attempts_under_one_id_only_the_changed_are_written(store: Store) -> None:
     """Some model servers number the calls of each run anew: a session has hundreds with one id."""
     correlator = Correlator(Lookup(store), fresh=True)

@@ -33,7 +33,11 @@ OF_TIME = [
     ),
 ]
 
-REFUSALS = ["denied", "rejected", "execution_denied", "user_rejected", "rejected_by_user", "permission_hook_denied"]
+REFUSALS = [
+    "denied", "rejected", "execution_denied", "user_rejected", "rejected_by_user", "permission_hook_denied",
+    "tool_rejected", "tool_rejected_by_user", "permission_denied_by_user", "guardrail_blocked", "consent_denied",
+    "user_denied_permission",
+]  # fmt: skip
 NO_REFUSALS = [
     "permission_denied", "access_denied", "forbidden", "http_403_forbidden", "patch_rejected", "connection_rejected",
     "content_blocked", "os_error_permission_denied",

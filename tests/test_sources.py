@@ -134,6 +134,26 @@ def test_users_table_comes_first_and_takes_over_what_it_extends(tmp_path: Path) 
     ]
 
 
+def test_only_what_is_inherited_is_left_out(tmp_path: Path) -> None:
+    """JSON-RPC's codes and a pattern begin with "-", too."""
+    more = (
+        'session = ["task", "-session.id"]',
+        'flags = ["went_well"]\ndenied = ["-32002"]\nerror_output = ["-{3,} FAILED"]',
+    )
+    text = OWN.replace('session = ["task"]', more[0]).replace('flags = ["went_well"]', more[1])
+    (tmp_path / "ours.toml").write_text(text)
+    own = load_sources(tmp_path).named("ours")
+    assert own
+    rules = own.rows[0].rules
+    assert rules.denied
+    assert rules.denied.fullmatch("-32002")
+    assert "-{3,} FAILED" in [one.pattern for one in rules.error_output]
+    record = Record("span", "call ls", {"session.id": "window"})
+    assert [
+        one.get("session") for one in recognise([Scope({}, "our.x", "", [record])], load_sources(tmp_path)).reports
+    ] == [None]
+
+
 def test_examples_of_a_users_table_are_run(tmp_path: Path) -> None:
     more = """
 [[records]]

@@ -31,8 +31,10 @@ CANCELLED_CLASS = re.compile(
 )
 # Who or what refused the call. Of a resource ("permission_denied", "connection_rejected") the same words are an error.
 DENIED_CLASS = re.compile(
-    r"(?:(?:\w+_)?(?:user|human|policy|hook|mode|approval|execution|invocation|tool_call|tool_use)_)?"
-    r"(?:denied|rejected?|declined|blocked)(?:_by_(?:user|human|policy|hook))?|policy_violation"
+    r"(?:(?:\w+_)?(?:user|human|policy|hook|mode|approval|consent|confirmation|guardrail|execution|invocation|tool"
+    r"|tool_call|tool_use)_)?(?:denied|rejected?|declined|blocked)"
+    r"|(?:\w+_)?(?:denied|rejected|declined|blocked)_by_(?:user|human|policy|hook)|user_denied_permission"
+    r"|policy_violation"
 )
 BARE = ("Exception", "BaseException")  # in their place the class counts that a traceback in the text ends with
 # What .NET's clients cancel a request for.

@@ -332,8 +332,9 @@ def _before(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         inherited = both.get(name, [])
         inherited = [inherited] if isinstance(inherited, str) else inherited
         alone = isinstance(keys, bool) or not keys or isinstance(inherited, bool)
+        gone = set() if alone else {f"-{one}" for one in inherited}.intersection(keys)
         listed = keys if alone else [*keys, *inherited]
-        both[name] = listed if alone else [one for one in listed if one[:1] != "-" and f"-{one}" not in keys]
+        both[name] = listed if alone else [one for one in listed if one not in gone and f"-{one}" not in gone]
     return both
 
 

@@ -94,6 +94,8 @@ def _place(report: Report, runs: Sequence[_Run]) -> int:
     if any(number in run.names for run in runs):
         return next(place for place, run in enumerate(runs) if number in run.names)
     began, ended = _times(report)
+    if len(min(runs[0].names)) == 1 and _is_span(report):  # records of numbered attempts come after their spans
+        return next((place for place, run in enumerate(runs) if run.ended >= ended), len(runs) - 1)
     before = [place for place, run in enumerate(runs) if run.began <= ended]
     return next((place for place in before if runs[place].ended >= began), before[-1] if before else 0)
 
