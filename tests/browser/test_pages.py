@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from dashboard import colours, menu, sentences, start
 from tests.browser.conftest import Dashboard, Tab
-from tests.conftest import RunningCollector, misstep
+from tests.conftest import RunningCollector, misstep, wait_until
 from tests.traffic import storm, two_versions
 
 pytestmark = pytest.mark.browser
@@ -119,21 +119,22 @@ def test_counts_in_tables_are_written_as_elsewhere_whatever_the_browsers_languag
 ) -> None:
     many = [{"tool": "often", "outcome": "ok", "session": "often"}] * 1_234
     assert busy.collector.post("/v1/events", json.dumps(many)).is_success
-    drawn = []
-    for language in ("en-US", "de-DE"):
-        context = browser.new_context(locale=language, viewport={"width": 1440, "height": 900})
+    contexts = [browser.new_context(locale=one, viewport={"width": 1440, "height": 900}) for one in ("en-US", "de-DE")]
+    tables = []
+    for context in contexts:
         tab = Tab(context, busy.url)
         tab.open(f"{busy.url}/tools?{urlencode({'tool': 'often'})}", "Tools")
-        table = tab.page.get_by_test_id("data-grid-canvas").first
-        expect(table.locator("td", has_text="1234").first).to_be_attached()
-        picture, before = table.screenshot(), b""
-        while picture != before:  # a table is drawn bit by bit
-            tab.page.wait_for_timeout(500)
-            picture, before = table.screenshot(), picture
-        whole = Image.open(BytesIO(picture))
-        drawn.append(whole.crop((4, 4, whole.width - 4, whole.height - 4)).tobytes())  # without round corners
+        tables.append(tab.page.get_by_test_id("data-grid-canvas").first)
+        expect(tables[-1].locator("td", has_text="1234").first).to_be_attached()
+
+    def drawn(table: Locator) -> bytes:
+        whole = Image.open(BytesIO(table.screenshot()))
+        return whole.crop((4, 4, whole.width - 4, whole.height - 4)).tobytes()  # without round corners
+
+    # A table is drawn bit by bit.
+    wait_until(lambda: drawn(tables[0]) == drawn(tables[1]), 30, lambda: "the tables look different")
+    for context in contexts:
         context.close()
-    assert drawn[0] == drawn[1]
 
 
 def test_a_new_group_is_told_in_one_line(busy: Dashboard, tab: Tab) -> None:
