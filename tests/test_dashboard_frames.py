@@ -147,7 +147,10 @@ def test_the_verdict_is_only_clear_where_the_api_says_so(facts: dict[str, Any], 
         ({"verdict": "worse"}, ":red[▲ Worse] than the 24 h before: 36 → **100 errors**. Most of it: x."),
         ({"verdict": "unclear"}, "≈ No clear change: **100 errors**, 36 in the 24 h before."),
         ({"previous_errors": None}, "**100 errors**. Nothing to compare with in the 24 h before."),
-        ({"errors": 0, "previous_errors": 0}, "No rate: none of 1,000 calls ended as ok or as an error."),
+        (
+            {"calls": 1000, "errors": 0, "previous_errors": 0},
+            "No rate: none of 1,000 calls ended as ok or as an error.",
+        ),
     ],
 )
 def test_where_only_failures_match_their_number_is_told(facts: dict[str, Any], said: str) -> None:
