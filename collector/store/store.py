@@ -54,6 +54,7 @@ class Store(Reader):
         self._versions = count()
         self._keeping = threading.Lock()
         self._copying = threading.RLock()  # the name of the new file is known to all cursors; taken before the others
+        self._doubted = "", False  # what `in_doubt` said at which version
         self._interrupted = False
         self._added = 0  # events since the file was opened
         self._unlogged = False  # the log went, and what was in it may not be in the file
@@ -275,7 +276,10 @@ class Store(Reader):
     def count_hours(self) -> int:
         """Recounts some of the hours in which something changed; returns how many. From any thread."""
         with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen):
-            return count_hours(cursor, seen.missing)
+            done = count_hours(cursor, seen.missing)
+        if done and seen.missing:  # they may be in doubt now
+            self._changed()
+        return done
 
     def rebuild(self) -> Iterator[int]:
         """Recomputes all derived tables from scratch; yields how many sessions are left to do."""
@@ -308,7 +312,12 @@ class Store(Reader):
     @property
     def in_doubt(self) -> bool:
         """Whether derived tables were computed without archived events, or still contain some that are gone."""
-        return bool(self._in_doubt())
+        version, doubted = self._doubted
+        if version != self.version:  # which every answer asks, so that it reads no table again
+            version = self.version
+            doubted = bool(self._in_doubt())
+            self._doubted = version, doubted
+        return doubted
 
     def resolve_doubts(self) -> bool:
         """Has all derived tables computed anew if that makes them right about a file in doubt; whether it did.
