@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from collector.columns import Report
 from collector.recognise.identify import key64
 from collector.recognise.results import REPEATED
-from collector.store.fold import as_bytes, is_own
+from collector.store.fold import as_bytes, began_ns, is_own
 
 
 @dataclass(slots=True)
@@ -24,6 +24,7 @@ class _Run:
     began: int
     ended: int
     kinds: set[tuple[object, ...]]
+    number: int | None = None  # that the agent gave it
 
     def take(self, other: _Run) -> None:
         self.names |= other.names
@@ -56,9 +57,9 @@ def _numbered(reports: Iterable[Report]) -> list[_Run]:
     senders: dict[tuple[object, ...], dict[int, _Run]] = {}
     for report in reports:
         if "attempt" in report and "outcome" in report and report.get("source_signal") != "span" and is_own(report):
-            began, ended = _times(report)
-            one = _Run({(str(report["attempt"]),)}, began, ended, {_kind(report)})
-            senders.setdefault(_kind(report), {}).setdefault(report["attempt"], one).take(one)
+            number = report["attempt"]
+            one = _Run({(str(number),)}, began_ns(report), report["time_ns"], {_kind(report)}, number)
+            senders.setdefault(_kind(report), {}).setdefault(number, one).take(one)
     most = max(senders.values(), key=len, default={})
     return [most[number] for number in sorted(most)] if len(most) > 1 else []
 
@@ -67,9 +68,9 @@ def _runs(reports: Iterable[Report]) -> list[_Run]:
     spans: dict[tuple[str, ...], _Run] = {}
     for report in reports:
         if _is_span(report):
-            began, ended = _times(report)
-            one = _Run({(report["trace_id"], report["span_id"])}, began, ended, {_kind(report)})
-            spans.setdefault(min(one.names), one).take(one)
+            name = (report["trace_id"], report["span_id"])
+            one = _Run({name}, began_ns(report), report["time_ns"], {_kind(report)})
+            spans.setdefault(name, one).take(one)
     if len(spans) < 2:
         return []
     overlapping: list[_Run] = []
@@ -90,11 +91,10 @@ def _runs(reports: Iterable[Report]) -> list[_Run]:
 
 def _place(report: Report, runs: Sequence[_Run]) -> int:
     """The run with its number, or else the first at the time of this report, or else the last before it."""
-    number = (str(report.get("attempt")),)
-    if any(number in run.names for run in runs):
-        return next(place for place, run in enumerate(runs) if number in run.names)
-    began, ended = _times(report)
-    if len(min(runs[0].names)) == 1 and _is_span(report):  # records of numbered attempts come after their spans
+    numbers, began, ended = [run.number for run in runs], began_ns(report), report["time_ns"]
+    if (number := report.get("attempt")) is not None and number in numbers:
+        return numbers.index(number)
+    if numbers[0] is not None and _is_span(report):  # records of numbered attempts come after their spans
         return next((place for place, run in enumerate(runs) if run.ended >= ended), len(runs) - 1)
     before = [place for place, run in enumerate(runs) if run.began <= ended]
     return next((place for place in before if runs[place].ended >= began), before[-1] if before else 0)
@@ -114,11 +114,6 @@ def _is_span(report: Report) -> bool:
 
 def _kind(report: Report) -> tuple[object, ...]:
     return tuple(report.get(name) for name in ("service", "source", "_rank"))
-
-
-def _times(report: Report) -> tuple[int, int]:
-    ended: int = report["time_ns"]
-    return ended - round((report.get("duration_ms") or 0) * 1_000_000), ended
 
 
 def _received(report: Report) -> tuple[int, bytes]:

@@ -102,6 +102,12 @@ def _began(report: Report) -> tuple[float, bytes]:
     return report["time_ns"] - report.get("duration_ms", 0) * 1_000_000, as_bytes(report)
 
 
+def began_ns(report: Report) -> int:
+    """When what a report tells the end of began, as far as it says."""
+    ended: int = report["time_ns"]
+    return ended - round((report.get("duration_ms") or 0) * 1_000_000)
+
+
 def is_own(report: Report) -> bool:
     """Whether this reports the call itself, under an id: not a result told to a model, nor a report that only lends."""
     return report.get("_rank", 0) > FRESH and "_twin" not in report and not report.get("_lends")

@@ -19,7 +19,7 @@ from collector.columns import Report
 from collector.recognise.identify import key64
 from collector.recognise.results import ASKED, BEGUN, TOLD, TWIN
 from collector.store.changes import Changes
-from collector.store.fold import as_bytes, first_received, fold, is_own, oldest
+from collector.store.fold import as_bytes, began_ns, first_received, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
 from collector.times import MINUTE, SECOND
 
@@ -148,15 +148,14 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
             role, *columns = twin
             if own and role == TOLD:
                 continue
-            began = round(report.get("duration_ms", 0) * 1_000_000) if role == BEGUN else 0
             family = identity = _identity(report, columns)
             window_ns = TURN_WINDOW_NS if role in (ASKED, BEGUN) else NEAR_NS
             if columns == TOLD_COLUMNS:
                 family = _identity({**report, "params_hash": None}, columns)
                 window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
             one = Candidate(
-                report["time_ns"] - began, as_bytes(report), unit, identity, role, family, window_ns,
-                report.get("outcome") or "",
+                began_ns(report) if role == BEGUN else report["time_ns"], as_bytes(report), unit, identity, role, family,
+                window_ns, report.get("outcome") or "",
             )  # fmt: skip
             yield one
             if role == TOLD and family != identity:  # a call whose arguments are not exported
