@@ -154,8 +154,8 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
                 family = _identity({**report, "params_hash": None}, columns)
                 window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
             one = Candidate(
-                began_ns(report) if role == BEGUN else report["time_ns"], as_bytes(report), unit, identity, role, family,
-                window_ns, report.get("outcome") or "",
+                began_ns(report) if role == BEGUN else report["time_ns"], as_bytes(report), unit, identity, role,
+                family, window_ns, report.get("outcome") or "",
             )  # fmt: skip
             yield one
             if role == TOLD and family != identity:  # a call whose arguments are not exported
