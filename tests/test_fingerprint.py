@@ -244,10 +244,36 @@ def test_fingerprints_stay_what_they_are_because_stored_groups_are_found_by_them
         ("Connection error.", "openai.APIConnectionError: Connection error."),
         ('"User" has no attribute "nam"; maybe "name"?', '"Session" has no attribute "query"'),
         ("没有权限访问文件: /srv/a.txt", "没有权限访问文件: D:\\data\\b.xlsx"),
+        ("stopped after 3 s with 5 bytes received", "stopped after 3 s with 5 out of 20 bytes received"),
+        ("=== 1 failed, 12 passed in 0.4s ===", "== 4 failed in 1.1s ==", "= 2 failed, 1 passed, 5 skipped in 4.9s ="),
+        ("✖ 1 problem (1 error, 0 warnings)", "✖ 14 problems (9 errors, 5 warnings)"),
+        ("not allowed on resource: *", "not allowed on resource: arn:aws:s3:::a/b"),
+        ("no matches found: *.parquet", "no matches found: uvicorn[standard]"),
+        ('waiting for get_by_role("link", name="Next")', "waiting for locator('#a')"),
+        (
+            "rsync error: failed (code 23) at main.c(13) [sender=3.2.7]",
+            "rsync error: failed (code 23) at io.c(2) [generator=3]",
+        ),
+        ("no table (Connection: mysql, SQL: select * from `a`)", "no table (Connection: mysql, SQL: insert into `b`)"),
+        ("org.postgresql.Driver", "com.acme.shop.Application"),
+        ("invalid syntax (<unknown>, line 1)", "invalid syntax (<string>, line 3)"),
+        ("checksum of ref 5f2a::k3x9: not found", "checksum of ref e07d::m2vv: not found"),
+        ("a.go:1:2: declared and not used: resp", "b.go:9:1: declared and not used: startedAt"),
+        ("can't encode character '\u2019' in position 8: x", "can't encode characters in position 1-4: x"),
+        (
+            "Two issues:\nThe parameter `a` is missing\nThe parameter `b` is missing",
+            "Two issues:\nThe parameter `a` is missing\nThe parameter `c` is missing",
+        ),
     ],
 )
 def test_where_it_went_wrong_and_how_many_names_it_has_makes_no_other_group(messages: tuple[str, ...]) -> None:
     assert len({fingerprint("E", "t", template(message)) for message in messages}) == 1
+
+
+def test_the_error_that_a_server_responded_with_tells_groups_apart() -> None:
+    answer = "The request to the Slack API failed. (url: https://slack.com/api/chat.x)\nThe server responded with: {}"
+    words = [answer.format({"ok": False, "error": word}) for word in ("missing_scope", "not_in_channel")]
+    assert len({fingerprint("E", "t", template(message)) for message in words}) == 2
 
 
 def test_lines_that_say_more_than_where_make_another_group() -> None:

@@ -24,6 +24,7 @@ AGENTS = tomllib.loads((DATA / "agent-groups.toml").read_text())
 DRESSED = tomllib.loads((DATA / "dressed-groups.toml").read_text())
 SERVICES = tomllib.loads((DATA / "service-groups.toml").read_text())
 KEPT_BACK = tomllib.loads((DATA / "kept-back-groups.toml").read_text())
+MIXED = tomllib.loads((DATA / "mixed-groups.toml").read_text())
 RECORDED = [json.loads(line) for line in (DATA / "recorded-errors.jsonl").read_text().splitlines()]
 
 
@@ -54,8 +55,8 @@ def test_recorded_messages_are_grouped_as_a_person_would() -> None:
 
 @pytest.mark.parametrize(
     ("lots", "least"),
-    [(STRANGERS, 0.94), (AGENTS, 0.94), (DRESSED, 0.91), (SERVICES, 0.86), (KEPT_BACK, 0.93)],
-    ids=["strangers", "agents", "dressed", "services", "kept back"],
+    [(STRANGERS, 0.94), (AGENTS, 0.94), (DRESSED, 0.91), (SERVICES, 0.86), (KEPT_BACK, 0.93), (MIXED, 0.96)],
+    ids=["strangers", "agents", "dressed", "services", "kept back", "mixed"],
 )
 def test_messages_of_others_are_grouped_as_a_person_would(lots: dict[str, dict[str, list[str]]], least: float) -> None:
     found: list[tuple[object, object]] = [

@@ -26,7 +26,8 @@ CARET = re.compile(r"\n.*\n[ \t|]*[\^~]+[ \t]*(?=\n|$)")
 GIVEN = re.compile(r"(?<=\bString: )(?s:.+)|(?<=\bCommand: ).+(?=\n)|(?<=match for edit:\n)(?s:.+)")
 SQL = re.compile(
     r"\bLINE \d+: .*|\bin scope (?=SELECT |WITH )[^\n]+?(?=\. \([A-Z]|\s*\(version |\Z)"
-    r"|\[(?:SQL|parameters): .*|\b(?:SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET)\b [^\"'`)\n]{3,400}"
+    r"|\[(?:SQL|parameters): .*|(?<=, SQL: )(?i:select|insert|update|delete|with|create|alter|drop)\b.*"
+    r"|\b(?:SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET)\b [^\"'`)\n]{3,400}"
 )
 WRAPPED = re.compile(r"\A<(?!html)(\w+)>(.*)</\1>\s*\Z", re.DOTALL)
 # A separate line with a circumstance in one word: `Location: EU`.
@@ -48,7 +49,7 @@ SHELL = re.compile(
 REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w:-]+\)?|\ARequest req_\w+: ", re.IGNORECASE)
 # Words of which a pattern needs one, the pattern, and what stays of its matches, in this order.
 MASKS = (
-    (("LINE ", "[SQL", "SELECT ", "INSERT ", "DELETE ", "UPDATE "), SQL, "<sql>"),
+    (("LINE ", "[SQL", ", SQL: ", "SELECT ", "INSERT ", "DELETE ", "UPDATE "), SQL, "<sql>"),
     (("Did you", "HINT: ", "DETAIL: "), HINT, ""),
     ((".git",), REPOSITORY, "<url>"),
     (("equest",), REQUEST, ""),
@@ -66,7 +67,7 @@ NPM = re.compile(r"^npm (?:ERR!|error) ?(?:[45]\d\d )?", re.MULTILINE)
 # An answer that a client quotes: `<HttpError 404 when requesting … returned "…">`, `HTTP response body: {…}`.
 GIVEN_BACK = re.compile(
     r"\A(?s:.{0,4000}?)(?:\breturned \"(?=[^\"\n]+ [^\"\n]+ )([^\"\n]{8,})\"(?s:.*)"
-    r"|\b(?:HTTP response body|[Rr]esponse content|[Rr]esponse body):\s*(?:b')?(?=\{))"
+    r"|\b(?:HTTP response body|[Rr]esponse content|[Rr]esponse body|[Ss]erver responded with):\s*(?:b')?(?=\{))"
 )
 QUOTED = re.compile(r"[\s>]*([\"'])(?=[^\n]+ [^\n]+ )((?:(?!\1)[^\n]|(?<=\w)'(?=\w)){12,})\1[\s.>]*\Z")
 
@@ -113,7 +114,8 @@ ASIDE = re.compile(r"(?<=[.}]) \([\w.:/ -]{1,60}\)\s*\Z")
 # Only names after the last colon (LAST); words before the colon after which they are the reason (TOLD_WHY).
 LAST = re.compile(r"(?![a-z]*(?:err|fail|invalid|unavail|timeout)|[a-z]+ed\b)[a-z_][\w-]+(?:, ?[\w.-]+)*[.!]?")
 TOLD_WHY = re.compile(
-    r"(?:ed|[Ee]rrors?|[Ee]xception|[Ff]ailure|[Rr]easons?|[Ss]tatus|[Cc]ode|[Ss]tate|[Cc]ause|[Tt]ype|[Rr]esult|[Mm]essage|[Ff]atal)\Z"
+    r"(?:(?<!not us)ed|[Ee]rrors?|[Ee]xception|[Ff]ailure|[Rr]easons?|[Ss]tatus|[Cc]ode|[Ss]tate|[Cc]ause|[Tt]ype"
+    r"|[Rr]esult|[Mm]essage|[Ff]atal)\Z"
 )
 
 # Scripts other than Latin; Chinese and Japanese have no spaces between words, and wide punctuation.
@@ -198,7 +200,7 @@ def essence(message: str) -> str:
         text = CIRCUMSTANCE.sub(r"\1<name>", USAGE.sub("", _without_frames(text)))
     if "String: " in text or "Command: " in text or "for edit:" in text:
         text = GIVEN.sub("<str>", text)
-    if 'eturned "' in text or "esponse body:" in text or "esponse content:" in text:
+    if 'eturned "' in text or "esponse body:" in text or "esponse content:" in text or "responded with:" in text:
         text = GIVEN_BACK.sub(r"\1", text)
     if "{" in text and (found := OBJECT.match(text)):
         status = STATUS.search(text, found.end(1))

@@ -24,7 +24,7 @@ EXTENSIONS = (
     "py|pyi|ipynb|js|jsx|mjs|cjs|ts|tsx|vue|svelte|json|jsonl|md|rst|rs|go|java|kt|scala|swift|c|cc|cpp|h|hpp|cs|rb|php|"
     "lua|ex|exs|sh|ps1|bat|mk|gradle|tf|proto|graphql|sql|html|css|scss|xml|csv|tsv|xlsx|docx|parquet|toml|yaml|yml|ini|"
     "cfg|conf|env|lock|log|txt|pdf|png|jpe?g|gif|webp|svg|ico|mov|mp[34]|wasm|woff2?|pem|crt|db|"
-    "sqlite|zip|tar|gz|tgz|deb|rpm|whl|jar|exe|dll|o|bak|tmp"
+    "sqlite|zip|apk|aab|ipa|iso|heic|tar|gz|tgz|deb|rpm|whl|jar|exe|dll|o|bak|tmp"
 )
 DOMAINS = "com|org|net|io|dev|ai|co|app|cloud|edu|gov|local|internal|lan|test|example|invalid"
 MODELS = "gpt|claude|gemini|gemma|llama|mistral|mixtral|codestral|qwen|deepseek|grok|command|kimi|glm|phi|nova"
@@ -103,9 +103,11 @@ KINDS = {
         rf"(?<![\w<./\\])[\w.@-]{{1,80}}(?:[/\\][\w.@-]{{1,80}}){{2,30}}{LINE_COLUMN}",
         r"(?<![\w<./\\])(?:[\w@-][\w.@-]{0,80}[/\\])?[\w-]{1,80}(?:\.[\w-]{1,20}){0,3}"
         rf"\.(?:{EXTENSIONS})\b{LINE_COLUMN}",
+        r"(?<= )\*(?=\s|[,.;)]|\Z)",  # on resource: *
         r"(?=[\w./-]{0,60}\*)(?<![\w*])[\w./-]{0,60}(?:\*[./]|[./]\*)[\w./*{},-]{0,200}",
         r"(?<![\w<./\\-])[\w.-]{1,60}[/\\](?=\s|\Z)",
-        r"<(?:string|stdin|anonymous|eval|module)>|(?<=: )/(?![\w/])|(?<![\w.)\]])\.(?:env|[a-z]{2,20}(?:rc|ignore))\b",
+        r"<(?:string|stdin|anonymous|eval|module|unknown)>",
+        r"(?<=: )/(?![\w/])|(?<![\w.)\]])\.(?:env|[a-z]{2,20}(?:rc|ignore))\b",
     ),
     "host": (
         r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b",
@@ -119,6 +121,10 @@ KINDS = {
         r"(?:\b[a-z_][\w.]{0,60}|(?<=<name>))\(\w[\w. ]{0,40}(?:, ?\w[\w. ]{0,40}){1,9}\)",  # a call
         r"(?<=\))(?:\.[a-z]\w{0,40}\([^()\n]{0,60}\)){1,6}",  # what is called on a call's result
         r"[a-z][\w.#-]{0,60}\[[a-z][\w-]{0,40}[~|^$*]?=[^\]\n]{1,100}\]",  # a selector
+        r"(?:(?<=[(,])|(?<=, ))[a-z]\w{0,40}=(?=[\"'<])",  # the name of an argument
+        r"\[[a-z]\w{0,30}=v?\d[\w.]{0,40}\]",  # [sender=3.2.7]
+        r"(?<!\w)(?!error|warning)[a-z][\w.-]{1,60}\[[a-z][\w,-]{0,60}\](?=\s|[,.;:)]|\Z)",  # uvicorn[standard]
+        r"\A[a-z]\w{0,40}(?:\.\w{1,60}){2,9}\Z",  # nothing but the name of a class
         r"\(intermediate value\)(?:\.\w{1,60})?",
         r"[a-z_$][\w$.]{0,60}(?:\(\.\.\.\)(?:\.[\w$]{1,60})?){1,6}",
         IDENTIFIER,
@@ -129,6 +135,7 @@ KINDS = {
     ),
     "id": (
         r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
+        r"\b[0-9a-z]{3,40}::[0-9a-z]{3,40}\b(?=:)",
         r"\b0x[0-9a-f]{1,32}\b|\b[0-9a-f]{32}(?:[0-9a-f]{8}|[0-9a-f]{32})?\b",
         r"\b(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])(?!e\d+\b)[0-9a-f]{6,64}\b",  # E11000 is an error, not an id
         r"\b(?!utf|sha|iso|base)[a-z][a-z0-9]{0,20}(?:[_-][a-z0-9]{1,40}){0,6}[_-](?=[a-z]{0,40}\d)[a-z0-9]{1,64}\b",
@@ -170,7 +177,7 @@ BEFORE = re.compile(r"['\\!&/]<")
 JOINED = re.compile(r"\w+['\\!&/](?=<)")
 # The location of an error, which only some of its messages have (WHERE); parts by which it is noticed (PLACES).
 WHERE = re.compile(
-    r"(?<!:),? (?:(?:at|on|near|in) )?\(?(?:line|column|position|character|char|offset|byte) <>"
+    r"(?<!:),? (?:(?:characters )?(?:at|on|near|in) )?\(?(?:line|column|position|character|char|offset|byte) <>"
     r"(?: (?:line|column|col|char) <>)*\)?|(?<=<>) (?:on|at) <>| at <>\Z|(?<=exist) <>\Z"
 )
 PLACES = (
@@ -184,6 +191,11 @@ PLACES = (
     "at <",
     "exist <",
     "> on <",
+)
+# What else a test runner counts.
+COUNTS = re.compile(
+    r"(<> (?:failed|errors?))"
+    r"(?:,? (?:and )?<> (?:passed|skipped|todo|total|warnings?|deselected|xfailed|xpassed|pending|flaky|errors?))+"
 )
 SHORT = re.compile(r"\b\w{2,8}n't\b|\bcannot\b")  # of not
 SHORTENED = {"can't": "can", "cannot": "can", "won't": "will"}
@@ -249,14 +261,17 @@ def _words(template: str) -> bytes:
         if BEFORE.search(text):
             text = JOINED.sub("", text)
         text = PLACEHOLDERS.sub("<>", text)
+        if "<> failed" in text or "<> error" in text:
+            text = COUNTS.sub(r"\1", text)
         if any(map(text.__contains__, PLACES)):
             text = WHERE.sub("", text)
     if "n't" in text or "cannot" in text:
         text = SHORT.sub(lambda found: SHORTENED.get(found[0], found[0][:-3]) + " not", text)
     text = LAST_NUMBER.sub("", text)
     words = b" ".join(text.encode("utf-8", "replace").translate(PUNCTUATION).split())
-    while b"<> <>" in words:
-        words = words.replace(b"<> <>", b"<>")
+    for several in (b"<> of <>", b"<> out of <>", b"<> <>"):
+        while several in words:
+            words = words.replace(several, b"<>")
     words = (words + b" ").replace(b" were ", b" was ").replace(b"s ", b" ")
     return words[found.end() :] if (found := ANSWERED.match(words)) else words.removeprefix(b"error ")
 

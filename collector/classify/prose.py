@@ -18,7 +18,7 @@ SMALL = re.compile(r"[^\W\d_]?[^\W\d_A-Z]+(?:[-'][a-z]+)*")
 # Capitals inside a clause: `of group Billing`, `execute INSERT`, `passenger AB12`; not `Server Error`, `error TS2304`.
 CAPITALS = re.compile(
     r"((?<![^\s(])(?:(?!error|warning|rule|code|reason|status|type|signal)[a-z]+|This|The(?= \w+ <str>)) )"
-    r"(?!\w*(?:Error|Exception|Failure|Warning)\b)"
+    r"(?!\w*(?:Error|Exception|Failure|Warning)\b|(?:The|This|An?|It|You|Your|If|No|Not) )"
     r"(?:(?:[A-Z]{2,} )?[A-Z]\w*[^\W\d_A-Z]\w*(?: (?:[A-Z][\w&-]*|<name>|<num>))*|[A-Z]{1,3}\d[A-Z\d]*"
     r"|(?!E[A-Z]{3}|SIG)[A-Z]{2,}(?:_[A-Z]+)*(?: [A-Z]{2,})*(?= [a-z<]|[.,;)]|\Z))"
     r"(?![\w'-])"
