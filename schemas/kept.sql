@@ -181,3 +181,52 @@ create table if not exists hourly_sessions (
 create table if not exists stale_hours (
   time_ns               bigint not null
 );
+
+-- Counts of the chains that errors of each hour began, by the dimensions of `hourly` and by the number of attempts. An hour is counted when the
+-- half hour after it is over, in which its errors may still be repaired. An hour in `stale_chains`, or in `changed` or up to half an hour before
+-- it, is counted from `kept_chains`.
+create table if not exists hourly_chains (
+  time_ns               bigint not null,   -- start of the hour
+  operation             varchar,
+  outcome               varchar,
+  domain                varchar,
+  category              varchar,
+  error_class           varchar,
+  reported_class        varchar,
+  classified_by         varchar,
+  severity              varchar,
+  attribution           varchar,
+  recovery              varchar,
+  mistake               boolean,
+  retryable             boolean,
+  fatal                 boolean,
+  tool                  varchar,
+  tool_kind             varchar,
+  mcp_server            varchar,
+  source                varchar,
+  service               varchar,
+  service_version       varchar,
+  environment           varchar,
+  agent                 varchar,
+  model                 varchar,
+  provider              varchar,
+  fingerprint           ubigint,
+  status_code           integer,
+  attempts              integer,           -- to the one that repaired it
+  errors                bigint not null,
+  retried               bigint not null,
+  repaired              bigint not null,
+  repaired_identical    bigint not null,   -- repaired by an attempt with the same parameters; next, with others
+  repaired_changed      bigint not null,
+  identical_retries     bigint not null,
+  told_to_wait          bigint not null,
+  honoured              bigint not null,
+  declared              bigint not null,
+  declared_retryable    bigint not null,
+  lost_ns               bigint[]           -- times of those that were retried and not repaired; whether that is final, the newest event tells
+);
+
+-- Hours with chains that changed since they were last counted; always includes the newest one.
+create table if not exists stale_chains (
+  time_ns               bigint not null
+);

@@ -17,6 +17,7 @@ from collector.query.compare import compare
 from collector.query.filters import Selection, terms_of
 from collector.query.groups import groups
 from collector.query.queries import sources
+from collector.query.retries import retries
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits
 from collector.store.changes import Changes
@@ -183,6 +184,18 @@ def test_the_longest_run_of_counted_hours_is_read_from_them(
     assert (row["low"], row["high"]) == tuple(round(hour * HOUR) for hour in expected)
 
 
+def of_chains(store: Store, start: int, end: int) -> None:
+    """Counts of chains equal the single chains, which a term on the session makes the query read."""
+    every = tuple(terms_of("session", "!nobody"))
+    for by, terms in (([], ()), (["service"], tuple(terms_of("model", "m"))), (["error_class", "tool"], ())):
+        selection = Selection(start, end, terms, failure_only=SILENT)
+        single = replace(selection, terms=(*terms, *every))
+        assert "from hourly_chains" not in retries(single, by).sql
+        for previous in (False, True):
+            ours, theirs = (retries(one, by, previous=previous).rows(store) for one in (selection, single))
+            assert ours == theirs
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: int) -> None:
     dice = random.Random(seed)
@@ -207,6 +220,7 @@ def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: i
             if dice.random() < 0.7:
                 store.count_hours()
         compared(store, list(stored.values()), *dice.choice(RANGES))
+        of_chains(store, *dice.choice(RANGES))
         groups_seen(store, list(stored.values()), *dice.choice(RANGES))
         if step % 3 == 0:
             by_session(store, *dice.choice(RANGES))
@@ -216,7 +230,11 @@ def test_counts_are_the_events_whatever_is_counted_already(store: Store, seed: i
     assert len(store.rows("from stale_hours")) == 1, "only the newest hour is read from the events"
     for start, end in RANGES:
         compared(store, list(stored.values()), start, end)
+        of_chains(store, start, end)
         groups_seen(store, list(stored.values()), start, end)
+    sums = "select (select sum(errors) from hourly_chains) as known, (select count(*) from kept_chains) as there"
+    [row] = store.rows(sums)
+    assert row["there"] >= row["known"] > row["there"] / 3
     by_session(store, *RANGES[seed % len(RANGES)])
     for table, of_it in (("hourly", "true"), ("hourly_sessions", "session is not null")):
         [row] = (

@@ -114,7 +114,7 @@ ASIDE = re.compile(r"(?<=[.}]) \([\w.:/ -]{1,60}\)\s*\Z")
 # Only names after the last colon (LAST); words before the colon after which they are the reason (TOLD_WHY).
 LAST = re.compile(r"(?![a-z]*(?:err|fail|invalid|unavail|timeout)|[a-z]+ed\b)[a-z_][\w-]+(?:, ?[\w.-]+)*[.!]?")
 TOLD_WHY = re.compile(
-    r"(?:(?<!not us)ed|[Ee]rrors?|[Ee]xception|[Ff]ailure|[Rr]easons?|[Ss]tatus|[Cc]ode|[Ss]tate|[Cc]ause|[Tt]ype"
+    r"(?:ed|[Ee]rrors?|[Ee]xception|[Ff]ailure|[Rr]easons?|[Ss]tatus|[Cc]ode|[Ss]tate|[Cc]ause|[Tt]ype"
     r"|[Rr]esult|[Mm]essage|[Ff]atal)\Z"
 )
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from collector.query.filters import Selection, own_dimensions
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
-from collector.store.kept import ACTED_ON, PATIENCE, WINDOW_NS
-from collector.times import DAY, MINUTE
+from collector.store.kept import ACTED_ON, CHAINED, CHAINS, PATIENCE, WINDOW_NS
+from collector.store.reading import whole
+from collector.times import DAY, HOUR, MINUTE
 
 FEW = 20  # with fewer retried errors there is no verdict on retrying
 SELDOM, OFTEN = 0.2, 0.5  # retrying works seldom (often) if the whole interval lies below (above) this
@@ -29,6 +30,22 @@ COLUMNS = (
 )  # fmt: skip
 OF_SOME = ("recovery_rate", "low", "high", "median_attempts", "median_seconds", "said_retryable")  # null without errors
 EMPTY = {name: "0" for name in COLUMNS if name not in OF_SOME} | {"verdict": "'unclear'"}
+SUMS = {  # column of sql/retries.sql: of which counts it is the sum, and in which rows
+    "errors": ("errors", "true"),
+    "retried": ("retried", "true"),
+    "rated": ("retried", "comparable"),
+    "recovered": ("repaired", "comparable"),
+    "recovered_identical": ("repaired_identical", "comparable"),
+    "recovered_changed": ("repaired_changed", "comparable"),
+    "identical_retries": ("identical_retries", "true"),
+    "wasted_retries": ("lost", "comparable"),
+    "told_to_wait": ("told_to_wait", "true"),
+    "honoured": ("honoured", "true"),
+    "declared": ("declared", "true"),
+    "declared_retryable": ("declared_retryable", "true"),
+    "classed": ("errors", "recovery is not null"),
+    "taxonomy_retryable": ("errors", "recovery in ('retry', 'fix_and_retry')"),
+}
 CURVE_COLUMNS = ("retried", "recovered", "recovery_rate", "low", "high")
 TOLD = (
     "next_id", "honoured", "identical_retry", "recovered", "recovered_identical", "recovered_changed", "attempts",
@@ -101,30 +118,69 @@ def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
       where events.time_ns >= {start} and events.time_ns < $until_ns)"""
 
 
+def _hourly(selection: Selection, names: Sequence[str]) -> bool:
+    """Whether `hourly_chains` has the columns that are `names` and those that the selection needs."""
+    return {*names, *(term.dimension.name for term in selection.terms)} <= {*CHAINED} and not selection.text
+
+
+def counted(selection: Selection, names: Sequence[str]) -> str:
+    """A relation with the columns of `chains` that are `names` or that the selection needs, `recovery`, `source` and
+    `attempts`; each row stands for `errors` chains, and has counts by the names of `CHAINS`, and `lost`, of them.
+
+    Where hourly counts give the same, they are read.
+    """
+    if not _hourly(selection, names):
+        return load("single_chains").format(chains=chains(selection, *names))
+    low, high = whole("$start_ns", "$until_ns", chains=True)
+    wanted = dict.fromkeys([*names, *(term.dimension.name for term in selection.terms), "recovery", "source"])
+    return load("hourly_chains").format(
+        names=", ".join(f'"{name}"' for name in wanted),
+        counts=", ".join(CHAINS),
+        each=", ".join(f"coalesce({condition}, false)::int" for condition in CHAINS.values()),
+        window=WINDOW_NS,
+        hour=HOUR,
+        low=low,
+        high=high,
+    )
+
+
 def retries(
     selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 100, *, previous: bool = False
 ) -> Statement:
     """What became of errors, by the dimensions of the error."""
     keys = [f'"{name}"' for name in by]
-    low, high = wilson("rated_recovered", "rated")
+    low, high = wilson("recovered", "rated")
     sql = load("retries").format(
         keys="".join(f"{key}, " for key in keys),
-        judged=chains(selection, *by),
+        counted=counted(selection, by),
+        # Without the newest event of each service, which does not matter for what was repaired.
+        repaired=f"kept_chains where repaired and {selection.rated()}"
+        if _hourly(selection, by)
+        else f"({chains(selection, *by)}) where recovered",
         where=selection.where(),
         rated=selection.rated(),
-        rate=share("rated_recovered", "rated"),
+        rate=share("recovered", "rated"),
         low=low,
         high=high,
         few=FEW,
         seldom=SELDOM,
         often=OFTEN,
         group=f"group by {', '.join(keys)}" if keys else "",
+        found="".join(f"found.{key}, " for key in keys),
+        sums=", ".join(
+            f"coalesce(sum({of}) filter ({condition}), 0)::bigint as {name}" for name, (of, condition) in SUMS.items()
+        ),
+        counts=", ".join(f"sum({name}) as {name}" for name in (*CHAINS, "lost")),
         parts=", ".join(keys) or "true",
-        renamed="".join(f"{key} as of_{place}, " for place, key in enumerate(keys)),
-        same=" and ".join(f"{key} is not distinct from of_{place}" for place, key in enumerate(keys)) or "true",
+        same_tries=_same(keys, "tries"),
+        same_waits=_same(keys, "waits"),
     )
     order = sort or ["-disagreement", "-errors"]
     return rates(selection, sql, by, COLUMNS, EMPTY, previous=previous, sort=order, limit=limit)
+
+
+def _same(keys: Iterable[str], other: str) -> str:
+    return " and ".join(f"found.{key} is not distinct from {other}.{key}" for key in keys) or "true"
 
 
 def curve(

@@ -181,6 +181,7 @@ def rates(
     if not previous:
         return Statement(sql, selection.params(), order_by(sort, (*keys, *columns), keys), limit)
     before = sql.replace("$start_ns", "$previous_ns").replace("$until_ns", "$start_ns")
+    before = before.replace("__start_ns__until_ns", "__previous_ns__start_ns")  # of `whole`
     sides = {"": "present", PREVIOUS: "past"}
     listed = [f'coalesce(present."{key}", past."{key}") as "{key}"' for key in keys]
     listed += [

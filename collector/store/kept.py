@@ -8,7 +8,7 @@ why). `count_hours` recounts whole hours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +32,8 @@ COUNTED = {  # tables of hourly counts and their dimensions
     for table in ("hourly", "hourly_sessions")
 }
 HOURS = (*COUNTED, "stale_hours")
-OF_SESSIONS = ("kept_streaks", "kept_chains", "kept_newest")
+CHAINED = [name for name in TABLES["hourly_chains"] if name in TABLES["events"] and name != "time_ns"]
+OF_SESSIONS = ("kept_streaks", "kept_chains", "kept_newest", "hourly_chains", "stale_chains")
 KEPT = (*OF_SESSIONS, *HOURS)
 MOST_HOURS = 12  # per transaction
 IN_DOUBT = "in_doubt"  # in `meta`: archived files of whose events these tables may have too few, or too many
@@ -65,10 +66,30 @@ SLICES = """
   group by part order by part
 """
 
+# What chains of an hour became is counted in `hourly_chains`; which count they add to.
+CHAINS = {
+    "errors": "true",
+    "retried": "retried",
+    "repaired": "repaired",
+    "repaired_identical": "same",
+    "repaired_changed": "not same",
+    "identical_retries": "identical_retry",
+    "told_to_wait": "honoured is not null",
+    "honoured": "honoured",
+    "declared": "retryable_declared is not null",
+    "declared_retryable": "retryable_declared",
+}
+
 STALE = """
   select time_ns, true from stale_hours
   union all select distinct time_ns - time_ns % $hour, true from changed
   union all select max(time_ns) + $hour, false from hourly
+"""
+STALE_CHAINS = f"""
+  select time_ns, true from stale_chains
+  union all select distinct time_ns - time_ns % $hour, true
+    from (select unnest([time_ns, time_ns - {WINDOW_NS}]) as time_ns from changed where session is not null)
+  union all select max(time_ns) + $hour, false from hourly_chains
 """
 
 
@@ -87,9 +108,15 @@ def _statements(name: str) -> list[str]:
         last=LAST,
         sum_of_input=bounded_sum("told.input_tokens"),
         sum_of_output=bounded_sum("told.output_tokens"),
-        facts=", ".join(f"count(*) filter ({condition}) as {name}" for name, condition in FACTS.items()),
+        facts=_counts(FACTS),
+        chained=", ".join(CHAINED),
+        chains=_counts(CHAINS),
         most=MOST_HOURS,
     ).split(";\n")
+
+
+def _counts(conditions: Mapping[str, str]) -> str:
+    return ", ".join(f"count(*) filter ({condition}) as {name}" for name, condition in conditions.items())
 
 
 class Slice(NamedTuple):
@@ -139,23 +166,32 @@ def count_hours(cursor: duckdb.DuckDBPyConnection, missing: Set[Path] = frozense
 
     Notes those of the `missing` archived files that may have events of them.
     """
-    choose, *count = _statements("count")
     with all_or_nothing(cursor):
-        _run(cursor, choose, {"hour": HOUR})
-        hours = [hour for (hour,) in cursor.execute("select time_ns from counted_hours").fetchall()]
+        hours = _recount(cursor, "count")
         if hours:
-            given = {"hour": HOUR, "hours": hours, "low_ns": min(hours), "high_ns": max(hours) + HOUR}
-            for statement in count:
-                _run(cursor, statement, given)
             _doubt_since(cursor, missing, min(hours))
-    return len(hours)
+        return len(hours) + len(_recount(cursor, "count_chains"))
 
 
-def whole_hours(cursor: duckdb.DuckDBPyConnection, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """For each range (from, until), the longest run of whole hours whose counts are up to date, as (from, until); an
-    empty one at its end if there is none.
+def _recount(cursor: duckdb.DuckDBPyConnection, name: str) -> list[int]:
+    """Recounts the hours that the first statement of sql/<name>.sql chooses; returns them."""
+    choose, *count = _statements(name)
+    _run(cursor, choose, {"hour": HOUR, "window": WINDOW_NS})
+    hours = [hour for (hour,) in cursor.execute("select time_ns from counted_hours").fetchall()]
+    if hours:
+        given = {"hour": HOUR, "hours": hours, "low_ns": min(hours), "high_ns": max(hours) + HOUR}
+        for statement in count:
+            _run(cursor, statement, given)
+    return hours
+
+
+def whole_hours(
+    cursor: duckdb.DuckDBPyConnection, spans: Iterable[tuple[int, int]], *, chains: bool = False
+) -> list[tuple[int, int]]:
+    """For each range (from, until), the longest run of whole hours whose counts of events (or `chains`) are up to date,
+    as (from, until); an empty one at its end if there is none.
     """
-    told = cursor.execute(STALE, {"hour": HOUR}).fetchall()
+    told = cursor.execute(STALE_CHAINS if chains else STALE, {"hour": HOUR}).fetchall()
     stale = {hour for hour, changed in told if changed}
     counted = next(hour for hour, changed in told if not changed) or 0
     return [_longest(start, until, stale, counted) for start, until in spans]

@@ -117,7 +117,7 @@ STREAMED_KINDS = {
 }
 FAILED = (duckdb.Error, UnicodeDecodeError)  # the latter where an error's text quotes damaged bytes
 VAST = re.compile(r"allocate data of size [0-9.]+ [GT]iB")
-WHOLE = re.compile(r"\$low__(\w+?)__(\w+)")
+WHOLE = re.compile(r"\$low(_chains)?__(\w+?)__(\w+)")
 
 
 def damaged(error: Exception) -> bool:
@@ -142,14 +142,15 @@ def of_the_engine() -> Iterator[None]:
         raise STREAMED_KINDS.get(kind, duckdb.Error)(found[1]) from None
 
 
-def whole(start: str, until: str) -> tuple[str, str]:
-    """Two parameters that `bound` adds: between them all hours of a range are counted (kept.py).
+def whole(start: str, until: str, *, chains: bool = False) -> tuple[str, str]:
+    """Two parameters that `bound` adds: between them all hours of a range are counted (kept.py), or the `chains` that
+    began in them.
 
     The range is from one parameter or number of nanoseconds to another. Of constants the engine knows what it need not
     read; of a subquery that finds the same it does not (docs/decisions/0008).
     """
-    span = f"{start.removeprefix('$')}__{until.removeprefix('$')}"
-    return f"$low__{span}", f"$high__{span}"
+    span = f"{'_chains' if chains else ''}__{start.removeprefix('$')}__{until.removeprefix('$')}"
+    return f"$low{span}", f"$high{span}"
 
 
 @contextmanager
@@ -162,10 +163,12 @@ def bound(cursor: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any]
     if not names:
         yield given
         return
-    spans = [(int(given.get(start, start)), int(given.get(until, until))) for start, until in names]
     with all_or_nothing(cursor):
-        for (start, until), (low, high) in zip(names, whole_hours(cursor, spans), strict=True):
-            given |= {f"low__{start}__{until}": low, f"high__{start}__{until}": high}
+        for of in dict.fromkeys(of for of, _, _ in names):
+            named = [(start, until) for other, start, until in names if other == of]
+            spans = [(int(given.get(start, start)), int(given.get(until, until))) for start, until in named]
+            for (start, until), (low, high) in zip(named, whole_hours(cursor, spans, chains=bool(of)), strict=True):
+                given |= {f"low{of}__{start}__{until}": low, f"high{of}__{start}__{until}": high}
         yield given
 
 

@@ -11,9 +11,9 @@ from collector.columns import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, I
 from collector.store.fold import GUESSED
 from collector.store.kept import HOURS, KEPT, doubt, forget, forget_hours
 from collector.store.opening import DATABASE, StoreError, StoreInUse, attach_as, unopened
-from collector.times import MAX_NS
+from collector.times import HOUR, MAX_NS
 
-SCHEMA_VERSION = 16
+SCHEMA_VERSION = 17
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -137,6 +137,13 @@ def _named(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute("update trace_session set named_ns = $latest where named_ns is null", {"latest": MAX_NS})
 
 
+def _chained(cursor: duckdb.DuckDBPyConnection) -> None:
+    cursor.execute(KEPT_DDL)
+    cursor.execute("delete from hourly_chains")
+    cursor.execute("delete from stale_chains")
+    cursor.execute("insert into stale_chains select distinct time_ns - time_ns % ? from kept_chains", [HOUR])
+
+
 # Step n brings a database from version n to n + 1.
 MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _first,
@@ -155,4 +162,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _kept,
     _guesses,
     _named,
+    _chained,
 )
