@@ -85,10 +85,9 @@ STALE = """
   union all select distinct time_ns - time_ns % $hour, true from changed
   union all select max(time_ns) + $hour, false from hourly
 """
-STALE_CHAINS = f"""
+# The chains of a session in `changed` and their counts are behind together.
+STALE_CHAINS = """
   select time_ns, true from stale_chains
-  union all select distinct time_ns - time_ns % $hour, true
-    from (select unnest([time_ns, time_ns - {WINDOW_NS}]) as time_ns from changed where session is not null)
   union all select max(time_ns) + $hour, false from hourly_chains
 """
 
