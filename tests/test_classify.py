@@ -151,6 +151,10 @@ PLACES = [
     ("401", "tool", None, "ToolAuthenticationError"),
     ("403", "tool", None, "ToolPermissionError"),
     ("403", "model", None, "AuthenticationError"),
+    ("409", "model", None, "OverloadedError"),
+    ("409", "tool", None, "ApiError"),
+    ("openai.ConflictError", "model", None, "OverloadedError"),
+    ("ConflictError", "tool", None, "ApiError"),
     ("ValidationError", "model", None, "InvalidResponseError"),
 ]
 
@@ -162,7 +166,7 @@ def test_a_name_means_what_it_means_in_its_place(reported: str, operation: str, 
 
 STATUS = [
     (400, "ApiError"), (401, "AuthenticationError"), (402, "QuotaError"), (403, "AuthenticationError"),
-    (404, "ModelNotFoundError"), (408, "TimeoutError"), (409, "ApiError"), (413, "ContextOverflowError"),
+    (404, "ModelNotFoundError"), (408, "TimeoutError"), (409, "OverloadedError"), (413, "ContextOverflowError"),
     (422, "ApiError"), (429, "RateLimitError"), (500, "ServerError"), (502, "ServerError"), (503, "ServerError"),
     (504, "TimeoutError"), (529, "OverloadedError"),
 ]  # fmt: skip

@@ -124,8 +124,11 @@ class Taxonomy:
             shaped = self._table.shapes.get(word) or self._table.shapes.get(word.partition(":")[0])
             if shaped:
                 return Match(shaped, "shape", sure=True)
-        if status_code is not None and status_code in self._table.status:
-            return Match(self._table.status[status_code], "status", sure=True)
+        if status_code is not None:
+            table, place = self._table, (evidence.operation, status_code)
+            told = table.status_of.get(place) or table.status.get(status_code)
+            if told:
+                return Match(told, "status", sure=True)
         return named
 
     def _named(self, reported: str, place: Evidence) -> Match:

@@ -45,6 +45,7 @@ class ErrorClass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     aliases_of: dict[str, tuple[str, ...]] = {}
     shapes: tuple[str, ...] = ()
     status: tuple[int, ...] = ()
+    status_of: dict[str, tuple[int, ...]] = {}
     gives_way_to: tuple[str, ...] = ()
     becomes: dict[str, str] = {}
     overrides: dict[str, Override] = {}
@@ -85,6 +86,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     aliases_of: Mapping[tuple[str, str], str]  # by (source or operation, key)
     shapes: Mapping[str, str]
     status: Mapping[int, str]
+    status_of: Mapping[tuple[str, int], str]  # by (operation, code)
     kinds: Mapping[str, str]
     gives_way: Mapping[str, frozenset[str]]
     gives_way_in: Mapping[tuple[str, str], frozenset[str]]  # by (class, source)
@@ -129,6 +131,7 @@ def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
     mistakes += [f"kinds.{kind}: no class is named '{name}'" for kind, name in kinds.items() if name not in classes]
     aliases = ((key(name), row.name) for row in every for name in (row.name, *row.aliases))
     aliases_of = (((of, key(name)), row.name) for row in every for of in row.aliases_of for name in row.aliases_of[of])
+    status_of = (((of, code), row.name) for row in every for of in row.status_of for code in row.status_of[of])
     table = Table(
         classes=classes,
         messages=tuple(_messages(raw.get("messages", []), classes, mistakes)),
@@ -138,6 +141,7 @@ def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
         aliases_of=_index(aliases_of, "aliases_of", mistakes),
         shapes=_index(((flag, row.name) for row in every for flag in row.shapes), "shapes", mistakes),
         status=_index(((code, row.name) for row in every for code in row.status), "status", mistakes),
+        status_of=_index(status_of, "status_of", mistakes),
         gives_way={row.name: frozenset(_members(row.gives_way_to, classes)) - {row.name} for row in every},
         gives_way_in={
             (row.name, source): frozenset(_members(over.gives_way_to, classes)) - {row.name}
