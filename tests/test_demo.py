@@ -7,11 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
-from collector.commands.demo import demo
+from collector.commands.demo import Exporters, demo
 from tests.conftest import RunningCollector, free_port, misstep
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -98,3 +100,20 @@ def test_no_collector_is_one_sentence(collector: RunningCollector) -> None:
     done = misstep("demo", "--to", address, cwd=collector.folder)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(f"misstep: no collector answers at {address}")
+
+
+@pytest.mark.parametrize("setting", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_the_demo_trusts_what_every_other_command_trusts(
+    setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Shown by certificates that are not there: with others, the SDK would say that nobody listens."""
+    trusted = str(tmp_path / "trusted.pem")
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.setenv(name, trusted if name == setting else "")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "")
+    exporters = Exporters(f"https://127.0.0.1:{free_port()}", {}, Random(1))
+    exporters.tracer("shop-coder", "1.0").start_span("chat").end()
+    with pytest.raises(OSError, match="did not accept"):
+        exporters.flush()
+    assert trusted in caplog.text
+    exporters.close()

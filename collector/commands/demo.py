@@ -7,6 +7,7 @@ random choices come from one seed and all times from one `now`, so that the same
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -75,6 +76,10 @@ class Exporters:
     _exporters: list[_Spans | _Logs] = field(default_factory=list)
     _tracers: dict[tuple[str, str], TracerProvider] = field(default_factory=dict)
     _loggers: dict[str, LoggerProvider] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if trusted := os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):  # as httpx reads them
+            os.environ["REQUESTS_CA_BUNDLE"] = trusted  # what the SDK's client reads
 
     def tracer(self, service: str, version: str) -> Tracer:
         """The tracer of this service and version."""
