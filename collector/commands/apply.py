@@ -11,13 +11,16 @@ from collector.columns import add_dimensions
 from collector.commands.client import check_store, collector, followed
 from collector.commands.progress import progress
 from collector.settings import Settings
-from collector.store.journal import unstored
+from collector.store.journal import check_stored
 from collector.store.opening import StoreInUse, existing
 from collector.store.store import Store
 
 
 def apply(settings: Settings) -> dict[str, Any]:
-    """Applies the rules to everything that is stored; returns the last progress report. Raises OSError if it cannot."""
+    """Applies the rules to everything that is stored; returns the last progress report.
+
+    Raises StoreError or OSError if it cannot.
+    """
     existing(settings.store)
     try:
         store = Store.open(settings.store)
@@ -31,11 +34,7 @@ def apply(settings: Settings) -> dict[str, Any]:
 
 
 def _by_this_process(settings: Settings, store: Store) -> Iterator[dict[str, Any]]:
-    if left := unstored(store.path, store.position()):
-        raise OSError(
-            f"the journal of {store.path} holds requests that are not stored yet ({left}), no rule reaches those: "
-            "start the collector once, then try again"
-        )
+    check_stored(store.path, store.position(), "no rule reaches those")
     work = Apply(store, pipeline_of(settings).pipeline)
     while work.step():
         yield work.told()

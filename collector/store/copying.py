@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from collector.errors import Unavailable
-from collector.store.journal import unstored
+from collector.store.journal import check_stored
 from collector.store.opening import DATABASE, SETTINGS, StoreError, attach_as, connect, unopened
 from collector.store.schema import POSITION, version_of
 
@@ -46,11 +46,7 @@ def copy_closed(url: str, into: Path) -> None:
     """
     with _unchanged(url) as (cursor, path):
         found = cursor.execute("select value from meta where name = ?", [POSITION]).fetchone()
-        if left := unstored(path, int(found[0]) if found else 0):
-            raise StoreError(
-                f"the journal of {path} holds requests that are not stored yet ({left}), and a copy would lack them: "
-                "start the collector once, then try again"
-            )
+        check_stored(path, int(found[0]) if found else 0, "and a copy would lack them")
         copy(cursor, into)
 
 

@@ -22,6 +22,7 @@ from xxhash import xxh3_64_intdigest
 
 from collector.batch import Batch, Receipt
 from collector.errors import Unavailable
+from collector.store.opening import StoreError
 
 HEAD = Struct("<QQI")  # position, checksum of all that follows it, bytes of the batch
 TRIAL = 64 << 10  # bytes written as a trial: a few bytes could fit into blocks that the file already has
@@ -47,10 +48,18 @@ def records_in(packed: bytes) -> int:
         return 0
 
 
-def unstored(store: Path | None, position: int) -> int:
-    """How many requests a collector that was killed has left in the journal after this position."""
+def check_stored(store: Path | None, position: int, otherwise: str) -> None:
+    """Raises StoreError if a collector that was killed has left requests in the journal after this position.
+
+    `otherwise` goes on to say what would become of them.
+    """
     with closing(Journal(store)) as journal:
-        return len(journal.left(position))
+        left = len(journal.left(position))
+    if left:
+        raise StoreError(
+            f"the journal of {store} holds requests that are not stored yet ({left}), {otherwise}: "
+            "start the collector once, then try again"
+        )
 
 
 class Left(NamedTuple):
