@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from collector.decode.record import Convert, Record, Scope
 from collector.recognise.examples import check_examples, wrong_examples
 from collector.recognise.recognise import recognise
 from collector.recognise.sources import Source, load_sources
-from collector.tables import TableError
+from collector.tables import TableError, load_toml, schemas
 
 TABLES = load_sources()
 
@@ -31,6 +34,41 @@ def test_what_a_model_says_is_no_evidence(source: Source) -> None:
     above = [row for row in source.rows if row.operation in ("model", "agent")]
     used = [use for row in above for use in (*chain(*row.uses.values()), *(use for use, _ in row.special))]
     assert "outputs" not in {use.kind for use in used}
+
+
+def keys_in(value: Any) -> Iterator[str]:
+    """Every text in a part of a table, names included."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            yield name
+            if name not in ("examples", "counter_examples"):
+                yield from keys_in(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from keys_in(below)
+    elif isinstance(value, str):
+        yield value
+
+
+LITERALS = re.compile(r"(?:[\w ',:;\"=/-]|\\[.{}\[\]()'\"|])+")
+
+
+def test_every_pattern_of_a_key_takes_linear_time() -> None:
+    """Over what agents send, such as the output of a tool, that has pieces of what the pattern looks for."""
+    tables = [load_toml(path) for path in (schemas() / "sources").iterdir() if path.name.endswith(".toml")]
+    patterns = {text.partition("~")[2] for text in keys_in(tables)}
+    slow = []
+    for pattern in sorted(one for one in patterns if one and one[0] != "{"):
+        literals = [re.sub(r"\\(.)", r"\1", one) for one in LITERALS.findall(pattern)]
+        for piece in {*literals, *(f"{one}x" for one in literals), "x", "{", "["}:
+            for start in {"", *literals[:1]}:
+                text = start + piece * (32_768 // len(piece))
+                began = time.process_time()
+                re.search(pattern, text)
+                if (took := time.process_time() - began) > 0.1:
+                    slow.append((pattern, start, piece, took))
+    assert len(patterns) > 80
+    assert slow == []
 
 
 def test_an_answer_that_was_filtered_is_not_stored() -> None:
