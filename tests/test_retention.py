@@ -125,6 +125,19 @@ def test_a_file_that_is_mostly_empty_is_written_anew(store: Store, monkeypatch: 
     store.close()
 
 
+def test_what_was_moved_leaves_no_more_on_the_disk_than_the_size_allows(store: Store, tmp_path: Path) -> None:
+    assert store.path
+    while store.move(tmp_path / "old", NOW - 7 * DAY):
+        pass
+    left, archived, most = received(store), store.archived()["bytes"], store.space().file
+    assert archived > 0
+    assert not store.give_back(most + archived)
+    assert store.give_back(most)
+    assert store.path.stat().st_size + archived <= most
+    assert received(store) == left
+    store.close()
+
+
 def test_a_file_behind_a_link_is_written_anew_and_the_link_stays(store: Store, tmp_path: Path) -> None:
     """The old file would keep what was removed, secrets too."""
     assert store.path

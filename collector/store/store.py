@@ -206,15 +206,16 @@ class Store(Reader):
         return True
 
     def give_back(self, most_bytes: int = 0) -> bool:
-        """Rewrites the file if most of it is empty, or if that makes it fit into `most_bytes`; whether it did.
+        """Rewrites the file if most of it is empty, or if that makes it fit into `most_bytes` with the Parquet files;
+        whether it did.
 
         For the writer's thread, which is blocked meanwhile. Reading goes on.
         """
         if self.path is None:
             return False
-        space = self.space()
+        space, archived = self.space(), self._archived_bytes()
         empty = space.file > max(LEAST_REWRITTEN, 2 * space.used)
-        if not (empty or (space.used <= FULL * most_bytes and space.file > most_bytes)):
+        if not (empty or (space.used + archived <= FULL * most_bytes and space.file + archived > most_bytes)):
             return False
         if shutil.disk_usage(self.path.resolve().parent).free < space.used:
             return False
