@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -212,7 +213,7 @@ def rebuild(*, store: Annotated[str | None, Parameter(help=STORE)] = None) -> in
     settings = _settings(store=store)
     from collector.commands.rebuild import rebuild
 
-    print(f"{rebuild(settings.store)} sessions recomputed in {settings.store}")
+    print(f"{rebuild(settings.store, settings.archive)} sessions recomputed in {settings.store}")
     return 0
 
 
@@ -228,6 +229,7 @@ def backup(
     """Copy the whole store, also while a collector is writing to it. The copy is a store file too."""
     from collector.commands.backup import backup, left_out
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no part of a copy is left behind
     copy = backup(_settings(store=store), place)
     print(f"the store is in {copy}")
     if missing := left_out(copy):

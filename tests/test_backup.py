@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -141,6 +144,31 @@ def test_databases_of_other_programs_are_left_alone(tmp_path: Path, table: str) 
         assert (ran.returncode, "is no store of Misstep" in ran.stderr) == (2, True), ran.stderr
     with duckdb.connect(path, read_only=True) as theirs:
         assert len(theirs.execute("show tables").fetchall()) == 1
+
+
+SLOW = """
+import sys, time
+from collector.commands import backup
+def slow(settings, part):
+    part.touch()
+    print("begun", flush=True)
+    time.sleep(60)
+backup._write = slow
+from collector.cli import main
+sys.argv = ["misstep", "backup", sys.argv[1]]
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_who_ends_a_backup_finds_no_part_of_it(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", SLOW, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "begun\n"
+        assert [path.suffix for path in tmp_path.iterdir()] == [".part"]
+        process.send_signal(number)
+        assert process.wait(30) == 128 + number
+    assert not [*tmp_path.iterdir()]
 
 
 def test_two_copies_at_a_time_are_not_mixed_up(start_collector: Callable[..., RunningCollector]) -> None:
