@@ -173,7 +173,8 @@ async def _close_doors(http: Server, serving: asyncio.Task[None], grpc: grpc_aio
 
 def store_of(settings: Settings) -> Store:
     """The store that the settings name, opened. Raises StoreError."""
-    return Store.open(settings.store, {**SETTINGS, "memory_limit": f"{settings.memory}B"}, settings.dimensions)
+    limited = {**SETTINGS, "memory_limit": f"{settings.memory}B"}
+    return Store.open(settings.store, limited, settings.dimensions, settings.archive)
 
 
 def retention_of(settings: Settings) -> Retention:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -354,6 +355,33 @@ def test_files_that_all_are_damaged_keep_nobody_from_writing(store: Store, tmp_p
     assert stored(store) == store.rows("select count(*) as n from events", archived=False)[0]["n"]
     store.write(Changes(NOW, position=5))
     assert store.position() == 5
+    store.close()
+
+
+def test_a_folder_that_was_moved_or_copied_is_followed(store: Store, tmp_path: Path) -> None:
+    before, files, old, new = answers(store), moved(store, tmp_path), tmp_path / "old", tmp_path / "new"
+    assert store.path
+    url = f"duckdb:///{store.path}"
+    old.rename(new)
+    for _ in store.rebuild():
+        pass
+    assert store.in_doubt
+    store.close()
+    store = Store.open(url, archive=new)
+    assert store.archived()["missing_events"] == 0
+    assert not store.in_doubt
+    while store.keep_up():
+        pass
+    assert answers(store) == before
+    store.close()
+    shutil.copytree(new, old)
+    halved(old / files[0].relative_to(old))
+    store = Store.open(url, archive=old)
+    listed = {Path(row["file"]) for row in store.rows("from archived")}
+    assert listed == {new / files[0].relative_to(old), *files[1:]}  # a copy that is not complete is not read
+    store.prune(NOW, DAY)
+    assert not any(path.exists() for path in files[1:])
+    assert sum(path.is_file() for path in new.glob("*/*")) == len(files) - 1
     store.close()
 
 

@@ -23,7 +23,7 @@ def apply(settings: Settings) -> dict[str, Any]:
     """
     existing(settings.store)
     try:
-        store = Store.open(settings.store)
+        store = Store.open(settings.store, archive=settings.archive)
     except StoreInUse:
         return _shown(_by_collector(settings))
     try:

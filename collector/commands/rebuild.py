@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from collector.commands.progress import progress
 from collector.store.opening import existing
 from collector.store.store import Store
 
 
-def rebuild(url: str) -> int:
+def rebuild(url: str, archive: Path | None = None) -> int:
     """Recomputes streaks, retry chains and counts in a store that no collector has open.
 
     Returns the number of sessions. Raises StoreError, and OSError if there is no store.
     """
     existing(url)
-    store = Store.open(url)
+    store = Store.open(url, archive=archive)
     try:
         return rebuilt(store)
     finally:

@@ -82,6 +82,18 @@ def _by_columns(cursor: duckdb.DuckDBPyConnection, files: Sequence[str]) -> dict
     return found
 
 
+def follow(cursor: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Lists each file that is in this folder too, as it was copied or moved there, at its place there; in the caller's
+    transaction.
+    """
+    for file, size in cursor.execute("select file, bytes from archived").fetchall():
+        place = folder.absolute() / Path(file).parent.name / Path(file).name
+        if str(place) == file or stamps([place]).get(place, (None, 0))[0] != size:
+            continue
+        for table, column in (("archived", "file"), ("meta", "value")):  # where doubts about it are noted
+            cursor.execute(f"update {table} set {column} = ? where {column} = ?", [str(place), file])
+
+
 class Moving(NamedTuple):
     """A file with all events that were received up to a time."""
 

@@ -19,7 +19,7 @@ import duckdb
 
 from collector.columns import EVENT_COLUMNS, Report
 from collector.errors import Unavailable
-from collector.store.archive import drop_files, take_out, view, write_oldest
+from collector.store.archive import drop_files, follow, take_out, view, write_oldest
 from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import Busy, CalledOff, Connection, all_or_nothing
@@ -66,9 +66,16 @@ class Store(Reader):
         self.version = f"{self.version.partition('.')[0]}.{next(self._versions)}"
 
     @classmethod
-    def open(cls, url: str, settings: Mapping[str, str] = SETTINGS, dimensions: Sequence[str] = ()) -> Store:
+    def open(
+        cls,
+        url: str,
+        settings: Mapping[str, str] = SETTINGS,
+        dimensions: Sequence[str] = (),
+        archive: Path | None = None,
+    ) -> Store:
         """Opens or creates the database of `duckdb:///relative`, `duckdb:////absolute` or `duckdb://:memory:`.
 
+        Its Parquet files are those in the folder `archive`; those that are not there are where they were written.
         Raises StoreError where the file is locked, damaged, not ours or of a later version.
         """
         connection, path = connect(url, settings)
@@ -76,6 +83,8 @@ class Store(Reader):
         try:
             with store.transaction() as cursor:
                 migrate(cursor, path)
+                if archive:
+                    follow(cursor, archive)
             known = {row["column_name"] for row in store.rows("describe events")}
             for name in dimensions:
                 if name not in known:
