@@ -295,7 +295,7 @@ def _gone(endpoint: Endpoint, store: Holds, asked: ParsedQuery) -> Response[byte
     """A redirect for an event that was merged into another; else raises Rejected 404."""
     event_id = asked.options.get("event_id")
     if event_id is not None and (now := redirected(store, event_id)) is not None:
-        return Response(b"", status_code=308, headers={"Location": f"/api/v1/events/{now}"})
+        return Response(b"", status_code=308, headers={"Location": str(now)})  # beside it, below any prefix
     name = endpoint.takes[0].name
     reason = "it never existed, or retention has removed it"
     raise Rejected(f"there is no {endpoint.one} with {name} {asked.options[name]}: {reason}", 404)
