@@ -40,7 +40,7 @@ from tests.test_apply import WORD, _with_rule, secret
 from tests.test_kept import ALL_SETS, compared
 
 NOW = time.time_ns()  # collectors use the real clock
-WEEK_AGO = NOW - 7 * DAY
+WEEK_AGO = (NOW // DAY - 7) * DAY  # the beginning of a day
 EVER = Selection(0, NOW + DAY)
 
 
@@ -100,6 +100,25 @@ def test_every_question_is_answered_as_before(store: Store, tmp_path: Path) -> N
     store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
     assert answers(store) == before
     compared(store, ALL_SETS[:3])
+    store.close()
+
+
+def test_a_day_makes_one_file_unless_it_has_more_events_than_a_file_may(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day = {"start": WEEK_AGO, "noon": WEEK_AGO + DAY // 2}
+    [older] = store.rows("select count(distinct received_ns // $day) as days from events"
+                         " where received_ns < $start", {"start": WEEK_AGO, "day": DAY})  # fmt: skip
+    [morning] = store.rows("select count(*) as n from events where received_ns between $start and $noon", day)
+    assert morning["n"] > 40
+    while store.move(tmp_path / "old", day["noon"]):
+        pass
+    assert store.archived()["files"] == older["days"]
+    monkeypatch.setattr(archive, "MOST_EVENTS", 20)
+    assert store.move(tmp_path / "old", day["noon"]) == 20
+    while store.move(tmp_path / "old", day["noon"]):
+        pass
+    assert store.archived()["files"] == older["days"] + morning["n"] // 20
     store.close()
 
 

@@ -103,19 +103,22 @@ class Moving(NamedTuple):
 
 
 def write_oldest(cursor: duckdb.DuckDBPyConnection, folder: Path, before_ns: int) -> Moving | None:
-    """Writes the oldest events received before a time, those of one day at most, into a file; None where there are
-    none. They are still in the database.
+    """Writes the oldest events received before a time into a file: all of a day, or the first MOST_EVENTS of it. They
+    are still in the database. None where there are neither: every query opens every file, so that few are better.
     """
     found = cursor.execute("select min(received_ns) from events where received_ns < ?", [before_ns]).fetchone()
     if not found or found[0] is None:
         return None
     first = found[0]
+    night = (first // DAY + 1) * DAY
     [[last]] = cursor.execute(
         "select max(received_ns) from"
         " (select received_ns from events where received_ns < $end order by received_ns limit $most)",
-        {"end": min(before_ns, (first // DAY + 1) * DAY), "most": MOST_EVENTS},
+        {"end": min(before_ns, night), "most": MOST_EVENTS},
     ).fetchall()
     [[events]] = cursor.execute("select count(*) from events where received_ns <= ?", [last]).fetchall()
+    if before_ns < night and events < MOST_EVENTS:
+        return None
     day = datetime.fromtimestamp(first // 10**9, UTC)
     place = folder.absolute() / f"day={day:%Y-%m-%d}" / f"{first}-{last}-{events}.parquet"
     _write(cursor, f"from events where received_ns <= {last}", place)

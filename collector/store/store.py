@@ -384,7 +384,8 @@ class Store(Reader):
         return gone + dropped.events
 
     def move(self, folder: Path, before_ns: int) -> int:
-        """Moves the oldest events received before a time into a Parquet file, of one day at most; how many.
+        """Moves the oldest events received before a time into a Parquet file, of one whole day or of the most that a
+        file may have; how many.
 
         What is asked finds them there. To be called from the thread that writes. Raises Unavailable while queries run
         on, and where a folder that had files has none: what a disk that is not mounted would hide.
