@@ -290,6 +290,12 @@ def test_a_machine_that_starts_no_process_may_later(store: Store) -> None:
     assert answer_sql(store, TEN_HOURS, "select 1 as one", 10)[1] == b'[{"one":1}]'
 
 
+@pytest.mark.parametrize(("sql", "said"), [(" -- all", "no statements"), ("select 1; select 2", "2 statements")])
+def test_what_is_not_one_statement_is_counted(store: Store, sql: str, said: str) -> None:
+    with pytest.raises(Rejected, match=said):
+        answer_sql(store, TEN_HOURS, sql, 10)
+
+
 def test_a_statement_of_a_novels_length_is_refused(store: Store) -> None:
     with pytest.raises(Rejected) as refused:
         answer_sql(store, TEN_HOURS, f"select '{'x' * 20_000}'", 10)

@@ -75,8 +75,8 @@ def needed(connection: duckdb.DuckDBPyConnection, sql: str, columns: Sequence[st
         said = parsed.get("error_message", "")
         only = "only one SELECT is answered here: nothing can be written, set, attached, copied or loaded"
         return Needs([], only if parsed.get("error_type") == "not implemented" else said)
-    if len(parsed["statements"]) != 1:
-        return Needs([], "one statement at a time, please")
+    if (given := len(parsed["statements"])) != 1:
+        return Needs([], f"write one SELECT: this has {given or 'no'} statements")
     nodes = [*_nodes(parsed["statements"])]
     words = {node.lower() for node in nodes if isinstance(node, str)}
     maps = [node for node in nodes if isinstance(node, dict)]
