@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ import httpx
 import pytest
 
 from collector.backup import Backups
+from collector.commands import backup
+from collector.settings import Settings
 from collector.store.journal import Journal
 from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep, wait_until
@@ -144,6 +147,15 @@ def test_databases_of_other_programs_are_left_alone(tmp_path: Path, table: str) 
         assert (ran.returncode, "is no store of Misstep" in ran.stderr) == (2, True), ran.stderr
     with duckdb.connect(path, read_only=True) as theirs:
         assert len(theirs.execute("show tables").fetchall()) == 1
+
+
+def test_a_copy_for_which_there_is_no_space_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(settings: Settings, part: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(backup, "_write", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/copy.duckdb'"):
+        backup.backup(Settings(), tmp_path / "copy.duckdb")
 
 
 SLOW = """

@@ -143,7 +143,11 @@ def test_what_cannot_be_written_is_said_alike_for_every_form(filled: RunningColl
     environ = filled.environment | {"MISSTEP_COLLECTOR_URL": filled.url}
     full = subprocess.run([*command, "/dev/full"], env=environ, cwd=filled.folder, capture_output=True, text=True)
     assert (full.returncode, "Traceback" in full.stderr) == (2, False)
-    assert "No space left on device" in full.stderr
+    assert "No space left on device: '/dev/full'" in full.stderr
+    limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *command, "x"]
+    large = subprocess.run(limited, env=environ, cwd=filled.folder, capture_output=True, text=True)
+    assert large.stderr.endswith("File too large: 'x'\n")
+    assert not [path for path in filled.folder.iterdir() if "x" in path.name.split(".")]
     with subprocess.Popen(
         [*command, "/dev/stdout"], env=environ, cwd=filled.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

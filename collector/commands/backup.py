@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 
 from collector.commands.client import check, check_store, collector, followed
+from collector.commands.naming import naming
 from collector.commands.progress import progress
 from collector.settings import Settings, without_user
 from collector.store.copying import archived_files, copy_closed
@@ -27,8 +28,9 @@ def backup(settings: Settings, place: Path) -> Path:
         raise OSError(f"{place} is there already: name another file, or a folder")
     part = place.with_name(f"{place.name}.{os.getpid()}.part")
     try:
-        _write(settings, part)
-        part.rename(place)
+        with naming(place, part):
+            _write(settings, part)
+            part.rename(place)
     finally:
         part.unlink(missing_ok=True)
     return place

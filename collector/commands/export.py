@@ -17,6 +17,7 @@ from polars.io.plugins import register_io_source
 
 from collector.columns import COLUMNS
 from collector.commands.client import ARROW, check, collector, filters, say_missing
+from collector.commands.naming import naming
 from collector.commands.progress import progress
 from collector.query.queries import token as position
 
@@ -53,13 +54,15 @@ def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "
 def _replacing(path: Path) -> Iterator[Path]:
     """A file to write, which replaces `path` at the end of the block, and is removed if the block raises."""
     if path.exists() and not path.is_file():  # such as /dev/stdout
-        yield path
+        with naming(path, path):
+            yield path
         return
-    path = path.resolve()  # a symbolic link stays
+    asked, path = path, path.resolve()  # a symbolic link stays
     part = path.with_name(f".{path.name}.part")
     try:
-        yield part
-        part.replace(path)
+        with naming(asked, part):
+            yield part
+            part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 
