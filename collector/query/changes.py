@@ -14,8 +14,7 @@ from typing import Any
 from collector.query.compare import COMPARED, RATED
 from collector.query.filters import BY_NAME, NO_VALUE, Selection
 from collector.query.hours import OF_ALL, counted, ever
-from collector.query.retries import chains as chained
-from collector.query.retries import relation
+from collector.query.retries import relation, unjudged
 from collector.query.statement import Derived, Row, Statement, load
 from collector.query.verdicts import VERDICTS, Gathered, Unit, count, judge, percent, rate, share
 from collector.store.kept import COUNTED
@@ -142,7 +141,7 @@ def _sessions(
     common["sums"] = ", ".join(f'{sql}::double as "{name}"' for name, sql in sums.items())
 
     def source(*names: str) -> str:
-        return f"({chained(selection, *names)})" if chains else relation(selection, *names, start="$previous_ns")
+        return f"({unjudged(selection, *names)})" if chains else relation(selection, *names, start="$previous_ns")
 
     once = [name for name in names if name in OF_A_SESSION]
     once = once if len(once) > 1 else []

@@ -82,15 +82,24 @@ def chains(selection: Selection, *names: str) -> str:
     """A relation of the errors with a session alone, with the columns of `judged` that are dimensions or say what
     became of the error, and those of `names`: from what the store keeps.
     """
+    return load("chains").format(kept=_kept(selection, *names), window=WINDOW_NS, rated=selection.rated())
+
+
+def unjudged(selection: Selection, *names: str) -> str:
+    """The same for a question that does not ask whether an error recovered: telling which cannot any more reads the
+    newest event of each one's service. `attempts` and `seconds` are also of sources that are not rated.
+    """
+    asks = selection.uses("recovered") or "recovered" in names
+    return chains(selection, *names) if asks else _kept(selection, *names)
+
+
+def _kept(selection: Selection, *names: str) -> str:
     columns = beyond(selection, names)
-    return load("chains").format(
-        window=WINDOW_NS,
-        rated=selection.rated(),
-        more="".join(f", {column}" for column in columns),
-        joined=f"join (select event_id, time_ns, {', '.join(columns)} from events) using (event_id, time_ns)"
-        if columns
-        else "",
-    )
+    if not columns:
+        return "select *, true as begins from kept_chains"
+    more = ", ".join(columns)
+    return f"""select kept_chains.*, true as begins, {more}
+      from kept_chains join (select event_id, time_ns, {more} from events) using (event_id, time_ns)"""
 
 
 def beyond(selection: Selection, names: Sequence[str]) -> list[str]:
@@ -100,8 +109,8 @@ def beyond(selection: Selection, names: Sequence[str]) -> list[str]:
 
 
 def _errors(selection: Selection, *names: str) -> str:
-    """Like `chains`, with the errors that have no session."""
-    return f"""(select * from ({chains(selection, *names)})
+    """Like `unjudged`, with the errors that have no session."""
+    return f"""(select * from ({unjudged(selection, *names)})
       union all by name
       select * from events where outcome = 'error' and session is null)"""
 
@@ -191,7 +200,7 @@ def curve(
     low, high = wilson("recovered", "retried")
     sql = load("curve").format(
         keys=keys,
-        judged=chains(selection, *by),
+        chains=unjudged(selection, *by),
         where=selection.where(),
         rated=selection.rated(),
         attempts=list(ATTEMPTS),

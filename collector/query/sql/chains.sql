@@ -4,9 +4,8 @@ select * exclude (repaired, same, newest_ns)
   replace (case when recovered then attempts end as attempts, case when recovered then seconds end as seconds),
   coalesce(recovered and same, false) as recovered_identical, coalesce(recovered and not same, false) as recovered_changed
 from (
-  select kept_chains.*, true as begins, newest_ns{more},
+  select kept.*, newest_ns,
     newest_ns - time_ns > {window} as closed,
     case when not {rated} then null when repaired then true when closed then false end as recovered
-  from kept_chains {joined}
-    left join (select service as newest_service, time_ns as newest_ns from kept_newest) on service is not distinct from newest_service
+  from ({kept}) as kept left join (select service as newest_service, time_ns as newest_ns from kept_newest) on service is not distinct from newest_service
 )

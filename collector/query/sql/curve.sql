@@ -2,7 +2,7 @@
 -- before these are compared: each error beside each step would be ten times as many rows.
 with reached as (
   select {keys}{attempts_reached} as attempts, {seconds_reached} as seconds, count(*) as many
-  from ({judged}) where {where} and retried and {rated}
+  from ({chains}) where {where} and retried and {rated}
   group by all
 ),
 counted as (
