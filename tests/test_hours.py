@@ -295,3 +295,23 @@ def test_a_store_of_before_groups_were_counted_computes_hours_and_streaks_anew(t
         pass
     assert again.rows("select * from hourly order by all") == hours
     again.close()
+
+
+def test_a_store_of_before_chains_were_counted_counts_them_anew(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path}/m.duckdb"
+    first = Store.open(url)
+    holding(first, [failed(n, session="s") for n in range(1, 300, 7)])
+    asked = retries(Selection(NOW - DAY, NOW), ["tool"])
+    answer, counts = asked.rows(first), first.rows("select * from hourly_chains order by all")
+    first.execute("drop table hourly_chains")
+    first.execute("drop table stale_chains")
+    first.execute("update meta set value = '16' where name = 'schema_version'")
+    first.close()
+    again = Store.open(url)
+    assert again.rows("from hourly_chains") == [] != counts
+    assert asked.rows(again) == answer
+    while again.count_hours():
+        pass
+    assert again.rows("select * from hourly_chains order by all") == counts
+    assert asked.rows(again) == answer
+    again.close()

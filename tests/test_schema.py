@@ -8,7 +8,7 @@ import re
 from collector import columns
 from collector.store.schema import MIGRATIONS, SCHEMA_VERSION
 
-TABLES_OF = {16: "3ca967ddd75d5a7e"}
+TABLES_OF = {17: "1ebba49956f5c13d"}
 
 
 def test_tables_that_change_need_a_version_and_a_step() -> None:
