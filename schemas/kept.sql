@@ -183,7 +183,7 @@ create table if not exists stale_hours (
 );
 
 -- Counts of the chains that errors of each hour began, by the dimensions of `hourly` and by the number of attempts. An hour is counted when the
--- half hour after it is over, in which its errors may still be repaired. They equal `kept_chains` but for the hours in `stale_chains`.
+-- half hour after it is over, in which its errors may still be repaired. They equal `kept_chains` but for the hours in `stale_chains` and in `changed`.
 create table if not exists hourly_chains (
   time_ns               bigint not null,   -- start of the hour
   operation             varchar,

@@ -315,3 +315,12 @@ def test_a_store_of_before_chains_were_counted_counts_them_anew(tmp_path: Path) 
     assert again.rows("select * from hourly_chains order by all") == counts
     assert asked.rows(again) == answer
     again.close()
+
+
+def test_chains_that_retention_removed_are_not_counted_before_the_keeper_has_seen_it(store: Store) -> None:
+    holding(store, [failed(n, session=f"s{n % 5}") for n in range(1, 3000, 7)])
+    asked = retries(Selection(NOW - 3 * DAY, NOW), [])
+    assert asked.rows(store)[0]["errors"] == 429
+    store.prune(NOW, DAY)
+    known = store.rows("select count(*) as n from kept_chains")[0]["n"]
+    assert asked.rows(store)[0]["errors"] == known < store.rows("select sum(errors) as n from hourly_chains")[0]["n"]
