@@ -278,39 +278,6 @@ def test_the_log_record_of_a_failed_request_is_its_span() -> None:
         assert (event["operation"], event["outcome"], event["message"]) == ("model", "error", "slow")
 
 
-FAILED = {"error.type": "_OTHER"}
-TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read"}
-MISSING = {"exception.type": "FileNotFoundError", "exception.message": "no such file: a.py"}
-STOPPED = {"exception.type": "asyncio.CancelledError"}
-CHAT = {"gen_ai.operation.name": "chat"}
-LIMITED = {"exception.type": "openai.RateLimitError", "exception.message": "slow down"}
-
-
-@pytest.mark.parametrize(
-    ("span", "status", "raised", "expected"),
-    [
-        (TOOL | FAILED, 2, MISSING, ("tool", "error", "FileNotFoundError", "no such file: a.py")),
-        (CHAT | FAILED, 2, LIMITED | CHAT, ("model", "error", "RateLimitError", "slow down")),
-        (TOOL | FAILED, 2, STOPPED, ("tool", "error", "UnknownError", None)),
-        (TOOL, 0, MISSING, ("tool", "ok", None, None)),
-        (CHAT, 1, LIMITED | CHAT, ("model", "ok", None, None)),
-        ({"http.route": "/a"}, 2, MISSING, None),
-    ],
-    ids=["failed tool", "failed request", "stopped", "handled by a tool", "handled in a request", "no call"],
-)
-def test_an_exception_logged_in_a_span_is_the_reason_of_the_call_that_failed_there(
-    span: dict[str, Any], status: int, raised: dict[str, Any], expected: tuple[Any, ...] | None
-) -> None:
-    """It makes no event, and no failure of a call that handled it."""
-    call = taken(spans({"name": "it", "attributes": span, "status": status}), "traces")
-    inside = {"traceId": "a".rjust(32, "0"), "spanId": "1".rjust(16, "0")}
-    record = taken(logs({"eventName": "exception", "attributes": raised, **inside}))
-    for groups in ([call, record],), ([call], [record]), ([record], [call]):
-        rows = stored(*copy.deepcopy(groups))
-        found = [(row["operation"], row["outcome"], row["error_class"], row["message"]) for row in rows]
-        assert found == ([expected] if expected else [])
-
-
 def chat(told: list[tuple[str, str, dict[str, Any], Any]], at_s: float, attributes: dict[str, Any]) -> dict[str, Any]:
     """The span of a request that tells results: call id, tool, arguments, result."""
     calls = [{"type": "tool_call", "id": one[0], "name": one[1], "arguments": one[2]} for one in told]

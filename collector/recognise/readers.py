@@ -208,7 +208,7 @@ _SPECIAL: dict[str, Reader] = {
     "@scope_version": lambda record, around: around.version,
     "@event": lambda record, around: around.event,
     "@kind": lambda record, around: record.kind,
-    "@parent": lambda record, around: record.parent_span_id if record.signal == "span" else record.span_id,
+    "@parent": lambda record, around: record.parent_span_id,
 }
 
 

@@ -327,8 +327,7 @@ def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
         settled = Settled()
     if settled.outcome:
         report["outcome"] = settled.outcome
-        most = settled.strength if row.sure else OK_DEFAULT - 1 if row.lends else UNSURE
-        report["_strength"] = min(settled.strength, most)
+        report["_strength"] = settled.strength if row.sure else min(settled.strength, UNSURE)
     if settled.exit_code is not None and report["operation"] == "tool":
         report.setdefault("tool_kind", "command")
     if settled.outcome in ("", "ok"):
