@@ -246,7 +246,6 @@ def test_fingerprints_stay_what_they_are_because_stored_groups_are_found_by_them
         ("没有权限访问文件: /srv/a.txt", "没有权限访问文件: D:\\data\\b.xlsx"),
         ("stopped after 3 s with 5 bytes received", "stopped after 3 s with 5 out of 20 bytes received"),
         ("=== 1 failed, 12 passed in 0.4s ===", "== 4 failed in 1.1s ==", "= 2 failed, 1 passed, 5 skipped in 4.9s ="),
-        ("✖ 1 problem (1 error, 0 warnings)", "✖ 14 problems (9 errors, 5 warnings)"),
         ("not allowed on resource: *", "not allowed on resource: arn:aws:s3:::a/b"),
         ("no matches found: *.parquet", "no matches found: uvicorn[standard]"),
         ('waiting for get_by_role("link", name="Next")', "waiting for locator('#a')"),
@@ -268,6 +267,35 @@ def test_fingerprints_stay_what_they_are_because_stored_groups_are_found_by_them
 )
 def test_where_it_went_wrong_and_how_many_names_it_has_makes_no_other_group(messages: tuple[str, ...]) -> None:
     assert len({fingerprint("E", "t", template(message)) for message in messages}) == 1
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        ("Request failed [code=404]", "Request failed [code=500]"),
+        ("auth.token.stale", "billing.card.declined"),
+        ("Upload failed. The server responded with: {}", "Deletion failed. The server responded with: {'id': 5}"),
+        (
+            "make: *** No rule to make target 'x', needed by 'y'.  Stop.\nerror: build of z failed with signal 9",
+            "make: *** No rule to make target 'x'.  Stop.",
+        ),
+        ("bad clause [WHERE id = 1]: unknown column", "bad clause [WHERE id = 1]: types do not match"),
+        (
+            "Query failed, SQL: select a from b: column is unknown",
+            "Query failed, SQL: select a from b: lock wait is over",
+        ),
+        ("Failed to evaluate selector: Target page is closed.", "Failed to evaluate selector: the frame was detached!"),
+        ("call ended with code[ABORTED]", "call ended with code[CANCELLED]"),
+        ("Permission denied (policy)", "Permission denied (quota)"),
+        ("== 1 failed, 2 errors in 1s ==", "== 1 failed in 1s =="),
+        (
+            "Read failed due to the following issue:\n",
+            "Write failed due to the following issue:\nThe file is locked by x",
+        ),
+    ],
+)
+def test_errors_that_look_alike_are_told_apart(messages: tuple[str, str]) -> None:
+    assert len({fingerprint("E", "t", template(message)) for message in messages}) == 2
 
 
 def test_the_error_that_a_server_responded_with_tells_groups_apart() -> None:

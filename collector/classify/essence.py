@@ -26,7 +26,8 @@ CARET = re.compile(r"\n.*\n[ \t|]*[\^~]+[ \t]*(?=\n|$)")
 GIVEN = re.compile(r"(?<=\bString: )(?s:.+)|(?<=\bCommand: ).+(?=\n)|(?<=match for edit:\n)(?s:.+)")
 SQL = re.compile(
     r"\bLINE \d+: .*|\bin scope (?=SELECT |WITH )[^\n]+?(?=\. \([A-Z]|\s*\(version |\Z)"
-    r"|\[(?:SQL|parameters): .*|(?<=, SQL: )(?i:select|insert|update|delete|with|create|alter|drop)\b.*"
+    r"|\[(?:SQL|parameters): .*"
+    r"|(?<=, SQL: )(?i:select|insert|update|delete|with|create|alter|drop)\b[^\n]*(?=\)\s*\Z)"
     r"|\b(?:SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET)\b [^\"'`)\n]{3,400}"
 )
 WRAPPED = re.compile(r"\A<(?!html)(\w+)>(.*)</\1>\s*\Z", re.DOTALL)
@@ -67,7 +68,8 @@ NPM = re.compile(r"^npm (?:ERR!|error) ?(?:[45]\d\d )?", re.MULTILINE)
 # An answer that a client quotes: `<HttpError 404 when requesting … returned "…">`, `HTTP response body: {…}`.
 GIVEN_BACK = re.compile(
     r"\A(?s:.{0,4000}?)(?:\breturned \"(?=[^\"\n]+ [^\"\n]+ )([^\"\n]{8,})\"(?s:.*)"
-    r"|\b(?:HTTP response body|[Rr]esponse content|[Rr]esponse body|[Ss]erver responded with):\s*(?:b')?(?=\{))"
+    r"|\b(?:HTTP response body|[Rr]esponse content|[Rr]esponse body):\s*(?:b')?(?=\{)"
+    r"|\b[Ss]erver responded with:\s*(?=\{[^\n]{0,200}?[\"'](?:error|message|detail|reason)[\"']))"
 )
 QUOTED = re.compile(r"[\s>]*([\"'])(?=[^\n]+ [^\n]+ )((?:(?!\1)[^\n]|(?<=\w)'(?=\w)){12,})\1[\s.>]*\Z")
 

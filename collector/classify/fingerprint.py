@@ -103,7 +103,7 @@ KINDS = {
         rf"(?<![\w<./\\])[\w.@-]{{1,80}}(?:[/\\][\w.@-]{{1,80}}){{2,30}}{LINE_COLUMN}",
         r"(?<![\w<./\\])(?:[\w@-][\w.@-]{0,80}[/\\])?[\w-]{1,80}(?:\.[\w-]{1,20}){0,3}"
         rf"\.(?:{EXTENSIONS})\b{LINE_COLUMN}",
-        r"(?<= )\*(?=\s|[,.;)]|\Z)",  # on resource: *
+        r"(?<=: )\*(?=\s|\Z)",  # on resource: *
         r"(?=[\w./-]{0,60}\*)(?<![\w*])[\w./-]{0,60}(?:\*[./]|[./]\*)[\w./*{},-]{0,200}",
         r"(?<![\w<./\\-])[\w.-]{1,60}[/\\](?=\s|\Z)",
         r"<(?:string|stdin|anonymous|eval|module|unknown)>",
@@ -122,9 +122,10 @@ KINDS = {
         r"(?<=\))(?:\.[a-z]\w{0,40}\([^()\n]{0,60}\)){1,6}",  # what is called on a call's result
         r"[a-z][\w.#-]{0,60}\[[a-z][\w-]{0,40}[~|^$*]?=[^\]\n]{1,100}\]",  # a selector
         r"(?:(?<=[(,])|(?<=, ))[a-z]\w{0,40}=(?=[\"'<])",  # the name of an argument
-        r"\[[a-z]\w{0,30}=v?\d[\w.]{0,40}\]",  # [sender=3.2.7]
-        r"(?<!\w)(?!error|warning)[a-z][\w.-]{1,60}\[[a-z][\w,-]{0,60}\](?=\s|[,.;:)]|\Z)",  # uvicorn[standard]
-        r"\A[a-z]\w{0,40}(?:\.\w{1,60}){2,9}\Z",  # nothing but the name of a class
+        r"\[(?:sender|receiver|generator|client|server)=v?\d[\w.]{0,40}\]",  # of rsync
+        r"(?<!\w)(?!error|warning|code|reason|status|rule|lint|fatal|note|index)"
+        r"[a-z][\w.-]{1,60}\[[a-z][\w,-]{0,60}\](?=\s|[,.;:)]|\Z)",  # uvicorn[standard]
+        r"\A[a-z]\w{0,40}(?:\.\w{1,60}){1,9}\.(?-i:[A-Z])\w{0,60}\Z",  # nothing but the name of a class
         r"\(intermediate value\)(?:\.\w{1,60})?",
         r"[a-z_$][\w$.]{0,60}(?:\(\.\.\.\)(?:\.[\w$]{1,60})?){1,6}",
         IDENTIFIER,
@@ -195,7 +196,7 @@ PLACES = (
 # What else a test runner counts.
 COUNTS = re.compile(
     r"(<> (?:failed|errors?))"
-    r"(?:,? (?:and )?<> (?:passed|skipped|todo|total|warnings?|deselected|xfailed|xpassed|pending|flaky|errors?))+"
+    r"(?:,? (?:and )?<> (?:passed|skipped|todo|total|warnings?|deselected|xfailed|xpassed|pending|flaky))+"
 )
 SHORT = re.compile(r"\b\w{2,8}n't\b|\bcannot\b")  # of not
 SHORTENED = {"can't": "can", "cannot": "can", "won't": "will"}
