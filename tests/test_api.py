@@ -270,6 +270,8 @@ def test_a_merged_event_redirects_to_the_one_that_is_left(client: TestClient[Lit
     assert answer.status_code == 308
     behind_a_proxy = "https://host/below/api/v1/events/1234"
     assert urljoin(behind_a_proxy, answer.headers["location"]) == "https://host/below/api/v1/events/9"
+    again = client.get("/api/v1/events/1234/", follow_redirects=False).headers["location"]
+    assert urljoin(f"{behind_a_proxy}/", again) == "https://host/below/api/v1/events/9"
     assert client.get("/api/v1/events/1234").json()["event_id"] == "9"
 
 

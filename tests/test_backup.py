@@ -150,18 +150,20 @@ def test_databases_of_other_programs_are_left_alone(tmp_path: Path, table: str) 
 
 
 def test_a_copy_for_which_there_is_no_space_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(settings: Settings, part: Path) -> None:
+    def full(url: str, part: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(backup, "_write", full)
+    path = tmp_path / "m.duckdb"
+    path.touch()
+    monkeypatch.setattr(backup, "copy_closed", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*/copy.duckdb'"):
-        backup.backup(Settings(), tmp_path / "copy.duckdb")
+        backup.backup(Settings(store=f"duckdb:///{path}"), tmp_path / "copy.duckdb")
 
 
 SLOW = """
 import sys, time
 from collector.commands import backup
-def slow(settings, part):
+def slow(settings, part, place):
     part.touch()
     print("begun", flush=True)
     time.sleep(60)

@@ -416,6 +416,17 @@ def test_no_message_takes_long() -> None:
         "in scope SELECT ",
         "bash: ",
         "\x1b[31m",
+        ", a='",
+        "a[b",
+        "a::",
+        "<> of ",
+        "1 failed, ",
+        "selector: #a ",
+        ", needed by 'a",
+        '[WHERE "a',
+        "SQL: select a",
+        "server responded with: {",
+        "Permission denied (password,",
     )
     # words that some patterns require before they are tried
     told = ("", 'x retrying (version "message": returned "', '{"error": {"message": "', " did you mean")

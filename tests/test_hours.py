@@ -21,7 +21,7 @@ from collector.query.retries import retries
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits
 from collector.store.changes import Changes
-from collector.store.kept import KEPT
+from collector.store.kept import KEPT, Slice
 from collector.store.reading import whole
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding
@@ -315,6 +315,21 @@ def test_a_store_of_before_chains_were_counted_counts_them_anew(tmp_path: Path) 
     assert again.rows("select * from hourly_chains order by all") == counts
     assert asked.rows(again) == answer
     again.close()
+
+
+def test_a_rebuild_that_ends_half_way_leaves_no_hour_with_some_of_its_chains(store: Store) -> None:
+    holding(store, [failed(n, session=f"s{n % 2}") for n in range(1, 600, 7)])
+    asked = retries(Selection(NOW - DAY, NOW), [])
+    answer = asked.rows(store)
+    cut = Slice(0, NOW - 590 * MINUTE, NOW, 1)  # the session that began first
+    store._forget()
+    store.keep_up(part=cut)
+    while store.count_hours():
+        pass
+    assert 0 < asked.rows(store)[0]["errors"] < answer[0]["errors"]
+    while store.keep_up() or store.count_hours():
+        pass
+    assert asked.rows(store) == answer
 
 
 def test_chains_that_retention_removed_are_not_counted_before_the_keeper_has_seen_it(store: Store) -> None:

@@ -71,8 +71,8 @@ def test_the_oldest_hours_go_until_the_rest_fits(store: Store) -> None:
     assert store.rows(gone_streaks, {"oldest": oldest, "day": DAY}) == [{"n": 0}]
     store.close()
     again = Store.open(f"duckdb:///{store.path}")
-    large = store.path.stat().st_size > most  # not if it was written anew because few rows were left in each row group
     more = again.fit(NOW, most)  # updates of the kept tables may have filled some blocks again
+    large = store.path.stat().st_size > most  # not if it was written anew because few rows were left in each row group
     left, oldest, newest = received(again)
     assert again.space().used <= FULL * most
     assert again.give_back(most) or more or not large

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -69,6 +70,18 @@ def test_every_pattern_of_a_key_takes_linear_time() -> None:
                     slow.append((pattern, start, piece, took))
     assert len(patterns) > 80
     assert slow == []
+
+
+def test_the_artifact_of_a_failed_tool_is_no_part_of_its_message() -> None:
+    said = "content='gone' name='read' tool_call_id='c1' artifact={'content': '" + "x" * 600 + "'} status='error'"
+    tool = {
+        "gen_ai.operation.name": "execute_tool",
+        "langgraph_node": "tools",
+        "gen_ai.tool.call.result": json.dumps(said),
+    }
+    records = [Record("span", "execute_tool read", tool)]
+    report = recognise([Scope({}, "opentelemetry.util.genai.handler", "", records)], TABLES).reports[0]
+    assert (report["outcome"], report["message"]) == ("error", "gone")
 
 
 def test_an_answer_that_was_filtered_is_not_stored() -> None:

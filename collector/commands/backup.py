@@ -28,8 +28,8 @@ def backup(settings: Settings, place: Path) -> Path:
         raise OSError(f"{place} is there already: name another file, or a folder")
     part = place.with_name(f"{place.name}.{os.getpid()}.part")
     try:
+        _write(settings, part, place)
         with naming(place, part):
-            _write(settings, part)
             part.rename(place)
     finally:
         part.unlink(missing_ok=True)
@@ -44,11 +44,11 @@ def left_out(copy: Path) -> str:
     return f"{events} archived events are not in it: copy {folders} too ({len(files)} Parquet files)" if files else ""
 
 
-def _write(settings: Settings, part: Path) -> None:
+def _write(settings: Settings, part: Path, place: Path) -> None:
     path = path_of(settings.store)
     there = path is not None and path.exists()
     if there:
-        with suppress(StoreInUse):
+        with suppress(StoreInUse), naming(place, part):
             copy_closed(settings.store, part)
             return
     elif settings.store != Settings().store:  # it was named
@@ -57,7 +57,8 @@ def _write(settings: Settings, part: Path) -> None:
         if there:
             check_store(client, settings.store)
         _await(client)
-        _fetch(client, part)
+        with naming(place, part):
+            _fetch(client, part)
 
 
 def _await(client: httpx.Client) -> None:

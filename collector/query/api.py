@@ -145,6 +145,8 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     if tag in request.headers.get("if-none-match", ""):
         return Response(b"", status_code=304, headers=headers)
     answer = _answer_to(endpoint, asked, statement, state, arrow=arrow, kept=kept)
+    if (place := answer.headers.get("Location")) and request.scope["raw_path"].endswith(b"/"):
+        answer.headers["Location"] = f"../{place}"
     if not kept or store.missing_events:  # known only now: a query may find a file damaged
         return answer  # without a tag: the same request runs the query again
     if answer.status_code in (None, 200):

@@ -84,11 +84,13 @@ def _by_columns(cursor: duckdb.DuckDBPyConnection, files: Sequence[str]) -> dict
 
 def follow(cursor: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Lists each file that is in this folder too, as it was copied or moved there, at its place there; in the caller's
-    transaction.
+    transaction. A copy that is not complete lacks the directory at its end.
     """
-    for file, size in cursor.execute("select file, bytes from archived").fetchall():
+    for file, size, events in cursor.execute("select file, bytes, events from archived").fetchall():
         place = folder.absolute() / Path(file).parent.name / Path(file).name
         if str(place) == file or stamps([place]).get(place, (None, 0))[0] != size:
+            continue
+        if (str(place), events) not in _counted(cursor, [str(place)]):
             continue
         for table, column in (("archived", "file"), ("meta", "value")):  # where doubts about it are noted
             cursor.execute(f"update {table} set {column} = ? where {column} = ?", [str(place), file])

@@ -80,7 +80,6 @@ CHAINS = {
     "declared_retryable": "retryable_declared",
 }
 
-HOURS_OF = "select distinct time_ns - time_ns % ? from events"
 STALE = """
   select time_ns, true from stale_hours
   union all select distinct time_ns - time_ns % $hour, true from changed
@@ -242,7 +241,6 @@ def forget(cursor: duckdb.DuckDBPyConnection, missing: Set[Path] = frozenset()) 
     for table in (*OF_SESSIONS, "changed"):
         cursor.execute(f"delete from {table}")
     cursor.execute("insert into changed select service, session, min(time_ns) from events group by all")
-    cursor.execute(f"insert into stale_chains {HOURS_OF} where outcome = 'error' and session is not null", [HOUR])
     forget_hours(cursor)
 
 
@@ -250,7 +248,7 @@ def forget_hours(cursor: duckdb.DuckDBPyConnection) -> None:
     """Removes the hourly counts and notes every hour as changed."""
     for table in HOURS:
         cursor.execute(f"delete from {table}")
-    cursor.execute(f"insert into stale_hours {HOURS_OF}", [HOUR])
+    cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR])
 
 
 def slices(cursor: duckdb.DuckDBPyConnection, most: int) -> list[Slice]:

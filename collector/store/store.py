@@ -465,7 +465,8 @@ class Store(Reader):
             " from pragma_database_size() where database_name = $database",
             {"database": DATABASE},
         )
-        return Space(row["file"], row["used"])
+        size = self.path.stat().st_size if self.path else row["file"]  # a file has a head beside its blocks
+        return Space(size, row["used"])
 
 
 def owe(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -147,6 +147,10 @@ from told join (
   where error and time_ns >= from_ns - $window
 ) as chain using (event_id) left join told as again on again.event_id = chain.next_id;
 
+insert into stale_chains
+select distinct time_ns - time_ns % $hour from told
+where outcome = 'error' and time_ns >= from_ns - $window and time_ns - time_ns % $hour not in (select time_ns from stale_chains);
+
 create or replace temporary table found as
 select e.service, max(e.time_ns) as time_ns
 from events e join services s on e.service is not distinct from s.service
