@@ -8,14 +8,11 @@ select distinct c.time_ns - c.time_ns % $hour
 from changed c join taken t on c.session is not distinct from t.session and c.service is not distinct from t.service
 where c.time_ns between $first_ns and $last_ns and c.time_ns - c.time_ns % $hour not in (select time_ns from stale_hours);
 
+-- Where there may be no chain any more; keep.sql notes the hours of those that it writes.
 insert into stale_chains
-select distinct time_ns - time_ns % $hour
-from (
-  select unnest([c.time_ns, c.time_ns - $window]) as time_ns
-  from changed c join taken t on c.session = t.session and c.service is not distinct from t.service
-  where c.time_ns between $first_ns and $last_ns
-)
-where time_ns - time_ns % $hour not in (select time_ns from stale_chains);
+select distinct c.time_ns - c.time_ns % $hour
+from changed c join taken t on c.session = t.session and c.service is not distinct from t.service
+where c.time_ns between $first_ns and $last_ns and c.time_ns - c.time_ns % $hour not in (select time_ns from stale_chains);
 
 delete from changed using taken
 where changed.session is not distinct from taken.session and changed.service is not distinct from taken.service
