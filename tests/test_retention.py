@@ -82,6 +82,13 @@ def test_the_oldest_hours_go_until_the_rest_fits(store: Store) -> None:
     again.close()
 
 
+def test_a_file_is_not_written_anew_for_a_limit_that_there_is_not(tmp_path: Path) -> None:
+    new = Store.open(f"duckdb:///{tmp_path / 'new.duckdb'}")
+    assert new.space().used == 0  # all is in the log
+    assert not new.give_back()
+    new.close()
+
+
 def test_the_present_hour_stays_however_large(store: Store) -> None:
     _, _, newest = received(store)
     store.fit(newest, 1)

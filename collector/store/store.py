@@ -224,7 +224,8 @@ class Store(Reader):
             return False
         space, archived = self.space(), self._archived_bytes()
         empty = space.file > max(LEAST_REWRITTEN, 2 * space.used)
-        if not (empty or (space.used + archived <= FULL * most_bytes and space.file + archived > most_bytes)):
+        fits = space.used + archived <= FULL * most_bytes
+        if not (empty or (fits and 0 < most_bytes < space.file + archived)):
             return False
         if shutil.disk_usage(self.path.resolve().parent).free < space.used:
             return False
