@@ -237,7 +237,8 @@ def test_dimensions_are_kept_with_the_types_of_events() -> None:
     names = {each.name for each in DIMENSIONS} - {"recovered"}
     assert set(COUNTED["hourly"]) == names - {"target", "session", "subagent", "trace_id"}, "many values in an hour"
     assert set(COUNTED["hourly_sessions"]) - {"session"} < set(COUNTED["hourly"])
-    for table in ("kept_streaks", "kept_chains", *COUNTED):
+    assert set(COUNTED["hourly"]) < set(TABLES["hourly_chains"])
+    for table in ("kept_streaks", "kept_chains", "hourly_chains", *COUNTED):
         kinds = {name.removeprefix("first_"): kind for name, kind in TABLES[table].items()}
         kinds = {name: kind for name, kind in kinds.items() if name in names}
         assert kinds.items() <= TABLES["events"].items(), table

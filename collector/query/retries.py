@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from collector.query.filters import Selection, own_dimensions
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
-from collector.store.kept import ACTED_ON, CHAINED, CHAINS, PATIENCE, WINDOW_NS
+from collector.store.kept import ACTED_ON, CHAINS, COUNTED, PATIENCE, WINDOW_NS
 from collector.store.reading import whole
 from collector.times import DAY, HOUR, MINUTE
 
@@ -127,29 +127,23 @@ def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
       where events.time_ns >= {start} and events.time_ns < $until_ns)"""
 
 
-def _hourly(selection: Selection, names: Sequence[str]) -> bool:
-    """Whether `hourly_chains` has the columns that are `names` and those that the selection needs."""
-    return {*names, *(term.dimension.name for term in selection.terms)} <= {*CHAINED} and not selection.text
-
-
 def counted(selection: Selection, names: Sequence[str]) -> str:
     """A relation with the columns of `chains` that are `names` or that the selection needs, `recovery`, `source` and
     `attempts`; each row stands for `errors` chains, and has counts by the names of `CHAINS`, and `lost`, of them.
 
     Where hourly counts give the same, they are read.
     """
-    if not _hourly(selection, names):
-        return load("single_chains").format(chains=chains(selection, *names))
-    low, high = whole("$start_ns", "$until_ns", chains=True)
     wanted = dict.fromkeys([*names, *(term.dimension.name for term in selection.terms), "recovery", "source"])
+    listed = ", ".join(f'"{name}"' for name in (*wanted, *(["message"] if selection.text else [])))
+    each = ", ".join(f"coalesce({condition}, false)::int as {name}" for name, condition in CHAINS.items())
+    single = f"""select {listed}, time_ns, attempts, {each},
+        coalesce(retried and closed and not repaired, false)::int as lost
+      from ({chains(selection, *names)})"""
+    if selection.text or not {*wanted} <= {*COUNTED["hourly"]}:
+        return single
+    low, high = whole("$start_ns", "$until_ns", chains=True)
     return load("hourly_chains").format(
-        names=", ".join(f'"{name}"' for name in wanted),
-        counts=", ".join(CHAINS),
-        each=", ".join(f"coalesce({condition}, false)::int" for condition in CHAINS.values()),
-        window=WINDOW_NS,
-        hour=HOUR,
-        low=low,
-        high=high,
+        names=listed, counts=", ".join(CHAINS), single=single, window=WINDOW_NS, hour=HOUR, low=low, high=high
     )
 
 
@@ -162,10 +156,7 @@ def retries(
     sql = load("retries").format(
         keys="".join(f"{key}, " for key in keys),
         counted=counted(selection, by),
-        # Without the newest event of each service, which does not matter for what was repaired.
-        repaired=f"kept_chains where repaired and {selection.rated()}"
-        if _hourly(selection, by)
-        else f"({chains(selection, *by)}) where recovered",
+        chains=unjudged(selection, *by),
         where=selection.where(),
         rated=selection.rated(),
         rate=share("recovered", "rated"),

@@ -32,7 +32,6 @@ COUNTED = {  # tables of hourly counts and their dimensions
     for table in ("hourly", "hourly_sessions")
 }
 HOURS = (*COUNTED, "stale_hours")
-CHAINED = [name for name in TABLES["hourly_chains"] if name in TABLES["events"] and name != "time_ns"]
 OF_SESSIONS = ("kept_streaks", "kept_chains", "kept_newest", "hourly_chains", "stale_chains")
 KEPT = (*OF_SESSIONS, *HOURS)
 MOST_HOURS = 12  # per transaction
@@ -66,8 +65,7 @@ SLICES = """
   group by part order by part
 """
 
-# What chains of an hour became is counted in `hourly_chains`; which count they add to.
-CHAINS = {
+CHAINS = {  # column of `hourly_chains`: which chains it counts
     "errors": "true",
     "retried": "retried",
     "repaired": "repaired",
@@ -80,16 +78,11 @@ CHAINS = {
     "declared_retryable": "retryable_declared",
 }
 
+# Of chains, too, hours in `changed` are stale: those of removed events are gone already (retention.py).
 STALE = """
-  select time_ns, true from stale_hours
+  select time_ns, true from {notes}
   union all select distinct time_ns - time_ns % $hour, true from changed
-  union all select max(time_ns) + $hour, false from hourly
-"""
-# Chains of sessions in `changed` are as far behind as their counts, but not those of removed events (retention.py).
-STALE_CHAINS = """
-  select time_ns, true from stale_chains
-  union all select distinct time_ns - time_ns % $hour, true from changed
-  union all select max(time_ns) + $hour, false from hourly_chains
+  union all select max(time_ns) + $hour, false from {counts}
 """
 
 
@@ -109,7 +102,6 @@ def _statements(name: str) -> list[str]:
         sum_of_input=bounded_sum("told.input_tokens"),
         sum_of_output=bounded_sum("told.output_tokens"),
         facts=_counts(FACTS),
-        chained=", ".join(CHAINED),
         chains=_counts(CHAINS),
         most=MOST_HOURS,
     ).split(";\n")
@@ -191,7 +183,8 @@ def whole_hours(
     """For each range (from, until), the longest run of whole hours whose counts of events (or `chains`) are up to date,
     as (from, until); an empty one at its end if there is none.
     """
-    told = cursor.execute(STALE_CHAINS if chains else STALE, {"hour": HOUR}).fetchall()
+    notes, counts = ("stale_chains", "hourly_chains") if chains else ("stale_hours", "hourly")
+    told = cursor.execute(STALE.format(notes=notes, counts=counts), {"hour": HOUR}).fetchall()
     stale = {hour for hour, changed in told if changed}
     counted = next(hour for hour, changed in told if not changed) or 0
     return [_longest(start, until, stale, counted) for start, until in spans]

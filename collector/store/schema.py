@@ -139,8 +139,6 @@ def _named(cursor: duckdb.DuckDBPyConnection) -> None:
 
 def _chained(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute(KEPT_DDL)
-    cursor.execute("delete from hourly_chains")
-    cursor.execute("delete from stale_chains")
     cursor.execute("insert into stale_chains select distinct time_ns - time_ns % ? from kept_chains", [HOUR])
 
 

@@ -1,6 +1,6 @@
 -- Every error with a session and what became of it, as in judged.sql, but read from the chains that the store keeps.
 -- `closed`: nothing that is still to come can repair it.
-select * exclude (repaired, same, newest_ns)
+select * exclude (newest_ns)
   replace (case when recovered then attempts end as attempts, case when recovered then seconds end as seconds),
   coalesce(recovered and same, false) as recovered_identical, coalesce(recovered and not same, false) as recovered_changed
 from (

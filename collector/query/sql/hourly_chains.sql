@@ -6,10 +6,6 @@ select {names}, time_ns, attempts, {counts},
 from hourly_chains left join newest on service is not distinct from newest_service
 where time_ns >= {low} and time_ns < {high}
 union all
-select {names}, time_ns, attempts, {each}, coalesce(retried and not repaired and time_ns < closed_ns, false)::int
-from kept_chains left join newest on service is not distinct from newest_service
-where time_ns >= $start_ns and time_ns < {low}
+{single} where time_ns >= $start_ns and time_ns < {low}
 union all
-select {names}, time_ns, attempts, {each}, coalesce(retried and not repaired and time_ns < closed_ns, false)::int
-from kept_chains left join newest on service is not distinct from newest_service
-where time_ns >= {high} and time_ns < $until_ns
+{single} where time_ns >= {high} and time_ns < $until_ns

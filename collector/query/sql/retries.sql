@@ -13,7 +13,7 @@ tries as (              -- of an even number, the two in the middle
   {group}
 ),
 waits as (
-  select {keys}median(seconds) as median_seconds from {repaired} and {where} {group}
+  select {keys}median(seconds) as median_seconds from ({chains}) where {where} and repaired and {rated} {group}
 )
 select {found}errors, retried, rated, recovered, errors - recovered as lasting, recovered_identical, recovered_changed,
   {rate} as recovery_rate, {low} as low, {high} as high,

@@ -7,10 +7,10 @@ qualify time_ns > max(time_ns) over () - {most} * $hour;
 delete from hourly_chains using counted_hours c where hourly_chains.time_ns = c.time_ns;
 
 insert into hourly_chains by name
-select time_ns - time_ns % $hour as time_ns, {chained}, attempts, {chains},
+select time_ns - time_ns % $hour as time_ns, {hourly}, attempts, {chains},
   list(time_ns order by time_ns) filter (retried and not repaired) as lost_ns
 from kept_chains
 where time_ns >= $low_ns and time_ns < $high_ns and list_contains($hours::bigint[], time_ns - time_ns % $hour)
-group by time_ns - time_ns % $hour, {chained}, attempts;
+group by time_ns - time_ns % $hour, {hourly}, attempts;
 
 delete from stale_chains using counted_hours c where stale_chains.time_ns = c.time_ns

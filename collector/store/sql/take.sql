@@ -3,16 +3,15 @@ create or replace temporary table taken as
 select service, session, min(time_ns) as from_ns from changed where time_ns between $first_ns and $last_ns
 group by all order by from_ns limit $most;
 
-insert into stale_hours
-select distinct c.time_ns - c.time_ns % $hour
+create or replace temporary table touched as
+select distinct c.time_ns - c.time_ns % $hour as time_ns
 from changed c join taken t on c.session is not distinct from t.session and c.service is not distinct from t.service
-where c.time_ns between $first_ns and $last_ns and c.time_ns - c.time_ns % $hour not in (select time_ns from stale_hours);
+where c.time_ns between $first_ns and $last_ns;
+
+insert into stale_hours from touched where time_ns not in (select time_ns from stale_hours);
 
 -- Where there may be no chain any more; keep.sql notes the hours of those that it writes.
-insert into stale_chains
-select distinct c.time_ns - c.time_ns % $hour
-from changed c join taken t on c.session = t.session and c.service is not distinct from t.service
-where c.time_ns between $first_ns and $last_ns and c.time_ns - c.time_ns % $hour not in (select time_ns from stale_chains);
+insert into stale_chains from touched where time_ns not in (select time_ns from stale_chains);
 
 delete from changed using taken
 where changed.session is not distinct from taken.session and changed.service is not distinct from taken.service
