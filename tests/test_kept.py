@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from collector.store.kept import COUNTED, FIRSTS, KEPT
 from collector.store.kept import DIMENSIONS as OF_CHAINS
 from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep
+from tests.cpu import cpu_seconds
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed
 from tests.reference import CHECKED, recorded_sessions
 
@@ -335,16 +336,6 @@ def endless(store: Store, calls: int, fails: str, counted: str = "null") -> None
     store.execute("insert into changed select service, session, min(time_ns) from events group by all")
 
 
-def worked(work: Callable[[], object]) -> float:
-    """The least CPU time of two runs."""
-    used = []
-    for _ in range(2):
-        began = time.process_time()
-        work()
-        used.append(time.process_time() - began)
-    return min(used)
-
-
 OVER_EVENTS = {
     name: f"select bit_xor(hash(found)) from ({sql}) found"  # of all columns: without them, windows are left out
     for name, sql in {
@@ -370,7 +361,7 @@ def test_a_long_session_takes_time_in_proportion_to_its_length(store: Store, by:
     took = []
     for calls in (20_000, 80_000):
         endless(store, calls, fails, counted="case when range % 1000 = 0 then 1 end")
-        took.append(worked(once))
+        took.append(cpu_seconds(once))
     assert took[1] < 8 * took[0]
 
 

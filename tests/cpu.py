@@ -1,0 +1,16 @@
+"""CPU time of a piece of work, for bounds on it."""
+
+import time
+from collections.abc import Callable
+
+
+def cpu_seconds(work: Callable[[], object], enough: float = 0.0, tries: int = 3) -> float:
+    """The least of some tries, as a guest's CPU time has what its host took; the first below `enough` ends them."""
+    least = float("inf")
+    for _ in range(tries):
+        began = time.process_time()
+        work()
+        least = min(least, time.process_time() - began)
+        if least < enough:
+            break
+    return least
