@@ -12,7 +12,7 @@ import pytest
 
 from collector.decode.record import Record, Request, Scope, SpanEvent
 from collector.recent import Recent
-from collector.recognise.sources import load_sources
+from collector.recognise.sources import Sources
 from collector.store.correlate import Correlator
 from collector.store.lookup import Lookup
 from collector.store.store import Store
@@ -38,7 +38,7 @@ def stored(requests: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The events after these requests, one commit each, without what depends on arrival."""
     store = Store.open("duckdb://:memory:")
     correlator = Correlator(Lookup(store), fresh=True)
-    reader = replace(pipeline(), sources=load_sources(), seen=Recent(1000))  # knows nothing yet
+    reader = replace(pipeline(), sources=Sources(pipeline().sources.sources), seen=Recent(1000))  # knows nothing yet
     for number, items in enumerate(requests):
         request = Request("traces", [scope(item) for item in items], len(items))
         batch = reader.batch(request, number.to_bytes(16, "big"), NOW + number)

@@ -176,6 +176,7 @@ def reader(key: str) -> Reader:
     )
 
 
+@cache
 def is_attribute(key: str) -> bool:
     """Whether the key is simply an attribute's name."""
     return (
