@@ -246,6 +246,7 @@ def test_what_arrived_from_one_agent_and_what_is_missing(collector: RunningColle
     assert (code, said.splitlines()[0].startswith("ok    roo-code from ")) == (0, True)
     assert "tool 1 (1 errors); last 20" in said
     assert "it does not report the model, and no known setting turns this on" in said
+    assert "it does not report sequence numbers, so that calls of one instant stand in any order" in said
 
     call = {"event.name": "claude_code.tool_result", "tool_name": "Read", "success": "true", "session.id": "s"}
     collector.post("/v1/logs", logs({"body": "claude_code.tool_result", "attributes": call}, service="a,b"))

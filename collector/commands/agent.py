@@ -21,7 +21,7 @@ NEVER = 0.05  # a fact counts as left out if a smaller share of the agent's even
 FACTS = {
     "session": "sessions",
     "parameters": "arguments of calls",
-    "order": "the order of calls",
+    "order": "sequence numbers, so that calls of one instant stand in any order",
     "class": "class or text of errors",
     "model": "the model",
     "retryable": "whether a retry helps",
