@@ -112,6 +112,13 @@ def test_every_module_is_in_the_architecture() -> None:
     assert named == modules
 
 
+def test_every_file_of_the_tables_is_in_the_architecture() -> None:
+    section = (ROOT / "docs/architecture.md").read_text().partition("## The tables")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`.+?`) \| ", section, re.MULTILINE)
+    named = [name.rstrip("/") for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
+    assert sorted(named) == sorted(path.name for path in (ROOT / "schemas").iterdir())
+
+
 def test_every_class_is_in_the_documents_with_its_advice() -> None:
     again = {"retry": "yes", "fix_and_retry": "changed", "needs_user": "no", "none": "no"}
     rows = ["| class | of | turn | again | what to do |", "| --- | --- | --- | --- | --- |"]
