@@ -20,7 +20,6 @@ from collector.query.costs import costs
 from collector.query.filters import DIMENSIONS, Selection, terms_of
 from collector.query.retries import AS_OF_END, EVENTS, chains, judged, retries
 from collector.query.signals import signals
-from collector.query.statement import used
 from collector.query.streaks import (
     COLUMNS,
     KINDS,
@@ -64,7 +63,7 @@ def contents(store: Store) -> dict[str, list[Any]]:
 
 
 def asked(store: Store, sql: str, selection: Selection = EVER) -> list[str]:
-    return sorted(repr(dict(sorted(row.items()))) for row in store.rows(sql, used(sql, selection.params())))
+    return sorted(repr(dict(sorted(row.items()))) for row in store.rows(sql, selection.params()))
 
 
 def compared(store: Store, sets: Sequence[tuple[str, str]]) -> None:
@@ -356,7 +355,7 @@ def test_a_long_session_takes_time_in_proportion_to_its_length(store: Store, by:
             store.execute("insert into changed select service, session, min(time_ns) from events group by all")
             store.keep_up()
         else:
-            store.rows(OVER_EVENTS[by], used(OVER_EVENTS[by], EVER.params()))
+            store.rows(OVER_EVENTS[by], EVER.params())
 
     took = []
     for calls in (20_000, 80_000):

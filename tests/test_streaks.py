@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from collector.query.filters import Selection, select, terms_of
 from collector.query.retries import AS_OF_END, EVENTS, curve, judged, retries
-from collector.query.statement import used
 from collector.query.streaks import AGENTS_COLUMNS, COLUMNS, Scope, limits, streaks, summary
 from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding, measure
@@ -82,7 +81,7 @@ def test_retry_chains_are_what_the_rules_say(store: Store, events: list[Event]) 
     holding(store, events)
     selection = Selection(0, NOW + DAY, failure_only=SILENT)
     sql = f"select event_id, {', '.join(JUDGED)} from ({judged(selection, EVENTS, known_by=AS_OF_END)}) where begins"
-    rows = store.rows(sql, used(sql, selection.params()))
+    rows = store.rows(sql, selection.params())
     assert {row["event_id"]: tuple(row[name] for name in JUDGED) for row in rows} == expected_chains(events)
 
 

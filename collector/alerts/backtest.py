@@ -24,7 +24,7 @@ from collector.query.history import History, Point, history
 from collector.query.history_sql import Evaluations
 from collector.query.retries import relation
 from collector.query.sample import Labels, Sample
-from collector.query.statement import Reads, used
+from collector.query.statement import Reads
 from collector.query.streaks import KINDS
 from collector.store.reading import QueryTimeout
 
@@ -185,7 +185,7 @@ def find_sessions(store: Reads, trial: Trial, *, failure_only: Sequence[str] = (
           group by all order by events desc, session, service limit {SESSIONS}"""
         if (left_s := deadline - time.monotonic()) <= 0:
             return
-        firing.sessions = store.rows(sql, used(sql, selection.params()), timeout_s=left_s)
+        firing.sessions = store.rows(sql, selection.params(), timeout_s=left_s)
 
 
 class _Replay:

@@ -15,7 +15,7 @@ from collector.query.filters import BadParameter, Selection, terms_of_rule
 from collector.query.history_sql import Evaluations, WindowedMeasure, statement
 from collector.query.measures import GONE, SHARES, label
 from collector.query.sample import Labels, Sample, labels_of
-from collector.query.statement import Reads, used
+from collector.query.statement import Reads
 
 MOST_ROWS = 300_000
 
@@ -162,7 +162,7 @@ def _rows(store: Reads, asked: WindowedMeasure, timeout_s: float) -> list[dict[s
     order = ", ".join((*(f'"{name}"' for name in asked.by), "number"))
     sql = f"""select * from ({statement(asked)})
       where number < {asked.evaluations.count} order by {order} limit {MOST_ROWS + 1}"""
-    rows = store.rows(sql, used(sql, asked.selection.params()), timeout_s=timeout_s)
+    rows = store.rows(sql, asked.selection.params(), timeout_s=timeout_s)
     if len(rows) > MOST_ROWS:
         remedy = "choose a shorter range, a longer step, or fewer dimensions in by"
         raise BadParameter("from", "", f"the values changed more than {MOST_ROWS} times: {remedy}")

@@ -16,7 +16,7 @@ from collector.query.groups import SILENCE
 from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import AS_OF_END, EVENTS, judged
 from collector.query.sample import Sample
-from collector.query.statement import Reads, load, share, used
+from collector.query.statement import Reads, load, share
 from collector.query.streaks import Scope, streaks_from_events, streaks_then
 from collector.store.kept import COUNTED as HOURLY
 from collector.times import DAY, HOUR, WEEK
@@ -120,7 +120,7 @@ def measure_family(
     in the last week. Rates leave out the sources of `failure_only`, and are None without events.
     """
     asked, sql, params = _written(queries, failure_only, relation)
-    rows = store.rows(sql, used(sql, params))
+    rows = store.rows(sql, params)
     return [[_sample(row, one) for row in rows if not one.query.by or row[f"there_{one.place}"]] for one in asked]
 
 

@@ -16,7 +16,7 @@ from collector.errors import Unavailable
 from collector.query.filters import Selection
 from collector.query.measures import RELATIONS, MeasureQuery, measure_family, relations
 from collector.query.sample import Sample
-from collector.query.statement import Reads, used
+from collector.query.statement import Reads
 from collector.times import HOUR
 
 TOGETHER = 16  # queries per statement; each adds three columns
@@ -98,7 +98,7 @@ class _Shared:
             longest = replace(window, start_ns=min(self._needed[key]))
             sql = RELATIONS[name](longest)
             try:
-                self._kept[key] = self._store.keep(f"{name}_{len(self._kept)}", sql, used(sql, longest.params()))
+                self._kept[key] = self._store.keep(f"{name}_{len(self._kept)}", sql, longest.params())
             except Unavailable:  # such as too little memory: each statement computes it
                 self._needed[key].clear()
                 return self(name, window)

@@ -20,7 +20,6 @@ from collector.errors import Rejected, Unavailable
 from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.sandbox import Needs, Outcome, Task
-from collector.query.statement import used
 from collector.store.connection import CalledOff
 from collector.store.reading import CALL_OFF, QueryTimeout
 
@@ -122,7 +121,7 @@ def _talk(child: Child, store: Streams, selection: Selection, task: Task, until:
     )
     query = f"select {', '.join(shown)} from {relation(selection, *needs.columns)} where {selection.where()}"
     try:
-        store.stream(query, used(query, selection.params()), put, timeout_s=max(0.1, until - time.monotonic()))
+        store.stream(query, selection.params(), put, timeout_s=max(0.1, until - time.monotonic()))
         put.close()
     except (BrokenPipeError, RuntimeError):  # it stopped reading: it may have said why
         with suppress(OSError):

@@ -10,9 +10,10 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import structlog
@@ -220,6 +221,12 @@ def all_or_nothing(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         with suppress(duckdb.Error):  # DuckDB may have rolled back already
             cursor.rollback()
         raise
+
+
+def used(sql: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The `params` that a statement uses: DuckDB refuses others."""
+    names = set(re.findall(r"\$(\w+)", sql))
+    return {name: value for name, value in params.items() if name in names}
 
 
 def _out_of_memory(error: duckdb.Error) -> bool:

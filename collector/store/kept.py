@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from collector.columns import TABLES
-from collector.store.connection import all_or_nothing
+from collector.store.connection import all_or_nothing, used
 from collector.times import HOUR, MAX_NS
 
 IDLE_NS = HOUR  # a streak ends when its session has no event for longer than this
@@ -199,7 +199,7 @@ def _longest(start: int, until: int, stale: set[int], counted: int) -> tuple[int
 
 
 def _run(cursor: duckdb.DuckDBPyConnection, statement: str, given: dict[str, Any]) -> None:
-    cursor.execute(statement, {name: value for name, value in given.items() if f"${name}" in statement})
+    cursor.execute(statement, used(statement, given))
 
 
 def _missing(cursor: duckdb.DuckDBPyConnection) -> bool:

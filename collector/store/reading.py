@@ -18,7 +18,7 @@ import duckdb
 from nanoarrow.ipc import StreamWriter
 
 from collector.errors import Unavailable
-from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing
+from collector.store.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, used
 from collector.store.kept import whole_hours
 
 Stamp = tuple[int, int]  # a file's size, and when it was changed
@@ -155,13 +155,13 @@ def whole(start: str, until: str, *, chains: bool = False) -> tuple[str, str]:
 
 @contextmanager
 def bound(cursor: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """The parameters of a statement with those of `whole`, and where it has such a transaction in which they are true:
-    what was counted when they were looked for is still counted when the statement runs.
+    """The parameters that a statement uses, also those of `whole`, and where it has such a transaction in which these
+    are true: what was counted when they were looked for is still counted when the statement runs.
     """
     given = dict(params or {})
     names = sorted(set(WHOLE.findall(sql)))
     if not names:
-        yield given
+        yield used(sql, given)
         return
     with all_or_nothing(cursor):
         for of in dict.fromkeys(of for of, _, _ in names):
@@ -169,7 +169,7 @@ def bound(cursor: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any]
             spans = [(int(given.get(start, start)), int(given.get(until, until))) for start, until in named]
             for (start, until), (low, high) in zip(named, whole_hours(cursor, spans, chains=bool(of)), strict=True):
                 given |= {f"low{of}__{start}__{until}": low, f"high{of}__{start}__{until}": high}
-        yield given
+        yield used(sql, given)
 
 
 See = Callable[[duckdb.DuckDBPyConnection, Mapping[Path, Stamp]], ArchiveView]
@@ -193,7 +193,7 @@ class Reader:
     def rows(
         self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30, archived: bool = True
     ) -> list[dict[str, Any]]:
-        """The result as one dict per row. Parameters are `$name`. Raises QueryTimeout.
+        """The result as one dict per row. Parameters are `$name`; there may be more than it uses. Raises QueryTimeout.
 
         Without `archived`, `events` has only those in the database, which may still change.
         """
