@@ -18,11 +18,10 @@ LABEL, CHARACTER_PX, LINE_PX, WIDE_PX, NARROW_PX = 32, 6.0, 13, 850, 500
 
 
 def errors_over_time(
-    frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float, *, brush: bool = False,
-    rates: pl.DataFrame | None = None, before: pl.DataFrame | None = None, deploys: pl.DataFrame | None = None,
-    narrow: bool = False, small: bool = False,
+    frame: pl.DataFrame, palette: Palette, span: Span, bucket_s: float, *, rates: pl.DataFrame | None = None,
+    before: pl.DataFrame | None = None, deploys: pl.DataFrame | None = None, narrow: bool = False, small: bool = False,
 ) -> Picture:  # fmt: skip
-    """Errors stacked by category.
+    """Errors stacked by category, with a brush and a legend for `components.brushed`.
 
     `frame`: time, category, errors; `rates`: time, rate (as text), of all categories, for the tooltip; `before`: time,
     previous_errors, of the period before, drawn as a grey line; `deploys`: time, label, drawn as dotted rules;
@@ -56,12 +55,11 @@ def errors_over_time(
             order=alt.Order("place:Q"),
             tooltip=tooltip,
         )
-    )
-    if brush:
-        bars = bars.add_params(
+        .add_params(
             alt.selection_interval(name="brush", encodings=["x"]),
             alt.selection_point(name="legend", fields=["slot"], bind="legend"),
         )
+    )
     layers: list[alt.Chart] = [bars]
     if before is not None and before["previous_errors"].sum():
         layers.append(

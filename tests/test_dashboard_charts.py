@@ -61,14 +61,13 @@ SIDES = pl.DataFrame(
      "verdict": ["worse"], "sentence": ["worse"]}
 )  # fmt: skip
 CASES = {
-    "errors": lambda p: charts.errors_over_time(over_time(), p, SPAN, 300, brush=True),
+    "errors": lambda p: charts.errors_over_time(over_time(), p, SPAN, 300),
     "no errors": lambda p: charts.errors_over_time(over_time(0), p, SPAN, 300),
     "errors beside before": lambda p: charts.errors_over_time(
         over_time(),
         p,
         SPAN,
         300,
-        brush=True,
         rates=RATES_OVER_TIME,
         before=pl.DataFrame({"time": [START], "previous_errors": [3.0]}),
         deploys=pl.DataFrame({"time": [START, START], "label": ["coder 3.2", "coder 3.3"]}),

@@ -23,9 +23,7 @@ def body(page: Page) -> None:
         if rows.is_empty():
             components.nothing(page, "errors")
             return
-        picture = charts.errors_over_time(
-            rows, page.palette, page.axis, step, brush=True, narrow=page.narrow, small=page.small
-        )
+        picture = charts.errors_over_time(rows, page.palette, page.axis, step, narrow=page.narrow, small=page.small)
         text = f"{words.plural(components.total(rows, 'errors'), 'error')} over time by category."
         components.brushed(page, picture, "errors", text)
         components.sampled(page)

@@ -62,9 +62,7 @@ def body(page: Page) -> None:
 def _when(page: Page) -> None:
     rows, step = components.over_time(page)
     rows = rows.with_columns(errors="calls")  # those that a person or a policy denied are in groups too
-    picture = charts.errors_over_time(
-        rows, page.palette, page.axis, step, brush=True, narrow=page.narrow, small=page.small
-    )
+    picture = charts.errors_over_time(rows, page.palette, page.axis, step, narrow=page.narrow, small=page.small)
     components.brushed(page, picture, "when", "Errors of this group over time.")
 
 

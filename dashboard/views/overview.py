@@ -86,7 +86,7 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
     before = page.drawn(frames.filled(past, step, page.span)) if now.get("previous_errors") else None
     deploys = frames.deploys(versions(), page.span[0], step, VERSIONS)
     picture = charts.errors_over_time(
-        rows.filter(pl.col("errors") > 0), page.palette, page.axis, step, brush=True,
+        rows.filter(pl.col("errors") > 0), page.palette, page.axis, step,
         rates=None if page.filters.of_failures else page.drawn(tables.with_rate_words(totals)), before=before,
         deploys=page.drawn(deploys), narrow=page.narrow, small=page.small,
     )  # fmt: skip
