@@ -103,9 +103,10 @@ def rate() -> Any:
     return text("error rate", 130, words.HELP["error rate"])
 
 
-def bars(label: str, help: str | None = None) -> Any:
-    """A column of small bar charts, 0 to 4 high."""
-    return st.column_config.BarChartColumn(label, help=help, y_min=0, y_max=4)
+def strip() -> Any:
+    """A column of sessions' last calls as small bars (see `frames.strips`)."""
+    said = "ok is low, cancelled or denied half, error full height"
+    return st.column_config.BarChartColumn("last 60 calls", help=said, y_min=0, y_max=4)
 
 
 def trend(label: str) -> Any:

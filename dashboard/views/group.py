@@ -208,7 +208,7 @@ def _sessions(page: Page) -> None:
         "service": tables.text("service", 150),
         "calls": tables.number("of this group"),
         "first_seen": tables.when("first of them", page),
-        "strip": tables.bars("last 60 calls", "ok is low, cancelled or denied half, error full height"),
+        "strip": tables.strip(),
     }
     picked = tables.table(page, shown, columns, key="group-sessions", alt_text="Sessions.", select=True,
                           wide=("service", "first_seen"))  # fmt: skip

@@ -46,7 +46,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         "calls": tables.number("calls", width=60),
         "errors": tables.number("errors", width=60),
         "worst_streak": tables.number("streak", words.HELP["streak"], width=60),
-        "strip": tables.bars("last 60 calls", "ok is low, cancelled or denied half, error full height"),
+        "strip": tables.strip(),
     }
     worst = shown.row(0, named=True)
     text = f"Worst streak: {words.count(worst['worst_streak'])} in session {worst['id']}."
