@@ -15,6 +15,7 @@ STORMS = {"sort": "-ended", "limit": MOST}
 DOTS = 12  # classes of which what was said stands against what was seen
 CONTRARY = 0.2  # recovery below which retrying that was said to help does not, and the same from above
 CURVES = 5  # classes drawn besides all errors
+CURVES_BY = {"attempts": (attempts.recovery_curve, "attempt"), "seconds": (attempts.time_to_recovery, "time")}
 CERTAIN = words.UNCERTAIN_BELOW
 STRIP = 240  # bars in the chart of rate-limit errors
 NAMES = (
@@ -39,11 +40,10 @@ def body(page: Page) -> None:
         return
     components.beside("", _figures, page, total)
     components.beside("Said against seen", _said_and_seen, page, help=words.HELP["retryable, observed"])
-    left, right = components.pair("curves")
-    with left:
-        components.beside("Recovered within so many attempts", _attempts, page, help=words.HELP["recovery"])
-    with right:
-        components.beside("Recovered within so much time", _seconds, page, help=words.HELP["recovery"])
+    titles = {"attempts": "Recovered within so many attempts", "seconds": "Recovered within so much time"}
+    for place, axis in zip(components.pair("curves"), titles, strict=True):
+        with place:
+            components.beside(titles[axis], _recovered, page, axis, help=words.HELP["recovery"])
     components.beside("Storms", _storms, page, help=STORM)
     components.beside("By class", _table, page, help=words.HELP["recovery"])
     components.beside("By tool", _tools, page)
@@ -130,24 +130,13 @@ def _curve(page: Page, axis: str) -> pl.DataFrame:
     return pl.concat([whole, shown.select(whole.columns)]).filter(pl.col("axis") == axis)
 
 
-def _attempts(page: Page) -> None:
-    rows = _curve(page, "attempts")
+def _recovered(page: Page, axis: str) -> None:
+    rows = _curve(page, axis)
     if rows.is_empty():
         components.quiet("No error was tried again in this range.")
         return
-    components.chart(
-        attempts.recovery_curve(rows, page.palette, small=page.small), "attempts", "Recovery by attempt and class."
-    )
-
-
-def _seconds(page: Page) -> None:
-    rows = _curve(page, "seconds")
-    if rows.is_empty():
-        components.quiet("No error was tried again in this range.")
-        return
-    components.chart(
-        attempts.time_to_recovery(rows, page.palette, small=page.small), "seconds", "Recovery by time and class."
-    )
+    draw, by = CURVES_BY[axis]
+    components.chart(draw(rows, page.palette, small=page.small), axis, f"Recovery by {by} and class.")
 
 
 def _storms(page: Page) -> None:
