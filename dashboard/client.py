@@ -8,7 +8,6 @@ here.
 
 import http
 import math
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -258,12 +257,6 @@ class Collector:
 def path(*parts: str) -> str:
     """A path of the API; its parts may be any text."""
     return "/".join(quote(part, safe="") for part in parts)
-
-
-def from_environment(environ: Mapping[str, str] = os.environ) -> Collector:
-    """The collector at MISSTEP_COLLECTOR_URL, queried with MISSTEP_QUERY_TOKEN."""
-    url = environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
-    return Collector(url, environ.get("MISSTEP_QUERY_TOKEN", "").strip())
 
 
 def read_answer(body: bytes, fetched: datetime) -> Answer:

@@ -11,7 +11,7 @@ import polars as pl
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import client, colours, filterbar, share, words
+from dashboard import colours, filterbar, share, words
 from dashboard.client import Answer, Collector
 from dashboard.filters import Filters
 from dashboard.menu import SUBJECTS
@@ -150,12 +150,13 @@ def _remembered(place: str, params: Mapping[str, str], answer: Answer) -> Answer
 
 @st.cache_resource(show_spinner=False)
 def _collector(url: str, token: str) -> Collector:
-    return client.from_environment({"MISSTEP_COLLECTOR_URL": url, "MISSTEP_QUERY_TOKEN": token})
+    return Collector(url, token)
 
 
 def collector() -> Collector:
-    """The one collector of this process."""
-    return _collector(os.environ.get("MISSTEP_COLLECTOR_URL", ""), os.environ.get("MISSTEP_QUERY_TOKEN", ""))
+    """The one collector of this process: at MISSTEP_COLLECTOR_URL, asked with MISSTEP_QUERY_TOKEN."""
+    url = os.environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
+    return _collector(url, os.environ.get("MISSTEP_QUERY_TOKEN", "").strip())
 
 
 def open_page(
