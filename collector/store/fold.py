@@ -85,7 +85,7 @@ def _yielding(reports: Sequence[Report]) -> Sequence[Report]:
         around = ranks.get(one.get("parent_span_id", ""))
         return bool(one.get("span_id") and one.get("_refs")) and around == one.get("_rank", 0)
 
-    last = max(filter(below, reports), key=_began, default=None)
+    last = max(filter(below, reports), key=lambda one: (began_ns(one), as_bytes(one)), default=None)
     if last is None:
         return reports
     return [_lowered(one, again=one["span_id"] != last["span_id"]) if below(one) else one for one in reports]
@@ -96,10 +96,6 @@ def _lowered(report: Report, *, again: bool) -> Report:
     strength = report.get("_strength", 0)
     weight = min(strength, OK_DEFAULT - 1) if again else strength
     return report | {"_rank": report.get("_rank", 0) - 1, "_strength": weight}
-
-
-def _began(report: Report) -> tuple[float, bytes]:
-    return report["time_ns"] - report.get("duration_ms", 0) * 1_000_000, as_bytes(report)
 
 
 def began_ns(report: Report) -> int:
