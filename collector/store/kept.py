@@ -146,7 +146,7 @@ def compute(
             for statement in _statements("keep"):
                 _run(cursor, statement, given)
             since = min(changed, low or changed)
-            if _missing(cursor):
+            if _newest_gone(cursor):
                 cursor.execute(NEWEST_OF_ALL)
                 since = 0
             _doubt_since(cursor, missing, since)
@@ -202,10 +202,10 @@ def _run(cursor: duckdb.DuckDBPyConnection, statement: str, given: dict[str, Any
     cursor.execute(statement, used(statement, given))
 
 
-def _missing(cursor: duckdb.DuckDBPyConnection) -> bool:
+def _newest_gone(cursor: duckdb.DuckDBPyConnection) -> bool:
     """Whether the event noted as a service's newest is gone: it was removed, or its time changed."""
-    counted = cursor.execute("select (select count(*) from services) > (select count(*) from found)").fetchone()
-    return bool(counted and counted[0])
+    [[gone]] = cursor.execute("select (select count(*) from services) > (select count(*) from found)").fetchall()
+    return bool(gone)
 
 
 def doubt(cursor: duckdb.DuckDBPyConnection, files: Iterable[Path | str]) -> None:
