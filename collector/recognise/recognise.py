@@ -379,9 +379,8 @@ def _add_reason(report: Report, settled: Settled) -> None:
         report["_shape"] = settled.shape
     elif report.get("tool_kind") == "command" and _overran(report):
         report["_shape"] = ("timeout",)
-    ran = (
-        report["operation"] == "tool" and settled.exit_code is not None
-    )  # what a program prints is no wish of the tool
+    # What a program prints is no wish of the tool.
+    ran = report["operation"] == "tool" and settled.exit_code is not None
     if not ran and "retry_after_ms" not in report and (delay := retry_after_in(settled.text)) is not None:
         report["retry_after_ms"] = delay
     if report["operation"] == "model" and "status_code" not in report:

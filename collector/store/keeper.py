@@ -21,12 +21,11 @@ from collector.store.reading import CALL_OFF, CallOff
 from collector.store.store import MOST_SESSIONS, Store
 
 EVERY_S = 1.0
-REST = (
-    9  # Sleep nine times as long as the last turn took: at most 10 % of the time is spent here. `settle` cuts it short.
-)
+# Sleep nine times as long as the last turn took: at most 10 % of the time is spent here. `settle` cuts it short.
+REST = 9
+MOST_REST_S = 10.0  # But no longer: after a turn of a minute, on a busy machine, sessions would pile up for nine more.
 FEWER = 4  # sessions are computed in this many parts when memory is short
 CLOSE_EVERY_S = 0.2
-MOST_REST_S = 10.0  # But no longer: after a turn of a minute, on a busy machine, sessions would pile up for nine more.
 
 log = structlog.get_logger()
 

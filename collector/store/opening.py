@@ -59,9 +59,8 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
     def opened() -> duckdb.DuckDBPyConnection:
         engine = duckdb.connect(":memory:", config=dict(settings))
         try:
-            engine.execute(
-                "set global TimeZone = 'UTC'"
-            )  # else the machine's; not known before its extension is loaded
+            # Else the machine's; not known before its extension is loaded.
+            engine.execute("set global TimeZone = 'UTC'")
             attach(engine, path or ":memory:")
         except BaseException:
             engine.close()
