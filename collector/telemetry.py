@@ -150,8 +150,8 @@ class _Patient:
             self._file.flush()
 
 
-def configure_logging(scrub: Scrub, *, json_lines: bool | None = None) -> None:
-    """Logs to standard error: readable on a terminal, JSON lines elsewhere. Every text passes `scrub`."""
+def configure_logging(scrub: Scrub, *, json_lines: bool | None) -> None:
+    """Logs to standard error, by default readable on a terminal and JSON lines elsewhere. Every text passes `scrub`."""
     lines = not sys.stderr.isatty() if json_lines is None else json_lines
 
     def sanitise(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -55,7 +55,7 @@ class Page:
         """The API's answer, whatever this page's filters are."""
         return _remembered(place, params or {}, self.collector.ask(place, params, max_age=max_age))
 
-    def later_all(self, place: str, params: Mapping[str, str], max_age: float | None = None) -> Callable[[], Answer]:
+    def later_all(self, place: str, params: Mapping[str, str], max_age: float) -> Callable[[], Answer]:
         """Starts to `ask_all`, as `later` does."""
         asking = self.collector.begin(place, params, max_age)
         return lambda: _remembered(place, params, asking.result())

@@ -110,7 +110,7 @@ class Rule:
         """What values of the earlier period are multiplied by: counts grow with its length."""
         return self.window_ns / self.condition.previous_ns if MEASURES[self.measure].grows else 1.0
 
-    def recovered(self, value: float, baseline: float | None = None) -> bool:
+    def recovered(self, value: float, baseline: float | None) -> bool:
         """Whether a firing alert may resolve at this value."""
         if self.recover is not None:
             return self.recover.holds(value, baseline)

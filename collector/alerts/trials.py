@@ -43,8 +43,8 @@ def backtest_row(
     receivers: Sequence[Receiver],
     past: Past,
     *,
-    failure_only: Sequence[str] = (),
-    timeout_s: float = 30,
+    failure_only: Sequence[str],
+    timeout_s: float,
 ) -> dict[str, Any]:
     """When the rule would have fired, whom it would have told how often, in which sessions, and what it measured."""
     trial = run(rule, past, receivers, timeout_s=timeout_s)

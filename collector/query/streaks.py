@@ -94,7 +94,7 @@ def streaks_then(selection: Selection, asked: Scope, firsts: Sequence[str]) -> s
     )
 
 
-def streaks_from_events(selection: Selection, asked: Scope, firsts: Sequence[str] = (), *, among: str = "") -> str:
+def streaks_from_events(selection: Selection, asked: Scope, firsts: Sequence[str], *, among: str = "") -> str:
     """The same as `streaks_then` from the events alone, also with `recovered`. `among`: a relation with the sessions to
     read, if not all.
     """

@@ -29,12 +29,12 @@ AI_OPERATION = "ai.operationId"
 RANKS = {"log": 40, "span": 30, "event": 40}
 
 
-def cached(results: dict[tuple[str, ...], T], names: tuple[str, ...], result: T, most: int) -> T:
+def cached(results: dict[tuple[str, ...], T], names: tuple[str, ...], result: T) -> T:
     """Adds the result for these names, if they are few and short: senders must not fill the memory. A full cache is
     cleared first.
     """
     if len(names) <= SHAPE_KEYS and sum(map(len, names)) <= SHAPE_CHARS:
-        if len(results) >= most:
+        if len(results) >= PLANS:
             results.clear()
         results[names] = result
     return result
@@ -193,7 +193,7 @@ class Plan:
         """Tables whose rows may match; if there are none, no record of that name is a report."""
         found = self._names.get((signal, name))
         if found is None:
-            found = cached(self._names, (signal, name), tuple(self._candidates(signal, name)), PLANS)
+            found = cached(self._names, (signal, name), tuple(self._candidates(signal, name)))
         return found
 
     def fitting(self, signal: str, name: str, attributes: Mapping[str, Any]) -> tuple[Fitting, ...]:
@@ -201,7 +201,7 @@ class Plan:
         key = (signal, name, *attributes)
         found = self._fitting.get(key)
         if found is None:
-            found = cached(self._fitting, key, tuple(self._fitted(signal, name, attributes)), PLANS)
+            found = cached(self._fitting, key, tuple(self._fitted(signal, name, attributes)))
         return found
 
     def _fitted(self, signal: str, name: str, attributes: Mapping[str, Any]) -> Iterator[Fitting]:
@@ -234,7 +234,7 @@ class Sources:
         """The plan for a scope: the rows of the first table that claims it, otherwise of all that match by content."""
         found = self._plans.get((service, scope))
         if found is None:
-            found = cached(self._plans, (service, scope), self._made(service, scope), PLANS)
+            found = cached(self._plans, (service, scope), self._made(service, scope))
         return found
 
     def _made(self, service: str, scope: str) -> Plan:

@@ -120,9 +120,7 @@ class Slice(NamedTuple):
     sessions: int
 
 
-def compute(
-    cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None = None, missing: Set[Path] = frozenset()
-) -> int:
+def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, missing: Set[Path]) -> int:
     """Updates up to `most` changed sessions, or those of `part`, in one transaction; returns how many.
 
     Notes those of the `missing` archived files that may have events of them. Leaves temporary tables on the cursor,
@@ -153,7 +151,7 @@ def compute(
     return int(taken)
 
 
-def count_hours(cursor: duckdb.DuckDBPyConnection, missing: Set[Path] = frozenset()) -> int:
+def count_hours(cursor: duckdb.DuckDBPyConnection, missing: Set[Path]) -> int:
     """Recounts past hours in which something changed, in one transaction; returns how many.
 
     Notes those of the `missing` archived files that may have events of them.
@@ -178,7 +176,7 @@ def _recount(cursor: duckdb.DuckDBPyConnection, name: str) -> list[int]:
 
 
 def whole_hours(
-    cursor: duckdb.DuckDBPyConnection, spans: Iterable[tuple[int, int]], *, chains: bool = False
+    cursor: duckdb.DuckDBPyConnection, spans: Iterable[tuple[int, int]], *, chains: bool
 ) -> list[tuple[int, int]]:
     """For each range (from, until), the longest run of whole hours whose counts of events (or `chains`) are up to date,
     as (from, until); an empty one at its end if there is none.
