@@ -90,7 +90,7 @@ def unfolded(past: History) -> list[dict[Labels, Sample]]:
     """The samples at every evaluation, from the points where they change."""
     found: list[dict[Labels, Sample]] = [{} for _ in range(past.evaluations.count)]
     for labels, line in past.lines.items():
-        for point, following in zip(line, [*line[1:], None], strict=True):
+        for point, following in zip(line, [*list(line)[1:], None], strict=True):
             for number in range(point.number, following.number if following else past.evaluations.count):
                 if sample := past.sample(labels, point, number):
                     found[number][labels] = sample

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from collector.query.filters import BadParameter, Selection, terms_of_rule
 from collector.query.history_sql import Evaluations, WindowedMeasure, statement
@@ -49,7 +49,7 @@ class _Columns:
             column.pop()
 
 
-class Line(Sequence[Point]):
+class Line:
     """The points of one label set, oldest first."""
 
     __slots__ = ("_columns", "_start", "_stop")
@@ -66,18 +66,8 @@ class Line(Sequence[Point]):
         for number, value, calls, there in zip(*rows, strict=True):
             yield Point(number, None if math.isnan(value) else value, calls, bool(there))
 
-    @overload
-    def __getitem__(self, place: int) -> Point: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Point]: ...
-
-    def __getitem__(self, place: int | slice) -> Point | list[Point]:
-        if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
-        if not -len(self) <= place < len(self):
-            raise IndexError(place)
-        at = place + (self._start if place >= 0 else self._stop)
+    def __getitem__(self, place: int) -> Point:
+        at = range(self._start, self._stop)[place]
         return next(iter(Line(self._columns, at, at + 1)))
 
 
