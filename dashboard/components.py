@@ -20,6 +20,7 @@ from dashboard.filters import DIMENSIONS, Filters, rfc3339
 from dashboard.menu import MENU, SUBJECTS
 from dashboard.page import BARS, LATE, Page, collector, every
 
+SIDE_BY_SIDE = 6  # options of a switch that fit beside each other in a narrow window
 FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fit on the same line
 SHORTER = {"The last 24 h": "-24h", "The last hour": "-1h"}  # ranges to take where one takes too long
 ALERTS_S = 5.0  # how old the numbers of firing alerts may be, which stand in several places
@@ -331,11 +332,17 @@ def switch(
 ) -> str:  # fmt: skip
     """Shows a switch between a few options of a view, kept in the link; the first is the default.
 
-    `clears`: what else the link says of the view that another option makes pointless.
+    Options that do not fit beside each other make a list. `clears`: what else the link says of the view that another
+    option makes pointless.
     """
     bound = in_link(f"switch-{page.name}-{name}", name, options, options[0], clears)
-    said = labels or {}
-    return str(st.segmented_control(label, options, required=True, format_func=lambda one: said.get(one, one), **bound))
+
+    def said(option: str) -> str:
+        return (labels or {}).get(option, option)
+
+    if len(options) > SIDE_BY_SIDE:
+        return str(st.selectbox(label, options, width=240, format_func=said, **bound))
+    return str(st.segmented_control(label, options, required=True, format_func=said, **bound))
 
 
 def in_link(key: str, name: str, options: Sequence[Any], usual: Any, clears: Sequence[str] = ()) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import httpx
 import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import ButtonGroup, Selectbox
 
 from dashboard import components, launch, sentences, signin, start, tables, words
 from dashboard.client import Answer, Collector
@@ -1348,6 +1349,21 @@ def test_a_version_is_not_compared_with_itself(coder: RunningCollector, open_app
     assert words.plain("b=3.2") in "".join(said for said in captions(app) if said.startswith("Ignored"))
     next(group for group in app.button_group if group.label == "Compare").set_value("model").run()
     assert not {"a", "b"} & set(app.query_params)
+
+
+def test_columns_of_your_own_are_compared_from_a_list_which_is_never_cut_off(
+    coder: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chosen(app: AppTest) -> tuple[object, list[str]]:
+        [way] = [each for each in [*app.button_group, *app.selectbox] if each.label == "Compare"]
+        return type(way), list(way.options)
+
+    usual = ["version", "model", "agent", "service", "environment", "period"]
+    assert chosen(open_app(coder.url, "compare", from_="-7d")) == (ButtonGroup, usual)
+    monkeypatch.setattr("dashboard.filters.OWN", ("team", "prompt.version"))
+    app = open_app(coder.url, "compare", from_="-7d")
+    check(app, "Compare")
+    assert chosen(app) == (Selectbox, [*usual[:-1], "team", "prompt.version", "period"])
 
 
 @pytest.fixture
