@@ -129,6 +129,22 @@ def streak(row: Mapping[str, Any]) -> str:
     return f"{many} in a row of {what} in {lasted}; {ends.get(row['state'], row['state'])}.{stopped}"
 
 
+def rule_value(row: Mapping[str, Any]) -> str:
+    """A rule's last value, with the number of which it is a share where the rule asks for a least one."""
+    value = str(row.get("value_text") or words.NONE)
+    return f"{value} of {words.count(row['calls'])}" if row.get("value_text") and _least(row) else value
+
+
+def fires_at(row: Mapping[str, Any]) -> str:
+    """A rule's condition, with the least number of which a share has to be: `> 50 % of 5 or more`."""
+    condition = str(row.get("condition_text") or row.get("condition") or "")
+    return f"{condition} of {words.count(_least(row))} or more" if _least(row) else condition
+
+
+def _least(row: Mapping[str, Any]) -> int:
+    return int(row.get("min_calls") or 0) if row.get("unit") == "share" and row.get("calls") is not None else 0
+
+
 def rule(error_class: str | None, tool: str | None) -> str:
     """A rule for alerts.yaml that watches one class (of one tool)."""
     named = re.sub(r"[^a-z0-9]+", "-", f"{error_class or 'errors'} {tool or ''}".lower()).strip("-")

@@ -172,6 +172,18 @@ def test_what_a_limit_would_have_done() -> None:
     assert sentences.limit(3, older) == "A limit of **3** would have stopped **8** of 60 sessions."
 
 
+def test_a_rule_says_of_how_many_calls_its_share_is_and_of_how_many_it_must_be() -> None:
+    few = {"unit": "share", "min_calls": 5, "calls": 1, "value_text": "100 %", "condition_text": "> 50 %"}
+    assert sentences.rule_value(few) == "100 % of 1"
+    assert sentences.fires_at(few) == "> 50 % of 5 or more"
+    none = few | {"calls": 0, "value_text": None}
+    assert (sentences.rule_value(none), sentences.fires_at(none)) == ("–", "> 50 % of 5 or more")
+    silent = few | {"unit": "s", "min_calls": 200, "value_text": "40 min", "condition_text": "> 30 min"}
+    assert (sentences.rule_value(silent), sentences.fires_at(silent)) == ("40 min", "> 30 min")
+    older = {"value_text": None, "condition_text": None, "condition": "> 0.5"}
+    assert (sentences.rule_value(older), sentences.fires_at(older)) == ("–", "> 0.5")
+
+
 def test_agents_own_counts_are_compared_in_a_sentence() -> None:
     assert spaced(sentences.agreement(1, 1)) == "Agents told 1 number of their own: **~ 100 % of 1** agree with ours."
     assert (

@@ -350,15 +350,15 @@ def about_of(labels: Mapping[str, Any]) -> str:
 def _rules(page: Page, rules: pl.DataFrame) -> None:
     rows = rules.with_columns(
         pl.Series("window", [words.span(seconds) for seconds in rules["window_s"]]),
-        pl.col("value_text").fill_null(words.NONE),
-        pl.coalesce("condition_text", "condition"),
+        pl.Series("value_text", [sentences.rule_value(row) for row in rules.iter_rows(named=True)], dtype=pl.String),
+        pl.Series("condition_text", [sentences.fires_at(row) for row in rules.iter_rows(named=True)], dtype=pl.String),
     )
     columns = {
         "name": tables.text("rule", 190),
         "state": tables.text("state", "small"),
         "measure": tables.text("measure"),
         "value_text": tables.text("value now", "small"),
-        "condition_text": tables.text("fires at", 130),
+        "condition_text": tables.text("fires at", 150),
         "window": tables.text("window", "small"),
         "severity": tables.text("severity", "small"),
     }
