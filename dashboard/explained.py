@@ -54,9 +54,10 @@ def volume(page: Page) -> list[str]:
 
 
 def subject(row: dict[str, Any]) -> str:
-    """The subject of a row: `tool = apply_diff`, or the group's class."""
-    if row["dimension"] == "fingerprint":
-        return "group " + str(row["sentence"]).removeprefix("new: ").partition(":")[0]
+    """The subject of a row: `tool = apply_diff`; the class and message of a group, since a class has several groups."""
+    if row["dimension"] == "fingerprint":  # whose sentence is `new: class of tool: how many: message`
+        named, *_, message = f"{row['sentence']}: ".removeprefix("new: ").split(": ", 2)
+        return f"group {named}: {message}".removesuffix(": ")
     return f"{DIMENSIONS[row['dimension']]} = {row['value']}"
 
 

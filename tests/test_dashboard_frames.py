@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import yaml
 
-from dashboard import client, frames, sentences, share
+from dashboard import client, explained, frames, sentences, share
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -170,6 +170,19 @@ def test_what_a_limit_would_have_done() -> None:
     assert "0 of them recovered" in sentences.limit(9, {"sessions": 120})
     older = {"sessions": 60.0, "interrupted": 8.0, "recovered": 7.0, "rated": None}  # the collector does not say
     assert sentences.limit(3, older) == "A limit of **3** would have stopped **8** of 60 sessions."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "subject"),
+    [
+        ("new: RateLimitError: 47 more errors, 18.8 % of the rise: Slow down: <num> a minute",
+         "group RateLimitError: Slow down: <num> a minute"),
+        ("RateLimitError of fetch: 3 fewer errors: <num>", "group RateLimitError of fetch: <num>"),
+        ("new: TimeoutError of fetch: 1 more error", "group TimeoutError of fetch"),
+    ],
+)  # fmt: skip
+def test_groups_of_one_class_are_told_apart_by_their_messages(sentence: str, subject: str) -> None:
+    assert explained.subject({"dimension": "fingerprint", "sentence": sentence}) == subject
 
 
 def test_a_rule_says_of_how_many_calls_its_share_is_and_of_how_many_it_must_be() -> None:
