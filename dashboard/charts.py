@@ -4,6 +4,9 @@ Pure functions, as in `shares` and `attempts`: no I/O, no Streamlit. Colours are
 titles.
 """
 
+import json
+from collections.abc import Mapping
+
 import altair as alt
 import polars as pl
 from altair import Tooltip
@@ -13,6 +16,11 @@ from dashboard.axes import HEIGHT, PERCENT, Picture, Span, colour, names_axis, t
 from dashboard.colours import Palette, slot
 
 AT, STRIP_HEIGHT = Tooltip("time:T", format="%d %b %H:%M"), 90
+# Marks of a logarithmic axis of durations: two at least between any two neighbouring powers of ten.
+TIMES_MS: Mapping[float, str] = {
+    0.1: "0.1 ms", 1: "1 ms", 10: "10 ms", 100: "100 ms", 1e3: "1 s", 1e4: "10 s", 6e4: "1 min", 18e4: "3 min",
+    6e5: "10 min", 18e5: "30 min", 36e5: "1 h", 108e5: "3 h", 36e6: "10 h", 864e5: "1 d", 864e6: "10 d",
+}  # fmt: skip
 # For placing the labels of deploys: their size, and the least width of the chart in a wide and in a narrow window.
 LABEL, CHARACTER_PX, LINE_PX, WIDE_PX, NARROW_PX = 32, 6.0, 13, 850, 500
 
@@ -152,21 +160,20 @@ def durations(frame: pl.DataFrame, palette: Palette, span: Span) -> Picture:
     rows = frame.select("time", p50="p50_ms", p95="p95_ms").unpivot(
         ["p50", "p95"], index="time", variable_name="quantile", value_name="ms"
     )
+    rows = rows.filter(pl.col("ms") > 0)
+    rows = rows.with_columns(pl.Series("said", [words.duration(ms) for ms in rows["ms"]], dtype=pl.String))
     axis = alt.Axis(
-        title=None, values=[10**power for power in range(-1, 8)], gridColor=palette.line, domain=False, ticks=False,
-        labelExpr="datum.value < 1000 ? datum.value + ' ms' : datum.value / 1000 + ' s'",
+        title=None, values=list(TIMES_MS), gridColor=palette.line, domain=False, ticks=False,
+        labelExpr=f"{json.dumps([*TIMES_MS.values()])}[indexof({json.dumps([*TIMES_MS])}, datum.value)]",
     )  # fmt: skip
     lines = (
-        alt.Chart(rows.filter(pl.col("ms") > 0), height=HEIGHT)
+        alt.Chart(rows, height=HEIGHT)
         .mark_line(strokeWidth=1.6, point={"size": 28})
         .encode(
             x=time_axis(span),
             y=alt.Y("ms:Q", axis=axis, scale=alt.Scale(type="log")),
             color=colour("quantile", colours),
-            tooltip=[
-                AT, Tooltip("quantile:N"),
-                Tooltip("ms:Q", format=",.0f", title="milliseconds"),
-            ],
+            tooltip=[AT, Tooltip("quantile:N"), Tooltip("said:N", title="duration")],
         )
     )  # fmt: skip
     return alt.layer(lines)

@@ -162,6 +162,25 @@ def test_an_axis_of_calls_has_marks_however_near_they_are(calls: tuple[int, int]
     assert axis["values"] == marks
 
 
+def test_durations_are_written_as_on_the_pages_however_long() -> None:
+    frame = pl.DataFrame({"time": [START], "p50_ms": [1_667_000.0], "p95_ms": [3_210_000.0]})
+    made = spec(charts.durations(frame, colours.LIGHT, SPAN))
+    drawn = made["layer"][0]["encoding"]
+    marks = drawn["y"]["axis"]["values"]
+    assert marks == list(charts.TIMES_MS)
+    for power in range(-1, 8):  # the axis ends at powers of ten
+        assert sum(10**power <= mark <= 10 ** (power + 1) for mark in marks) >= 2
+    assert (
+        drawn["y"]["axis"]["labelExpr"] == f"{json.dumps([*charts.TIMES_MS.values()])}[indexof({marks}, datum.value)]"
+    )
+    for ms, said in charts.TIMES_MS.items():
+        number, unit = said.split()
+        assert ms == pytest.approx(float(number) * {"ms": 1, "s": 1e3, "min": 6e4, "h": 36e5, "d": 864e5}[unit])
+    [rows] = made["datasets"].values()
+    assert {row["said"] for row in rows} == {words.duration(1_667_000), words.duration(3_210_000)}
+    assert "said" in {each["field"] for each in drawn["tooltip"]}
+
+
 @pytest.mark.parametrize("palette", PALETTES, ids=["light", "dark"])
 def test_labels_of_deploys_are_read_over_bars(palette: colours.Palette) -> None:
     """Drawn twice: at first with an outline in the colour of the page, which would cover the letters themselves."""
