@@ -72,12 +72,14 @@ def where(test: str, value: str | float) -> dict[str, Any]:
     return {"test": test, "value": value}
 
 
-def colour(field: str, colours: dict[str, str], legend: bool = True, columns: int = 0) -> alt.Color:
+def colour(
+    field: str, colours: dict[str, str], legend: bool = True, columns: int = 0, offset: int = 6
+) -> alt.Color:  # fmt: skip
     domain = list(colours)
     columns = columns or (len(domain) if len(domain) <= 5 else 4)
     key = alt.Legend(
         title=None, orient="top", symbolType="square", symbolStrokeWidth=0, labelLimit=200, columns=columns, padding=0,
-        offset=6,
+        offset=offset,
     )  # fmt: skip
     scale = alt.Scale(domain=domain, range=[colours[name] for name in domain])
     return alt.Color(f"{field}:N", scale=scale, legend=key if legend else None)

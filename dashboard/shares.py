@@ -214,7 +214,7 @@ def scatter(frame: pl.DataFrame, palette: Palette) -> Picture:
     y = alt.Y("error_rate:Q", axis=value_axis(palette, PERCENT), scale=alt.Scale(domainMin=0))
     whiskers = base.mark_rule(color=palette.quiet, opacity=0.35).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     points = base.mark_circle(opacity=0.9).encode(
-        y=y, color=colour("attribution", colours),
+        y=y, color=colour("attribution", colours, offset=frames.DOT_PX + 7),
         size=alt.Size("sessions:Q", scale=alt.Scale(range=[40, 500]), legend=None),
         tooltip=[Tooltip("tool:N"), Tooltip("calls:Q", format=",d"), Tooltip("error_rate:Q", format=".1%"),
                  Tooltip("sessions:Q", format=",d", title="sessions hit"), Tooltip("attribution:N")],

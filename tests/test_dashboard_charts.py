@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from dashboard import attempts, axes, charts, colours, shares, words
+from dashboard import attempts, axes, charts, colours, frames, shares, words
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPAN = (START - timedelta(hours=1), START + timedelta(hours=1))
@@ -179,6 +179,12 @@ def test_durations_are_written_as_on_the_pages_however_long() -> None:
     [rows] = made["datasets"].values()
     assert {row["said"] for row in rows} == {words.duration(1_667_000), words.duration(3_210_000)}
     assert "said" in {each["field"] for each in drawn["tooltip"]}
+
+
+def test_the_legend_of_tools_stands_clear_of_a_dot_at_100_percent() -> None:
+    layers = spec(CASES["scatter"](colours.LIGHT))["layer"]
+    [legend] = [layer["encoding"]["color"]["legend"] for layer in layers if layer["mark"]["type"] == "circle"]
+    assert legend["offset"] > frames.DOT_PX
 
 
 @pytest.mark.parametrize("palette", PALETTES, ids=["light", "dark"])
