@@ -86,10 +86,13 @@ def limit(n: int, row: dict[str, float | None]) -> str:
     rated = row.get("rated") or 0
     share = "" if words.uncertain(rated) else f" ({words.rate(row.get('recovery_rate'))})"
     them = "them" if rated == stopped else f"the {words.count(rated)} whose agents also report successes"
+    itself = "itself" if recovered == 1 else "themselves"
+    repaired = f"{words.count(min(recovered, rated))} of {them}{share} recovered by {itself}."
+    if stopped == rated == 1:
+        repaired = "It recovered by itself." if recovered else "It did not recover by itself."
     return (
-        f"A limit of **{n}** would have stopped **{words.count(stopped)}** of {sessions}. "
-        f"{words.count(min(recovered, rated))} of {them}{share} recovered by themselves. "
-        f"It would have saved {words.plural(row.get('mistakes_saved') or 0, 'failed call')}."
+        f"A limit of **{n}** would have stopped **{words.count(stopped)}** of {sessions}. {repaired} "
+        f"This limit would have saved {words.plural(row.get('mistakes_saved') or 0, 'failed call')}."
     )
 
 
@@ -180,7 +183,8 @@ def session(
     worst = streaks.sort("length", descending=True).row(0, named=True)
     ends = {"recovered": "recovered by itself", "open": "still open", "ended": "never repaired"}
     many = f"{'More than ' if more else ''}{words.plural(streaks.height, 'streak')}"
-    return f"{said} {many}, the longest of {words.count(worst['length'])} mistakes, {ends[worst['state']]}."
+    longest = ", the longest of" if more or streaks.height > 1 else " of"
+    return f"{said} {many}{longest} {words.count(worst['length'])} mistakes, {ends[worst['state']]}."
 
 
 def even(said: Mapping[str, Any]) -> bool:

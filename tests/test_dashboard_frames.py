@@ -100,7 +100,7 @@ def test_a_streak_is_bracketed_by_the_places_of_its_first_and_last_event() -> No
 )
 def test_a_session_in_a_sentence(state: str, end: str) -> None:
     said = spaced(sentences.session(EVENTS, streak(state)))
-    assert said == f"5 events in 4.0 s: 2 ok, 2 errors, 1 denied. 1 streak, the longest of 2 mistakes, {end}."
+    assert said == f"5 events in 4.0 s: 2 ok, 2 errors, 1 denied. 1 streak of 2 mistakes, {end}."
 
 
 def test_a_session_with_more_streaks_than_were_told() -> None:
@@ -164,9 +164,15 @@ def test_what_a_limit_would_have_done() -> None:
     mixed = row | {"interrupted": 61}
     assert spaced(sentences.limit(3, row)) == (
         "A limit of **3** would have stopped **41** of 120 sessions. 29 of them (70.7 %) recovered by themselves. "
-        "It would have saved 87 failed calls."
+        "This limit would have saved 87 failed calls."
     )
     assert "29 of the 41 whose agents also report successes (70.7 %) recovered" in spaced(sentences.limit(3, mixed))
+    alone = row | {"interrupted": 1, "rated": 1, "recovered": 1}
+    assert "of 120 sessions. It recovered by itself. This limit" in sentences.limit(3, alone)
+    assert "of 120 sessions. It did not recover by itself. This" in sentences.limit(3, alone | {"recovered": 0})
+    assert "1 of them (2.4 %) recovered by itself." in spaced(
+        sentences.limit(3, row | {"recovered": 1, "recovery_rate": 1 / 41})
+    )
     assert "0 of them recovered" in sentences.limit(9, {"sessions": 120})
     older = {"sessions": 60.0, "interrupted": 8.0, "recovered": 7.0, "rated": None}  # the collector does not say
     assert sentences.limit(3, older) == "A limit of **3** would have stopped **8** of 60 sessions."
