@@ -251,6 +251,12 @@ def clock(then: datetime | None, zone: tzinfo = UTC, *, now: datetime | None = N
     return local.strftime("%H:%M:%S" if same_day else f"{day_form(then, now or then, zone)} %H:%M:%S")
 
 
+def began(then: datetime, now: datetime, zone: tzinfo = UTC) -> str:
+    """When something began: `began 14:06:37, 2 h ago`, `began 24 Nov 16:34:27`."""
+    said = f"began {clock(then, zone, now=now)}"
+    return f"{said}, {age(then, now, zone)}" if (now - then).total_seconds() < 86_400 else said
+
+
 def day_form(then: datetime, now: datetime, zone: tzinfo) -> str:
     """The form of a date for `strftime`, with the year if it is not the present one."""
     return "%d %b" if then.astimezone(zone).year == now.astimezone(zone).year else "%d %b %Y"

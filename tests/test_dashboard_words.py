@@ -118,6 +118,18 @@ def test_ages_become_dates_after_a_day_in_the_readers_zone(ago: timedelta, said:
 
 
 @pytest.mark.parametrize(
+    ("ago", "said"),
+    [
+        (timedelta(minutes=12), "began 22:29:51, 12 min ago"),
+        (timedelta(hours=23), "began 20 Nov 23:41:51, 23 h ago"),
+        (timedelta(hours=25), "began 20 Nov 21:41:51"),
+    ],
+)
+def test_a_beginning_is_told_with_its_day_unless_that_is_today(ago: timedelta, said: str) -> None:
+    assert spaced(words.began(NOW - ago, NOW, ZoneInfo("Europe/Berlin"))) == said
+
+
+@pytest.mark.parametrize(
     ("seconds", "said"),
     [
         (90, "90 s"),

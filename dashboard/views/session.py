@@ -1,5 +1,7 @@
 """One session: what happened to this agent, step by step?"""
 
+from datetime import datetime
+
 import polars as pl
 import streamlit as st
 
@@ -35,7 +37,8 @@ def body(page: Page) -> None:
         part = more or rows["order"][0] > 1
         whole = page.ask("breakdown", **story.whole(page)).first() if part else None
         said = sentences.session(rows, streaks, whole, more=answer.cut)
-        components.quiet(_who(rows))
+        began: datetime = whole["first_seen"] if whole else rows["time"].min()  # type: ignore[assignment]
+        components.quiet(" · ".join(filter(None, (_who(rows), words.began(began, page.now, page.zone)))))
         st.markdown(said)
         if wanted not in {"", *rows["event_id"]}:
             components.quiet("The event of the link is not in this session.")
