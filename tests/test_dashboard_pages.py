@@ -1114,6 +1114,40 @@ def test_the_command_names_the_app_its_port_and_its_collector() -> None:
     assert environment.items() >= expected.items()
 
 
+def test_a_sender_of_nothing_but_errors_is_asked_for_its_successes(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    began = datetime.now(UTC) - timedelta(minutes=30)
+    call = {
+        "tool": "read_file",
+        "outcome": "error",
+        "error_class": "FileNotFoundError",
+        "session": "s",
+        "message": "no",
+    }
+    failing = [
+        call | {"service": service, "time": (began + timedelta(seconds=number)).isoformat()}
+        for service, times in (("all-fail", 20), ("some-fail", 20), ("few", 19))
+        for number in range(times)
+    ]
+    fine = {"tool": "read_file", "outcome": "ok", "session": "s", "service": "some-fail", "time": began.isoformat()}
+    assert collector.post("/v1/events", json.dumps([*failing, fine])).is_success
+    collector.kept_up()
+    app = open_app(collector.url, "sources")
+    check(app, "Sources")
+    rows = {row["service"]: row["reports"] for row in app.dataframe[0].value.to_dict("records")}
+    assert rows == {"all-fail": "only failed calls", "some-fail": "all calls", "few": "all calls"}
+    [said] = [said for said in captions(app) if "calls failed" in said]
+    assert said.startswith(f"**{words.plain('all-fail')}**: all 20 calls failed.")
+    assert said.endswith(f"{words.plain('send the calls that ended well too')}.")
+    app = open_app(collector.url, "sources", outcome="error")  # the filter leaves out the others
+    assert not any("calls failed" in said for said in captions(app))
+    for page in ("session", "streak"):
+        app = open_app(collector.url, page, session="s", service="all-fail")
+        check(app, page.capitalize())
+        assert any(re.search(r"\bbegan .*\d\d:\d\d:\d\d, 30\u00a0min\u00a0ago$", said) for said in captions(app))
+
+
 def test_every_rate_of_sampled_calls_is_marked(collector: RunningCollector, open_app: Callable[..., AppTest]) -> None:
     times = {"startTimeUnixNano": str(time.time_ns() - 10**6), "endTimeUnixNano": str(time.time_ns())}
     names = {"gen_ai.tool.name": "read", "gen_ai.conversation.id": "c", "error.type": "FileNotFoundError"}

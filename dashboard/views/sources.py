@@ -9,6 +9,11 @@ from dashboard.page import Page, open_page, refreshing
 SILENT_S = 3600
 SENDERS, NAMED = 20, 5  # rows in the table, names in a sentence
 NO_TOOL_DATA = "seen, no tool data"
+# Whether a sender that can report successes has sent nothing but errors, and enough of them not to be chance.
+ONLY_ERRORS = (
+    pl.col("reports_ok").fill_null(True) & (pl.col("events") == pl.col("errors"))
+    & (pl.col("events") >= words.UNCERTAIN_BELOW)
+)  # fmt: skip
 # What is lost without each fact, in the order shown.
 FACTS = {
     "session": "no streaks, retries or spread; set `session.id`",
@@ -29,14 +34,18 @@ def body(page: Page) -> None:
             "remedies", "tool_data", "metrics", "sampled", "kept", "sampled_by",
         )  # fmt: skip
         rows = page.ask("sources", **components.SENDERS).pick(*names)
+        # With a filter, they may have sent what is filtered out.
+        whole = not page.filters.conditions and not page.filters.text
         if rows.is_empty():
             components.nothing(page, "senders")
         else:
+            rows = rows.with_columns(only_errors=ONLY_ERRORS & whole)
             _table(page, rows)
             _gaps(rows)
+            _only_errors(rows)
             _sampled(rows)
             _only_metrics(rows)
-        if not page.filters.conditions and not page.filters.text:  # otherwise they may have sent what is filtered out
+        if whole:
             _silent(page, rows)
     if rows.is_empty():
         return
@@ -68,9 +77,11 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         frames.rates(rows, "unclassified", "unclassified_rate", "errors"),
         reports=pl.when(~pl.col("tool_data").fill_null(True))
         .then(pl.lit(NO_TOOL_DATA))
-        .when(pl.col("reports_ok").fill_null(True))
-        .then(pl.lit("all calls"))
-        .otherwise(pl.lit("failures only")),
+        .when(~pl.col("reports_ok").fill_null(True))
+        .then(pl.lit("failures only"))
+        .when(pl.col("only_errors"))
+        .then(pl.lit("only failed calls"))
+        .otherwise(pl.lit("all calls")),
     )
     sampled = any(shown["sampling"])
     columns = {
@@ -122,6 +133,18 @@ def _gaps(rows: pl.DataFrame) -> None:
         named = list(dict.fromkeys(who))
         more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
         st.caption(f"No **{fact}** from {', '.join(named[:NAMED])}{more}: {FACTS[fact]}.")
+
+
+def _only_errors(rows: pl.DataFrame) -> None:
+    """Names senders that could report successes, and have not."""
+    for source, service, events, cures in (
+        rows.filter("only_errors").select("source", "service", "events", "remedies").iter_rows()
+    ):
+        cure = (components.as_json(cures) or {}).get("successes") or "send the calls that ended well too"
+        st.caption(
+            f"**{words.plain(service or source)}**: all {words.count(events)} calls failed. If it reports only "
+            f"those that fail, its rates and lasting errors are wrong: {words.plain(cure)}."
+        )
 
 
 def _sampled(rows: pl.DataFrame) -> None:
