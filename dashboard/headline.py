@@ -63,7 +63,8 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
         Figure(
             "Lasting errors", words.count(lasting["b_part"]), words.HELP["lasting errors"], to="retries",
             delta=sentences.change(lasting["b_part"], lasting["a_part"] if before else None),
-            more=f"of {words.plural(lasting['b_whole'], 'error')}", note=_uncertain(lasting, both["lasting_rate"]),
+            more=f"of {words.plural(lasting['b_whole'], 'error')}{'' if lasting['b_whole'] else ' with a session'}",
+            note=_uncertain(lasting, both["lasting_rate"]),
         ),
         Figure(
             "Sessions hit", words.count(hit["b_part"]), "Sessions with at least one error.", to="sessions",

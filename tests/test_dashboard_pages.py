@@ -1114,6 +1114,21 @@ def test_the_command_names_the_app_its_port_and_its_collector() -> None:
     assert environment.items() >= expected.items()
 
 
+def test_errors_without_a_session_are_not_said_to_be_none(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    call = {"tool": "read_file", "outcome": "error", "error_class": "FileNotFoundError", "message": "no"}
+    assert collector.post("/v1/events", json.dumps(call)).is_success
+    collector.kept_up()
+    app = open_app(collector.url)
+    check(app, "Overview")
+    assert "No tool failed." not in captions(app)
+    assert any(said.startswith("No error of a tool has a session") for said in captions(app))
+    labels = [each.proto.label for each in app.get("page_link")]
+    assert "Tools by their error rates →" in labels
+    assert any(label.startswith("of 0 errors with a session") for label in labels), labels
+
+
 def test_a_sender_of_nothing_but_errors_is_asked_for_its_successes(
     collector: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
