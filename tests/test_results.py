@@ -223,6 +223,17 @@ def test_what_an_agent_appends_for_the_model_is_no_part_of_the_error() -> None:
         ("Unknown tool name: 'search'. Available tools: read", "search"),
         ("Error: search is not a valid tool, try one of [read].", "search"),
         ('Tool "files.read" not found', "files.read"),
+        ("Unknown tool: files.read", "files.read"),
+        ("Unknown tool: files.read. Available tools: read", "files.read"),
+        ("<tool_use_error>Error: No such tool available: SearchRepo</tool_use_error>", "SearchRepo"),
+        (
+            "<tool_use_error>Error: No such tool available: Glob. Glob is not available</tool_use_error>",
+            "Glob",
+        ),
+        (
+            "<tool_use_error>InputValidationError: Read failed due to the following issue:\nThe required parameter",
+            "Read",
+        ),
         ("this tool does not exist", ""),
     ],
 )

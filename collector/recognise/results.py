@@ -77,8 +77,10 @@ REFUSED_TEXT = re.compile(
 NAMED = re.compile(
     r"\btool(?: call| name)?[:= ]{0,2}[\"'`]?(?!(?:call|name|with|is|was|does)\b)([\w./-]{1,200})[\"'`]? "
     r"(?:with id|not found|is not|does not)"
-    r"|(?:unknown|unavailable|no such) (?:tool|function)(?: name)?:? [\"'`]?([\w./-]{1,200}?)[\"'`]?(?:[.,;\s]|$)"
-    r"|^(?:error: )?[\"'`]?([\w./-]{1,200})[\"'`]? is not a valid tool",
+    r"|(?:unknown|unavailable|no such) (?:tool|function)(?: name| available)?:? "
+    r"[\"'`]?([\w./-]{1,200}?)[\"'`]?[.,;]?(?:[\s<]|$)"
+    r"|^(?:error: )?[\"'`]?([\w./-]{1,200})[\"'`]? is not a valid tool"
+    r"|\binputvalidationerror: ([\w./-]{1,200}) failed\b",
     re.IGNORECASE,
 )
 # "Error rate: 2 %", "Failed logins: 3", "# Exception handling", "error.log": texts about errors are results; a date
