@@ -87,6 +87,13 @@ def test_calls_are_what_was_scripted(path: Path) -> None:
     assert len(told) == len(truth), told[len(truth) :]
 
 
+def test_a_request_told_by_langchain_and_by_its_client_is_one_event() -> None:
+    items = json.loads((FOLDER / "openinference-langchain-openai-metadata.json").read_text())["records"]
+    requested = [item["attributes"]["session.id"] for item in items if item["name"] == "ChatOpenAI"]
+    models = [event["session"] for event in stored([items]) if event["operation"] == "model"]
+    assert sorted(models) == sorted(requested)
+
+
 def export(item: dict[str, Any]) -> tuple[str, bytes]:
     """The signal and the OTLP/JSON request of one recorded record."""
     one = scope(item)

@@ -98,6 +98,10 @@ WRONG = [
     ('id = "x"', "title: is missing"),
     ('id = "x"\ntitle = "X"\ncolour = "red"', "colour: is not known; known are id, title"),
     ('id = "x"\ntitle = 3', "title: must be a text, not 3"),
+    (
+        'id = "x"\ntitle = "X"\n[[records]]\nsignal = "log"\noperation = "tool"\ntwin = [["a", "session"], "b"]',
+        "twin: must be a list of a role and columns, or of such lists, not [['a', 'session'], 'b']",
+    ),
     ('id = "x"\ntitle = "X"\ntold = "all"', "told: 'all' is not one of create, refused, amend"),
     ('id = "x"\ntitle = "X"\nextends = ["nobody"]', "extends: 'nobody' is not a table"),
     ('id = "x"\ntitle = "X"\n[match]\nservices = ["a"]', "match: services: is not known; known are service, scope"),

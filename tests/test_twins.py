@@ -71,6 +71,21 @@ def test_a_call_is_the_one_asked_for_when_it_began(lines: list[tuple[int, int, s
         assert sorted(parts_of({number: units[number] for number in order}), key=min) == expected
 
 
+def test_what_says_the_same_fits_better_than_what_is_nearer() -> None:
+    lines = [(0, "client", "error"), (5, "client", "ok"), (6, "framework", "error"), (7, "framework", "ok")]
+    units = {number: [told(at_ms, role) | {"outcome": said}] for number, (at_ms, role, said) in enumerate(lines)}
+    assert sorted(parts_of(units), key=min) == [{0, 2}, {1, 3}]
+    assert parts_of({0: units[0], 3: units[3]}) == [{0, 3}]
+
+
+def test_a_report_of_two_roles_has_a_twin_for_each() -> None:
+    client = told(1) | {"trace_id": "t", "_twin": [["begun", "trace_id"], ["client", "message"]]}
+    asked = told(0, message="another") | {"trace_id": "t", "_twin": ["asked", "trace_id"]}
+    framework = told(2, "framework") | {"trace_id": "u"}
+    assert parts_of({0: [asked], 1: [client], 2: [framework]}) == [{0, 1, 2}]
+    assert parts_of({0: [asked], 2: [framework]}) == [{0}, {2}]
+
+
 def test_services_stay_apart_and_a_crowd_is_bounded() -> None:
     assert len(parts_of({1: [told(0)], 2: [told(0, "reason", service="t")]})) == 2
     crowd = {number: [told(0)] for number in range(REACH + 1)}

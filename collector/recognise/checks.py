@@ -20,8 +20,9 @@ EVIDENCE_LISTS = ("flags", "failed", "says", "decisions", "errors", "exits", "ou
 EVIDENCE_PATTERNS = ("exit_header", "error_output", "denied_output", "cancelled_output", "preamble")
 EVIDENCE_GLOBS = ("denied", "cancelled", "wrappers")
 
-TEXTS, TEXT, BOOL, INT, TABLE, ROWS, ANY = (
+TEXTS, TWINS, TEXT, BOOL, INT, TABLE, ROWS, ANY = (
     "list of texts",
+    "list of a role and columns, or of such lists",
     "text",
     "true or false",
     "integer",
@@ -64,7 +65,7 @@ ROW_FIELDS = {
     "told_policy": TEXT,
     "as": TEXT,
     "keys": TEXTS,
-    "twin": TEXTS,
+    "twin": TWINS,
     "fields": TABLE,
     "evidence": TABLE,
     "examples": TEXTS,
@@ -134,6 +135,8 @@ def _fields(table: Mapping[str, Any], allowed: Mapping[str, str], place: str) ->
 def _is(value: Any, kind: str) -> bool:
     if kind == TEXTS:
         return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+    if kind == TWINS:
+        return _is(value, TEXTS) or (isinstance(value, list) and all(_is(one, TEXTS) for one in value))
     if kind == ROWS:
         return isinstance(value, list) and all(isinstance(one, dict) for one in value)
     return {TEXT: isinstance(value, str), BOOL: isinstance(value, bool), INT: type(value) is int,

@@ -12,7 +12,7 @@ Besides columns, reports have keys that begin with "_", which are kept with a re
 `_lends`   makes no event by itself, only adds to one that another report makes
 `_site`    for a call with an id: its place and the mark of its arguments, "" if unknown; a report of the call without
            an id is found by both
-`_twin`    the role of a report without any common id, and the columns that must be equal in its twin
+`_twin`    the role of a report without any common id, and the columns that must be equal in its twin; or several such
 """
 
 from __future__ import annotations

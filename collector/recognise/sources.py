@@ -133,7 +133,7 @@ class Row:
     told_policy: str
     disguised: bool
     keys: frozenset[str]
-    twin: tuple[str, ...]
+    twin: tuple[str | list[str], ...]
     uses: dict[str, tuple[Use, ...]]
     special: tuple[tuple[Use, Reader], ...]
     resource: tuple[tuple[Use, str], ...]

@@ -1,19 +1,19 @@
 """Makes one event of reports that share no id: KODE reports each error on its progress and on its monitor channel.
 
 Reports are twins if they come from one service and source (what a request tells of a call may come from another
-source), have different roles, agree in the columns that their source's table names, and are at most two seconds apart;
-a call and what was asked for before or told after it ten minutes, because other calls or a person may come between, or
-ten seconds if the call's arguments are not exported. What fits best is paired first (`Candidate.far_from`), and an
-event has each role at most once. Pairing depends on all candidates together, so every commit pairs again whatever is
-near its new reports. All of this is read from the store, so that neither a restart nor a failed commit changes the
-result.
+source), have different roles, agree in the columns that their source's table names for these, and are at most two
+seconds apart; a call and what was asked for before or told after it ten minutes, because other calls or a person may
+come between, or ten seconds if the call's arguments are not exported. What fits best is paired first
+(`Candidate.far_from`), and an event has each role at most once. Pairing depends on all candidates together, so every
+commit pairs again whatever is near its new reports. All of this is read from the store, so that neither a restart nor a
+failed commit changes the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from collector.columns import Report
 from collector.recognise.identify import key64
@@ -47,11 +47,10 @@ class Candidate(NamedTuple):
 
     def far_from(self, other: Candidate) -> int:
         """How little a later one fits: the time between them, and much more for what was told before a call had ended,
-        and for what does not say the same of calls without arguments.
+        and for another outcome, unless the arguments of the calls are equal.
         """
-        unlikely = (self.role == TOLD) + (
-            TOLD in (self.role, other.role) and self.is_bare and self.outcome != other.outcome
-        )
+        outcomes = {self.outcome, other.outcome} - {""}
+        unlikely = (self.role == TOLD) + (self.is_bare and len(outcomes) > 1)
         return other.time_ns - self.time_ns + unlikely * TURN_WINDOW_NS
 
     @property
@@ -144,8 +143,7 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
     """The reports that look for a twin; not a result told to the model if the call's own report has the same id."""
     own = any(map(is_own, reports))
     for report in reports:
-        if twin := report.get("_twin"):
-            role, *columns = twin
+        for role, *columns in _twins(report):
             if own and role == TOLD:
                 continue
             family = identity = _identity(report, columns)
@@ -160,6 +158,12 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
             yield one
             if role == TOLD and family != identity:  # a call whose arguments are not exported
                 yield one._replace(identity=family, window_ns=BARE_WINDOW_NS)
+
+
+def _twins(report: Report) -> Sequence[Sequence[str]]:
+    """Each role of the report, with the columns that must be equal in its twin."""
+    twins: Sequence[Any] = report.get("_twin", ())
+    return [twins] if twins and isinstance(twins[0], str) else twins
 
 
 def _identity(report: Report, columns: Sequence[str]) -> int:
