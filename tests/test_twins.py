@@ -86,6 +86,21 @@ def test_a_report_of_two_roles_has_a_twin_for_each() -> None:
     assert parts_of({0: [asked], 2: [framework]}) == [{0}, {2}]
 
 
+@pytest.mark.parametrize("client", [{"parentSpanId": "f"}, {"traceId": "b", "attributes": {"session.id": "s"}}])
+def test_a_cut_stream_that_its_client_takes_for_whole_is_one_failure(client: dict[str, Any]) -> None:
+    model = {"openinference.span.kind": "LLM"}
+    told_by = {
+        "langchain": {"spanId": "2", "parentSpanId": "1", "status": 2, "status_message": "peer closed connection",
+                      "attributes": model | {"session.id": "s"}},
+        "anthropic": {"spanId": "3", "status": 1} | client
+        | {"attributes": model | {"llm.token_count.completion": 7} | client.get("attributes", {})},
+    }  # fmt: skip
+    bodies = [spans(one, service="a", scope=f"openinference.instrumentation.{name}") for name, one in told_by.items()]
+    for order in (bodies, bodies[::-1]):
+        (event,) = stored([taken(body, "traces") for body in order])
+        assert (event["outcome"], event["error_class"], event["session"]) == ("error", "StreamProviderError", "s")
+
+
 def test_services_stay_apart_and_a_crowd_is_bounded() -> None:
     assert len(parts_of({1: [told(0)], 2: [told(0, "reason", service="t")]})) == 2
     crowd = {number: [told(0)] for number in range(REACH + 1)}
