@@ -82,13 +82,13 @@ def test_every_page_shows_real_data(
 ) -> None:
     """And none of its lists is cut at the API's default."""
     asked: list[tuple[str, Mapping[str, str]]] = []
-    fetch = Collector._fetch
+    ask = Collector.ask
 
-    def noted(self: Collector, path: str, params: Mapping[str, str], kept: Answer | None) -> Answer:
-        asked.append((path, params))
-        return fetch(self, path, params, kept)
+    def noted(self: Collector, path: str, params: Mapping[str, str] | None = None, **how: Any) -> Answer:
+        asked.append((path, params or {}))
+        return ask(self, path, params, **how)
 
-    monkeypatch.setattr(Collector, "_fetch", noted)
+    monkeypatch.setattr(Collector, "ask", noted)
     app = open_app(busy.url, page, from_="-6d")
     check(app, page.capitalize())
     assert not app.error
