@@ -360,7 +360,7 @@ def test_a_long_session_takes_time_in_proportion_to_its_length(store: Store, by:
     took = []
     for calls in (20_000, 80_000):
         endless(store, calls, fails, counted="case when range % 1000 = 0 then 1 end")
-        took.append(cpu_seconds(once))
+        took.append(cpu_seconds(once, tries=2))
     assert took[1] < 8 * took[0]
 
 
