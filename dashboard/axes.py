@@ -72,9 +72,7 @@ def where(test: str, value: str | float) -> dict[str, Any]:
     return {"test": test, "value": value}
 
 
-def colour(
-    field: str, colours: dict[str, str], legend: bool = True, columns: int = 0, offset: int = 6
-) -> alt.Color:  # fmt: skip
+def colour(field: str, colours: dict[str, str], legend: bool = True, columns: int = 0, offset: int = 6) -> alt.Color:
     domain = list(colours)
     columns = columns or (len(domain) if len(domain) <= 5 else 4)
     key = alt.Legend(

@@ -15,6 +15,7 @@ import pytest
 from collector.decode.record import Convert, Record, Scope
 from collector.recognise.examples import check_examples, wrong_examples
 from collector.recognise.recognise import recognise
+from collector.recognise.results import each_twin
 from collector.recognise.sources import Source, load_sources
 from collector.tables import TableError, load_toml, schemas
 from tests.cpu import cpu_seconds
@@ -186,6 +187,31 @@ def test_users_table_comes_first_and_takes_over_what_it_extends(tmp_path: Path) 
         ("ours", "ls", "error"),
         ("ours", "cat", "ok"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("twin", "without_id", "with_id"),
+    [
+        ('["begun", "trace_id"]', [["begun", "trace_id"]], []),
+        ('["ours", "session"]', [["ours", "session"]], [["ours", "session"]]),
+        (
+            '[["begun", "trace_id"], ["ours", "session"]]',
+            [["begun", "trace_id"], ["ours", "session"]],
+            [["ours", "session"]],
+        ),
+    ],
+)
+def test_a_call_with_an_id_needs_no_twin_that_asked_for_it(
+    tmp_path: Path, twin: str, without_id: list[list[str]], with_id: list[list[str]]
+) -> None:
+    (tmp_path / "ours.toml").write_text(OWN.replace('name = "call *"', f'name = "call *"\ntwin = {twin}'))
+    scope = Scope({}, "our.agent", "", [
+        Record("span", "call ls", {"went_well": "no", "task": "t"} | more, trace_id="a")
+        for more in ({}, {"gen_ai.tool.call.id": "call_1"})
+    ])  # fmt: skip
+    found = recognise([scope], load_sources(tmp_path)).reports
+    twins = [[[*one] for one in each_twin(report.get("_twin", ()))] for report in found]
+    assert twins == [without_id, with_id]
 
 
 def test_only_what_is_inherited_is_left_out(tmp_path: Path) -> None:

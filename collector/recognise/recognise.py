@@ -31,7 +31,7 @@ from collector.recognise.fields import Signs, place, read
 from collector.recognise.identify import canonical, identify, is_name
 from collector.recognise.readers import Around, as_float, as_text, parsed
 from collector.recognise.reasons import retry_after_in, status_in
-from collector.recognise.results import BEGUN, CALL_TWIN, TOLD, asked_reports, result_reports
+from collector.recognise.results import BEGUN, CALL_TWIN, TOLD, asked_reports, each_twin, result_reports
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
 from collector.recognise.sources import AI_OPERATION, RANKS, Fitting, Plan, Row, Sources
@@ -48,7 +48,7 @@ RESOURCE = {
 # OpenInference for JavaScript writes class and stack below the message.
 STACK, CLASS_ABOVE = "\n    at ", re.compile(r"([A-Z]\w{0,100}): ")
 SENDER = ("service", "service_instance", "session")  # of these, and of equal records, which one tells a record apart
-OF_ONE_CALL = ((TOLD,), (BEGUN,), CALL_TWIN[:1])  # roles that a call with an id needs no twin for
+OF_ONE_CALL = (TOLD, BEGUN, CALL_TWIN[0])  # roles that a call with an id needs no twin for
 SIGNS = frozenset(load_signs().attributes)
 
 
@@ -288,8 +288,10 @@ def _call(row: Row, report: Report) -> None:
     if not amends and is_name(report.get("call_id", ""), report.get("tool", "")):
         del report["call_id"]
     if "call_id" in report:
-        if row.twin[:1] in OF_ONE_CALL:
-            del report["_twin"]
+        if left := [one for one in each_twin(row.twin) if one[0] not in OF_ONE_CALL]:
+            report["_twin"] = left
+        else:
+            report.pop("_twin", None)
     elif not (amends or row.twin or row.keys or row.lends) and "trace_id" in report:
         report["_twin"] = CALL_TWIN
 

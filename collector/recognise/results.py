@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,6 +135,11 @@ class ToolResult:
     fresh: bool
     exit_code: int | None
     digest: int
+
+
+def each_twin(twin: Sequence[Any]) -> Sequence[Sequence[str]]:
+    """Each role and its columns, of one such list or of several."""
+    return [twin] if twin and isinstance(twin[0], str) else twin
 
 
 def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:

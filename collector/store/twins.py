@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from collector.columns import Report
 from collector.recognise.identify import key64
-from collector.recognise.results import ASKED, BEGUN, TOLD, TWIN
+from collector.recognise.results import ASKED, BEGUN, TOLD, TWIN, each_twin
 from collector.store.changes import Changes
 from collector.store.fold import as_bytes, began_ns, first_received, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
@@ -143,7 +143,7 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
     """The reports that look for a twin; not a result told to the model if the call's own report has the same id."""
     own = any(map(is_own, reports))
     for report in reports:
-        for role, *columns in _twins(report):
+        for role, *columns in each_twin(report.get("_twin", ())):
             if own and role == TOLD:
                 continue
             family = identity = _identity(report, columns)
@@ -158,12 +158,6 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
             yield one
             if role == TOLD and family != identity:  # a call whose arguments are not exported
                 yield one._replace(identity=family, window_ns=BARE_WINDOW_NS)
-
-
-def _twins(report: Report) -> Sequence[Sequence[str]]:
-    """Each role of the report, with the columns that must be equal in its twin."""
-    twins: Sequence[Any] = report.get("_twin", ())
-    return [twins] if twins and isinstance(twins[0], str) else twins
 
 
 def _identity(report: Report, columns: Sequence[str]) -> int:
