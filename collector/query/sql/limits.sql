@@ -1,10 +1,10 @@
 -- For each limit n, if the agent had stopped to ask after n in a row: the sessions that this would have interrupted, those of them in which every
 -- such streak recovered by itself, and the failures after the limit. Sessions with equal longest streaks, and equal longest ones that did not
 -- recover (`lost`), behave alike under every limit, so they are counted first. Those whose source reports no successes cannot recover: they are not
--- `rated`. A streak may begin before the range, and with another value to break down by: so `totals` counts its session too.
--- The values to break down by are compared as a hash (`kind`), and streaks read twice: rows of texts, or all streaks, would take more memory.
+-- `rated`. The first event of a streak may lie before the range, and no event in it have its values: so `totals` counts its session too.
+-- The values to break down by are compared as a hash (`kind`), and streaks read more than once: rows of texts, or all streaks, would take more memory.
 with found as not materialized (
-  select {firsts}hash(service, session) as whose, length, state = 'recovered' as recovered, can_recover from ({streaks})
+  select {firsts}hash(service, session) as whose, started, length, state = 'recovered' as recovered, can_recover from ({streaks})
 ),
 affected as materialized (
   select {kind} as kind, whose, max(length) as longest, coalesce(max(length) filter (not recovered), 0) as lost, bool_and(can_recover) as rated
@@ -30,7 +30,7 @@ totals as (
   from (
     select {kind} as kind, hash(service, session) as whose from {source} where {where} and operation = 'tool' and session is not null
     union
-    select kind, whose from affected
+    select {kind} as kind, whose from found where started < $start_ns
   )
   group by kind
 )
