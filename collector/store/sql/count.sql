@@ -16,10 +16,12 @@ from events e                   -- the hours are a list: for a join with them, t
 where e.time_ns >= $low_ns and e.time_ns < $high_ns and list_contains($hours::bigint[], e.time_ns - e.time_ns % $hour)
 group by e.time_ns - e.time_ns % $hour, {hourly};
 
+-- In order, because distinct sessions are counted in three quarters of the time where the rows of each are neighbours.
 insert into hourly_sessions by name
 select e.time_ns - e.time_ns % $hour as time_ns, {hourly_sessions}, count(*) as events, min(e.time_ns) as first_ns, max(e.time_ns) as last_ns
 from events e
 where e.time_ns >= $low_ns and e.time_ns < $high_ns and list_contains($hours::bigint[], e.time_ns - e.time_ns % $hour) and session is not null
-group by e.time_ns - e.time_ns % $hour, {hourly_sessions};
+group by e.time_ns - e.time_ns % $hour, {hourly_sessions}
+order by 1, session;
 
 delete from stale_hours using counted_hours c where stale_hours.time_ns = c.time_ns
