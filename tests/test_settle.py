@@ -123,6 +123,24 @@ def test_outcome(signs: dict[str, list[Any]], said: Said, outcome: str) -> None:
     assert settle(signs, PLAIN, said).outcome == outcome
 
 
+THING = "<object object at 0x7fec21cf0160>"
+REPRS = [
+    (Said(status=2, raised=[Raised("asyncio.exceptions.CancelledError", THING)]), "cancelled", ""),
+    (Said(status=2, status_message=f"CancelledError({THING})"), "error", "CancelledError()"),
+    (Said(status=2, message=THING, status_message="no such order"), "error", "no such order"),
+    (Said(status=2, raised=[Raised("ValueError", "<function main.<locals>.f at 0x7F12AB34CD>")]), "error", ""),
+    (Said(status=2, message=f"<bound method A.b of <x.A {THING[8:]}>"), "error", ""),
+    (Said(status=2, message=f"{THING} is not JSON"), "error", f"{THING} is not JSON"),
+    (Said(status=2, message="<td>no</td> <b at 0x7fec21cf0160>"), "error", "<td>no</td> <b at 0x7fec21cf0160>"),
+]
+
+
+@pytest.mark.parametrize(("said", "outcome", "message"), REPRS)
+def test_a_repr_of_python_is_no_message(said: Said, outcome: str, message: str) -> None:
+    settled = settle({}, PLAIN, said)
+    assert (settled.outcome, settled.text, settled.message) == (outcome, message, message)
+
+
 @pytest.mark.parametrize(
     "said",
     [

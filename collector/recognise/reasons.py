@@ -70,6 +70,9 @@ GENERIC_TEXT = re.compile(
     re.IGNORECASE,
 )
 REDACTED = "details are redacted"
+# A thing that is no text, in Python's words: LangGraph cancels its tasks with an object.
+REPR = re.compile(r"<[A-Za-z_](?:[^<>\n]|<\w{1,40}>|(?<= of )<){0,300} at 0x[0-9A-Fa-f]{4,16}>{1,2}")
+OF_REPR = re.compile(rf"\s*(?:[A-Za-z_][\w.]{{0,100}}(?:: ?|\())?{REPR.pattern}\)?\s*")
 ERROR_LINE = re.compile(
     r"error|exception|not found|no such|denied|fail|fatal|cannot|can't|could not|unable|timed? ?out|invalid|usage:"
     r"|panic|refused|abort",
@@ -121,6 +124,11 @@ def _of_a_call(verb: re.Pattern[str], text: str) -> bool:
 def is_generic(text: str) -> bool:
     """Whether an error text gives no reason ("Tool execution failed")."""
     return not text or (len(text) < 2000 and (GENERIC_TEXT.match(text) is not None or REDACTED in text.lower()))
+
+
+def unrepresented(text: str) -> str:
+    """The text; without the repr if it is only that, or that of an exception with it."""
+    return REPR.sub("", text) if "0x" in text and OF_REPR.fullmatch(text) else text
 
 
 def decisive(text: str) -> str:

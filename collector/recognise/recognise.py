@@ -375,6 +375,8 @@ def _add_reason(report: Report, settled: Settled) -> None:
         report["reported_class"] = settled.reported
     if settled.message:
         report["message"], report["_text"] = settled.message, settled.text
+    else:
+        report.pop("message", None)
     if settled.stack:
         report.setdefault("stack", settled.stack)
     if settled.shape:
