@@ -119,7 +119,8 @@ MODEL_NAMES = [
     ("google.api_core.exceptions.ResourceExhausted", "RateLimitError"),
     ("DEADLINE_EXCEEDED", "TimeoutError"),
     ("UNAVAILABLE", "ServerError"),
-    ("asyncio.exceptions.CancelledError", "UserInterruptError"),
+    ("asyncio.exceptions.CancelledError", "StreamAbortedError"),
+    ("GeneratorExit", "StreamAbortedError"),
     ("AbortError", "StreamAbortedError"),
     ("content_filter", "RefusedError"),
     ("malformed_tool_use", "MalformedToolCallError"),
@@ -276,7 +277,7 @@ GIVING_WAY = [
         "tool",
         "ResourceNotFoundError",
     ),
-    ("kotlinx.coroutines.JobCancellationException", (), None, "Job was cancelled", "tool", "UserInterruptError"),
+    ("kotlinx.coroutines.JobCancellationException", (), None, "Job was cancelled", "model", "StreamAbortedError"),
     # a text that does not refine the meaning of the name does not replace it
     ("edit_no_occurrence_found", (), None, "Permission denied", "tool", "ContentNotFoundError"),
     ("tool_not_registered", (), None, "file not found", "tool", "InvalidToolError"),

@@ -87,6 +87,7 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     ({"flags": [False]}, Said(message="[Operation Cancelled] Reason: x"), "cancelled"),
     ({}, Said(status=2, raised=[Raised("asyncio.exceptions.CancelledError")]), "cancelled"),
     ({}, Said(status=2, raised=[Raised("AbortError", "This operation was aborted")]), "cancelled"),
+    ({}, Said(status=2, raised=[Raised("GeneratorExit")]), "cancelled"),
     ({}, Said(status=2, reported="kotlinx.coroutines.JobCancellationException"), "cancelled"),
     ({}, Said(status=2, reported="Canceled"), "cancelled"),
     ({}, Said(status=2, raised=[Raised("Error", "AbortError")]), "cancelled"),

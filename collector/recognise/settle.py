@@ -25,7 +25,7 @@ TEXT_CHARS = 64 << 10
 
 CANCELLED_CLASS = re.compile(
     r"(^|[.:])(AbortError|CancelledError|CanceledError|KeyboardInterrupt|UserAbortError|APIUserAbortError"
-    r"|UserInterruptError|ModelAbortError"
+    r"|UserInterruptError|ModelAbortError|GeneratorExit"
     r"|TaskCancelledException|TaskCanceledException|OperationCanceledException|(Job)?CancellationException"
     r"|Cancell?ed|CANCELLED)$"
 )
