@@ -101,6 +101,63 @@ def test_a_cut_stream_that_its_client_takes_for_whole_is_one_failure(client: dic
         assert (event["outcome"], event["error_class"], event["session"]) == ("error", "StreamProviderError", "s")
 
 
+def asked_again(scope: str, number: int, at_ms: int, **attributes: Any) -> Batch:
+    """A request, by OpenInference, whose last message says that there is no such tool; each in a trace of its own."""
+    messages = {
+        "0.message.role": "assistant", "0.message.tool_calls.0.tool_call.id": f"c{number}",
+        "0.message.tool_calls.0.tool_call.function.name": "nope",
+        "0.message.tool_calls.0.tool_call.function.arguments": json.dumps({"x": number}),
+        "1.message.role": "tool", "1.message.tool_call_id": f"c{number}",
+        "1.message.content": "Error: nope is not a valid tool, try one of [good].",
+    }  # fmt: skip
+    told = {f"llm.input_messages.{name}": value for name, value in messages.items()}
+    start = NOW - 10**10 + at_ms * 10**6
+    times = {"startTimeUnixNano": str(start), "endTimeUnixNano": str(start + 5 * 10**6)}
+    ids = {"traceId": f"{at_ms + 1:x}", "spanId": f"{at_ms + 1:x}"}
+    model = {"openinference.span.kind": "LLM", "llm.token_count.completion": 100 + number}
+    span = times | ids | {"status": 1, "attributes": model | told | attributes}
+    return taken(spans(span, service="a", scope=f"openinference.instrumentation.{scope}"), "traces")
+
+
+@pytest.mark.parametrize("client", ["openai", "anthropic"])
+@pytest.mark.parametrize("metadata", ['{"thread_id": "s"}', "{}"])
+def test_a_call_that_never_ran_is_told_once_by_langchain_and_its_client(client: str, metadata: str) -> None:
+    batches = []
+    for number, at_ms in ((1, 0), (2, 40)):
+        batches.append(asked_again("langchain", number, at_ms, metadata=metadata))
+        batches.append(asked_again(client, number, at_ms + 3))
+    sessions = ["s", "s"] if "s" in metadata else [f"{at_ms + 1:032x}" for at_ms in (0, 40)]
+    for groups in ([batches], [batches[::-1]], [[one] for one in batches], [[one] for one in batches[::-1]]):
+        calls = [row for row in stored(*groups) if row["operation"] == "tool"]
+        assert [row["error_class"] for row in calls] == ["InvalidToolError", "InvalidToolError"]
+        assert [(row["call_id"], row["session"]) for row in calls] == [*zip(("c1", "c2"), sessions, strict=True)]
+
+
+@pytest.mark.parametrize(("status", "outcome", "seconds"), [(1, "ok", 40), (2, "error", 40), (2, "error", 1)])
+def test_a_stream_that_langchain_reads_past_anthropic_s_client_is_one_request(
+    status: int, outcome: str, seconds: int
+) -> None:
+    """The client's span ends when the stream begins, without a status."""
+    start = NOW - 10**11
+    model = {"openinference.span.kind": "LLM", "llm.provider": "anthropic"}
+    begun = {"startTimeUnixNano": str(start + 10**7), "endTimeUnixNano": str(start + 10**8)}
+    whole = {"startTimeUnixNano": str(start), "endTimeUnixNano": str(start + seconds * 10**9)}
+    framework = {
+        "traceId": "b",
+        "spanId": "2",
+        "status": status,
+        "attributes": model | {"llm.token_count.completion": 7},
+    }
+    client = {"spanId": "3", "attributes": model | {"llm.invocation_parameters": '{"stream": true}'}}
+    bodies = [
+        spans(framework | whole, service="a", scope="openinference.instrumentation.langchain"),
+        spans(client | begun, service="a", scope="openinference.instrumentation.anthropic"),
+    ]
+    for order in (bodies, bodies[::-1]):
+        (event,) = stored(*([taken(body, "traces")] for body in order))
+        assert (event["outcome"], event["output_tokens"], event["trace_id"][-1]) == (outcome, 7, "b")
+
+
 def test_services_stay_apart_and_a_crowd_is_bounded() -> None:
     assert len(parts_of({1: [told(0)], 2: [told(0, "reason", service="t")]})) == 2
     crowd = {number: [told(0)] for number in range(REACH + 1)}

@@ -24,11 +24,14 @@ from collector.recognise.sources import Row, Rules
 
 # A text heuristic must never win over the call's own report (10 and more), but wins over an unmarked result.
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2
-FRESH, REPEATED = 3, 2  # ranks, below those of all reports of the call itself
+# Ranks, below those of all reports of the call itself; what a client tells is one below what its framework tells.
+FRESH, REPEATED = 4, 2
 
 Answered = tuple[Result, Call | None, int]  # a result, its call, how many results the model had seen before it
 
 TOLD, ASKED, BEGUN = "told", "asked", "begun"  # roles of twins
+FRAMEWORK, CLIENT = "framework", "client"  # roles of two that tell one request, and with it the same results
+BEGINNINGS = (BEGUN, "opens", "opened")  # roles of what is near another by its beginning
 
 REMINDER = "<system-reminder>"  # what Claude Code appends for the model: each time another text
 TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
@@ -282,7 +285,7 @@ def result_reports(row: Row, record: Record, model: Report, told: dict[int, Repo
             lends = lends or not (one.fresh or "session" in model)
             if lends and (one.outcome == "ok" or one.strength <= OK_DEFAULT):
                 continue
-            report = _result_report(record, model, one, position, lends=lends)
+            report = _result_report(row, record, model, one, position, lends=lends)
             if row.operation == "link" and record.time_ns:  # the messages of a whole run, which has ended
                 report["time_ns"] = record.time_ns
             if "site" in row.keys and "params" in report:
@@ -325,7 +328,19 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
             yield report
 
 
-def _result_report(record: Record, model: Report, one: ToolResult, position: int, *, lends: bool) -> Report:
+def _roles(row: Row) -> set[str]:
+    return {role for role, *_ in each_twin(row.twin)}
+
+
+def _twins(row: Row, report: Report) -> Iterator[Sequence[str]]:
+    """Role and columns by which a result is found: in the trace without its id, else by its id in another's trace."""
+    if "trace_id" in report and "tool" in report and "params" in report:
+        yield TWIN
+    if "call_id" in report:
+        yield from ((role, "call_id") for role in _roles(row) & {FRAMEWORK, CLIENT})
+
+
+def _result_report(row: Row, record: Record, model: Report, one: ToolResult, position: int, *, lends: bool) -> Report:
     report: Report = {column: model[column] for column in SHARED if column in model}
     report.update(
         operation="tool",
@@ -333,7 +348,7 @@ def _result_report(record: Record, model: Report, one: ToolResult, position: int
         outcome=one.outcome,
         time_ns=(record.start_ns or record.time_ns or record.observed_ns) + position,
         _strength=one.strength,
-        _rank=FRESH if one.fresh else REPEATED,
+        _rank=FRESH - (CLIENT in _roles(row)) if one.fresh else REPEATED,
     )
     if record.trace_id:
         report["trace_id"] = record.trace_id
@@ -347,8 +362,8 @@ def _result_report(record: Record, model: Report, one: ToolResult, position: int
         report["params"] = one.params
     if lends:
         report["_lends"] = True
-    elif record.trace_id and one.tool and one.params is not None:
-        report["_twin"] = TWIN
+    elif twins := [*_twins(row, report)]:
+        report["_twin"] = twins
     if one.text:
         report["message"] = report["_text"] = one.text
     if one.exit_code:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from collector.columns import Report
 from collector.recognise.identify import key64
-from collector.recognise.results import ASKED, BEGUN, TOLD, TWIN, each_twin
+from collector.recognise.results import ASKED, BEGINNINGS, BEGUN, TOLD, TWIN, each_twin
 from collector.store.changes import Changes
 from collector.store.fold import as_bytes, began_ns, first_received, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
@@ -152,7 +152,7 @@ def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
                 family = _identity({**report, "params_hash": None}, columns)
                 window_ns = TURN_WINDOW_NS if identity != family else BARE_WINDOW_NS
             one = Candidate(
-                began_ns(report) if role == BEGUN else report["time_ns"], as_bytes(report), unit, identity, role,
+                began_ns(report) if role in BEGINNINGS else report["time_ns"], as_bytes(report), unit, identity, role,
                 family, window_ns, report.get("outcome") or "",
             )  # fmt: skip
             yield one
