@@ -23,7 +23,7 @@ def migrate(cursor: duckdb.DuckDBPyConnection, path: Path | None) -> None:
     """Creates or migrates all tables, in the caller's transaction. Raises StoreError if their version is newer."""
     version = version_of(cursor, path)
     cursor.execute(_META)
-    for step in MIGRATIONS[version:]:
+    for step in MIGRATIONS[version:] if version else MIGRATIONS[:1]:
         step(cursor)
     if version < SCHEMA_VERSION:  # the steps see no archived events, which tables that they emptied may lack
         doubt(cursor, [file for (file,) in cursor.execute("select file from archived").fetchall()])
@@ -77,9 +77,8 @@ def add_column(cursor: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 def _first(cursor: duckdb.DuckDBPyConnection) -> None:
-    cursor.execute(EVENTS_DDL)
-    cursor.execute(INGEST_DDL)
-    cursor.execute(ALERTS_DDL)
+    for tables in (EVENTS_DDL, INGEST_DDL, ALERTS_DDL, GROUPS_DDL, KEPT_DDL, ARCHIVE_DDL):
+        cursor.execute(tables)
 
 
 def _tables(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -142,7 +141,7 @@ def _chained(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute("insert into stale_chains select distinct time_ns - time_ns % ? from kept_chains", [HOUR])
 
 
-# Step n brings a database from version n to n + 1.
+# Step n brings a database from version n to n + 1. A new one needs the first alone: it makes all tables as of now.
 MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _first,
     _tables,
