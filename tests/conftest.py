@@ -26,6 +26,9 @@ from collector.store.store import Store
 MISSTEP = str(Path(sys.executable).with_name("misstep"))
 APP = str(Path(dashboard.__file__).with_name("main.py"))
 EVER = "2000-01-01T00:00:00Z"
+# Every `httpx.get` would read the machine's certificates, which takes longer than most answers. Each request has a
+# connection of its own, as there.
+HTTP = httpx.Client(timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def _ports() -> Iterator[int]:
@@ -99,11 +102,11 @@ class RunningCollector:
     def post(self, path: str, body: bytes | str, headers: dict[str, str] | None = None) -> httpx.Response:
         """Posts a body, as JSON unless `headers` say otherwise, and returns the answer."""
         headers = {"content-type": "application/json", **(headers or {})}
-        return httpx.post(self.url + path, content=body, headers=headers, timeout=30)
+        return HTTP.post(self.url + path, content=body, headers=headers)
 
     def get(self, path: str, **params: Any) -> Any:
         """The JSON of an answer, which must be a success."""
-        answer = httpx.get(self.url + path, params=params, timeout=30)
+        answer = HTTP.get(self.url + path, params=params)
         assert answer.is_success, f"{path}: {answer.status_code} {answer.text}"
         return answer.json()
 
@@ -149,7 +152,7 @@ class RunningCollector:
         assert self.process is not None
         assert self.process.poll() is None, f"the collector ended:\n{self.logged()}"
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=2).is_success
+            return HTTP.get(f"{self.url}/readyz", timeout=2).is_success
         except httpx.TransportError:
             return False
 

@@ -6,7 +6,6 @@ import json
 import re
 from typing import Any
 
-import httpx
 import jsonschema
 import pytest
 import schemathesis
@@ -18,7 +17,7 @@ from collector.query.describe import ANSWERS, TAKEN_AS_IS
 from collector.query.endpoints import ENDPOINTS
 from collector.store.store import Store
 from tests.api import application, events
-from tests.conftest import RunningCollector
+from tests.conftest import HTTP, RunningCollector
 from tests.recorded import holding
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance]
@@ -53,7 +52,7 @@ def test_what_is_described_is_what_is_answered() -> None:
 
 
 def test_every_answer_has_an_example_that_looks_like_it(collector: RunningCollector) -> None:
-    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
     for path, methods in described.items():
         for method, operation in methods.items():
             found = {
@@ -69,14 +68,14 @@ def test_every_answer_has_an_example_that_looks_like_it(collector: RunningCollec
     for name, example in ANSWERS.items():
         method, _, path = name.rpartition(" ")
         if method == "get" and "{" not in path and isinstance(example, dict):
-            answer = httpx.get(collector.url + path, params={"history": "true"} if path.endswith("alerts") else {})
+            answer = HTTP.get(collector.url + path, params={"history": "true"} if path.endswith("alerts") else {})
             assert set(answer.json()) == set(example), name
     taken = collector.post("/v1/events", json.dumps(TAKEN_AS_IS["post /v1/events"]))
     assert set(taken.json()) == set(ANSWERS["post /v1/events"])
 
 
 def test_the_example_of_every_parameter_can_be_asked(collector: RunningCollector) -> None:
-    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
     together = {"dimension", "a", "b"}  # of a comparison
     asked = 0
     for path, methods in described.items():
@@ -88,14 +87,14 @@ def test_the_example_of_every_parameter_can_be_asked(collector: RunningCollector
             if "examples" in one
         }
         for names in filter(None, [{name} for name in shown.keys() - together] + [together & shown.keys()]):
-            said = httpx.get(collector.url + path, params={name: shown[name] for name in names})
+            said = HTTP.get(collector.url + path, params={name: shown[name] for name in names})
             assert said.status_code == 200, (path, names, said.text)
             asked += 1
     assert asked > 50
 
 
 def test_every_example_of_a_parameter_has_its_type(collector: RunningCollector) -> None:
-    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
     operations = [about for methods in described.values() for about in methods.values()]
     checked = 0
     for one in (one for about in operations for one in about.get("parameters", [])):
@@ -123,13 +122,13 @@ REFUSED: list[tuple[str, str, dict[str, Any], int]] = [
 
 
 def test_that_a_parameter_is_unknown_is_described_everywhere(collector: RunningCollector) -> None:
-    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
     asked = 0
     for path, methods in described.items():
         for method, about in methods.items() if path.startswith("/api/v1/") else ():
             whole = re.sub(r"\{\w+\}", "1", path.replace("{dimension}", "tool"))
             body: dict[str, Any] | None = {} if method in ("post", "patch") else None
-            said = httpx.request(method, f"{collector.url}{whole}?nosuch=1", timeout=30, json=body)
+            said = HTTP.request(method, f"{collector.url}{whole}?nosuch=1", json=body)
             assert said.status_code in (400, 404, 415), (method, path, said.text)
             assert {str(said.status_code), "401", "403"} <= about["responses"].keys(), (method, path, said.text)
             asked += 1
@@ -137,10 +136,10 @@ def test_that_a_parameter_is_unknown_is_described_everywhere(collector: RunningC
 
 
 def test_refusals_are_described(collector: RunningCollector) -> None:
-    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]
+    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
     patterns = {re.compile(re.sub(r"\{\w+\}", "[^/]+", path)): about for path, about in described.items()}
     for method, path, asked, status in REFUSED:
-        said = httpx.request(method, f"{collector.url}/api/v1{path}", timeout=30, **asked)
+        said = HTTP.request(method, f"{collector.url}/api/v1{path}", **asked)
         assert said.status_code == status, (method, path, said.text)
         whole = f"/api/v1{path.partition('?')[0]}"
         [about] = [about for pattern, about in patterns.items() if pattern.fullmatch(whole)]
@@ -149,7 +148,7 @@ def test_refusals_are_described(collector: RunningCollector) -> None:
 
 
 def test_an_accepted_event_is_answered_as_described(collector: RunningCollector) -> None:
-    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]["/v1/events"]["post"]
+    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]["/v1/events"]["post"]
     answer = described["responses"]["200"]["content"]["application/json"]
     jsonschema.validate(answer["examples"]["example"]["value"], answer["schema"])
     said = collector.post("/v1/events", json.dumps(TAKEN_AS_IS["post /v1/events"]))
@@ -161,6 +160,6 @@ def test_an_accepted_event_is_answered_as_described(collector: RunningCollector)
     [("GET", "backup"), ("POST", "backup"), ("GET", "sanitise"), ("POST", "sanitise"), ("POST", "silences")],
 )
 def test_an_address_without_parameters_takes_none(collector: RunningCollector, method: str, path: str) -> None:
-    said = httpx.request(method, f"{collector.url}/api/v1/{path}?nosuch=1", json={} if method == "POST" else None)
+    said = HTTP.request(method, f"{collector.url}/api/v1/{path}?nosuch=1", json={} if method == "POST" else None)
     assert said.status_code == 400
     assert "there is no parameter 'nosuch' here" in said.text

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import polars as pl
 import pytest
 
 from collector.commands.export import export
 from collector.settings import SettingsError, load
 from collector.store.store import Store
-from tests.conftest import RunningCollector
+from tests.conftest import HTTP, RunningCollector
 from tests.recorded import event, failed, holding
 
 
@@ -89,16 +88,16 @@ def test_own_dimensions_are_asked_for_like_any_other(start_collector: Callable[.
     assert not any(secret in str(value) for value in versions)
     assert {one["team"] for one in collector.events(team="web")} == {"web"}
     for path in EVERYWHERE:
-        answer = httpx.get(f"{collector.url}/api/v1/{path}", timeout=30)
+        answer = HTTP.get(f"{collector.url}/api/v1/{path}")
         assert answer.status_code == 200, f"{path}: {answer.text}"
     errors = {row["team"]: row["errors"] for row in collector.kept_up().get("/api/v1/retries", by="team")["rows"]}
     assert errors == {"web": 2, "ops": 1}
-    refused = httpx.get(f"{collector.url}/api/v1/breakdown?by=squad", timeout=30).json()["error"]
+    refused = HTTP.get(f"{collector.url}/api/v1/breakdown?by=squad").json()["error"]
     assert {"team", "prompt.version"} <= set(refused["allowed"])
-    described = httpx.get(f"{collector.url}/openapi.json", timeout=30).json()["paths"]["/api/v1/events"]["get"]
+    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]["/api/v1/events"]["get"]
     assert "prompt.version" in {parameter["name"] for parameter in described["parameters"]}
     question = {"sql": 'select distinct "prompt.version" v from events'}
-    told = httpx.post(f"{collector.url}/api/v1/sql", json=question, timeout=30)
+    told = HTTP.post(f"{collector.url}/api/v1/sql", json=question)
     assert {"v": "v1"} in told.json()["rows"]
     for form, read in (("parquet", pl.read_parquet), ("csv", pl.read_csv), ("jsonl", pl.read_ndjson)):
         file = collector.folder / f"events.{form}"
@@ -106,7 +105,7 @@ def test_own_dimensions_are_asked_for_like_any_other(start_collector: Callable[.
         assert sorted(read(file)["team"]) == ["ops", "platform", "web", "web", "web"]
     collector.settings["DIMENSIONS"] = "prompt.version,cost.centre"
     collector.restart()
-    assert "team" not in httpx.get(f"{collector.url}/api/v1/breakdown?by=x", timeout=30).json()["error"]["allowed"]
+    assert "team" not in HTTP.get(f"{collector.url}/api/v1/breakdown?by=x").json()["error"]["allowed"]
     sent(collector, span(9, False, {}, {"prompt.version": "v1", "cost.centre": "c7"}))
     assert [one["cost.centre"] for one in collector.events(**{"cost.centre": "!"})] == ["c7"]
     assert len(collector.events(**{"prompt.version": "v1"})) == 2

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import httpx
 import pytest
 
 from collector.commands.bulk import bulk
@@ -29,7 +28,7 @@ from collector.store.lookup import Lookup
 from collector.store.opening import SETTINGS, StoreError, connect
 from collector.store.store import Store
 from collector.store.writing import put
-from tests.conftest import RunningCollector, largest_file, misstep, wait_until
+from tests.conftest import HTTP, RunningCollector, largest_file, misstep, wait_until
 from tests.doors import span, traces
 from tests.recorded import event
 
@@ -130,7 +129,7 @@ def test_a_full_disk_and_a_moved_file_cost_nothing_that_was_acknowledged(collect
         return answer.status_code
 
     def ready() -> int:
-        return httpx.get(f"{collector.url}/readyz").status_code
+        return HTTP.get(f"{collector.url}/readyz").status_code
 
     log = collector.store.with_name("misstep.duckdb.wal")
     assert send(0) == 200

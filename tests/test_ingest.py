@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-from tests.conftest import RunningCollector, wait_until
+from tests.conftest import HTTP, RunningCollector, wait_until
 from tests.doors import PROTOBUF, protobuf, span, traces
 
 
@@ -44,7 +44,7 @@ def test_json_protobuf_and_grpc_are_taken_alike(collector: RunningCollector) -> 
 
 def test_chunked_bodies_and_http2_without_tls_are_taken(collector: RunningCollector) -> None:
     body = traces(span(0))
-    answer = httpx.post(
+    answer = HTTP.post(
         f"{collector.url}/v1/traces", content=iter([body[:50], body[50:]]), headers={"content-type": "application/json"}
     )
     assert answer.status_code == 200
@@ -105,11 +105,10 @@ def test_large_bodies_are_refused_and_cost_no_memory(shared: RunningCollector) -
     for _ in range(3):
         answer = shared.post("/v1/traces", bytes(70 << 20))
         assert answer.status_code == 413
-        endless = httpx.post(
+        endless = HTTP.post(
             f"{shared.url}/v1/traces",
             content=(bytes(1 << 20) for _ in range(70)),
             headers={"content-type": "application/json"},
-            timeout=30,
         )
         assert endless.status_code == 413
     wait_until(lambda: memory(shared) < before + 150, 20, lambda: f"{before} → {memory(shared)} MiB")
@@ -118,7 +117,7 @@ def test_large_bodies_are_refused_and_cost_no_memory(shared: RunningCollector) -
 def test_a_path_that_is_none_is_404(shared: RunningCollector) -> None:
     assert shared.post("/v1/profiles", b"{}").status_code == 404
     assert shared.post("/", protobuf(0).SerializeToString(), PROTOBUF).status_code == 404
-    assert httpx.get(f"{shared.url}/v1/traces").status_code == 405
+    assert HTTP.get(f"{shared.url}/v1/traces").status_code == 405
 
 
 def test_other_hosts_are_refused_on_loopback(shared: RunningCollector) -> None:
@@ -134,12 +133,12 @@ def test_a_web_page_can_neither_write_nor_read_where_only_one_door_has_tokens(
     asks, sends = start_collector(QUERY_TOKENS="ask"), start_collector(INGEST_TOKENS="send")
     page, anywhere = {"origin": "https://evil.example"}, {"host": "evil.example"}
     assert asks.post("/v1/traces", traces(span(0)), anywhere).status_code == 403
-    assert httpx.get(f"{asks.url}/metrics", headers=anywhere).status_code == 403
-    assert httpx.get(f"{asks.url}/api/v1/events", headers=anywhere | {"authorization": "Bearer ask"}).is_success
+    assert HTTP.get(f"{asks.url}/metrics", headers=anywhere).status_code == 403
+    assert HTTP.get(f"{asks.url}/api/v1/events", headers=anywhere | {"authorization": "Bearer ask"}).is_success
     assert sends.post("/v1/traces", traces(span(0)), anywhere | {"authorization": "Bearer send"}).is_success
     for path in ("/api/v1/rules/check", "/api/v1/rules/backtest"):
-        assert httpx.post(sends.url + path, content="rules: []", headers=page).status_code == 403
-        assert httpx.post(sends.url + path, content="rules: []").is_success
+        assert HTTP.post(sends.url + path, content="rules: []", headers=page).status_code == 403
+        assert HTTP.post(sends.url + path, content="rules: []").is_success
 
 
 @pytest.mark.parametrize("path", ["rules/check", "rules/backtest", "rules/suggest", "silences"])
@@ -164,8 +163,8 @@ def test_tokens(start_collector: Callable[..., RunningCollector]) -> None:
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
         TraceServiceStub(channel).Export(protobuf(1), metadata=(("authorization", "Bearer send"),))
     for headers, status in (({}, 401), ({"authorization": "Bearer send"}, 403), ({"authorization": "Bearer ask"}, 200)):
-        assert httpx.get(f"{running.url}/api/v1/events", headers=headers).status_code == status
-    assert httpx.get(f"{running.url}/healthz").status_code == 200
+        assert HTTP.get(f"{running.url}/api/v1/events", headers=headers).status_code == status
+    assert HTTP.get(f"{running.url}/healthz").status_code == 200
 
 
 def test_the_same_request_again_adds_nothing_also_after_a_restart(collector: RunningCollector) -> None:
@@ -201,4 +200,4 @@ def test_metrics_are_acknowledged_and_counted(collector: RunningCollector) -> No
     assert collector.get("/api/v1/health")["dropped"] == {"metric": 2}
     [seen] = collector.get("/api/v1/sources")["rows"]
     assert (seen["source"], seen["events"], seen["errors"], seen["tool_data"]) == ("continue", 0, None, False)
-    assert 'misstep_records_total{fate="metric"} 2.0' in httpx.get(f"{collector.url}/metrics").text
+    assert 'misstep_records_total{fate="metric"} 2.0' in HTTP.get(f"{collector.url}/metrics").text

@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from prometheus_client import generate_latest
 
 from collector import telemetry
-from tests.conftest import RunningCollector, wait_until
+from tests.conftest import HTTP, RunningCollector, wait_until
 
 ROOT = Path(__file__).parent.parent
 
@@ -69,10 +68,10 @@ def test_a_collector_shows_calls_and_firing_rules(
         assert collector.post("/v1/logs", json.dumps(entry)).status_code == 200
 
     def shown() -> str:
-        return httpx.get(f"{collector.url}/metrics", timeout=30).text
+        return HTTP.get(f"{collector.url}/metrics").text
 
     wait_until(lambda: 'misstep_alerts_firing{rule="any-error",severity="critical"} 1.0' in shown(), 25, shown)
-    assert httpx.get(f"{collector.url}/metrics", headers={"host": "evil.example"}).status_code == 403
+    assert HTTP.get(f"{collector.url}/metrics", headers={"host": "evil.example"}).status_code == 403
     text = shown()
     assert 'misstep_alerts_firing{rule="many",severity="warning"} 0.0' in text
     assert (

@@ -39,7 +39,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from tests.conftest import RunningCollector
+from tests.conftest import HTTP, RunningCollector
 from tests.doors import PROTOBUF, protobuf, span, traces
 from tests.test_encoding import raw_deflate, zstd
 
@@ -300,7 +300,7 @@ def test_where_an_sdk_sends_to_whatever_its_address_is_taken_as_otlp(
     place: str, shared: RunningCollector, numbers: Callable[[], int]
 ) -> None:
     assert shared.post(place, traces(span(numbers()))).json() == {}
-    assert httpx.get(shared.url + place).status_code == 405
+    assert HTTP.get(shared.url + place).status_code == 405
     refused = shared.post(place, b"no protobuf", PROTOBUF)
     assert (refused.status_code, bool(Status.FromString(refused.content).message)) == (400, True)
 
@@ -321,7 +321,7 @@ def test_every_refusal_is_a_status_in_the_form_of_the_request(
     case: str, media: dict[str, str], shared: RunningCollector
 ) -> None:
     method, path, headers, status = WRONG[case]
-    answer = httpx.request(method, shared.url + path, content=b"x", headers={**media, **headers})
+    answer = HTTP.request(method, shared.url + path, content=b"x", headers={**media, **headers})
     assert (answer.status_code, answer.headers["content-type"]) == (status, media["content-type"])
     said = Status.FromString(answer.content).message if media is PROTOBUF else answer.json()["message"]
     assert said
@@ -332,14 +332,14 @@ def test_every_refusal_is_a_status_in_the_form_of_the_request(
     "path", ["/healthz", "/readyz", "/metrics", "/openapi.json", "/api/v1/breakdown", "/api/v1/rules"]
 )
 def test_a_probe_that_asks_with_head_is_answered_like_get(path: str, shared: RunningCollector) -> None:
-    head, whole = httpx.head(shared.url + path), httpx.get(shared.url + path)
+    head, whole = HTTP.head(shared.url + path), HTTP.get(shared.url + path)
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == whole.headers["content-type"]
     assert whole.headers["content-type"].count("charset") <= 1
 
 
 def test_a_copy_that_can_be_fetched_once_is_not_used_up_by_head(shared: RunningCollector) -> None:
-    assert httpx.head(f"{shared.url}/api/v1/backup/file").status_code == 405
+    assert HTTP.head(f"{shared.url}/api/v1/backup/file").status_code == 405
 
 
 def details(error: Any) -> bytes | None:
@@ -369,7 +369,7 @@ def test_a_body_that_is_cut_off_is_no_failure_of_the_collector(case: str, shared
         connection.sendall(CUT_OFF[case])
         connection.shutdown(socket.SHUT_WR)
         assert b" 400 " in connection.recv(1000)
-    assert "misstep_failures_total{" not in httpx.get(f"{shared.url}/metrics").text
+    assert "misstep_failures_total{" not in HTTP.get(f"{shared.url}/metrics").text
 
 
 def test_grpc_messages_of_60_mib_are_taken_and_of_65_refused_for_good(shared: RunningCollector) -> None:

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from dashboard import launch
-from tests.conftest import RunningCollector, free_port, wait_until
+from tests.conftest import HTTP, RunningCollector, free_port, wait_until
 
 expect.set_options(timeout=20_000)  # beside other tests a page may take longer than the five seconds that are usual
 FLAGS = [
@@ -50,7 +50,7 @@ class Dashboard:
 
     def _ready(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/_stcore/health").is_success
+            return HTTP.get(f"{self.url}/_stcore/health").is_success
         except httpx.TransportError:
             return False
 
