@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,16 @@ def stored(requests: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return sorted(({k: v for k, v in row.items() if v is not None and k not in OWN} for row in rows), key=str)
 
 
+@cache
+def recorded(path: Path) -> list[dict[str, Any]]:
+    """The events of a recording that arrives as one request."""
+    return stored([json.loads(path.read_text())["records"]])
+
+
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_order_cut_and_repetition_change_nothing(path: Path) -> None:
     items = json.loads(path.read_text())["records"]
-    expected = stored([items])
+    expected = recorded(path)
     assert expected
     chance = random.Random(path.stem)
     for _ in range(4):
@@ -66,7 +73,7 @@ def test_order_cut_and_repetition_change_nothing(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_what_a_model_is_asked_is_not_stored(path: Path) -> None:
-    events = stored([json.loads(path.read_text())["records"]])
+    events = recorded(path)
     assert [event for event in events if event["operation"] == "model" and {"params", "tool"} & event.keys()] == []
 
 
@@ -76,7 +83,7 @@ SCRIPTED = [path for path in RECORDINGS if "truth" in json.loads(path.read_text(
 @pytest.mark.parametrize("path", SCRIPTED, ids=lambda path: path.stem)
 def test_calls_are_what_was_scripted(path: Path) -> None:
     recording = json.loads(path.read_text())
-    events = sorted(stored([recording["records"]]), key=lambda event: event["time_ns"])
+    events = sorted(recorded(path), key=lambda event: event["time_ns"])
     told = [event for event in events if event["operation"] == "tool" or event["outcome"] != "ok"]
     truth = recording["truth"]
     facts = [{name: event.get(name) for name in wanted} for event, wanted in zip(told, truth, strict=False)]
@@ -123,9 +130,8 @@ def export(item: dict[str, Any]) -> tuple[str, bytes]:
 def test_a_live_collector_comes_to_the_same_calls(collector: RunningCollector) -> None:
     expected = []
     for path in RECORDINGS:
-        items = json.loads(path.read_text())["records"]
-        expected += stored([items])
-        for signal, body in map(export, items):
+        expected += recorded(path)
+        for signal, body in map(export, json.loads(path.read_text())["records"]):
             assert collector.post(f"/v1/{signal}", body).status_code == 200
     facts = ("source", "service", "operation", "tool", "call_id", "outcome", "error_class", "session", "message")
     found = [tuple(event[name] for name in facts) for event in collector.events()]
