@@ -107,6 +107,7 @@ def _build(data: dict[str, Any], lines: dict[Place, int], path: str, elsewhere: 
     return RuleFile(path, rules, receivers, tests)
 
 
+@cache
 def _defaults() -> list[dict[str, Any]]:
     text = schemas().joinpath("rules.default.yaml").read_text(encoding="utf-8")
     rules: list[dict[str, Any]] = yaml.safe_load(text)["rules"]
