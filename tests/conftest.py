@@ -190,6 +190,14 @@ def collector(start_collector: Callable[..., RunningCollector]) -> RunningCollec
     return start_collector()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
+    """The same for tests of a module to share: what one sends to it, the next finds."""
+    running = RunningCollector(tmp_path_factory.mktemp("shared")).start()
+    yield running
+    running.stop()
+
+
 def misstep(
     *arguments: object, cwd: Path, stdin: str = "", settings: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.CompletedProcess[str]:

@@ -123,25 +123,25 @@ def test_what_cannot_run_says_why_in_one_line(
 
 
 def test_no_proxy_stands_before_this_machine(
-    collector: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collector.post("/v1/events", json.dumps([{"tool": "a", "outcome": "ok"}]))
+    shared.post("/v1/events", json.dumps([{"tool": "a", "outcome": "ok"}]))
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
-    for url in (collector.url, collector.url.replace("127.0.0.1", "localhost")):
+    for url in (shared.url, shared.url.replace("127.0.0.1", "localhost")):
         settings = {"COLLECTOR_URL": url}
         told = misstep("sql", "select tool from events", "--format", "csv", cwd=tmp_path, settings=settings)
         assert told.stdout.splitlines() == ["tool", "a"], told.stderr
 
 
-def test_port_that_is_taken_is_said_before_anything_is_opened(collector: RunningCollector, tmp_path: Path) -> None:
-    done = misstep("collector", "--http", collector.url.removeprefix("http://"), cwd=tmp_path)
+def test_port_that_is_taken_is_said_before_anything_is_opened(shared: RunningCollector, tmp_path: Path) -> None:
+    done = misstep("collector", "--http", shared.url.removeprefix("http://"), cwd=tmp_path)
     assert done.returncode == 2
     assert "is another collector running?" in done.stderr
     assert not (tmp_path / "data").exists()
 
 
-def test_second_collector_on_one_store_is_refused(collector: RunningCollector, tmp_path: Path) -> None:
+def test_second_collector_on_one_store_is_refused(shared: RunningCollector, tmp_path: Path) -> None:
     done = misstep(
         "collector",
         "--http",
@@ -149,7 +149,7 @@ def test_second_collector_on_one_store_is_refused(collector: RunningCollector, t
         "--grpc",
         "127.0.0.1:0",
         cwd=tmp_path,
-        settings={"STORE": f"duckdb:///{collector.store}"},
+        settings={"STORE": f"duckdb:///{shared.store}"},
     )
     assert done.returncode == 2
     assert "is in use by another process" in done.stderr
@@ -189,9 +189,9 @@ def test_a_collector_needs_no_standard_error(tmp_path: Path) -> None:
         assert running.stop() == 0
 
 
-def test_any_text_can_be_printed(collector: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_text_can_be_printed(shared: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    settings = {"COLLECTOR_URL": collector.url}
+    settings = {"COLLECTOR_URL": shared.url}
     shown = misstep("sql", "select 'é😀' x", cwd=tmp_path, settings=settings)
     assert ("\\xe9\\U0001f600" in shown.stdout, shown.returncode) == (True, 0), shown.stderr
     told = misstep("sql", "select 'é😀' x", "--format", "jsonl", cwd=tmp_path, settings=settings)

@@ -51,8 +51,8 @@ def test_what_is_described_is_what_is_answered() -> None:
     assert {200, 400} <= set().union(*answered.values())
 
 
-def test_every_answer_has_an_example_that_looks_like_it(collector: RunningCollector) -> None:
-    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
+def test_every_answer_has_an_example_that_looks_like_it(shared: RunningCollector) -> None:
+    described = HTTP.get(f"{shared.url}/openapi.json").json()["paths"]
     for path, methods in described.items():
         for method, operation in methods.items():
             found = {
@@ -68,14 +68,14 @@ def test_every_answer_has_an_example_that_looks_like_it(collector: RunningCollec
     for name, example in ANSWERS.items():
         method, _, path = name.rpartition(" ")
         if method == "get" and "{" not in path and isinstance(example, dict):
-            answer = HTTP.get(collector.url + path, params={"history": "true"} if path.endswith("alerts") else {})
+            answer = HTTP.get(shared.url + path, params={"history": "true"} if path.endswith("alerts") else {})
             assert set(answer.json()) == set(example), name
-    taken = collector.post("/v1/events", json.dumps(TAKEN_AS_IS["post /v1/events"]))
+    taken = shared.post("/v1/events", json.dumps(TAKEN_AS_IS["post /v1/events"]))
     assert set(taken.json()) == set(ANSWERS["post /v1/events"])
 
 
-def test_the_example_of_every_parameter_can_be_asked(collector: RunningCollector) -> None:
-    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
+def test_the_example_of_every_parameter_can_be_asked(shared: RunningCollector) -> None:
+    described = HTTP.get(f"{shared.url}/openapi.json").json()["paths"]
     together = {"dimension", "a", "b"}  # of a comparison
     asked = 0
     for path, methods in described.items():
@@ -87,14 +87,14 @@ def test_the_example_of_every_parameter_can_be_asked(collector: RunningCollector
             if "examples" in one
         }
         for names in filter(None, [{name} for name in shown.keys() - together] + [together & shown.keys()]):
-            said = HTTP.get(collector.url + path, params={name: shown[name] for name in names})
+            said = HTTP.get(shared.url + path, params={name: shown[name] for name in names})
             assert said.status_code == 200, (path, names, said.text)
             asked += 1
     assert asked > 50
 
 
-def test_every_example_of_a_parameter_has_its_type(collector: RunningCollector) -> None:
-    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
+def test_every_example_of_a_parameter_has_its_type(shared: RunningCollector) -> None:
+    described = HTTP.get(f"{shared.url}/openapi.json").json()["paths"]
     operations = [about for methods in described.values() for about in methods.values()]
     checked = 0
     for one in (one for about in operations for one in about.get("parameters", [])):
@@ -121,25 +121,25 @@ REFUSED: list[tuple[str, str, dict[str, Any], int]] = [
 ]
 
 
-def test_that_a_parameter_is_unknown_is_described_everywhere(collector: RunningCollector) -> None:
-    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
+def test_that_a_parameter_is_unknown_is_described_everywhere(shared: RunningCollector) -> None:
+    described = HTTP.get(f"{shared.url}/openapi.json").json()["paths"]
     asked = 0
     for path, methods in described.items():
         for method, about in methods.items() if path.startswith("/api/v1/") else ():
             whole = re.sub(r"\{\w+\}", "1", path.replace("{dimension}", "tool"))
             body: dict[str, Any] | None = {} if method in ("post", "patch") else None
-            said = HTTP.request(method, f"{collector.url}{whole}?nosuch=1", json=body)
+            said = HTTP.request(method, f"{shared.url}{whole}?nosuch=1", json=body)
             assert said.status_code in (400, 404, 415), (method, path, said.text)
             assert {str(said.status_code), "401", "403"} <= about["responses"].keys(), (method, path, said.text)
             asked += 1
     assert asked > 30
 
 
-def test_refusals_are_described(collector: RunningCollector) -> None:
-    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]
+def test_refusals_are_described(shared: RunningCollector) -> None:
+    described = HTTP.get(f"{shared.url}/openapi.json").json()["paths"]
     patterns = {re.compile(re.sub(r"\{\w+\}", "[^/]+", path)): about for path, about in described.items()}
     for method, path, asked, status in REFUSED:
-        said = HTTP.request(method, f"{collector.url}/api/v1{path}", **asked)
+        said = HTTP.request(method, f"{shared.url}/api/v1{path}", **asked)
         assert said.status_code == status, (method, path, said.text)
         whole = f"/api/v1{path.partition('?')[0]}"
         [about] = [about for pattern, about in patterns.items() if pattern.fullmatch(whole)]
@@ -147,11 +147,11 @@ def test_refusals_are_described(collector: RunningCollector) -> None:
         jsonschema.validate(said.json(), answer["schema"])
 
 
-def test_an_accepted_event_is_answered_as_described(collector: RunningCollector) -> None:
-    described = HTTP.get(f"{collector.url}/openapi.json").json()["paths"]["/v1/events"]["post"]
+def test_an_accepted_event_is_answered_as_described(shared: RunningCollector) -> None:
+    described = HTTP.get(f"{shared.url}/openapi.json").json()["paths"]["/v1/events"]["post"]
     answer = described["responses"]["200"]["content"]["application/json"]
     jsonschema.validate(answer["examples"]["example"]["value"], answer["schema"])
-    said = collector.post("/v1/events", json.dumps(TAKEN_AS_IS["post /v1/events"]))
+    said = shared.post("/v1/events", json.dumps(TAKEN_AS_IS["post /v1/events"]))
     jsonschema.validate(said.json(), answer["schema"])
 
 
@@ -159,7 +159,7 @@ def test_an_accepted_event_is_answered_as_described(collector: RunningCollector)
     ("method", "path"),
     [("GET", "backup"), ("POST", "backup"), ("GET", "sanitise"), ("POST", "sanitise"), ("POST", "silences")],
 )
-def test_an_address_without_parameters_takes_none(collector: RunningCollector, method: str, path: str) -> None:
-    said = HTTP.request(method, f"{collector.url}/api/v1/{path}?nosuch=1", json={} if method == "POST" else None)
+def test_an_address_without_parameters_takes_none(shared: RunningCollector, method: str, path: str) -> None:
+    said = HTTP.request(method, f"{shared.url}/api/v1/{path}?nosuch=1", json={} if method == "POST" else None)
     assert said.status_code == 400
     assert "there is no parameter 'nosuch' here" in said.text

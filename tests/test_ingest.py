@@ -7,7 +7,6 @@ import json
 import signal
 import socket
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
@@ -85,13 +84,6 @@ def test_bad_input_is_refused_with_a_status_in_its_own_encoding(case: str, share
     else:
         assert answer.json()["message"]
     assert shared.post("/v1/traces", traces(span(7))).status_code == 200
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    running = RunningCollector(tmp_path_factory.mktemp("shared")).start()
-    yield running
-    running.stop()
 
 
 def memory(running: RunningCollector) -> int:

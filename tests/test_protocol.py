@@ -7,7 +7,7 @@ import json
 import socket
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -44,13 +44,6 @@ from tests.doors import PROTOBUF, protobuf, span, traces
 from tests.test_encoding import raw_deflate, zstd
 
 JSON = {"content-type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
-    running = RunningCollector(tmp_path_factory.mktemp("shared")).start()
-    yield running
-    running.stop()
 
 
 @pytest.fixture
