@@ -57,6 +57,19 @@ def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector
     running.stop()
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
+    """A collector with a few calls, of which a tool's two without a service ended well."""
+    running = RunningCollector(tmp_path_factory.mktemp("few")).start()
+    failed = {"outcome": "error", "error_class": "TimeoutError", "message": "m", "session": "s"}
+    calls = [failed | {"tool": "t"}, {"tool": "t", "outcome": "ok", "session": "s"}] * 2
+    calls += [failed | {"operation": "model"}]
+    calls += [failed | {"tool": "t", "service": name} for name in ("coder", "web", "web", "cli", "cli")]
+    assert running.post("/v1/events", json.dumps(calls)).is_success
+    yield running.kept_up()
+    running.stop()
+
+
 def captions(app: AppTest) -> list[str]:
     return [caption.value for caption in app.caption]
 
@@ -187,9 +200,15 @@ def test_a_group_opens_with_its_message_and_advice(busy: RunningCollector, open_
 
 
 def test_a_group_counts_its_events_in_each_session_and_shows_the_oldest(
-    collector: RunningCollector, open_app: Callable[..., AppTest]
+    shared: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
-    denied = {"service": "s", "tool": "t", "outcome": "denied", "error_class": "ApprovalDeniedError", "message": "no"}
+    denied = {
+        "service": "s",
+        "tool": "counted",
+        "outcome": "denied",
+        "error_class": "ApprovalDeniedError",
+        "message": "no",
+    }
     start = datetime.now(UTC) - timedelta(hours=2)
     many = 70  # more than are read to choose samples from
     calls = [
@@ -197,10 +216,10 @@ def test_a_group_counts_its_events_in_each_session_and_shows_the_oldest(
     ]
     later = denied | {"time": (start + timedelta(hours=1)).isoformat()}
     calls += [later | {"service": f"without-{n % 9}"} for n in range(9 * many)]  # more of them, but in no session
-    assert collector.post("/v1/events", json.dumps(calls)).is_success
-    collector.kept_up()
-    [group] = collector.get("/api/v1/groups")["rows"]
-    app = open_app(collector.url, "group", fingerprint=group["fingerprint"], tz="UTC")
+    assert shared.post("/v1/events", json.dumps(calls)).is_success
+    shared.kept_up()
+    [group] = shared.get("/api/v1/groups", tool="counted")["rows"]
+    app = open_app(shared.url, "group", fingerprint=group["fingerprint"], tz="UTC")
     check(app, "Group")
     [table] = [table.value for table in app.dataframe]
     assert list(table["calls"]) == [many / 2, many / 2]
@@ -231,18 +250,18 @@ def test_a_session_is_told_whole_whatever_filters_its_link_brought(
 
 
 def test_a_session_of_a_service_with_signs_of_the_filters_grammar_is_found(
-    collector: RunningCollector, open_app: Callable[..., AppTest]
+    shared: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
     failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m"}
     calls = [failed | {"service": "!a,b\\c", "session": "s", "model": "m-1"} for _ in range(2)]
-    assert collector.post("/v1/events", json.dumps(calls)).is_success
-    collector.kept_up()
+    assert shared.post("/v1/events", json.dumps(calls)).is_success
+    shared.kept_up()
     link = {"session": "s", "service": escaped("!a,b\\c")}
-    app = open_app(collector.url, "session", **link)
+    app = open_app(shared.url, "session", **link)
     check(app, "Session")
     assert app.dataframe[0].value.shape[0] == 2
     assert any(said.startswith(words.plain("!a,b\\c") + r" · m\-1 · began ") for said in captions(app))
-    check(open_app(collector.url, "streak", **link), "Streak")
+    check(open_app(shared.url, "streak", **link), "Streak")
 
 
 def call_shown(app: AppTest) -> str:
@@ -251,12 +270,18 @@ def call_shown(app: AppTest) -> str:
 
 
 def test_the_event_that_a_link_names_is_opened_also_in_a_session_that_was_open_before(
-    collector: RunningCollector, open_app: Callable[..., AppTest]
+    shared: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
-    failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "s"}
-    assert collector.post("/v1/events", json.dumps([failed] * 3)).is_success
-    ids = [row["event_id"] for row in collector.get("/api/v1/sessions/s")["rows"]]
-    app = open_app(collector.url, "session", session="s", event=ids[1])
+    failed = {
+        "tool": "t",
+        "outcome": "error",
+        "error_class": "ContentNotFoundError",
+        "message": "m",
+        "session": "named",
+    }
+    assert shared.post("/v1/events", json.dumps([failed] * 3)).is_success
+    ids = [row["event_id"] for row in shared.get("/api/v1/sessions/named")["rows"]]
+    app = open_app(shared.url, "session", session="named", event=ids[1])
     assert call_shown(app) == "call 2"
     app.query_params["event"] = ids[2]
     app.run()
@@ -308,7 +333,7 @@ def test_of_a_long_session_what_the_link_names_is_shown_with_the_totals_of_all(
 
 
 def test_a_session_of_many_streaks_is_told_with_all_of_them(
-    collector: RunningCollector, open_app: Callable[..., AppTest]
+    shared: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
     """The longest is the first of more than a list of the API has by default."""
     start = datetime.now(UTC) - timedelta(minutes=50)
@@ -319,35 +344,35 @@ def test_a_session_of_many_streaks_is_told_with_all_of_them(
         | outcome
         for n, outcome in enumerate(outcomes)
     ]
-    assert collector.post("/v1/events", json.dumps(calls)).is_success
-    collector.kept_up()
-    app = open_app(collector.url, "session", session="many", service="many")
+    assert shared.post("/v1/events", json.dumps(calls)).is_success
+    shared.kept_up()
+    app = open_app(shared.url, "session", session="many", service="many")
     check(app, "Session")
     assert any("111 streaks, the longest of 9 mistakes" in each.value for each in app.markdown)
     oldest = (start - timedelta(seconds=1)).isoformat()
-    app = open_app(collector.url, "streak", session="many", service="many", started=oldest)
+    app = open_app(shared.url, "streak", session="many", service="many", started=oldest)
     check(app, "Streak")
     assert any(each.value.startswith("9 in a row") for each in app.subheader)
 
 
 def test_the_page_of_a_streak_whose_events_are_gone_says_so(
-    collector: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+    shared: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "s"}
-    assert collector.post("/v1/events", json.dumps([failed, failed])).is_success
-    collector.kept_up()
+    failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "gone"}
+    assert shared.post("/v1/events", json.dumps([failed, failed])).is_success
+    shared.kept_up()
     monkeypatch.setattr("dashboard.story.events", lambda page, session, since: (pl.DataFrame(), False))
-    app = open_app(collector.url, "streak", session="s")
+    app = open_app(shared.url, "streak", session="gone")
     check(app, "Streak")
     assert "Its events are no longer kept." in captions(app)
 
 
 def test_parameters_that_are_one_text_are_shown_as_text(
-    collector: RunningCollector, open_app: Callable[..., AppTest]
+    shared: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
-    call = {"tool": "apply_patch", "outcome": "error", "message": "no", "session": "s", "params": "*** Begin Patch"}
-    assert collector.post("/v1/events", json.dumps(call)).is_success
-    app = open_app(collector.url, "session", session="s")
+    call = {"tool": "apply_patch", "outcome": "error", "message": "no", "session": "text", "params": "*** Begin Patch"}
+    assert shared.post("/v1/events", json.dumps(call)).is_success
+    app = open_app(shared.url, "session", session="text")
     check(app, "Session")
     assert "*** Begin Patch" in [each.value for each in app.code]
     assert not app.json
@@ -374,12 +399,12 @@ def test_a_filter_for_no_value_is_told_as_one(busy: RunningCollector, open_app: 
 
 
 def test_the_chart_of_a_group_shows_its_denied_calls_too(
-    collector: RunningCollector, open_app: Callable[..., AppTest]
+    shared: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:
-    call = {"tool": "t", "outcome": "denied", "error_class": "ToolPermissionError", "message": "the user said no"}
-    assert collector.post("/v1/events", json.dumps([call | {"session": "s", "agent": "a"}] * 2)).is_success
-    [group] = collector.get("/api/v1/groups")["rows"]
-    app = open_app(collector.url, "group", fingerprint=group["fingerprint"])
+    call = {"tool": "drawn", "outcome": "denied", "error_class": "ToolPermissionError", "message": "the user said no"}
+    assert shared.post("/v1/events", json.dumps([call | {"session": "s", "agent": "a"}] * 2)).is_success
+    [group] = shared.get("/api/v1/groups", tool="drawn")["rows"]
+    app = open_app(shared.url, "group", fingerprint=group["fingerprint"])
     check(app, "Group")
     frames_of = {
         each.proto.alt: [pl.read_ipc_stream(part.data.data) for part in each.proto.datasets]
@@ -481,16 +506,12 @@ def test_calls_that_match_are_not_said_to_be_missing_where_only_their_streaks_ar
     ],
 )
 def test_no_part_of_a_page_shows_what_its_filter_excludes(
-    collector: RunningCollector, open_app: Callable[..., AppTest], page: str, link: dict[str, str], said: str
+    few: RunningCollector, open_app: Callable[..., AppTest], page: str, link: dict[str, str], said: str
 ) -> None:
-    failed = {"outcome": "error", "error_class": "TimeoutError", "message": "m", "session": "s"}
-    calls = [failed | {"tool": "t"}, {"tool": "t", "outcome": "ok", "session": "s"}] * 2
-    assert collector.post("/v1/events", json.dumps([*calls, failed | {"operation": "model"}])).is_success
-    collector.kept_up()
-    app = open_app(collector.url, page, **link)
+    app = open_app(few.url, page, **link)
     check(app, page.capitalize())
     assert [each for each in captions(app) if each.startswith(said)]
-    assert "No tool failed." not in captions(open_app(collector.url, page))
+    assert "No tool failed." not in captions(open_app(few.url, page))
 
 
 def test_what_only_older_data_has_is_a_link_away(
@@ -768,17 +789,17 @@ def test_a_range_in_which_clocks_are_put_back_has_a_width(begins: str, ends: str
 
 
 def test_a_range_on_the_other_side_of_a_clock_change_is_drawn_with_its_clock(
-    collector: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+    shared: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = datetime.now(UTC)
     other = now.astimezone(BERLIN).utcoffset()
     start = next(day for weeks in range(1, 60) if (day := now - timedelta(weeks=weeks)).astimezone(BERLIN).utcoffset()
                  != other).replace(hour=10, minute=0, second=0, microsecond=0)  # fmt: skip
     bad = {"tool": "t", "outcome": "error", "error_class": "FileNotFoundError", "message": "m", "session": "s"}
-    assert collector.post("/v1/events", json.dumps(bad | {"time": start.isoformat()})).is_success
-    collector.kept_up()
+    assert shared.post("/v1/events", json.dumps(bad | {"time": start.isoformat()})).is_success
+    shared.kept_up()
     span = {"from_": (start - timedelta(hours=2)).isoformat(), "to": (start + timedelta(hours=4)).isoformat()}
-    app = open_app(collector.url, "errors", tz="Europe/Berlin", **span)
+    app = open_app(shared.url, "errors", tz="Europe/Berlin", **span)
     check(app, "Errors")
     [chart] = [each.proto for each in app.get("vega_lite_chart") if "over time" in each.proto.alt]
     [bar] = pl.read_ipc_stream(chart.datasets[0].data.data)["time"]
@@ -963,10 +984,10 @@ def test_live_shows_errors_only_and_pauses_by_its_link(
     assert not {"refresh", "outcome"} & set(app.query_params)
 
 
-def test_zooming_out_never_zooms_in(collector: RunningCollector, open_app: Callable[..., AppTest]) -> None:
+def test_zooming_out_never_zooms_in(shared: RunningCollector, open_app: Callable[..., AppTest]) -> None:
     now = datetime.now(UTC)
     week = [(now - timedelta(days=days)).isoformat() for days in (8, 1)]
-    app = open_app(collector.url, "errors", from_=week[0], to=week[1])
+    app = open_app(shared.url, "errors", from_=week[0], to=week[1])
     app.session_state["filters-zoomed"] = [("-30d", ""), ("-24h", ""), tuple(week)]
     next(button for button in app.button if button.label == "Zoom out").click().run()
     assert (app.query_params["from"], "to" in app.query_params) == ("-30d", False)
@@ -1366,14 +1387,9 @@ def test_a_page_that_gets_no_answer_says_why_and_nothing_of_it_fails(
     ],
 )
 def test_what_a_view_shows_is_what_its_link_says_also_after_back(
-    collector: RunningCollector, open_app: Callable[..., AppTest], page: str, link: dict[str, str], shown: list[Any]
+    few: RunningCollector, open_app: Callable[..., AppTest], page: str, link: dict[str, str], shown: list[Any]
 ) -> None:
-    now = datetime.now(UTC)
-    failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "s"}
-    calls = [failed | {"service": name, "time": now.isoformat()} for name in ("coder", "web", "web", "cli", "cli")]
-    assert collector.post("/v1/events", json.dumps(calls)).is_success
-    collector.kept_up()
-    app = open_app(collector.url, page)
+    app = open_app(few.url, page)
 
     def chosen() -> list[Any]:
         widgets = [*(each for each in app.button_group if each.label in SWITCHES), *app.selectbox, *app.slider]
