@@ -19,6 +19,9 @@ setup: $(LOCKED) ## the locked environment in .venv, with .venv/bin/misstep
 run: $(LOCKED) ## collector and dashboard; prints their addresses and the line to paste for an agent
 	@exec $(BIN)/misstep up
 
+# Tests start Python hundreds of times: each start compiles what has no bytecode.
+test check: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(LOCKED) .venv/.node .venv/.chromium ## every test, the browser's too
 	$(BIN)/pytest -n 2 --dist loadscope
 

@@ -48,10 +48,9 @@ def tried_again(now: datetime, error_class: str, worked: int) -> list[dict[str, 
     return calls
 
 
-@pytest.fixture
-def silent(start_collector: Callable[..., RunningCollector]) -> RunningCollector:
+@pytest.fixture(scope="module")
+def silent(shared: RunningCollector) -> RunningCollector:
     """Three retried errors of an agent that reports successes, and two of Roo Code, which does not."""
-    running = start_collector()
     now = datetime.now(UTC) - timedelta(hours=2)
     calls: list[dict[str, Any]] = []
     for number in range(3):
@@ -65,8 +64,8 @@ def silent(start_collector: Callable[..., RunningCollector]) -> RunningCollector
             {"level": "error", "category": "tool_execution", "tool": "apply_diff", "error_type": "DiffApplyError",
              "message": f"failed {second}", "timestamp": at, "task_id": "r", "params": {"path": "a"}}
         )  # fmt: skip
-    assert running.post("/v1/events", json.dumps(calls)).is_success
-    return running.kept_up()
+    assert shared.post("/v1/events", json.dumps(calls)).is_success
+    return shared.kept_up()
 
 
 def rows(running: RunningCollector, path: str, **params: Any) -> list[Row]:
