@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from collector.errors import Mistaken, Unavailable
+from collector.plural import plural
 from collector.settings import Settings, SettingsError, check_dashboard, load, without_proxy
 from collector.store.opening import StoreError
 from collector.streams import in_utf8, open_streams
@@ -199,7 +200,7 @@ def demo(
     if bulk > 0:
         from collector.commands.bulk import bulk as fill
 
-        print(f"{fill(settings.store, bulk, seed or 0)} events in {settings.store}")
+        print(f"{plural(fill(settings.store, bulk, seed or 0), 'event')} in {settings.store}")
         return 0
     from collector.commands.demo import demo
 
@@ -213,7 +214,7 @@ def rebuild(*, store: Annotated[str | None, Parameter(help=STORE)] = None) -> in
     settings = _settings(store=store)
     from collector.commands.rebuild import rebuild
 
-    print(f"{rebuild(settings.store, settings.archive)} sessions recomputed in {settings.store}")
+    print(f"{plural(rebuild(settings.store, settings.archive), 'session')} recomputed in {settings.store}")
     return 0
 
 
@@ -267,7 +268,8 @@ def export(
 
     path = output or Path(f"events.{format}")
     rows = export(settings.collector_url, path, format, [*where, f"from={since}", f"to={until}"], settings.query_token)
-    print(f"{rows} events in {path}", file=sys.stdout if path.is_file() else sys.stderr)  # such as /dev/stdout
+    out = sys.stdout if path.is_file() else sys.stderr  # such as /dev/stdout
+    print(f"{plural(rows, 'event')} in {path}", file=out)
     return 0
 
 
@@ -298,7 +300,8 @@ def rules_check(file: RuleFile) -> int:
 
     _settings_for_rules()
     found = load_rules(file)
-    print(f"{file}: {len(found.rules)} rules, {len(found.receivers)} receivers, no mistakes")
+    counted = f"{plural(len(found.rules), 'rule')}, {plural(len(found.receivers), 'receiver')}"
+    print(f"{file}: {counted}, no mistakes")
     return 0
 
 
@@ -349,7 +352,7 @@ def rules_test(file: RuleFile) -> int:
     _settings_for_rules()
     found = load_rules(file)
     failed = list(failures(found))
-    print("\n".join([*failed, f"{file}: {len(found.tests)} tests, {len(failed)} failed"]))
+    print("\n".join([*failed, f"{file}: {plural(len(found.tests), 'test')}, {len(failed)} failed"]))
     return 1 if failed else 0
 
 
@@ -384,8 +387,8 @@ def sanitise_check(file: Annotated[Path, Parameter(help="A text file.")]) -> int
     with file.open(encoding="utf-8", errors="replace") as lines:
         found = list(check_lines(lines, _sanitiser(_settings())))
     for cut in found:
-        print(f"{file}:{cut.line}:{cut.column}: {cut.rule}: {cut.title}, {cut.length} characters")
-    print(f"{file}: {len(found)} places would be cut" if found else f"{file}: nothing would be cut")
+        print(f"{file}:{cut.line}:{cut.column}: {cut.rule}: {cut.title}, {plural(cut.length, 'character')}")
+    print(f"{file}: {plural(len(found), 'place')} would be cut" if found else f"{file}: nothing would be cut")
     return 1 if found else 0
 
 
@@ -414,7 +417,7 @@ def sanitise_apply() -> int:
     done = apply(_settings())
     for rule, count in done.get("redactions", {}).items():
         print(f"{rule}: {count}")
-    print(f"{done['changed']} rows were changed")
+    print(f"{plural(done['changed'], 'row')} changed")
     if done["state"] == "failed":
         print("misstep: it failed; the collector's log says why. The changes so far are kept.", file=sys.stderr)
     return 1 if done["state"] == "failed" else 0

@@ -205,7 +205,7 @@ def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
     wrong = said.get("unaccounted") or 0
     if not wrong:
         return line
-    what = f"{wrong:,.0f} were lost" if wrong > 0 else f"{-wrong:,.0f} were counted twice"
+    what = f"{wrong:,.0f} lost" if wrong > 0 else f"{-wrong:,.0f} counted twice"
     return f"{line} **{what}: a defect of the collector; please report it with its log.**"
 
 

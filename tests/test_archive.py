@@ -595,9 +595,7 @@ def test_a_running_collector_moves_and_answers(
     assert (health["archive"]["files"], health["archive"]["missing_events"]) == (1, 0)
     settings = {"STORE": f"duckdb:///{path}", "COLLECTOR_URL": collector.url}
     said = misstep("backup", tmp_path / "copy.duckdb", cwd=tmp_path, settings=settings).stdout
-    moved = (
-        f"{health['archive']['events']} archived events are not in it: copy {tmp_path / 'old'} too (1 Parquet files)"
-    )
+    moved = f"{health['archive']['events']:,} archived events not in it: copy {tmp_path / 'old'} too (1 Parquet file)"
     assert said == f"the store is in {tmp_path / 'copy.duckdb'}\n{moved}\n"
 
     commands: list[tuple[object, ...]] = [
@@ -612,7 +610,7 @@ def test_a_running_collector_moves_and_answers(
             done = misstep(*command, cwd=tmp_path, settings=settings)
             told = done.stdout if command == ("doctor",) else done.stderr
             assert ("missing" in told) is bool(lost), told
-            assert not lost or f" {lost} " in told, told
+            assert not lost or f" {lost:,} " in told, told
         answer = httpx.post(f"{collector.url}/api/v1/sql", json={"sql": "select 1"}, timeout=30).json()
         assert (answer["exact"], answer.get("missing_events", 0)) == (not lost, lost)
 

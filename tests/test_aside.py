@@ -68,7 +68,7 @@ def test_what_was_set_aside_is_told_of_and_stored_after_all(
     assert (health["dropped"], health["aside"]) == ({"unstorable": 9}, {"requests": 3, "records": 9})
     settings = {"STORE": f"duckdb:///{running.store}", "COLLECTOR_URL": running.url}
     told = misstep("doctor", cwd=running.folder, settings=settings).stdout
-    assert f"9 records that could not be stored are in {running.store}.journal.refused" in told
+    assert f"9 records that could not be stored, kept in {running.store}.journal.refused" in told
     assert "stop the collector once and run misstep replay --refused" in told
     refused = misstep("replay", "--refused", cwd=running.folder, settings=settings)
     assert (refused.returncode, "stop that collector" in refused.stderr) == (2, True)

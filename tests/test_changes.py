@@ -153,6 +153,13 @@ def test_the_culprit_comes_first_with_a_sentence(store: Store) -> None:
     assert rows.index(found["operation", "tool"]) > rows.index(found["tool", "apply_diff"])
 
 
+def test_one_error_and_one_call_are_not_errors_and_calls(store: Store) -> None:
+    holding(store, [event(0, time_ns=NOW - 6 * HOUR, tool="read_file"), failed(1, time_ns=NOW - HOUR, tool="shell")])
+    rows = {(row["dimension"], row["value"]): row["sentence"] for row in changes(HALF, "errors").rows(store)}
+    assert rows["tool", "shell"].startswith("tool = shell: 1 more error, ")
+    assert rows["tool", "shell"].endswith("; new, 1 of 1 call failed")
+
+
 def test_a_group_seen_long_before_is_not_new(store: Store) -> None:
     holding(store, [*story(), failed(5000, fingerprint=77)])
     rows = {row["value"]: row for row in changes(HALF, "errors", ["fingerprint"]).rows(store)}

@@ -159,7 +159,7 @@ def test_rules_check_names_every_mistake(tmp_path: Path) -> None:
     file = tmp_path / "alerts.yaml"
     file.write_text("rules:\n  - {name: a, measure: errors, window: 5m, condition: '> 3', summary: s}\n")
     done = misstep("rules", "check", file, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, f"{file}: 1 rules, 0 receivers, no mistakes\n")
+    assert (done.returncode, done.stdout) == (0, f"{file}: 1 rule, 0 receivers, no mistakes\n")
     file.write_text("rules:\n  - {name: a, measure: erors, window: 5, condition: '> 3', summary: s}\n")
     done = misstep("rules", "check", file, cwd=tmp_path)
     assert done.returncode == 1

@@ -73,7 +73,7 @@ def test_calls_of_one_session_count_as_one_when_they_end_alike() -> None:
          " 9,000 more calls to tell"),
         (Unit("count", 0), count(alone(100, 100)), count(alone(300, 300)), "more",
          "more: 100 → 300 (+200, between +161 and +240)"),
-        (Unit("count", 1, "errors"), count(alone(2, 900)), count(alone(5, 900)), "too_few",
+        (Unit("count", 1, "error"), count(alone(2, 900)), count(alone(5, 900)), "too_few",
          "too few errors to compare: 2 → 5"),
         (Unit("rate", 1), Side(None, None, None, 0, 0), rate(alone(3, 40), Gathered()), "too_few",
          "too few calls to compare: nothing → 7.5 %, n = 0 and 40 calls"),
@@ -290,6 +290,12 @@ def test_durations_are_written_as_in_tables_and_short_ones_so_that_they_differ(
     holding(store, [event(number, duration_ms=now if number < 30 else before) for number in range(60)])
     [row] = compare(Selection(NOW - 30 * MINUTE + 1, NOW + 1), ["p50_ms"]).rows(store)
     assert row["sentence"] == f"worse: {said}, n = 30 and 30 calls"
+
+
+def test_one_call_is_not_calls(store: Store) -> None:
+    holding(store, [failed(1, tool="a"), event(2, tool="a"), event(3, tool="b")])
+    [row] = compare(Selection(0, NOW), ["error_rate"], dimension="tool", a="a", b="b").rows(store)
+    assert row["sentence"].endswith("n = 2 and 1 call")
 
 
 def test_what_has_a_value_is_compared_with_what_has_none(store: Store) -> None:

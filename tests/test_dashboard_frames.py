@@ -232,9 +232,7 @@ def test_a_rate_over_sampled_senders_names_them(senders: list[tuple[Any, ...]], 
     assert spaced(sentences.sampled(pl.DataFrame(senders, schema=schema, orient="row"))) == said
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sign", "what"), [(0, "=", ""), (1, "≠", "1 were lost"), (-2, "≠", "2 were counted")]
-)
+@pytest.mark.parametrize(("wrong", "sign", "what"), [(0, "=", ""), (1, "≠", "1 lost"), (-2, "≠", "2 counted")])
 def test_the_account_says_whether_it_comes_out_even(wrong: int, sign: str, what: str) -> None:
     said = {"accepted": 10 + wrong, "stored": 5, "duplicate": 1, "unaccounted": wrong}
     line = sentences.account(said, {"no_event": 3, "metric": 1})

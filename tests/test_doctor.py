@@ -244,7 +244,7 @@ def test_what_arrived_from_one_agent_and_what_is_missing(collector: RunningColle
     collector.post("/v1/events", entry(5))
     code, said = about(collector, "roo-code")
     assert (code, said.splitlines()[0].startswith("ok    roo-code from ")) == (0, True)
-    assert "tool 1 (1 errors); last 20" in said
+    assert "tool 1 (1 error); last 20" in said
     assert "it does not report the model, and no known setting turns this on" in said
     assert "it does not report sequence numbers, so that calls of one instant stand in any order" in said
 

@@ -430,5 +430,5 @@ def test_rebuild_as_a_command(collector: RunningCollector) -> None:
     assert (missing.returncode, nowhere.exists()) == (2, False)
     assert f"there is no store at {nowhere}" in missing.stderr
     done = misstep("rebuild", "--store", url, cwd=collector.folder)
-    assert (done.returncode, done.stdout) == (0, f"1 sessions recomputed in {url}\n")
+    assert (done.returncode, done.stdout) == (0, f"1 session recomputed in {url}\n")
     assert not any(path.exists() for path in left)

@@ -76,9 +76,9 @@ def test_a_refusal_never_repeats_the_data() -> None:
 @pytest.mark.parametrize(
     ("body", "accepted", "warning"),
     [
-        (LINE + b"\n{oops\n" + LINE + b"\n7\n", 2, "2 of 4 were not taken; the first: line 2 is not JSON"),
-        (b"{oops\n" + LINE, 1, "1 of 2 were not taken; the first: line 1 is not JSON"),
-        (b"[3, " + LINE + b"]", 1, "1 of 2 were not taken; the first: item 1 is a number"),
+        (LINE + b"\n{oops\n" + LINE + b"\n7\n", 2, "2 of 4 not taken; the first: line 2 is not JSON"),
+        (b"{oops\n" + LINE, 1, "1 of 2 not taken; the first: line 1 is not JSON"),
+        (b"[3, " + LINE + b"]", 1, "1 of 2 not taken; the first: item 1 is a number"),
         (LINE + b"\n" + DEEP, 1, "the first: line 2 is nested deeper than 64 levels"),
         (b"[" + LINE + b', {"tool": ' + DEEPEST + b"}]", 1, "the first: item 2 is nested deeper than 64 levels"),
         (b"\xef\xbb\xbf" + LINE, 1, ""),

@@ -149,7 +149,7 @@ def test_a_bad_span_does_not_cost_the_others(case: str, shared: RunningCollector
     assert answer.status_code == 200
     said = answer.json()["partialSuccess"]
     assert said["rejectedSpans"] == "2"
-    assert "2 of 11 records were not taken; the first, number 5: " in said["errorMessage"]
+    assert "2 of 11 records not taken; the first, number 5: " in said["errorMessage"]
     assert reason in said["errorMessage"]
     assert len(shared.events()) == before + 9
     after = shared.get("/api/v1/health")
@@ -184,7 +184,7 @@ def test_bad_records_are_found_wherever_they_are(shared: RunningCollector, numbe
              for low in range(0, 60, 10)]  # fmt: skip
     said = shared.post("/v1/traces", json.dumps({"resourceSpans": parts})).json()["partialSuccess"]
     assert said["rejectedSpans"] == "7"
-    assert said["errorMessage"].startswith("7 of 60 records were not taken; the first, number 1: ")
+    assert said["errorMessage"].startswith("7 of 60 records not taken; the first, number 1: ")
     assert len(shared.events()) == before + 53
 
 

@@ -143,7 +143,7 @@ def test_refusals_are_said_with_file_and_reason(collector: RunningCollector, tmp
     done = misstep("replay", tmp_path, "--to", collector.url, cwd=tmp_path)
     assert done.returncode == 1
     summary, *refused = done.stdout.splitlines()
-    assert summary == "3 requests, 1 records accepted, 3 refused"
+    assert summary == "3 requests, 1 record accepted, 3 refused"
     assert f"{tmp_path}/001-logs.json: 400 " in refused[0]
     assert f"{tmp_path}/002-traces.pb: 400 " in refused[1]
     assert "x.jsonl: " in refused[2]
@@ -199,7 +199,7 @@ def test_busy_collector_is_given_the_time_it_asks_for(tmp_path: Path) -> None:
 def test_collector_that_takes_nothing_is_not_asked_for_every_file(folder: Path) -> None:
     with (
         busy(1_000, "0") as (address, asked),
-        pytest.raises(ConnectionError, match=r"accepts nothing: .*; sent before: 1 requests, 0 records"),
+        pytest.raises(ConnectionError, match=r"accepts nothing: .*; sent before: 1 request, 0 records"),
     ):
         replay([folder], address)
     assert len(asked) == ATTEMPTS

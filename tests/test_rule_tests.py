@@ -43,7 +43,7 @@ def test_a_rule_goes_through_the_states_that_its_test_expects(test: str, states:
     ("test", "message"),
     [
         ("rule: brokn, values: '1', states: '.'", "field 'rule': \"brokn\": is no rule of this file; there are broken"),
-        ("rule: broken, values: '1 2', states: '.'", "has 1 states for 2 values"),
+        ("rule: broken, values: '1 2', states: '.'", "has 1 state for 2 values"),
         ("rule: broken, values: '1 b', states: '..'", "value 'b' is not known; write 0.4"),
         ("rule: broken, values: '1', states: 'X'", "state 'X' is not known; write . (none)"),
         ("rule: broken, values: '1x999999', states: '.'", "values are at most"),
@@ -79,8 +79,8 @@ def test_the_command_says_where_a_test_fails(tmp_path: Path) -> None:
         "  expected PFF",
         "  found    PPF",
         "            ^",
-        f"{path}: 1 tests, 1 failed",
+        f"{path}: 1 test, 1 failed",
     ]
     path.write_text(path.read_text().replace("PFF", "PPF"))
     done = misstep("rules", "test", path, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, f"{path}: 1 tests, 0 failed\n")
+    assert (done.returncode, done.stdout) == (0, f"{path}: 1 test, 0 failed\n")

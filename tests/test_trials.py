@@ -104,7 +104,7 @@ def test_rules_can_be_tried_before_they_page(remembering: RunningCollector, webh
     done = misstep("rules", "backtest", path, "--since", "1d", cwd=tmp_path, settings=settings)
     first, second, last = done.stdout.splitlines()
     assert first.startswith("lasting: would have fired once, 2"), done.stderr
-    assert first.endswith("in all: 1 pages, 2 messages")
+    assert first.endswith("in all: 1 page, 2 messages")
     assert "s0" in second
     assert "(service gemini-cli)" in second
     assert last == "never: would not have fired"

@@ -11,6 +11,7 @@ from typing import Any
 
 from collector.alerts.rules import Rule, RuleFile, RuleTest
 from collector.alerts.state import Alert, State, step
+from collector.plural import plural
 from collector.query.filters import duration_ns
 from collector.query.sample import Sample
 
@@ -36,7 +37,7 @@ def mistakes(raw: Mapping[str, Any], rules: Sequence[str]) -> Iterator[tuple[str
         yield ("values" if str(error).startswith("value") else "states"), str(error)
         return
     if len(values) != len(states):
-        yield "states", f"has {len(states)} states for {len(values)} values; write one for each"
+        yield "states", f"has {plural(len(states), 'state')} for {plural(len(values), 'value')}; write one for each"
     if not duration_ns("interval", raw.get("interval", "1m")):
         yield "interval", "must be longer than nothing"
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from collector.commands.doctor import Check, asked, refusal, sampled
+from collector.plural import plural
 from collector.query.filters import escaped
 from collector.settings import Settings, without_user
 from collector.tables import schemas
@@ -57,7 +58,7 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterat
         return
     where = {name: escaped(row[name] or "") for name in ("source", "service")}
     counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
-    told = ", ".join(f"{each['operation']} {each['calls']} ({each['errors']} errors)" for each in counts)
+    told = ", ".join(f"{each['operation']} {each['calls']} ({plural(each['errors'], 'error')})" for each in counts)
     yield (
         sampled(f"{who}: {told}", row) if row.get("sampled") else Check("ok", f"{who}: {told}; last {row['last_seen']}")
     )

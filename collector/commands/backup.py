@@ -12,6 +12,7 @@ import httpx
 from collector.commands.client import check, check_store, collector, followed
 from collector.commands.naming import naming
 from collector.commands.progress import progress
+from collector.plural import plural
 from collector.settings import Settings, without_user
 from collector.store.copying import archived_files, copy_closed
 from collector.store.opening import StoreInUse, path_of
@@ -41,7 +42,8 @@ def left_out(copy: Path) -> str:
     files = archived_files(copy)
     folders = ", ".join(sorted({str(file.parent.parent) for file, _ in files}))
     events = sum(events for _, events in files)
-    return f"{events} archived events are not in it: copy {folders} too ({len(files)} Parquet files)" if files else ""
+    counted, named = plural(events, "archived event"), plural(len(files), "Parquet file")
+    return f"{counted} not in it: copy {folders} too ({named})" if files else ""
 
 
 def _write(settings: Settings, part: Path, place: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from collector.plural import plural
 from collector.settings import without_user
 from collector.store.opening import file_id, path_of
 
@@ -79,8 +80,8 @@ def check(answer: httpx.Response) -> None:
 def say_missing(events: int) -> None:
     """Says on standard error how many archived events an answer lacks, if it lacks any."""
     if events:
-        remedy = "put their files back, the collector's log names the first"
-        print(f"misstep: {events} archived events are missing: {remedy}", file=sys.stderr)
+        remedy = "put the files back, the collector's log names the first"
+        print(f"misstep: {plural(events, 'archived event')} missing: {remedy}", file=sys.stderr)
 
 
 def said(answer: httpx.Response) -> str:

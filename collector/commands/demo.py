@@ -29,6 +29,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 from collector.commands.client import bearer
 from collector.commands.demo_agents import AGENTS, Agent, Failure, Tool, github_token
 from collector.commands.progress import progress
+from collector.plural import plural
 from collector.settings import without_user
 from collector.times import DAY, SECOND
 
@@ -156,10 +157,8 @@ def demo(url: str, sessions: int, seed: int | None, *, token: str = "", now_ns: 
             advance()
         roo_code(exporters, random, now_ns, counted)
     exporters.close()
-    return (
-        f"{counted.sessions} sessions, {counted.calls} tool calls, {counted.errors} of them failed; "
-        f"the same again with --seed {seed}"
-    )
+    sent = f"{plural(counted.sessions, 'session')}, {plural(counted.calls, 'tool call')}"
+    return f"{sent}, {counted.errors:,} of them failed; the same again with --seed {seed}"
 
 
 @dataclass(slots=True)

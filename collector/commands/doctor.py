@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from collector.commands.client import collector
+from collector.plural import plural
 from collector.settings import Settings, SettingsError, as_in_variable, is_secret, load, without_user
 from collector.store.aside import Aside
 from collector.store.opening import StoreError, path_of
@@ -115,7 +116,7 @@ def _store(settings: Settings) -> Iterator[Check]:
         yield Check("ok", size)
     aside = Aside(path)
     if records := aside.counted().records:
-        said = f"store: {records} records that could not be stored are in {aside.path}"
+        said = f"store: {plural(records, 'record')} that could not be stored, kept in {aside.path}"
         yield Check("warn", said, f"report it with the collector's log; {AFTER_UPDATE}")
 
 
@@ -169,12 +170,12 @@ def _skew(answer: httpx.Response) -> Iterator[Check]:
 
 def _health(health: Mapping[str, Any]) -> Iterator[Check]:
     failures = {part: int(count) for part, count in health.get("failures", {}).items() if count}
-    counted = f"collector: {health['accepted']} records accepted, {health['stored']} stored"
+    counted = f"collector: {plural(health['accepted'], 'record')} accepted, {health['stored']} stored"
     if wrong := health.get("unaccounted"):
-        yield Check("fail", f"{counted}; {wrong} are not accounted for", "report it with the collector's log")
+        yield Check("fail", f"{counted}; {wrong} not accounted for", "report it with the collector's log")
     elif aside := health.get("aside", {}).get("records"):
         remedy = f"report it with the collector's log; {AFTER_UPDATE}"
-        yield Check("warn", f"{counted}; {aside} could not be stored and are kept aside", remedy)
+        yield Check("warn", f"{counted}; {aside} could not be stored, kept aside", remedy)
     elif failures:
         shown = ", ".join(f"{part} {count}" for part, count in failures.items())
         yield Check("warn", f"{counted}; failures: {shown}", "the collector's log says why")
@@ -182,8 +183,8 @@ def _health(health: Mapping[str, Any]) -> Iterator[Check]:
         dropped = ", ".join(f"{reason} {count}" for reason, count in health["dropped"].items()) or "none"
         yield Check("ok", f"{counted}, {health['duplicate']} duplicate, dropped: {dropped}")
     if missing := health["archive"]["missing_events"]:
-        said = f"archive: {missing} of {health['archive']['events']} events are missing"
-        yield Check("warn", said, "put their files back: the collector's log names the first")
+        said = f"archive: {missing} of {plural(health['archive']['events'], 'event')} missing"
+        yield Check("warn", said, "put the files back: the collector's log names the first")
 
 
 def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:
@@ -197,7 +198,8 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:
             yield Check("warn", said, f"misstep doctor --agent {row['source'] or row['service']}")
             continue
         share = row.get("unclassified_rate") or 0
-        said = f"source {row['source']} from {row['service']}: {row['events']} events, last {row['last_seen']}"
+        counted = plural(row["events"], "event")
+        said = f"source {row['source']} from {row['service']}: {counted}, last {row['last_seen']}"
         if row.get("sampled"):
             yield sampled(said, row)
         elif share > UNCLASSIFIED:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from collector import columns
 from collector.commands.progress import progress
 from collector.errors import Unavailable, where
+from collector.plural import plural
 from collector.settings import Settings
 from collector.store.aside import Aside, restored
 from collector.store.correlate import Correlator
@@ -25,8 +26,9 @@ class Stored:
     failed: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        said = f"{self.requests} requests, {self.records} records stored, {len(self.failed)} still refused"
-        return "\n".join([said, *(f"  refused: {reason}" for reason in self.failed)])
+        counted = f"{plural(self.requests, 'request')}, {plural(self.records, 'record')} stored"
+        lines = [f"{counted}, {len(self.failed):,} still refused"]
+        return "\n".join([*lines, *(f"  refused: {reason}" for reason in self.failed)])
 
 
 def store_refused(settings: Settings) -> Stored:

@@ -18,6 +18,7 @@ from collector.commands.recordings import Recording, find, read
 from collector.commands.shift import moved, newest_ns
 from collector.decode import otlp
 from collector.errors import Rejected
+from collector.plural import plural
 from collector.settings import without_user
 from collector.times import retry_after_s
 
@@ -36,7 +37,8 @@ class Replayed:
     mended: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        lines = [f"{self.requests} requests, {self.records} records accepted, {len(self.refused)} refused"]
+        counted = f"{plural(self.requests, 'request')}, {plural(self.records, 'record')} accepted"
+        lines = [f"{counted}, {len(self.refused):,} refused"]
         lines += [f"  refused: {reason}" for reason in self.refused]
         lines += [f"  mended: {reason}" for reason in self.mended]
         return "\n".join(lines)

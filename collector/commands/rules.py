@@ -12,6 +12,7 @@ from collector.alerts.rulefile import load_rules
 from collector.alerts.summary import duration
 from collector.commands.client import collector, said
 from collector.commands.progress import progress
+from collector.plural import plural
 
 SHOWN_FIRINGS = 5
 
@@ -39,7 +40,7 @@ def backtested(row: dict[str, Any]) -> str:
         return f"{row['name']}: would not have fired"
     lines = [
         f"{row['name']}: would have fired {_times(row['fired'])}, {duration(row['firing_seconds'])} in all: "
-        f"{row['pages']} pages, {row['notifications']} messages"
+        f"{plural(row['pages'], 'page')}, {plural(row['notifications'], 'message')}"
     ]
     for firing in row["firings"][-SHOWN_FIRINGS:]:
         labels = ", ".join(f"{name} {value}" for name, value in firing["labels"].items() if value)
@@ -64,7 +65,7 @@ def suggested(row: dict[str, Any]) -> str:
         return f"{row['name']}: no suggestion: there are no values, or every condition would have paged more often"
     recover = f', recover: "{found["recover"]}"' if found["recover"] else ""
     return (
-        f'{row["name"]}: condition: "{found["condition"]}"{recover} would have paged {found["pages_per_week"]:g} times '
+        f'{row["name"]}: condition: "{found["condition"]}"{recover} would have paged {_times(found["pages_per_week"])} '
         f'a week (written: "{row["condition"]}")'
     )
 
@@ -85,5 +86,5 @@ def notify_test(path: Path, name: str) -> int:
     return 0 if all(row["sent"] for row in rows) else 1
 
 
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
+def _times(number: float) -> str:
+    return "once" if number == 1 else f"{number:g} times"

@@ -42,7 +42,7 @@ def decode(body: bytes) -> Request:
     if wrong and not found:
         raise Rejected(wrong[0])
     records = len(wrong) + len(found)
-    warning = f"{len(wrong)} of {records} were not taken; the first: {wrong[0]}" if wrong else ""
+    warning = f"{len(wrong)} of {records} not taken; the first: {wrong[0]}" if wrong else ""
     return Request("events", _scopes(found), records, joined(warning, *sorted(mended)), rejected=len(wrong))
 
 

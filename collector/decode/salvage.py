@@ -20,6 +20,7 @@ from collector.decode.otlp import JSON
 from collector.decode.otlp_protobuf import MESSAGES
 from collector.decode.record import joined
 from collector.errors import Rejected, where
+from collector.plural import plural
 
 MOST = 1_000  # bad records to find; with more of them the sender is broken
 TOGETHER = 16  # records decoded at a time; one by one if that fails
@@ -100,7 +101,7 @@ def _blame_us(reasons: Iterable[Exception]) -> int:
 def _said(bad: dict[int, Exception], count: int) -> str:
     first = min(bad)
     why = str(bad[first]) if isinstance(bad[first], Rejected) else "the collector failed on it, its log says where"
-    return f"{len(bad)} of {count} records were not taken; the first, number {first + 1}: {why}"
+    return f"{len(bad)} of {plural(count, 'record')} not taken; the first, number {first + 1}: {why}"
 
 
 class _JsonParts:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from collector.plural import plural
 from collector.query.compare import COMPARED, RATED
 from collector.query.filters import BY_NAME, NO_VALUE, Selection
 from collector.query.hours import OF_ALL, counted, ever
@@ -337,7 +338,8 @@ def _amount(measure: str, change: float) -> str:
     if measure.endswith("_rate"):
         return f"{100 * change:+.1f} pts"
     number = f"{abs(change):,.0f}" if abs(change) >= 0.95 or not change else f"{abs(change):.1f}"
-    return f"{number} {'more' if change >= 0 else 'fewer'} {measure}"
+    counted = measure.removesuffix("s") if number == "1" else measure
+    return f"{number} {'more' if change >= 0 else 'fewer'} {counted}"
 
 
 def _of_change(change: float, whole: float) -> str:
@@ -356,7 +358,9 @@ def _sentence(measure: str, row: Row, whole: float, groups: Mapping[str, Row]) -
         return f"{new}{group['error_class']}{of}: {amount}: {group['template'] or ''}".removesuffix(": ")
     what = f"{row['dimension']} = {NO_VALUE if row['value'] is None else row['value']}"
     if row["state"] == "new":
-        calls = f"{row['b_errors']:,} of {row['b_calls']:,} calls failed" if _is_call(row) else "not seen before"
+        calls = (
+            f"{row['b_errors']:,} of {plural(row['b_calls'], 'call')} failed" if _is_call(row) else "not seen before"
+        )
         return f"{what}: {amount}; new, {calls}"
     if row["state"] == "gone":
         return f"{what}: {amount}; gone"
@@ -365,11 +369,10 @@ def _sentence(measure: str, row: Row, whole: float, groups: Mapping[str, Row]) -
     before, after = (row[f"{side}_errors"] / row[f"{side}_calls"] for side in "ab")
     if abs(row["rate"]) >= abs(row["traffic"]):
         word = "more" if after > before else "less" if after < before else "as"
-        return (
-            f"{what}: {amount}; it fails {word} often, {percent(before)} → {percent(after)} of {row['b_calls']:,} calls"
-        )
+        rates = f"{percent(before)} → {percent(after)} of {plural(row['b_calls'], 'call')}"
+        return f"{what}: {amount}; it fails {word} often, {rates}"
     word = "more" if row["b_calls"] > row["a_calls"] else "less"
-    return f"{what}: {amount}; it is called {word} often, {row['a_calls']:,} → {row['b_calls']:,} calls"
+    return f"{what}: {amount}; it is called {word} often, {row['a_calls']:,} → {plural(row['b_calls'], 'call')}"
 
 
 def _is_call(row: Row) -> bool:

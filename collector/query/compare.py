@@ -53,27 +53,25 @@ COMPARED = {
     "mistake_rate": Compared(Unit("rate", 1), f"{ERROR} and mistake", RATED),
     # A success is known at once, its absence only when the chain's window has closed: of younger errors, a share would
     # be that of the fast ones.
-    "lasting_rate": Compared(Unit("rate", 1, "errors"), "not recovered", "closed and {rated}", of_chains=True),
-    "recovery_rate": Compared(Unit("rate", -1, "retried errors"), "recovered", "retried and {rated}", of_chains=True),
+    "lasting_rate": Compared(Unit("rate", 1, "error"), "not recovered", "closed and {rated}", of_chains=True),
+    "recovery_rate": Compared(Unit("rate", -1, "retried error"), "recovered", "retried and {rated}", of_chains=True),
     "unclassified_rate": Compared(
-        Unit("rate", 1, "errors"), "error_class = 'UnknownError'", ERROR, about=("error_class",)
+        Unit("rate", 1, "error"), "error_class = 'UnknownError'", ERROR, about=("error_class",)
     ),
-    "hit_rate": Compared(Unit("rate", 1, "sessions"), ERROR, IN_SESSION, ("part", "whole")),
+    "hit_rate": Compared(Unit("rate", 1, "session"), ERROR, IN_SESSION, ("part", "whole")),
     # Its part is counted from the streaks.
     "streak_rate": Compared(
-        Unit("rate", 1, "sessions"), whole=f"operation = 'tool' and {IN_SESSION}", once=("part", "whole")
+        Unit("rate", 1, "session"), whole=f"operation = 'tool' and {IN_SESSION}", once=("part", "whole")
     ),
     "cancelled_rate": Compared(Unit("rate", 0), "outcome = 'cancelled'"),
     "denied_rate": Compared(Unit("rate", 0), "outcome = 'denied'"),
     "calls": Compared(Unit("count", 0), "true"),
-    "errors": Compared(Unit("count", 1, "errors"), ERROR),
-    "mistakes": Compared(Unit("count", 1, "mistakes"), f"{ERROR} and mistake"),
-    "lasting": Compared(Unit("count", 1, "errors"), "recovered is distinct from true", of_chains=True),
-    "sessions": Compared(Unit("count", 0, "sessions"), IN_SESSION, once=("part",)),
-    "errors_per_session": Compared(Unit("per_session", 1, "sessions"), ERROR, IN_SESSION, ("whole",)),
-    "mistakes_per_session": Compared(
-        Unit("per_session", 1, "sessions"), f"{ERROR} and mistake", IN_SESSION, ("whole",)
-    ),
+    "errors": Compared(Unit("count", 1, "error"), ERROR),
+    "mistakes": Compared(Unit("count", 1, "mistake"), f"{ERROR} and mistake"),
+    "lasting": Compared(Unit("count", 1, "error"), "recovered is distinct from true", of_chains=True),
+    "sessions": Compared(Unit("count", 0, "session"), IN_SESSION, once=("part",)),
+    "errors_per_session": Compared(Unit("per_session", 1, "session"), ERROR, IN_SESSION, ("whole",)),
+    "mistakes_per_session": Compared(Unit("per_session", 1, "session"), f"{ERROR} and mistake", IN_SESSION, ("whole",)),
     "errors_per_1000": Compared(Unit("per_1000", 1), ERROR, RATED, beside_all=True),
     "p50_ms": Compared(Unit("quantile", 1)),
     "p95_ms": Compared(Unit("quantile", 1)),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import Any
 
+from collector.plural import plural
 from collector.query.statement import Z
 from collector.times import lasting
 
@@ -132,19 +133,19 @@ def newcombe(a: Side, b: Side) -> tuple[float, float, float] | None:
 class Unit:
     """How a measure is written, and which direction is worse: 1 up, -1 down, 0 neither.
 
-    `of` names what `whole` counts; `kind` is rate, count, per_session, per_1000 or quantile.
+    `of` names one of what `whole` counts; `kind` is rate, count, per_session, per_1000 or quantile.
     """
 
     kind: str
     worse: int
-    of: str = "calls"
+    of: str = "call"
 
 
 def judge(unit: Unit, a: Side, b: Side) -> dict[str, Any]:
     """`difference`, `low`, `high`, `verdict` (one of `VERDICTS`) and a `sentence` with the verdict and its numbers."""
     found = newcombe(a, b)
     if found is None or _few(unit, a, b):
-        return _row(found, "too_few", f"too few {unit.of} to compare: {_values(unit, a, b)}")
+        return _row(found, "too_few", f"too few {unit.of}s to compare: {_values(unit, a, b)}")
     difference, low, high = found
     ends = " and ".join(_signed(unit, end).removesuffix(" pts") for end in (low, high))
     between = f"({_signed(unit, difference)}, between {ends})"
@@ -177,13 +178,13 @@ def _more(unit: Unit, a: Side, b: Side, found: tuple[float, float, float]) -> st
     if not 0 < needed <= 100_000:
         return ""
     digits = 10 ** (len(str(needed)) - 1)
-    return f"; it would take about {-(-needed // digits) * digits:,} more {unit.of} to tell"
+    return f"; it would take about {plural(-(-needed // digits) * digits, f'more {unit.of}')} to tell"
 
 
 def _values(unit: Unit, a: Side, b: Side, between: str = "") -> str:
     both = f"{written(unit, a.value)} → {written(unit, b.value)}"
     both = f"{both} {between}" if between else both
-    return both if unit.kind == "count" else f"{both}, n = {a.whole:,} and {b.whole:,} {unit.of}"
+    return both if unit.kind == "count" else f"{both}, n = {a.whole:,} and {plural(b.whole, unit.of)}"
 
 
 def written(unit: Unit, value: float | None) -> str:

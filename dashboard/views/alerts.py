@@ -113,7 +113,8 @@ def _each(page: Page, alerts: pl.DataFrame, key: str) -> None:
         "since": tables.when("since", page),
         "summary": tables.text("summary", "large"),
     }
-    picked = tables.table(page, listed, columns, key=f"alerts-{key}", alt_text=f"{more.height} more alerts.",
+    text = f"{words.plural(more.height, 'more alert')}."
+    picked = tables.table(page, listed, columns, key=f"alerts-{key}", alt_text=text,
                           select=True, wide=("since", "summary"))  # fmt: skip
     if picked:
         _alert(page, picked)
@@ -201,7 +202,8 @@ def _history(page: Page, rows: pl.DataFrame) -> None:
     most = shown.group_by("name").len().sort("len", "name", descending=[True, False])["name"].head(LINES).to_list()
     shown = page.drawn(shown.filter(pl.col("name").is_in(most)), "fired", "until")
     picture = charts.firings(shown, page.palette, week, small=page.small)
-    components.chart(picture, "firings", f"{rows.height} firings in 7 days, most of {most[0]}.")
+    fired = f"{words.plural(rows.height, 'firing')} in 7 days"
+    components.chart(picture, "firings", f"{fired}, most of {most[0]}.")
     with st.expander(f"As a list: {rows.height}", key="alert-history"):
         if rows.height > LISTED:
             st.caption(f"The newest {words.count(LISTED)} of them.")
@@ -215,7 +217,7 @@ def _history(page: Page, rows: pl.DataFrame) -> None:
             "severity": tables.text("severity", "small"),
             "summary": tables.text("summary", "large"),
         }
-        tables.table(page, listed, columns, key="history", alt_text=f"{rows.height} firings in 7 days.",
+        tables.table(page, listed, columns, key="history", alt_text=f"{fired}.",
                      wide=("resolved", "severity", "summary"))  # fmt: skip
 
 
@@ -364,8 +366,8 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
     }
     for said in sentences.failed_rules(rules):
         st.error(said)
-    picked = tables.table(page, rows, columns, key="rules", alt_text=f"{rows.height} rules.", select=True,
-                          wide=("measure", "severity"))  # fmt: skip
+    text = f"{words.plural(rows.height, 'rule')}."
+    picked = tables.table(page, rows, columns, key="rules", alt_text=text, select=True, wide=("measure", "severity"))
     rule = picked or rows.row(0, named=True)
     st.markdown(f"**{words.plain(rule['name'])}** over time")
     span = {"from": page.filters.start, **({"to": page.filters.end} if page.filters.end else {})}

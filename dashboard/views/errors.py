@@ -97,7 +97,7 @@ def _listed(page: Page, shown: pl.DataFrame, state: str, order: str) -> None:
         "first": tables.text("first", 55, "How long ago it was seen for the first time."),
         "last": tables.text("last", 55, "How long ago it was seen last."),
     }
-    text = f"{shown.height} groups of equal errors; first: {shown['error_class'][0]}."
+    text = f"{words.plural(shown.height, 'group')} of equal errors; first: {shown['error_class'][0]}."
     picked = tables.table(page, shown, columns, key=f"groups-{state}-{order}", alt_text=text, select=True,
                           wide=("state", "trend", "sessions", "spread_words", "recovery", "first"))  # fmt: skip
     if picked:

@@ -151,7 +151,7 @@ def _storms(page: Page) -> None:
     if strip.height:
         components.quiet("Rate-limit errors over time")
         picture = charts.storm_strip(page.drawn(strip), page.palette, page.axis, step)
-        components.chart(picture, "strip", f"{words.count(components.total(strip, 'errors'))} rate-limit errors.")
+        components.chart(picture, "strip", f"{words.plural(components.total(strip, 'errors'), 'rate-limit error')}.")
     if rows.is_empty():
         components.quiet("No storm in this range.")
         return

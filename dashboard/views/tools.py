@@ -121,7 +121,7 @@ def _rates(page: Page, rows: pl.DataFrame) -> None:
     picture = shares.dots(
         shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate", small=page.small
     )
-    components.chart(picture, "tool-rates", f"Error rates of {shown.height} tools with their 95 % intervals.")
+    components.chart(picture, "tool-rates", f"Error rates of {words.plural(shown.height, 'tool')} with 95 % intervals.")
     if rows.height > RATES:
         components.quiet(f"The {RATES} of {words.plural(rows.height, 'tool')} that fail most often.")
     components.sampled(page)
@@ -182,7 +182,8 @@ def _servers(page: Page) -> None:
         label = f"{words.plain(server, 60)} \u2002 {words.plural(calls, 'call')}{failed}"
         with st.expander(label, expanded=place == 0, key=f"server-{place}"):
             mine = rows.filter(pl.col("mcp_server") == server)
-            tables.table(page, mine, columns, key=f"server-{place}-tools", alt_text=f"{mine.height} tools.",
+            text = f"{words.plural(mine.height, 'tool')}."
+            tables.table(page, mine, columns, key=f"server-{place}-tools", alt_text=text,
                          wide=("error_rate",))  # fmt: skip
             components.link(page, "errors", f"Errors of {words.plain(server, 60)} →", mcp_server=server)
     if facts.height > SERVERS:
