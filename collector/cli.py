@@ -64,6 +64,9 @@ def main() -> None:
     """Runs the command that the arguments name. Exits with 1 if it finds mistakes, with 2 if it could not run."""
     open_streams()
     without_proxy(os.environ)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as after Ctrl-C, no part of a file is left behind
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
     try:
         try:
             app()
@@ -79,6 +82,10 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _end(number: int, _: object) -> None:
+    sys.exit(128 + number)
 
 
 def _settings(**flags: str | None) -> Settings:
@@ -230,7 +237,6 @@ def backup(
     """Copy the whole store, also while a collector is writing to it. The copy is a store file too."""
     from collector.commands.backup import backup, left_out
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no part of a copy is left behind
     copy = backup(_settings(store=store), place)
     print(f"the store is in {copy}")
     if missing := left_out(copy):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -129,6 +131,39 @@ def test_an_export_that_fails_leaves_what_was_there(
     with pytest.raises(OSError, match=r"^the collector is gone$"):
         export.export(filled.url, path, form, ["from=-1h"])
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(path.name, "the last export")]
+
+
+SLOW = """
+import sys, time
+from collector.commands import export
+check, pages = export.check, 0
+def slow(answer):
+    global pages
+    pages += 1
+    if pages == 4:
+        print("begun", flush=True)
+        time.sleep(5)
+    check(answer)
+export.check, export.PAGE = slow, 4
+from collector.cli import main
+sys.argv = ["misstep", "export", "--format", sys.argv[1]]
+main()
+"""
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_who_ends_an_export_finds_no_part_of_it(
+    filled: RunningCollector, tmp_path: Path, number: signal.Signals, form: str
+) -> None:
+    command, environ = [sys.executable, "-c", SLOW, form], filled.environment | {"MISSTEP_COLLECTOR_URL": filled.url}
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "begun\n"
+        assert [path.name for path in tmp_path.iterdir()] == [f".events.{form}.part"]
+        process.send_signal(number)
+        assert process.wait(30) == 128 + number
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_goes_to_a_pipe_is_the_events_alone(filled: RunningCollector) -> None:

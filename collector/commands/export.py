@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -139,24 +141,33 @@ def frame(body: bytes) -> tuple[pl.DataFrame, str]:
 
 
 def _frames(path: Path, form: str, pages: Iterator[pl.DataFrame]) -> int:
-    """Polars writes each page before it takes the next. It would pass on only the text of an error of `pages`."""
-    rows, first = 0, next(pages)
+    """Polars writes each page before it takes the next. It would pass on only the text of an error of `pages`.
+
+    It does so in another thread: as long as this one is in Polars, Python handles no signal but Ctrl-C.
+    """
+    rows, first, ended = 0, next(pages), False
     errors: list[Exception] = []
 
     def taken(*_: object) -> Iterator[pl.DataFrame]:
         nonlocal rows
         try:
             for page in chain([first], pages):
+                if ended:
+                    return
                 rows += page.height
                 yield page
         except Exception as error:
             errors.append(error)
 
     whole = register_io_source(taken, schema=first.schema)
-    try:
-        whole.sink_parquet(path) if form == "parquet" else whole.sink_csv(path, datetime_format=RFC3339)
-    except (OSError, pl.exceptions.ComputeError) as error:
-        _raise_as_the_system(error, path)
+    sink = whole.sink_parquet if form == "parquet" else partial(whole.sink_csv, datetime_format=RFC3339)
+    with ThreadPoolExecutor(1) as apart:
+        try:
+            apart.submit(sink, path).result()
+        except (OSError, pl.exceptions.ComputeError) as error:
+            _raise_as_the_system(error, path)
+        finally:
+            ended = True
     if errors:
         raise errors.pop()
     return rows
