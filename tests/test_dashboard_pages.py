@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 import httpx
 import polars as pl
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import ButtonGroup, Selectbox
 
@@ -27,7 +28,7 @@ from dashboard import components, launch, sentences, signin, start, tables, word
 from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
 from dashboard.menu import TITLES
-from dashboard.page import Page, same_clock, same_clocks
+from dashboard.page import WIDTH, Page, same_clock, same_clocks
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.traffic import storm, two_versions
@@ -904,6 +905,17 @@ def test_who_sends_only_metrics_is_seen_and_an_unknown_error_has_a_row_to_paste(
     assert [each.value for each in app.text] == ["the flux went sideways"]
     [row] = [tomllib.loads(each.value)["messages"][0] for each in app.code if each.language == "toml"]
     assert (row["where"], row["examples"]) == (["tool"], ["the flux went sideways"])
+
+
+def test_in_a_narrow_window_a_sender_without_a_service_has_the_name_of_its_source(
+    collector: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = {"tool": "flux", "outcome": "error", "message": "no", "session": "s"}
+    collector.post("/v1/events", json.dumps([failed, failed | {"service": "web"}]))
+    monkeypatch.setattr(type(st.context), "cookies", {WIDTH: "900"})
+    app = open_app(collector.url, "sources")
+    check(app, "Sources")
+    assert set(app.dataframe[0].value["sender"]) == {"event", "web"}
 
 
 def test_the_last_answer_stays_while_the_collector_is_away(

@@ -4,6 +4,7 @@ import polars as pl
 import streamlit as st
 
 from dashboard import components, frames, tables, taxonomy, words
+from dashboard.filters import NO_VALUE
 from dashboard.page import Page, open_page, refreshing
 
 SILENT_S = 3600
@@ -71,6 +72,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         for then in rows["last_seen"]
     ]
     shown = rows.with_columns(
+        pl.coalesce("service", "source", pl.lit(NO_VALUE)).alias("sender"),
         pl.Series("seen", seen),
         pl.Series("sampling", [_sampling(*row) for row in rows.select("sampled", "kept").iter_rows()], dtype=pl.String),
         *_marks(rows),
@@ -86,7 +88,8 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     sampled = any(shown["sampling"])
     columns = {
         "source": tables.text("source", 105),
-        "service": tables.text("service", 180 if page.narrow else 152),
+        # Without the column of its source, a sender that names no service would have no name.
+        **({"sender": tables.text("sender", 180)} if page.narrow else {"service": tables.text("service", 152)}),
         "events": tables.number("events", width=55),
         **({} if sampled else {"errors": tables.number("errors", width=65)}),  # they stand in "unclassified", too
         "seen": tables.text("last seen", 98),
@@ -101,14 +104,14 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         )
         for fact in FACTS
     }
-    picked = tables.table(page, shown, columns, key="sources", alt_text=f"{rows.height} senders.", select=True,
-                          rows_shown=SENDERS,
+    text = f"{words.plural(rows.height, 'sender')}."
+    picked = tables.table(page, shown, columns, key="sources", alt_text=text, select=True, rows_shown=SENDERS,
                           wide=("source", "errors", "unclassified", "reports", "sampling", "tells order",
                                 "tells retryable"))  # fmt: skip
     components.quiet("What a sender tells: ✓ nearly always, ~ at times, – never.")
     if picked:
         label = f"Errors of {words.plain(picked['service'] or picked['source'], 60)} →"
-        components.link(page, "errors", label, source=picked["source"], service=picked["service"])
+        components.link(page, "errors", label, source=picked["source"] or "", service=picked["service"] or "")
 
 
 def _marks(rows: pl.DataFrame) -> list[pl.Series]:
