@@ -35,7 +35,7 @@ def body(page: Page) -> None:
         left, right = components.pair("streaks-1")
         with left:
             st.subheader("Streaks by length", anchor=False, help=words.HELP["streak"])
-            text = f"{words.count(rows['streaks'][0])} streaks by length."
+            text = f"{words.plural(rows['streaks'][0], 'streak')} by length."
             components.chart(attempts.streak_lengths(frames.lengths(rows), page.palette), "lengths", text)
         with right:
             st.subheader("Hazard", anchor=False, help=words.HELP["hazard"])
@@ -105,7 +105,9 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
     mine = rows.sort("interrupted", descending=True)
     columns = {
         by: tables.text(by, 160),
-        "sessions": tables.number("sessions"),
+        "sessions": tables.number(
+            "sessions", f"Only where one would have been stopped. A session with more than one {by} stands in each row."
+        ),
         "interrupted": tables.number("stopped"),
         "again": tables.text("recovered by themselves", 170),
         "mistakes_saved": tables.number("failed calls saved", width=130),
@@ -135,7 +137,8 @@ def _agents(page: Page, kind: str) -> None:
         "higher": tables.number("it counts more"),
         "lower": tables.number("it counts less"),
     }
-    tables.table(page, shown, columns, key="agreement", alt_text=f"{rows.height} kinds of signals of agents.",
+    text = f"{words.plural(rows.height, 'kind')} of signals of agents."
+    tables.table(page, shown, columns, key="agreement", alt_text=text,
                  wide=("higher", "lower"))  # fmt: skip
     for source, signal, whys in rows.select("source", "signal", "whys").iter_rows():
         for why in whys if isinstance(whys, list) else ():
