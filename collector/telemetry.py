@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections import Counter as Counted
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from queue import SimpleQueue
+from threading import Event, Thread
 from typing import Any, TextIO, cast
 
 import structlog
@@ -18,6 +20,7 @@ REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
 
 SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+LOG_S = 0.1  # longest time that anything waits for a line of the log to be written
 MOST_SERVICES, MOST_TOOLS = 20, 50  # by name in `misstep_calls`
 
 RECEIVED = Counter("misstep_received_records", "Records in requests that were read.", ["signal"], registry=REGISTRY)
@@ -34,6 +37,7 @@ EVENTS = Counter(
     ["source", "outcome"],
     registry=REGISTRY,
 )
+LOST_LINES = Counter("misstep_lost_log_lines", "Lines of the log that standard error did not take.", registry=REGISTRY)
 REFUSED = Counter("misstep_refused_requests", "Requests that were refused, by reason.", ["reason"], registry=REGISTRY)
 UNREAD = Counter(
     "misstep_unread_answers", "Large answers that were not sent whole, by reason.", ["why"], registry=REGISTRY
@@ -135,19 +139,46 @@ Scrub = Callable[[str], tuple[str, tuple[str, ...]]]
 
 
 class _Patient:
-    """A log file that never raises: on a full disk lines are lost, and nothing else fails."""
+    """A log file that never raises, and lets nobody wait: on a full disk, or where nobody reads a full pipe, lines are
+    lost and counted, and nothing else fails.
+    """
 
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)  # which has no thread of its parent
+
+    def _begin(self) -> None:
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
+        self._free = Event()
+        self._free.set()
+        self._thread: Thread | None = None
 
     def write(self, text: str) -> int:
-        with suppress(OSError):
-            return self._file.write(text)
+        """Returns when the line is written, but does not wait for long; one at a time."""
+        if not self._free.is_set():
+            LOST_LINES.inc()
+            return len(text)
+        if self._thread is None:
+            self._thread = Thread(target=self._write_all, name="log", daemon=True)
+            self._thread.start()
+        self._free.clear()
+        self._lines.put(text.encode(errors="backslashreplace"))
+        self._free.wait(LOG_S)
         return len(text)
 
     def flush(self) -> None:
-        with suppress(OSError):
-            self._file.flush()
+        """Nothing is kept back."""
+
+    def _write_all(self) -> None:
+        while True:
+            line = self._lines.get()
+            try:
+                while line:
+                    line = line[os.write(self._number, line) :]
+            except OSError:
+                LOST_LINES.inc()
+            self._free.set()
 
 
 def configure_logging(scrub: Scrub, *, json_lines: bool | None) -> None:
@@ -172,6 +203,6 @@ def configure_logging(scrub: Scrub, *, json_lines: bool | None) -> None:
             structlog.processors.JSONRenderer() if lines else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Patient(sys.stderr))),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Patient(sys.stderr.fileno()))),
         cache_logger_on_first_use=True,
     )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import os
 import re
+import signal
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.conftest import RunningCollector, largest_file
+from tests.conftest import MISSTEP, RunningCollector, free_port, largest_file, wait_until
 from tests.doors import PROTOBUF, span, spans, traces
 
 BASE_UNITS = ("_seconds", "_bytes", "_requests", "_records", "_fds", "_alerts_firing", "_alerts_pending", "_sessions")
@@ -103,6 +108,59 @@ def test_the_collectors_own_errors_are_told_with_their_remedy(collector: Running
     assert error["timestamp"]
     assert value(collector, "misstep_refused_requests", reason="unavailable") == 1
     assert value(collector, "misstep_failures", part="writer") >= 1
+
+
+def filled_pipe() -> tuple[int, int]:
+    """Both ends of a pipe that takes nothing more."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    for size in (4096, 1):
+        with contextlib.suppress(BlockingIOError):
+            while os.write(writing, bytes(size)):
+                pass
+    os.set_blocking(writing, True)
+    return reading, writing
+
+
+def test_a_log_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
+    reading, writing = filled_pipe()
+    running = RunningCollector(tmp_path, url=f"http://127.0.0.1:{free_port()}")
+    command = [
+        MISSTEP,
+        "collector",
+        "--http",
+        running.url.removeprefix("http://"),
+        "--grpc",
+        f"127.0.0.1:{free_port()}",
+    ]
+    with subprocess.Popen(command, cwd=tmp_path, env=running.environment, stderr=writing) as process:
+
+        def logged() -> bool:
+            process.send_signal(signal.SIGHUP)
+            return b"SIGHUP changes" in os.read(reading, 1 << 20)
+
+        try:
+            wait_until(lambda: process.poll() is None and answers(running), 60)
+            for call in range(3):
+                process.send_signal(signal.SIGHUP)  # which is logged
+                assert running.post("/v1/traces", traces(span(call))).status_code == 200
+            assert len(running.events()) == 3
+            wait_until(lambda: value(running, "misstep_lost_log_lines") >= 3, 10)
+            assert os.read(reading, 1 << 20).strip(b"\0") == b""
+            wait_until(logged, 10)
+            assert identity(running.get("/api/v1/health"))
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            os.close(reading)
+            os.close(writing)
+
+
+def answers(running: RunningCollector) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"{running.url}/readyz", timeout=2).is_success
+    return False
 
 
 def test_metrics_are_named_as_prometheus_wants_them(collector: RunningCollector) -> None:
