@@ -32,7 +32,8 @@ def _version() -> str:
 
 app = App(
     name="misstep",
-    help="A flight recorder for the mistakes of AI agents.",
+    help="A flight recorder for the mistakes of AI agents.\n\n"
+    "Settings are flags, MISSTEP_ variables, or lines of misstep.toml: docs/configuration.md has them all.",
     version=_version,
     help_format="plaintext",
 )
@@ -103,7 +104,11 @@ def _settings_for_rules(**flags: str | None) -> Settings:
 
 @app.command
 def up() -> int:
-    """Start the collector and the dashboard; Ctrl-C ends both."""
+    """Start the collector and the dashboard; Ctrl-C ends both.
+
+    Settings, such as MISSTEP_HTTP, MISSTEP_DASHBOARD and MISSTEP_STORE, are
+    variables or lines of misstep.toml: docs/configuration.md has them all.
+    """
     from collector.commands.up import up
 
     return up(_settings())
@@ -160,10 +165,16 @@ def replay(
         Path, Parameter(help="Files, or folders of files: recorded bodies (001-traces.json) or JSON lines.")
     ],
     to: To = None,
-    now: Annotated[bool, Parameter(negative="", help="Shift all recorded times so that the newest is now.")] = False,
+    now: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Shift all recorded times so that the newest is now.")
+    ] = False,
     refused: Annotated[
         bool,
-        Parameter(negative="", help="Instead, store the requests that the collector accepted but could not store."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Instead, store the requests that the collector accepted but could not store.",
+        ),
     ] = False,
     store: Annotated[str | None, Parameter(help=f"Only for --refused. {STORE}")] = None,
 ) -> int:
@@ -196,6 +207,7 @@ def demo(
     bulk: Annotated[
         int,
         Parameter(
+            show_default=False,
             help="Instead, write this many events of the last 30 days directly into the store.",
             validator=Number(gte=0),
         ),
@@ -268,7 +280,10 @@ def export(
     since: Start = "-30d",
     until: End = "now",
 ) -> int:
-    """Write the events of a range to a file."""
+    """Write the events of a range to a file.
+
+    They come from the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
+    """
     settings = _settings()
     from collector.commands.export import export
 
@@ -288,7 +303,10 @@ def sql(
     limit: Annotated[int, Parameter(help="Most rows to return, 1 to 10,000.")] = 100,
     format: Annotated[Literal["table", "csv", "jsonl"], Parameter(help="Format of the rows.")] = "table",
 ) -> int:
-    """Run a read-only SQL statement over the events of a range."""
+    """Run a read-only SQL statement over the events of a range.
+
+    It is answered by the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
+    """
     settings = _settings()
     from collector.commands.sql import sql
 
@@ -311,13 +329,18 @@ def rules_check(file: RuleFile) -> int:
     return 0
 
 
-Since = Annotated[str, Parameter(help="How far to go back in the stored events, such as 12h or 7d.")]
+Since = Annotated[
+    str, Parameter(allow_leading_hyphen=True, help="How far to go back in the stored events, such as 12h or 7d.")
+]
 Step = Annotated[str, Parameter(help="Time between two evaluations, such as 15s or 1m.")]
 
 
 @rules_app.command(name="backtest")
 def rules_backtest(file: RuleFile, *, since: Since = "7d", step: Step = "1m") -> int:
-    """Show when rules would have fired on stored events, and how often they would have paged."""
+    """Show when rules would have fired on stored events, and how often they would have paged.
+
+    The events are those of the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
+    """
     from collector.commands.rules import backtested
 
     return _try_rules(file, "backtest", backtested, since, step)
@@ -331,7 +354,10 @@ def rules_suggest(
     since: Since = "7d",
     step: Step = "1m",
 ) -> int:
-    """Suggest the most sensitive threshold of each rule that would not have paged too often."""
+    """Suggest the most sensitive threshold of each rule that would not have paged too often.
+
+    The events are those of the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
+    """
     from collector.commands.rules import suggested
 
     return _try_rules(file, "suggest", suggested, since, step, pages=pages)
@@ -341,7 +367,13 @@ def _try_rules(
     file: Path, what: str, describe: Callable[[dict[str, Any]], str], since: str, step: str, **params: str
 ) -> int:
     from collector.commands.rules import try_rules
+    from collector.query.filters import BadParameter, duration_ns
 
+    for name, length in (("--since", since.removeprefix("-")), ("--step", step)):
+        try:
+            duration_ns(name, length)
+        except BadParameter as error:
+            raise OSError(f"{name} = {length!r}: {error}") from None
     settings = _settings_for_rules()
     asked = {"from": f"-{since.removeprefix('-')}", "step": step, **params}
     rows = list(try_rules(file, what, settings.collector_url, settings.query_token, **asked))
@@ -417,7 +449,11 @@ def sanitise_fingerprint() -> int:
 
 @sanitise_app.command(name="apply")
 def sanitise_apply() -> int:
-    """Apply the present rules to everything that is stored, and rewrite the store without what they remove."""
+    """Apply the present rules to everything that is stored, and rewrite the store without what they remove.
+
+    The store is MISSTEP_STORE, by default duckdb:///data/misstep.duckdb. The
+    collector that has it open, at MISSTEP_COLLECTOR_URL, does the work if it runs.
+    """
     from collector.commands.apply import apply
 
     done = apply(_settings())

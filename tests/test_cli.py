@@ -25,6 +25,7 @@ def loaded(code: str, *modules: str) -> set[str]:
 def test_help_names_the_commands(tmp_path: Path) -> None:
     done = misstep("--help", cwd=tmp_path)
     assert all(name in done.stdout for name in ("up", "collector", "dashboard", "replay", "demo", "doctor", "export"))
+    assert all("docs/configuration.md" in misstep(*one, "--help", cwd=tmp_path).stdout for one in ([], ["up"]))
 
 
 def test_command_line_alone_loads_nothing_slow() -> None:
@@ -105,6 +106,13 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
             {"COLLECTOR_URL": "http://u:p@127.0.0.1:1"},
             "at http://127.0.0.1:1 does not",
         ),
+        (["sql", "select 1"], {"COLLECTOR_URL": "http://127.0.0.1:1"}, "; start one with misstep up, or give its"),
+        (
+            ["rules", "backtest", "alerts.yaml", "--since", "yesterday"],
+            {},
+            "misstep: --since = 'yesterday': --since is a duration such as 90s, 5m, 1h30m or 7d",
+        ),
+        (["rules", "suggest", "alerts.yaml", "--step=-1m"], {}, "misstep: --step = '-1m': --step is a duration"),
         (["sql", "select 1"], {"COLLECTOR_URL": "ftp://u:p@h"}, "collector_url = 'ftp://h': write an address"),
         (["sanitise", "check", "nowhere"], {}, "No such file or directory: 'nowhere'"),
         (["rebuild", "--store", "duckdb://:memory:"], {}, "there is no store at duckdb://:memory:"),

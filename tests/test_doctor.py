@@ -73,6 +73,11 @@ def test_what_it_says_as_a_set_up_comes_to_life(collector: RunningCollector) -> 
     assert "33% of its errors have no class" in found["source"].what
 
 
+def test_a_sender_without_a_service_is_said_to_have_none(collector: RunningCollector) -> None:
+    collector.post("/v1/events", json.dumps({"tool": "flux", "outcome": "ok", "session": "s"}))
+    assert findings(collector)["source"].what.startswith("source event from a service without a name: 1 event, last ")
+
+
 def test_it_says_that_only_a_part_of_the_records_arrives(collector: RunningCollector) -> None:
     span = {"name": "execute_tool read", "traceState": "ot=th:e", "attributes": {"gen_ai.tool.name": "read"}}
     at = {"startTimeUnixNano": str(time.time_ns() - 10**6), "endTimeUnixNano": str(time.time_ns())}

@@ -101,7 +101,8 @@ def test_nothing_chosen_is_an_empty_file(filled: RunningCollector, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("where", "said"), [(["toll=x"], "answered 400: .*toll"), (["from=yesterday"], "answered 400: .*from")]
+    ("where", "said"),
+    [(["toll=x"], "answered 400: .*toll"), (["from=yesterday"], "answered 400: from = 'yesterday': .*RFC 3339")],
 )
 def test_bad_filter_is_said(filled: RunningCollector, tmp_path: Path, where: list[str], said: str) -> None:
     with pytest.raises(OSError, match=said):

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from collector.commands.doctor import Check, asked, refusal, sampled
+from collector.commands.doctor import Check, asked, refusal, sampled, who
 from collector.plural import plural
 from collector.query.filters import escaped
 from collector.settings import Settings, without_user
@@ -49,27 +49,26 @@ def _agent(settings: Settings, name: str, client: httpx.Client) -> Iterator[Chec
 
 
 def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterator[Check]:
-    who = f"{row['source'] or 'no known source'} from {row['service'] or 'a service without a name'}"
+    sender = who(row)
     if not row["tool_data"]:
-        said = f"{who}: seen, no tool data; metrics {row['metrics']}, last {row['last_seen']}"
+        said = f"{sender}: seen, no tool data; metrics {row['metrics']}, last {row['last_seen']}"
         yield Check(
             "warn", said, f"send its logs or traces too, if it has any: metrics do not contain calls\n{lines}".rstrip()
         )
         return
     where = {name: escaped(row[name] or "") for name in ("source", "service")}
     counts = client.get("/api/v1/breakdown", params={"by": "operation", "from": EVER, **where}).json()["rows"]
-    told = ", ".join(f"{each['operation']} {each['calls']} ({plural(each['errors'], 'error')})" for each in counts)
-    yield (
-        sampled(f"{who}: {told}", row) if row.get("sampled") else Check("ok", f"{who}: {told}; last {row['last_seen']}")
-    )
+    told = ", ".join(f"{each['operation']} {each['calls']:,} ({plural(each['errors'], 'error')})" for each in counts)
+    said = f"{sender}: {told}"
+    yield sampled(said, row) if row.get("sampled") else Check("ok", f"{said}; last {row['last_seen']}")
     missing = {fact: words for fact, words in FACTS.items() if _never(row["coverage"][fact])}
     if not row["reports_ok"]:
         missing["successes"] = "successful calls"
     for fact, words in missing.items():
         if switch := row["remedies"].get(fact):
-            yield Check("warn", f"{who}: it does not report {words}", switch)
+            yield Check("warn", f"{sender}: it does not report {words}", switch)
         else:
-            yield Check("ok", f"{who}: it does not report {words}, and no known setting turns this on")
+            yield Check("ok", f"{sender}: it does not report {words}, and no known setting turns this on")
 
 
 def _never(share: float | None) -> bool:

@@ -37,7 +37,8 @@ def collector(url: str, token: str) -> Iterator[httpx.Client]:
     except httpx.LocalProtocolError:  # its text has the header, and so the token
         raise OSError("the token cannot be sent in a header; write printable ASCII characters only") from None
     except httpx.TransportError as error:
-        raise ConnectionError(f"the collector at {without_user(url)} does not answer: {error}") from None
+        remedy = "start one with misstep up, or give its address with MISSTEP_COLLECTOR_URL"
+        raise ConnectionError(f"the collector at {without_user(url)} does not answer: {error}; {remedy}") from None
     except httpx.InvalidURL:
         raise OSError(f"{without_user(url)} is no address that can be asked; correct MISSTEP_COLLECTOR_URL") from None
 
@@ -85,9 +86,11 @@ def say_missing(events: int) -> None:
 
 
 def said(answer: httpx.Response) -> str:
-    """The message of a refusal, or its text if it is not from a collector."""
+    """The parameter, value and message of a refusal, or its text if it is not from a collector."""
     try:
-        return str(answer.json()["error"]["message"])
+        error = answer.json()["error"]
+        named = f"{error['parameter']} = {error['value']!r}: " if error.get("value") else ""
+        return f"{named}{error['message']}"
     except (ValueError, KeyError, TypeError):
         return answer.text[:300]
 

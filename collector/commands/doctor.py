@@ -170,20 +170,20 @@ def _skew(answer: httpx.Response) -> Iterator[Check]:
 
 def _health(health: Mapping[str, Any]) -> Iterator[Check]:
     failures = {part: int(count) for part, count in health.get("failures", {}).items() if count}
-    counted = f"collector: {plural(health['accepted'], 'record')} accepted, {health['stored']} stored"
+    counted = f"collector: {plural(health['accepted'], 'record')} accepted, {health['stored']:,} stored"
     if wrong := health.get("unaccounted"):
-        yield Check("fail", f"{counted}; {wrong} not accounted for", "report it with the collector's log")
+        yield Check("fail", f"{counted}; {wrong:,} not accounted for", "report it with the collector's log")
     elif aside := health.get("aside", {}).get("records"):
         remedy = f"report it with the collector's log; {AFTER_UPDATE}"
-        yield Check("warn", f"{counted}; {aside} could not be stored, kept aside", remedy)
+        yield Check("warn", f"{counted}; {aside:,} could not be stored, kept aside", remedy)
     elif failures:
         shown = ", ".join(f"{part} {count}" for part, count in failures.items())
         yield Check("warn", f"{counted}; failures: {shown}", "the collector's log says why")
     else:
-        dropped = ", ".join(f"{reason} {count}" for reason, count in health["dropped"].items()) or "none"
-        yield Check("ok", f"{counted}, {health['duplicate']} duplicate, dropped: {dropped}")
+        dropped = ", ".join(f"{reason} {count:,}" for reason, count in health["dropped"].items()) or "none"
+        yield Check("ok", f"{counted}, {health['duplicate']:,} duplicate, dropped: {dropped}")
     if missing := health["archive"]["missing_events"]:
-        said = f"archive: {missing} of {plural(health['archive']['events'], 'event')} missing"
+        said = f"archive: {missing:,} of {plural(health['archive']['events'], 'event')} missing"
         yield Check("warn", said, "put the files back: the collector's log names the first")
 
 
@@ -194,12 +194,12 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:
         return
     for row in rows:
         if not row["tool_data"]:
-            said = f"source {row['source'] or 'unknown'} from {row['service']}: seen, no tool data"
+            said = f"source {who(row)}: seen, no tool data"
             yield Check("warn", said, f"misstep doctor --agent {row['source'] or row['service']}")
             continue
         share = row.get("unclassified_rate") or 0
         counted = plural(row["events"], "event")
-        said = f"source {row['source']} from {row['service']}: {counted}, last {row['last_seen']}"
+        said = f"source {who(row)}: {counted}, last {row['last_seen']}"
         if row.get("sampled"):
             yield sampled(said, row)
         elif share > UNCLASSIFIED:
@@ -211,6 +211,11 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:
     if now - newest > SILENT:
         remedy = "is an agent running, and does its exporter point here? Its own log names export failures"
         yield Check("warn", f"sources: nothing received since {newest:%Y-%m-%d %H:%M} UTC", remedy)
+
+
+def who(row: Mapping[str, Any]) -> str:
+    """A sender in words."""
+    return f"{row['source'] or 'no known source'} from {row['service'] or 'a service without a name'}"
 
 
 def sampled(said: str, row: Mapping[str, Any]) -> Check:
