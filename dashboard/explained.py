@@ -61,6 +61,12 @@ def subject(row: dict[str, Any]) -> str:
     return f"{DIMENSIONS[row['dimension']]} = {row['value']}"
 
 
+def nothing_before(page: Page) -> None:
+    """Shows that the period before has nothing to compare with, and what else can be compared."""
+    components.quiet(f"Nothing to compare with in the {words.span(page.length)} before.")
+    components.link(page, "compare", "Compare versions, models or agents instead →")
+
+
 def listed(page: Page, found: pl.DataFrame, *, rise: bool, limit: int = components.FULL_WIDTH) -> None:
     """Shows a link to the errors of each value, with its part of the rise (or fall); the bars are aligned."""
     if found.height:

@@ -24,6 +24,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import ButtonGroup, Selectbox
 
+from collector.classify.classify import load_taxonomy
 from dashboard import components, launch, sentences, signin, start, tables, words
 from dashboard.client import Answer, Collector
 from dashboard.filters import escaped
@@ -709,10 +710,22 @@ def test_a_period_of_which_most_is_not_kept_is_not_compared(
     assert [each.delta for each in app.metric] == [""] * 5
     assert said in captions(app)
     assert not any("grey line" in each for each in captions(app))
+    assert "Compare versions, models or agents instead →" in [link.proto.label for link in app.get("page_link")]
     for page, about in (("changes", {}), ("compare", {"by": "period"})):
         assert said in captions(open_app(collector.url, page, **about))
     app = open_app(collector.url, from_="-13h")
     assert not any(said.startswith("Nothing to compare") for said in captions(app))
+
+
+def test_only_what_is_left_out_of_the_tools_by_class_is_said(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    classes = [name for name, row in load_taxonomy().classes.items() if row.domain == "tool"][:17]
+    failed = {"tool": "flux", "outcome": "error", "message": "no", "session": "s"}
+    assert collector.post("/v1/events", json.dumps([failed | {"error_type": name} for name in classes])).is_success
+    app = open_app(collector.url, "tools")
+    check(app, "Tools")
+    assert "Shown: the 15 most frequent of 17 classes." in captions(app)
 
 
 def test_the_period_before_is_kept_however_many_versions_there_are(

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import components, explained, headline, sentences, shares, words
+from dashboard import components, explained, headline, sentences, shares
 from dashboard.page import Page, open_page, refreshing
 
 BARS, LISTED = 16, 40
@@ -15,15 +15,13 @@ def body(page: Page) -> None:
     """The parts of the change, both periods side by side, each value with its sentence."""
     total: dict[str, Any] = {}
     with components.part():
-        before = words.span(page.length)
         kept = components.kept_before(page)
         total = page.ask("breakdown", previous="true").first()
         if not total.get("calls"):
             components.nothing(page)
             return
         if not headline.comparable(page, total) or not kept():
-            components.quiet(f"Nothing to compare with in the {before} before.")
-            components.link(page, "compare", "Compare versions, models or agents instead →")
+            explained.nothing_before(page)
             return
         [verdict] = page.ask("compare", measure=headline.measured(page)).pick("verdict", "sentence").rows()
         st.markdown(sentences.compared(*verdict))

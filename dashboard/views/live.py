@@ -39,8 +39,8 @@ def body(page: Page) -> None:
             "shown_tool": tables.text("tool", 130),
             name: tables.text(title, 165),
             "service": tables.text("service", 120),
-            "session": tables.text("session", 105),
-            "message": tables.text("message", 240 if page.narrow else 300),
+            "session": tables.text("session", 140),
+            "message": tables.text("message", 240 if page.narrow else 265),
         }
         shown = rows.with_columns(
             shown_tool=pl.coalesce("tool", pl.col("operation").replace(frames.NO_TOOL)),

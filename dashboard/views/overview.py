@@ -117,7 +117,7 @@ def _fix_first(page: Page) -> None:
 
 def _changes(page: Page, now: dict[str, Any]) -> None:
     if not headline.comparable(page, now):
-        components.quiet(f"Nothing to compare with in the {words.span(page.length)} before.")
+        explained.nothing_before(page)
         return
     rows = explained.rows(page, explained.ACTS).head(ROWS)
     explained.listed(page, rows, limit=components.HALF_WIDTH, rise=(now["errors"] or 0) > (now["previous_errors"] or 0))

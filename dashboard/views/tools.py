@@ -155,11 +155,11 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
     else:
         few = " No colour: a tool with fewer than 20 calls." if (shown["calls"] < words.UNCERTAIN_BELOW).any() else ""
         components.quiet(f"Colour: errors of the class ÷ calls of the tool.{few} Click a cell for its errors.")
-    if rows.height > len(top) or totals.height > len(classes):
-        components.quiet(
-            f"The first {len(top)} of {words.plural(rows.height, 'tool')}, "
-            f"the {len(classes)} most frequent of {words.count(totals.height)} classes."
-        )
+    left = [f"the first {len(top)} of {words.plural(rows.height, 'tool')}"] if rows.height > len(top) else []
+    if totals.height > len(classes):
+        left.append(f"the {len(classes)} most frequent of {words.count(totals.height)} classes")
+    if left:
+        components.quiet(f"Shown: {' and '.join(left)}.")
 
 
 def _servers(page: Page) -> None:
