@@ -44,7 +44,7 @@ benchqueries: $(LOCKED) ## the dashboard's queries over a million made-up events
 benchpages: $(LOCKED) .venv/.chromium ## the dashboard's pages in a browser, over a million made-up events
 	$(BIN)/python -m benchmarks.pages
 
-pictures: $(LOCKED) .venv/.chromium ## screenshots of the dashboard's pages, into docs/images/pages
+pictures: $(LOCKED) .venv/.chromium ## screenshots of the dashboard, into docs/images
 	$(BIN)/python -m benchmarks.pictures
 
 demo: $(LOCKED) ## sends realistic traffic to the collector that `make run` started
