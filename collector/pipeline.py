@@ -146,7 +146,9 @@ class Pipeline:
         if not batch.redacted:
             return report
         redacted.update(batch.redacted)
-        return {**clean, "redactions": (report.get("redactions") or 0) + batch.redacted.total()}
+        if secrets := self.sanitiser.secrets(batch.redacted.elements()):
+            clean["redactions"] = (report.get("redactions") or 0) + secrets
+        return clean
 
     def stored(self, told_ns: Mapping[int, int]) -> None:
         """Remembers tool results that are stored, so that repetitions are skipped. To be called after the commit."""
@@ -230,7 +232,8 @@ class Pipeline:
         for name in IDS.intersection(texts):
             if clean[name] != texts[name]:
                 clean[name] = f"{clean[name]} {params_hash(texts[name], self.hash_key):016x}"
-        return {**clean, "redactions": len(rules)}
+        secrets = self.sanitiser.secrets(rules)
+        return {**clean, "redactions": secrets} if secrets else clean
 
     def _sanitise(self, reports: Iterable[Report], batch: Batch) -> None:
         """Cuts secrets and excess length from all texts of the reports, column by column of those with equal names;

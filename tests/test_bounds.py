@@ -44,6 +44,15 @@ def test_of_many_secrets_only_those_are_cut_that_may_be_kept() -> None:
     assert 100 < report["redactions"] < 5_000
 
 
+def test_redactions_are_secrets_not_masked_names_and_addresses() -> None:
+    asked = {"path": "/home/ann/x", "to": "ann.lee@corp-mail.com"}
+    for secrets in ({}, {"password": "fox-7-hole"}):
+        arguments = json.dumps(asked | secrets)
+        report = only(taken(spans({"attributes": {**CALL, "gen_ai.tool.call.arguments": arguments}}), "traces"))
+        assert json.loads(report["params"])["path"] == "~/x"
+        assert report.get("redactions", 0) == len(secrets)
+
+
 NESTED: Any = 1
 for _ in range(100_000):
     NESTED = [NESTED]

@@ -53,6 +53,7 @@ class Sanitiser:
             gate = pool.submit(Gate, rules, keys, masked)
         self._finder, self._gate = finder.result(), gate.result()
         self._personal = masked
+        self._of_persons = frozenset(rule.id for rule in rules if rule.family == "personal")
         self._key = key
         self._walk = Walk(self._finder, masked, self._scrub, self._mark)
         self._search_until = math.inf
@@ -99,6 +100,10 @@ class Sanitiser:
             clean[name], found = self.scrub_value(value) if isinstance(value, _TEXTUAL) else (value, ())
             hits += found
         return (clean if hits else fields), tuple(hits)
+
+    def secrets(self, cuts: Iterable[str]) -> int:
+        """How many of these cuts, given by rule, were secrets and not personal data."""
+        return sum(rule not in self._of_persons for rule in cuts)
 
     def suspects(self, documents: Sequence[bytes | None]) -> set[int]:
         """The indices of documents (made by `written`) in which there may be something to cut."""

@@ -37,7 +37,7 @@ def body(page: Page) -> None:
         with components.part("Events by source", SINCE):
             _counts(page, components.as_json(said.get("sources")) or {}, "source", "events")
     with right:
-        with components.part("Secrets cut, by rule", SINCE):
+        with components.part("Secrets and personal data cut, by rule", SINCE):
             _counts(page, components.as_json(said.get("redactions")) or {}, "rule", "cuts")
         with components.part("Requests that were not taken, by reason", SINCE):
             _counts(page, components.as_json(said.get("refused")) or {}, "why", "requests")
