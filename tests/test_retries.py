@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collector.query.filters import Selection, select
 from collector.query.retries import curve, retries, storms
+from collector.store.opening import SETTINGS
 from collector.store.store import Store
 from collector.times import SECOND
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
@@ -227,3 +229,22 @@ def test_recovery_by_attempt_and_time_is_told_class_by_class(store: Store) -> No
     for row in curve(EVER, []).rows(store):
         each = [found[name, row["axis"], row["at"]] for name in ("Seldom", "Often")]
         assert (row["recovered"], row["retried"]) == tuple(map(sum, zip(*each, strict=True)))
+
+
+def test_the_medians_of_millions_of_repaired_errors_need_little_memory(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path}/many.duckdb"
+    store = Store.open(url)
+    with store.transaction() as cursor:
+        cursor.execute(
+            """insert into kept_chains by name
+            select i as event_id, i * 1000000 as time_ns, 'error' as outcome, 'T' as error_class, 'gen-ai' as source,
+              's' as session, true as retried, true as repaired, false as identical_retry, 1 as attempts,
+              1 + i % 2 as seconds
+            from range(4000000) as numbers(i)"""
+        )
+    store.close()
+    store = Store.open(url, SETTINGS | {"memory_limit": "64MB", "temp_directory": ""})
+    for by in ([], ["error_class"]):
+        [row] = retries(Selection(0, NOW), by).rows(store)
+        assert (row["recovered"], row["median_attempts"], row["median_seconds"]) == (4_000_000, 1, 1.5)
+    store.close()

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from collector.query.filters import BadParameter, Selection, duration, duration_ns
 from collector.query.hours import Counts, counted, sessions_by
+from collector.query.quantiles import at_place, ranked
 from collector.query.retries import chains, relation
-from collector.query.statement import Statement, load, order_by, share, wilson
+from collector.query.statement import Statement, order_by, share, wilson
 
 OUTCOMES = {"ok": "ok", "errors": "error", "cancelled": "cancelled", "denied": "denied"}
 COUNTS = ("calls", *OUTCOMES)
@@ -172,32 +173,6 @@ def _measured(
         asked["tried"] = f"""select {named}, {", ".join(values)} from ({chains(selection, *names)})
           where {where} group by {", ".join(keys)}"""
     return asked
-
-
-def ranked(
-    source: str, where: str, keys: Mapping[str, str], fractions: str, values: Sequence[str], *, earlier: str = "false"
-) -> str:
-    """Quantiles of the durations by `keys` (name → expression), as SQL.
-
-    `fractions` is a list in SQL; it may use `last`, the number of durations minus one. `values` are expressions that
-    use `at_place`.
-    """
-    return load("ranked").format(
-        named=", ".join(f"{expression} as {key}" for key, expression in keys.items()),
-        keys=", ".join(keys),
-        earlier=earlier,
-        source=source,
-        where=where,
-        fractions=fractions,
-        of_durations=", ".join(f"durations.{key}" for key in keys),
-        same=" and ".join(f"durations.{key} is not distinct from wanted.{key}" for key in keys),
-        values=", ".join(values),
-    )
-
-
-def at_place(place: int) -> str:
-    """The quantile of the fraction at this place, counted from 1, as SQL; its filter is left open for conditions."""
-    return f"min(low + (high - low) * beyond) filter (place = {place}"
 
 
 def _aggregates(rows: Counts, selection: Selection, period: str = "", prefix: str = "") -> dict[str, str]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
-from collector.query.breakdowns import QUANTILES, at_place, ranked
+from collector.query.breakdowns import QUANTILES
 from collector.query.filters import BadParameter, Selection, terms_of
 from collector.query.hours import Counts, counted
+from collector.query.quantiles import at_place, ranked
 from collector.query.retries import chains, relation
 from collector.query.statement import Derived, Row, Statement, Z, load, types_of
 from collector.query.streaks import LIMITS, Scope, streak_sql

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from collector.query.filters import Selection, own_dimensions
+from collector.query.quantiles import at_place, ranked
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
 from collector.store.kept import ACTED_ON, CHAINS, COUNTED, PATIENCE, WINDOW_NS
 from collector.store.reading import whole
@@ -153,10 +154,16 @@ def retries(
     """What became of errors, by the dimensions of the error."""
     keys = [f'"{name}"' for name in by]
     low, high = wilson("recovered", "rated")
+    places = {f"key_{place}": key for place, key in enumerate(keys)}
+    repaired = f"{selection.where()} and repaired and {selection.rated()}"
+    middle = [f"{at_place(1)}) as median_seconds"]
     sql = load("retries").format(
         keys="".join(f"{key}, " for key in keys),
         counted=counted(selection, by),
-        chains=unjudged(selection, *by),
+        named="".join(f"{place} as {key}, " for place, key in places.items()),
+        waits=ranked(
+            f"({unjudged(selection, *by)})", repaired, places or {"key_0": "true"}, "[0.5]", middle, of="seconds"
+        ),
         where=selection.where(),
         rated=selection.rated(),
         rate=share("recovered", "rated"),

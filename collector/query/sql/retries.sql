@@ -1,5 +1,5 @@
 -- What became of the errors with a session, from counts of alike ones. The rate is only of sources that also report successes.
--- The median of attempts comes from counts of each number: `median` would hold a number for every error, as that of seconds does.
+-- The median of attempts comes from counts of each number: `median` would hold a number for every error.
 with alike as materialized (
   select {keys}attempts, recovery, {rated} as comparable, {counts} from ({counted}) where {where} group by {keys}attempts, recovery, comparable
 ),
@@ -13,7 +13,7 @@ tries as (              -- of an even number, the two in the middle
   {group}
 ),
 waits as (
-  select {keys}median(seconds) as median_seconds from ({chains}) where {where} and repaired and {rated} {group}
+  select {named}median_seconds from ({waits})
 )
 select {found}errors, retried, rated, recovered, errors - recovered as lasting, recovered_identical, recovered_changed,
   {rate} as recovery_rate, {low} as low, {high} as high,
