@@ -135,7 +135,9 @@ def test_an_export_that_fails_leaves_what_was_there(
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_IGN if "nohup" in sys.argv else signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from collector.commands import export
 check, pages = export.check, 0
 def slow(answer):
@@ -165,6 +167,17 @@ def test_who_ends_an_export_finds_no_part_of_it(
         process.send_signal(number)
         assert process.wait(30) == 128 + number
     assert not [*tmp_path.iterdir()]
+
+
+def test_an_export_below_nohup_goes_on(filled: RunningCollector, tmp_path: Path) -> None:
+    command, environ = [sys.executable, "-c", SLOW, "csv", "nohup"], filled.environment
+    environ |= {"MISSTEP_COLLECTOR_URL": filled.url}
+    with subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(30) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["events.csv"]
 
 
 def test_what_goes_to_a_pipe_is_the_events_alone(filled: RunningCollector) -> None:
