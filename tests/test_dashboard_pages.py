@@ -1099,6 +1099,21 @@ def test_what_a_list_leaves_out_or_cuts_is_told(collector: RunningCollector, ope
     assert len(limits.value) == 7
 
 
+@pytest.mark.parametrize("by", ["model", "agent", "tool"])
+def test_a_limit_is_told_by_model_agent_and_tool(
+    busy: RunningCollector, open_app: Callable[..., AppTest], by: str
+) -> None:
+    asked = {"scope": "session", "kind": "mistake", "by": by, "limit": 1_000}
+    rows = busy.get("/api/v1/streaks/limits", **RANGE, **asked)["rows"]
+    stopped = {row[by]: row["interrupted"] for row in rows if row["mistake_limit"] == 2}
+    app = open_app(busy.url, "streaks", from_="-6d", by=by, limit="2")
+    check(app, "Streaks")
+    [limits] = [each for each in app.dataframe if "interrupted" in each.value.columns]
+    shown = dict(zip(limits.value[by], limits.value["interrupted"], strict=True))
+    assert shown == {"(none)" if name is None else name: count for name, count in stopped.items()}
+    assert stopped
+
+
 def test_no_tool_is_left_out_of_what_a_limit_would_have_done(
     collector: RunningCollector, open_app: Callable[..., AppTest]
 ) -> None:

@@ -11,7 +11,7 @@ from dashboard.story import KINDS, SCOPES
 
 LONGEST = 10
 LIMITS, USUAL = range(2, 11), 3  # as in Roo Code
-BY = ("model", "tool")
+BY = ("model", "agent", "tool")
 
 
 def settings(page: Page) -> dict[str, str]:
@@ -98,7 +98,7 @@ def _limit() -> int:
 
 
 def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
-    """The sessions that one limit would have stopped, by model or tool."""
+    """The sessions that one limit would have stopped, by model, agent or tool."""
     if rows.is_empty():
         components.quiet("No session would have been stopped.")
         return
