@@ -56,16 +56,15 @@ def main() -> None:
             chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
             subjects = about(asked)
             for name, title in menu.TITLES.items():
-                if given.only in title:
-                    taken = _taken(chromium, address(shown, name, RANGE, subjects))
-                    (pages / f"{name}.jpg").write_bytes(taken)
-                    print(f"{title}: {len(taken) >> 10} KiB", flush=True)
-                if given.only in title and name in ALONE:
+                if given.only not in title:
+                    continue
+                taken = _taken(chromium, address(shown, name, RANGE, subjects))
+                (pages / f"{name}.jpg").write_bytes(taken)
+                print(f"{title}: {len(taken) >> 10} KiB", flush=True)
+                if name in ALONE:
                     scheme, height, link = ALONE[name]
-                    url = address(
-                        shown, name, RANGE, {**subjects, name: {**subjects.get(name, {}), "refresh": "10", **link}}
-                    )
-                    taken = _alone(chromium, url, scheme, height)
+                    about_it = {**subjects.get(name, {}), "refresh": "10", **link}
+                    taken = _alone(chromium, address(shown, name, RANGE, {**subjects, name: about_it}), scheme, height)
                     (given.into / f"{name}.png").write_bytes(taken)
                     print(f"{title} alone: {len(taken) >> 10} KiB", flush=True)
             chromium.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -278,6 +278,8 @@ def result_reports(row: Row, record: Record, model: Report, told: dict[int, Repo
     `model` has the columns of the request's own record. A result that several requests repeat counts once.
     """
     scope = model.get("session") or record.trace_id or model.get("service_instance", "")
+    told_as = {role for role, *_ in each_twin(row.twin)}
+    roles = [role for role in (FRAMEWORK, CLIENT) if role in told_as]
     for messages in messages_at(row.told, record):
         for position, one in enumerate(tool_results(messages, row.rules)):
             lends = row.told_policy == "amend" or (row.told_policy == "refused" and not one.refused)
@@ -285,7 +287,7 @@ def result_reports(row: Row, record: Record, model: Report, told: dict[int, Repo
             lends = lends or not (one.fresh or "session" in model)
             if lends and (one.outcome == "ok" or one.strength <= OK_DEFAULT):
                 continue
-            report = _result_report(row, record, model, one, position, lends=lends)
+            report = _result_report(roles, record, model, one, position, lends=lends)
             if row.operation == "link" and record.time_ns:  # the messages of a whole run, which has ended
                 report["time_ns"] = record.time_ns
             if "site" in row.keys and "params" in report:
@@ -328,19 +330,17 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
             yield report
 
 
-def _roles(row: Row) -> set[str]:
-    return {role for role, *_ in each_twin(row.twin)}
-
-
-def _twins(row: Row, report: Report) -> Iterator[Sequence[str]]:
+def _twins(roles: Iterable[str], report: Report) -> Iterator[Sequence[str]]:
     """Role and columns by which a result is found: in the trace without its id, else by its id in another's trace."""
     if "trace_id" in report and "tool" in report and "params" in report:
         yield TWIN
     if "call_id" in report:
-        yield from ((role, "call_id") for role in _roles(row) & {FRAMEWORK, CLIENT})
+        yield from ((role, "call_id") for role in roles)
 
 
-def _result_report(row: Row, record: Record, model: Report, one: ToolResult, position: int, *, lends: bool) -> Report:
+def _result_report(
+    roles: Sequence[str], record: Record, model: Report, one: ToolResult, position: int, *, lends: bool
+) -> Report:
     report: Report = {column: model[column] for column in SHARED if column in model}
     report.update(
         operation="tool",
@@ -348,7 +348,7 @@ def _result_report(row: Row, record: Record, model: Report, one: ToolResult, pos
         outcome=one.outcome,
         time_ns=(record.start_ns or record.time_ns or record.observed_ns) + position,
         _strength=one.strength,
-        _rank=FRESH - (CLIENT in _roles(row)) if one.fresh else REPEATED,
+        _rank=FRESH - (CLIENT in roles) if one.fresh else REPEATED,
     )
     if record.trace_id:
         report["trace_id"] = record.trace_id
@@ -362,7 +362,7 @@ def _result_report(row: Row, record: Record, model: Report, one: ToolResult, pos
         report["params"] = one.params
     if lends:
         report["_lends"] = True
-    elif twins := [*_twins(row, report)]:
+    elif twins := [*_twins(roles, report)]:
         report["_twin"] = twins
     if one.text:
         report["message"] = report["_text"] = one.text
