@@ -87,7 +87,7 @@ def limit(n: int, row: dict[str, float | None]) -> str:
     share = "" if words.uncertain(rated) else f" ({words.rate(row.get('recovery_rate'))})"
     them = "them" if rated == stopped else f"the {words.count(rated)} whose agents also report successes"
     itself = "itself" if recovered == 1 else "themselves"
-    repaired = f"{words.count(min(recovered, rated))} of {them}{share} recovered by {itself}."
+    repaired = f"{words.count(recovered)} of {them}{share} recovered by {itself}."
     if stopped == rated == 1:
         repaired = "It recovered by itself." if recovered else "It did not recover by itself."
     return (

@@ -199,9 +199,9 @@ def limits(
 ) -> Statement:
     """Per limit: sessions it would have interrupted, those whose streaks all recovered, mistakes saved.
 
-    The rate is only of sources that also report successes (`rated`).
+    Those that recovered, and their rate, are of the sessions whose sources also report successes (`rated`).
     """
-    low, high = wilson("rated_recovered", "rated")
+    low, high = wilson("recovered", "rated")
     keys = [f'"{name}"' for name in by]
     sql = load("limits").format(
         keys="".join(f"{key}, " for key in keys),
@@ -210,7 +210,7 @@ def limits(
         streaks=streak_sql(selection, asked, by),
         where=selection.where(),
         source=counted(selection, [*by, "operation", "session"]).source,
-        rate=share("rated_recovered", "rated"),
+        rate=share("recovered", "rated"),
         low=low,
         high=high,
     )

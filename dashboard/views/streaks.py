@@ -75,7 +75,7 @@ def _limits(page: Page, asked: dict[str, str]) -> None:
     fates = rows.filter(pl.col("mistake_limit").is_between(LIMITS[0], LIMITS[-1])).select(
         "mistake_limit",
         pl.col("recovered").alias("recovered anyway"),
-        (pl.col("rated") - pl.col("recovered")).clip(0).alias("did not recover"),
+        (pl.col("rated") - pl.col("recovered")).alias("did not recover"),
         (pl.col("interrupted") - pl.col("rated")).alias("not known"),
     )
     if fates.is_empty():

@@ -1,7 +1,8 @@
 -- For each limit n, if the agent had stopped to ask after n in a row: the sessions that this would have interrupted, those of them in which every
 -- such streak recovered by itself, and the failures after the limit. Sessions with equal longest streaks, and equal longest ones that did not
--- recover (`lost`), behave alike under every limit, so they are counted first. Those whose source reports no successes cannot recover: they are not
--- `rated`. The first event of a streak may lie before the range, and no event in it have its values: so `totals` counts its session too.
+-- recover (`lost`), behave alike under every limit, so they are counted first. Of those whose source reports no successes, nobody knows whether they
+-- recovered: they are not `rated`, and not among the `recovered`. The first event of a streak may lie before the range, and no event in it have its
+-- values: so `totals` counts its session too.
 -- The values to break down by are compared as a hash (`kind`), and streaks read more than once: rows of texts, or all streaks, would take more memory.
 with found as not materialized (
   select {firsts}hash(service, session) as whose, started, length, state = 'recovered' as recovered, can_recover from ({streaks})
@@ -15,8 +16,7 @@ alike as (
 ),
 by_limit as (
   select kind, mistake_limit, sum(sessions)::bigint as interrupted, coalesce(sum(sessions) filter (rated), 0)::bigint as rated,
-    coalesce(sum(sessions) filter (lost < mistake_limit), 0)::bigint as recovered,
-    coalesce(sum(sessions) filter (rated and lost < mistake_limit), 0)::bigint as rated_recovered
+    coalesce(sum(sessions) filter (rated and lost < mistake_limit), 0)::bigint as recovered
   from alike, unnest(range(1, longest + 1)) as steps(mistake_limit)
   group by all
 ),
