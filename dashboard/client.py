@@ -1,8 +1,9 @@
 """The dashboard's only I/O: queries to the collector's API, answered as polars frames.
 
 Answers are cached for twenty times as long as they took, within limits, so that viewers of a page share them and no
-repeated query keeps the collector busy for more than a twentieth of the time. The last answer is also used while the
-collector does not answer, or not in time. Every failure becomes a `Problem` with a sentence for people. No Streamlit
+repeated query keeps the collector busy for more than a twentieth of the time; those of one page as long as the slowest
+of them, so that they are all of one moment. The last answer is also used while the collector does not answer, or not in
+time. Every failure becomes a `Problem` with a sentence for people. No Streamlit
 here.
 """
 
@@ -11,7 +12,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,14 +25,15 @@ import msgspec
 import polars as pl
 
 from dashboard.filters import DIMENSIONS
+from dashboard.moment import STALE_S, Moment, good_for
 
 TIMEOUT_S = 5.0
 TRY_S = 25.0  # for trying rules on days of history; the collector gives up after 20 s
 CHANGE_S = 90.0  # for test messages; the collector waits 30 s for each answer of a mail server
 MOST = "10000"  # rows that a list of the API gives at most, if asked for them
 KEPT_ANSWERS = 512
-PATIENCE = 20  # how many times as long as it took an answer is cached
-FRESH_S, STALE_S = 2.0, 60.0  # shortest and longest time that an answer is cached
+MOMENTS = 256  # pages whose moment is remembered
+ROUNDS = 2  # that a page asks again at most, to get answers between which nothing was written
 AGAIN_S = 10.0  # until what took too long is asked again; twice as long after each further time
 BEGUN = 16  # threads for `begin`
 AT_ONCE = 4  # queries that a collector answers at a time; waiting for a turn does not count as taking too long
@@ -116,12 +118,24 @@ class Answer:
 class _Kept:
     """The cached answer to one query; whoever holds the lock is asking it."""
 
-    asked: float = -math.inf  # on the monotonic clock
+    began: float = -math.inf  # when it was asked last, on the monotonic clock
+    asked: float = -math.inf  # when that was answered
     took: float = 0.0
     failed: int = 0  # how often in a row it took too long
     answer: Answer | None = None
     problem: Problem | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def good(self, max_age: float | None, moment: Moment | None) -> bool:
+        """Whether the answer need not be asked for again."""
+        age = time.monotonic() - self.asked
+        if self.failed:
+            again: float = AGAIN_S * 2 ** (self.failed - 1)
+            return age < min(again, STALE_S)
+        if moment is not None:
+            return self.began >= moment.began
+        longest = good_for(self.took) if max_age is None else max_age
+        return age < longest
 
 
 @dataclass(slots=True)
@@ -133,6 +147,7 @@ class Collector:
     away_since: datetime | None = None
     _http: httpx.Client = field(init=False, repr=False)
     _kept: OrderedDict[str, _Kept] = field(init=False, repr=False, default_factory=OrderedDict)
+    _moments: OrderedDict[Hashable, Moment] = field(init=False, repr=False, default_factory=OrderedDict)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
     _asking: ThreadPoolExecutor = field(
         init=False, repr=False, default_factory=partial(ThreadPoolExecutor, BEGUN, thread_name_prefix="question")
@@ -149,11 +164,15 @@ class Collector:
         """Host and port, for sentences."""
         return httpx.URL(self.url).netloc.decode()
 
-    def ask(self, path: str, params: Mapping[str, str] | None = None, *, max_age: float | None = None) -> Answer:
+    def ask(
+        self, path: str, params: Mapping[str, str] | None = None, *, max_age: float | None = None,
+        moment: Moment | None = None,
+    ) -> Answer:  # fmt: skip
         """The answer to `GET /api/v1/{path}`; an older one while the collector does not answer, or not in time.
 
         Args:
             max_age: seconds for which a cached answer is good; by default that depends on how long it took.
+            moment: of the page that asks; instead of `max_age`, a cached answer is good if it is of this moment.
 
         Raises:
             Problem: there is no answer, or the query took too long a moment ago.
@@ -165,23 +184,64 @@ class Collector:
             while len(self._kept) > KEPT_ANSWERS:
                 self._kept.popitem(last=False)
         with kept.lock:  # several parts of a page may send the same query
-            good = min(max(PATIENCE * kept.took, FRESH_S), STALE_S) if max_age is None else max_age
-            if kept.failed:
-                good = min(AGAIN_S * 2 ** (kept.failed - 1), STALE_S)
-            if time.monotonic() - kept.asked >= good:
+            if not kept.good(max_age, moment):
                 with self._turns:
                     self._renew(kept, path, params or {})
+            if moment is not None:
+                moment.noted(key, path, params or {}, kept.took)
             if kept.answer is not None and (kept.failed or not kept.problem):
                 return replace(kept.answer, late=bool(kept.failed))
             assert kept.problem is not None
             raise kept.problem
 
-    def begin(self, path: str, params: Mapping[str, str], max_age: float | None = None) -> Future[Answer]:
+    def begin(
+        self, path: str, params: Mapping[str, str], max_age: float | None = None, moment: Moment | None = None
+    ) -> Future[Answer]:
         """As `ask`, without waiting for the answer."""
-        return self._asking.submit(self.ask, path, params, max_age=max_age)
+        return self._asking.submit(self.ask, path, params, max_age=max_age, moment=moment)
+
+    def moment(self, page: Hashable) -> Moment:
+        """The moment that this page shows: it has lasted since a refresh, or begins now."""
+        with self._lock:
+            moment = self._moments.setdefault(page, Moment(time.monotonic()))
+            self._moments.move_to_end(page)
+            while len(self._moments) > MOMENTS:
+                self._moments.popitem(last=False)
+            return moment
+
+    def refresh(self, page: Hashable, *, ahead: bool) -> None:
+        """Begins another moment of this page if it is time to.
+
+        Args:
+            ahead: whether to ask first for all that was asked in the last moment, so that the page changes as a whole.
+                If something was written between the answers, they are asked for again, a few times at most. Those that
+                fail do so again where they are used.
+        """
+        before = self.moment(page)
+        with before.turn:  # of several viewers, one asks
+            if self.moment(page) is not before or not before.past(time.monotonic()):
+                return
+            moment = self._settled(before) if ahead else Moment(time.monotonic())
+            with self._lock:
+                self._moments[page] = Moment(moment.began, moment.slowest)
+
+    def _settled(self, before: Moment) -> Moment:
+        moment, tags = self._together(before)
+        for _ in range(ROUNDS):
+            again, others = self._together(before)
+            if others == tags:
+                break
+            moment, tags = again, others
+        return moment
+
+    def _together(self, before: Moment) -> tuple[Moment, list[str]]:
+        """Asks again what was asked in a moment; the new moment, and the tags of the answers."""
+        moment = Moment(time.monotonic())
+        asking = [self.begin(path, params, moment=moment) for path, params in list(before.asked.values())]
+        return moment, ["" if each.exception() else each.result().tag for each in asking]
 
     def _renew(self, kept: _Kept, path: str, params: Mapping[str, str]) -> None:
-        began = time.monotonic()
+        began = kept.began = time.monotonic()
         try:
             kept.answer, kept.problem, kept.failed = self._fetch(path, params, kept.answer), None, 0
         except Problem as problem:

@@ -15,6 +15,7 @@ from dashboard import colours, filterbar, share, words
 from dashboard.client import Answer, Collector
 from dashboard.filters import Filters
 from dashboard.menu import SUBJECTS
+from dashboard.moment import Moment
 
 BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)  # seconds
 BARS = 96  # in a chart of full width
@@ -40,16 +41,21 @@ class Page:
     def ask(self, place: str, max_age: float | None = None, /, **params: str | None) -> Answer:
         """The API's answer for this page's filters and `params`, which can only narrow them; None removes a filter.
 
-        `max_age`: seconds for which a cached answer is good, if that must not depend on how long it took.
+        `max_age`: seconds for which a cached answer is good, if it need not be of the page's moment.
         """
         merged = self._merged(params)
-        return _remembered(place, merged, self.collector.ask(place, merged, max_age=max_age))
+        moment = self._moment if max_age is None else None
+        return _remembered(place, merged, self.collector.ask(place, merged, max_age=max_age, moment=moment))
 
     def later(self, place: str, **params: str | None) -> Callable[[], Answer]:
         """Starts to `ask` and returns a function that waits for the answer, so that queries run in parallel."""
         merged = self._merged(params)
-        asking = self.collector.begin(place, merged)
+        asking = self.collector.begin(place, merged, moment=self._moment)
         return lambda: _remembered(place, merged, asking.result())
+
+    @property
+    def _moment(self) -> Moment:
+        return self.collector.moment(self.shows)
 
     def ask_all(self, place: str, params: Mapping[str, str] | None = None, max_age: float | None = None) -> Answer:
         """The API's answer, whatever this page's filters are."""
@@ -113,6 +119,11 @@ class Page:
         """The shortest round length in seconds that divides the range into at most `bars` buckets."""
         start, end = self.filters.span(self.now)
         return next((nice for nice in BUCKETS if (end - start).total_seconds() <= bars * nice), BUCKETS[-1])
+
+    @property
+    def shows(self) -> tuple[str, Filters]:
+        """What viewers of the same page with the same filters have in common, whatever the state of their views."""
+        return self.name, replace(self.filters, view=())
 
     @property
     def asked(self) -> int:
@@ -194,8 +205,10 @@ def refreshing(body: Callable[[Page], None], page: Page, every: float | None = N
 
     def shown() -> None:
         place = st.empty()
-        if first.pop() if first else False:
+        opened = first.pop() if first else False
+        if opened:
             place.skeleton(height=FIRST_PX)
+        page.collector.refresh(page.shows, ahead=not opened)
         with place.container():
             bar = st.empty()
             body(page)

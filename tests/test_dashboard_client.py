@@ -26,11 +26,17 @@ class Api:
     status: int = 200
     error: dict[str, str] = field(default_factory=lambda: {"message": "too much"})
     asked: list[str] = field(default_factory=list)
+    version: int = 0  # what the answers' tags say
     url: str = ""
     before: Callable[[], object] = lambda: None  # answers wait for this
     open: int = 0  # queries that are being answered
     most: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def monotonic(self) -> float:
+        """The clock; never the same time twice."""
+        self.now += 1e-6
+        return self.now
 
     def serve(self) -> ThreadingHTTPServer:
         api = self
@@ -49,9 +55,11 @@ class Api:
                 api.before()
                 with api.lock:
                     api.open -= 1
-                body = json.dumps({"rows": [{"calls": len(api.asked)}], "error": api.error}).encode()
+                row = {"calls": len(api.asked), "events": api.version}
+                body = json.dumps({"rows": [row], "error": api.error}).encode()
                 self.send_response(api.status)
                 self.send_header("Content-Length", str(len(body)))
+                self.send_header("ETag", f'"{api.version}"')
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -67,7 +75,7 @@ class Api:
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     one = Api()
-    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: one.now))
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=one.monotonic))
     server = one.serve()
     yield one
     server.shutdown()
@@ -111,10 +119,10 @@ def test_an_answer_is_kept_for_as_long_as_it_was_dear(api: Api, takes: float, ke
     api.takes = takes
     collector = Collector(api.url)
     assert calls(collector) == 1
-    api.now += kept - 0.001
+    api.now += kept - 0.002
     assert calls(collector) == 1
     assert calls(collector, max_age=kept) == 1
-    api.now += 0.002
+    api.now += 0.004
     assert calls(collector) == 2
 
 
@@ -191,3 +199,69 @@ def test_a_change_without_an_answer_may_have_been_made(api: Api, monkeypatch: py
     assert caught.value.state == "unanswered"
     api.before = lambda: None
     assert calls(collector) == 3  # earlier answers are forgotten
+
+
+PAGE = "overview"
+
+
+def shown(collector: Collector, *paths: str) -> list[float]:
+    """The versions of the store that the parts of a page show."""
+    moment = collector.moment(PAGE)
+    return [collector.ask(path, moment=moment).first()["events"] for path in paths]
+
+
+def test_the_parts_of_a_page_are_of_one_moment_even_if_something_is_written_while_it_refreshes(api: Api) -> None:
+    collector, parts = Collector(api.url), ("breakdown", "retries", "sessions")
+    assert shown(collector, *parts) == [0, 0, 0]
+    api.version, api.now = 1, api.now + 1.9
+    assert shown(collector, *parts) == [0, 0, 0]
+    collector.refresh(PAGE, ahead=True)  # too soon
+    assert shown(collector, *parts) == [0, 0, 0]
+    api.now += 0.2
+    writes = iter([2, 3])
+
+    def write() -> None:
+        api.version = next(writes, 3)
+
+    api.before = write
+    collector.refresh(PAGE, ahead=True)
+    asked = len(api.asked)
+    assert shown(collector, *parts) == [3, 3, 3]
+    assert len(api.asked) == asked
+
+
+def test_a_page_lasts_as_long_as_its_slowest_part(api: Api) -> None:
+    collector = Collector(api.url)
+    api.takes = 0.5
+    shown(collector, "retries")
+    api.takes, api.now = 0.0, api.now + 9
+    shown(collector, "breakdown")
+    collector.refresh(PAGE, ahead=True)
+    assert len(api.asked) == 2
+    api.now += 1
+    collector.refresh(PAGE, ahead=True)
+    assert len(api.asked) > 2
+
+
+def test_what_was_asked_for_another_page_is_good_only_if_it_is_of_this_moment(api: Api) -> None:
+    collector = Collector(api.url)
+    calls(collector)
+    api.version = 1
+    assert shown(collector, "breakdown") == [1]
+
+
+def test_a_page_that_opens_shows_what_comes_first(api: Api) -> None:
+    collector = Collector(api.url)
+    shown(collector, "breakdown", "retries")
+    api.now, api.version = api.now + 60, 1
+    collector.refresh(PAGE, ahead=False)
+    assert len(api.asked) == 2
+    assert shown(collector, "retries") == [1]
+
+
+def test_of_a_page_that_cannot_refresh_the_last_answers_are_shown(api: Api) -> None:
+    collector = Collector(api.url)
+    assert shown(collector, "breakdown") == [0]
+    api.now, api.status, api.version = api.now + 60, 503, 1
+    collector.refresh(PAGE, ahead=True)
+    assert shown(collector, "breakdown") == [0]
