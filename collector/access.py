@@ -1,23 +1,39 @@
-"""Authentication and browser protection: bearer tokens; without tokens, the Host header and the Content-Type."""
+"""Authentication and browser protection: bearer tokens; without tokens, the headers that tell pages of others apart."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection, Mapping
-from urllib.parse import urlsplit
+from collections.abc import Collection, Iterable, Mapping
+from ipaddress import IPv6Address
 
 from collector.errors import Rejected
+
+# Headers of which a request may have one: of two, the next program to read it could take the other.
+ONCE = frozenset(
+    ("authorization", "content-encoding", "content-length", "content-type", "host", "origin", "sec-fetch-site")
+)
+_OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
 def check_caller(headers: Mapping[str, str], tokens: Collection[str], allowed: Collection[str]) -> None:
     """Raises Rejected 401 or 403 unless the request has one of the `tokens`; without any, unless its Host and Origin
-    are ours.
+    are ours and no page of another site sent it.
     """
     if tokens:
         check_token(headers.get("authorization", ""), tokens)
         return
     check_host(headers.get("host", ""), allowed)
     check_origin(headers.get("origin", ""), allowed)
+    check_site(headers.get("sec-fetch-site", ""), allowed)
+
+
+def check_once(names: Iterable[str]) -> None:
+    """Raises Rejected 400 where one of ONCE is twice among the `names` of a request's headers, in lower case."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen and name in ONCE:
+            raise Rejected(f"the header {name.title()} stands twice: send one")
+        seen.add(name)
 
 
 def check_token(authorization: str, tokens: Collection[str]) -> None:
@@ -27,22 +43,47 @@ def check_token(authorization: str, tokens: Collection[str]) -> None:
     scheme, _, given = authorization.partition(" ")
     if scheme.lower() != "bearer" or not given.strip():
         raise Rejected("a token is needed: send the header Authorization: Bearer <token>", 401)
-    offered = given.strip().encode()
+    offered = given.strip().encode(errors="replace")
     # Every token is compared: the time taken must not depend on which one matches.
     matches = [hmac.compare_digest(offered, token.encode()) for token in tokens]
     if True not in matches:
         raise Rejected("this token is not valid here", 403)
 
 
+def host_name(host: str) -> str:
+    """The name in a Host header or behind the `//` of an Origin, in lower case, without port and brackets.
+
+    Raises Rejected 400 where it is not `name`, `name:port`, `[IPv6]` or `[IPv6]:port` (RFC 9110, section 7.2).
+    """
+    name, bracket, rest = host.lower().rpartition("]")
+    if not bracket:
+        name, _, port = rest.partition(":")
+        well = _OF_NAMES.issuperset(name)
+    else:
+        nothing, _, port = rest.partition(":")
+        name = name.removeprefix("[")
+        well = not nothing and host.startswith("[") and _is_ipv6(name)
+    if not well or (port and not (port.isascii() and port.isdecimal() and int(port[:6]) < 1 << 16)):
+        raise Rejected("the header Host is no name and port: send one such as localhost:4318")
+    return name
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return bool(IPv6Address(text).exploded)
+    except ValueError:
+        return False
+
+
 def check_host(host: str, allowed: Collection[str]) -> None:
     """Raises Rejected 403 for a Host that is not ours, so that a web page in the same browser (DNS rebinding) cannot
-    reach a collector on loopback.
+    reach a collector on loopback; 400 for one that cannot be read.
 
     An empty `allowed` accepts any Host: the collector listens beyond loopback.
     """
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    if allowed and name.strip("[]").lower() not in allowed:
-        raise Rejected(f"Host {name!r} is not allowed; add it to MISSTEP_ALLOWED_HOSTS", 403)
+    name = host_name(host)
+    if allowed and name not in allowed:
+        raise Rejected(f"Host {name[:100]!r} is not allowed; add it to MISSTEP_ALLOWED_HOSTS", 403)
 
 
 def check_origin(origin: str, allowed: Collection[str]) -> None:
@@ -50,8 +91,24 @@ def check_origin(origin: str, allowed: Collection[str]) -> None:
 
     An empty `allowed` accepts any Origin, as does a request without one.
     """
-    if allowed and origin and (urlsplit(origin).hostname or "") not in allowed:
+    if not allowed or not origin:
+        return
+    try:
+        ours = host_name(origin.partition("://")[2]) in allowed
+    except Rejected:
+        ours = False
+    if not ours:
         raise Rejected(f"requests of web pages from {origin[:100]!r} are not allowed", 403)
+
+
+def check_site(site: str, allowed: Collection[str]) -> None:
+    """Raises Rejected 403 for a request of a page of another site, as browsers say in Sec-Fetch-Site: an image or a
+    link there sends a GET without Origin.
+
+    An empty `allowed` accepts any.
+    """
+    if allowed and site.lower() == "cross-site":
+        raise Rejected("requests of web pages of other sites are not allowed", 403)
 
 
 def check_json(content_type: str) -> None:

@@ -17,7 +17,7 @@ from litestar.types import ControllerRouterHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from collector import telemetry
-from collector.access import check_host
+from collector.access import check_caller
 from collector.errors import Unavailable
 from collector.query.describe import completed
 from collector.query.parameters import read_none
@@ -57,8 +57,8 @@ def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, str]]:
 
 @get("/metrics", sync_to_thread=True, summary="Prometheus metrics", media_type="text/plain")
 def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Prometheus text format. Waits for nothing and needs no token, but checks the Host header against web pages."""
-    check_host(request.headers.get("host", ""), request.app.state.allowed_hosts)
+    """Prometheus text format. Waits for nothing and needs no token, but checks that no foreign web page asks."""
+    check_caller(request.headers, (), request.app.state.allowed_hosts)
     telemetry.ASIDE_RECORDS.set(request.app.state.writer.aside.counted().records)
     with suppress(Unavailable):
         kept = _keeper(request.app.state)

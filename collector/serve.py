@@ -37,6 +37,7 @@ from collector.query.api import api_routes, exception_handlers, guard_query
 from collector.query.queries import most_called
 from collector.query.shared import measure_all
 from collector.receive.delivery import Delivery
+from collector.receive.entrance import Entrance
 from collector.receive.grpc import grpc_server
 from collector.receive.http import INGEST_ROUTES, door_errors
 from collector.receive.intake import Intake
@@ -94,7 +95,7 @@ async def serve(
             dashboard_url=settings.dashboard_url,
         )
         application = _application(settings, parts, engine, pipeline, forward, another)
-        http = http_server(Delivery(application), settings.http)
+        http = http_server(Entrance(Delivery(application)), settings.http)
         grpc = grpc_server(parts.intake, settings, engine.scrub)
         if not grpc.add_insecure_port(str(settings.grpc)):
             raise OSError(f"{settings.grpc} cannot be listened on")

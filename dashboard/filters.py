@@ -53,7 +53,7 @@ _PART = re.compile(r"(\d{1,6})(ms|[smhdw])")
 _RELATIVE = re.compile(rf"-(?:{_PART.pattern})+")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LONGEST_S = 50 * 365 * 86_400  # there are no older events
-_LOST_PLUS = re.compile(r"(.*[Tt:].*) (\d{2}:?\d{2})")  # the plus sign of an offset, which a URL turns into a space
+_LONGEST_TIME = 80  # characters; of no time more are needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,14 +282,24 @@ def _ordered(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
 
 def _time(text: str) -> str:
     """A time in the API's grammar as pages write it: relative, or with a zone; `""` for anything else."""
+    if len(text) > _LONGEST_TIME:
+        return ""
     if _ago(text):
         return text
     try:
-        whole = _LOST_PLUS.sub(r"\1+\2", text).upper()  # RFC 3339 allows t and z
+        whole = _with_plus(text).upper()  # RFC 3339 allows t and z
         moment = datetime.fromisoformat(whole)
     except ValueError:
         return ""
     return whole if moment.tzinfo else moment.replace(tzinfo=UTC).isoformat()
+
+
+def _with_plus(time: str) -> str:
+    """A time whose zone's offset has its `+` again, which a URL turns into a space."""
+    rest, space, offset = time.rpartition(" ")
+    digits = offset.replace(":", "", 1)
+    lost = space and ":" in rest and len(digits) == 4 and digits.isascii() and digits.isdecimal()
+    return f"{rest}+{offset}" if lost else time
 
 
 def _ago(text: str) -> float:

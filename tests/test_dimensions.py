@@ -169,3 +169,13 @@ def test_what_is_not_asked_for_is_there_when_it_comes_back(
 def test_names_that_cannot_be_columns_are_refused(names: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         load({}, {"MISSTEP_DIMENSIONS": names})
+
+
+def test_attributes_whose_names_look_alike_are_filtered_apart(start_collector: Callable[..., RunningCollector]) -> None:
+    alike = {"a.b": "one", "a_b": "two", "a_2e_b": "three", "a-b": "four"}
+    collector = start_collector(DIMENSIONS=",".join(alike))
+    sent(collector, *(span(number, number % 2 == 0, {}, alike) for number in range(4)))
+    assert len(collector.events(**alike)) == 4
+    assert len(collector.events(**{name: f"!{value},other" for name, value in alike.items()})) == 0
+    for name in alike:
+        assert len(collector.events(**{**alike, name: "other"})) == 0

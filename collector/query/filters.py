@@ -15,6 +15,7 @@ from collector.times import HOUR, MAX_NS, UNITS, iso_ns, length_ns, rfc3339
 Value = str | int | bool | None
 
 NO_VALUE = "(none)"  # how people read the empty value
+MOST_VALUES = 1000  # of one filter: a statement with ten thousand parameters takes seconds to prepare
 LATEST = MAX_NS - HOUR  # 2262-04-11, the last time that 64-bit nanoseconds hold, less room for `Selection.until_ns`
 
 
@@ -108,8 +109,8 @@ class Term:
 
     def param(self, place: int) -> str:
         """The name by which the statement knows the value at `place`."""
-        word = re.sub(r"\W", lambda odd: f"_{ord(odd[0]):x}_", self.dimension.name)
-        return f"{self.mark}{'not_' if self.negated else 'is_'}{word}_{place}"
+        number = list(BY_NAME).index(self.dimension.name)  # spelt out, two names could become the same word
+        return f"{self.mark}{'not' if self.negated else 'is'}_{number}_{place}"
 
     def params(self) -> dict[str, Value]:
         """The values by these names."""
@@ -217,7 +218,9 @@ def _terms(name: str, words: Iterable[tuple[bool, str]], mark: str = "") -> list
     dimension = BY_NAME[name]
     wanted: list[Value] = []
     unwanted: list[Value] = []
-    for negated, word in words:
+    for place, (negated, word) in enumerate(words):
+        if place == MOST_VALUES:
+            raise BadParameter(name, word, f"{name} has more than {MOST_VALUES} values; ask for fewer at a time")
         (unwanted if negated else wanted).append(_typed(dimension, word))
     terms = [Term(dimension, tuple(wanted), mark=mark)] if wanted else []
     return terms + ([Term(dimension, tuple(unwanted), negated=True, mark=mark)] if unwanted else [])
@@ -225,13 +228,7 @@ def _terms(name: str, words: Iterable[tuple[bool, str]], mark: str = "") -> list
 
 def split_values(text: str) -> list[str]:
     """Splits at commas that no backslash protects; the escapes stay in place."""
-    words = [""]
-    for token in re.findall(r"\\.|,|[^\\,]+|\\$", text, re.DOTALL):
-        if token == ",":
-            words.append("")
-        else:
-            words[-1] += token
-    return words
+    return re.findall(r"(?:^|,)((?:\\.|[^,\\]|\\$)*)", text, re.DOTALL)
 
 
 def _typed(dimension: Dimension, word: str) -> Value:
@@ -273,7 +270,7 @@ def duration(length_ns: int) -> str:
     return f"{length_ns // UNITS[unit]}{unit}"
 
 
-_LOST_PLUS = re.compile(r"(.*[Tt:].*) ([0-9]{2}:?[0-9]{2})")  # of a zone's offset, which a URL turns into a space
+LONGEST_TIME = 80  # characters; of no time more are needed
 
 TIMES = ("RFC 3339", "now", "-90s", "-5m", "-24h", "-7d")
 
@@ -286,14 +283,24 @@ def time_ns(name: str, word: str, now_ns: int) -> int:
     if word == "now":
         return now_ns
     try:
+        if len(word) > LONGEST_TIME:
+            raise ValueError("no time is so long")
         ago = word.startswith("-")
-        at = max(0, now_ns - duration_ns(name, word[1:])) if ago else iso_ns(_LOST_PLUS.sub(r"\1+\2", word))
+        at = max(0, now_ns - duration_ns(name, word[1:])) if ago else iso_ns(with_plus(word))
     except ValueError:
         message = f"{name} is a time in RFC 3339, such as 2026-11-21T21:41:51Z, or relative, such as -24h or now"
         raise BadParameter(name, word, message, TIMES) from None
     if not 0 <= at <= LATEST:
         raise BadParameter(name, word, f"{name} lies between 1970 and 2262", TIMES)
     return at
+
+
+def with_plus(time: str) -> str:
+    """A time whose zone's offset has its `+` again, which a URL turns into a space."""
+    rest, space, offset = time.rpartition(" ")
+    digits = offset.replace(":", "", 1)
+    lost = space and ":" in rest and len(digits) == 4 and digits.isascii() and digits.isdecimal()
+    return f"{rest}+{offset}" if lost else time
 
 
 def range_ns(start: str, end: str, now_ns: int) -> tuple[int, int]:

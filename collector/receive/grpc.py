@@ -17,7 +17,7 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from collector import telemetry
-from collector.access import check_token
+from collector.access import check_once, check_token
 from collector.batch import Body, Receipt
 from collector.decode.otlp import PROTOBUF
 from collector.errors import Rejected, Unavailable, grpc_code
@@ -90,8 +90,9 @@ def _export(
     async def export(_: Any, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
         refused: Rejected | Unavailable | None = None
         try:
-            metadata = dict(context.invocation_metadata() or ())
-            check_token(str(metadata.get("authorization", "")), settings.ingest_tokens)
+            metadata = [(str(name), str(value)) for name, value in context.invocation_metadata() or ()]
+            check_once(name for name, _ in metadata)
+            check_token(dict(metadata).get("authorization", ""), settings.ingest_tokens)
             receipt = await _taken(intake, signal, context, turns)
         except (Rejected, Unavailable) as error:
             refused = error.with_traceback(None)  # the context keeps the exception, whose traceback would keep the body

@@ -132,7 +132,7 @@ async def _body(request: Request[Any, Any, Any]) -> bytes:
     """The decompressed body; stops reading at the limit."""
     limit = _settings(request).max_body
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > limit:
+    if declared.isdecimal() and int(declared[:20]) > limit:
         raise Rejected(f"the body is larger than {limit} bytes", 413)
     try:
         body = await request.app.state.room.body(request.stream(), limit)
@@ -189,7 +189,6 @@ def _camel(name: str) -> str:
 def _refusal(error: Rejected | Unavailable, media: str, signal: str, said: str = "") -> Response[bytes]:
     telemetry.REQUESTS.labels(signal or "/", error.status).inc()
     telemetry.REFUSED.labels(error.reason).inc()
-    status = Status(code=grpc_code(error.status), message=said or str(error))
     headers = {}
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(math.ceil(error.spread()))
@@ -197,8 +196,13 @@ def _refusal(error: Rejected | Unavailable, media: str, signal: str, said: str =
         headers["WWW-Authenticate"] = "Bearer"
     if error.status == 405:
         headers["Allow"] = "POST"
-    if media == PROTOBUF:
-        body, kind = status.SerializeToString(), PROTOBUF
-    else:
-        body, kind = msgspec.json.encode({"code": status.code, "message": status.message}), JSON
+    body, kind = status_body(error, media, said)
     return Response(body, status_code=error.status, media_type=kind, headers=headers)
+
+
+def status_body(error: Rejected | Unavailable, media: str, said: str = "") -> tuple[bytes, str]:
+    """An error as OTLP tells it, in the encoding of the request, and that encoding."""
+    status = Status(code=grpc_code(error.status), message=said or str(error))
+    if media == PROTOBUF:
+        return status.SerializeToString(), PROTOBUF
+    return msgspec.json.encode({"code": status.code, "message": status.message}), JSON
