@@ -9,6 +9,7 @@ from typing import NamedTuple
 from collector.columns import Report
 
 Sender = tuple[str, str]  # source ("" if none claims it), service
+Switch = tuple[str, str, str]  # source, service, name of a setting of the agent that shows in its records
 Sampling = tuple[float | None, str]  # the share that was kept (None: unknown), and what says so
 
 SENDERS = 1_000  # of metrics that are noted: random service names cannot grow the table
@@ -41,6 +42,7 @@ class Batch:
     sampled: dict[Sender, Sampling] = field(default_factory=dict)
     told_ns: dict[int, int] = field(default_factory=dict)  # tool results that can be skipped once stored: digest, time
     named_ns: dict[str, int] = field(default_factory=dict)  # when what names the session of each trace began, if known
+    switches: list[Switch] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -128,6 +128,9 @@ class Pipeline:
         for (source, service), sampled in found.sampled.items():
             service = cut(str(self._scrub({"service": service}, batch)["service"]), NAME_CHARS)
             batch.sampled[source, service] = sampled.kept, ", ".join(sorted(sampled.signs))
+        for source, service, name in sorted(found.switches):
+            service = cut(str(self._scrub({"service": service}, batch)["service"]), NAME_CHARS)
+            batch.switches.append((source, service, name))
         clean: dict[str, str] = {}
         for trace, (began_ns, session) in found.links.items():
             if (known := clean.get(session)) is None:

@@ -88,3 +88,14 @@ create table if not exists sampled (
   signs       varchar not null,
   unique (source, service)
 );
+
+-- Settings of agents that showed in their records (schemas/switches.toml, `switch` in schemas/sources/). At most 1,000 rows, each updated at
+-- most once a minute.
+create table if not exists switches (
+  source      varchar not null,
+  service     varchar not null,
+  name        varchar not null,
+  first_ns    bigint not null,
+  last_ns     bigint not null,
+  unique (source, service, name)
+);

@@ -258,7 +258,7 @@ def test_what_arrived_from_one_agent_and_what_is_missing(collector: RunningColle
     for name in ("claude-code", "a,b"):
         code, said = about(collector, name)
         assert (code, "claude-code from a,b: tool 1 (0 errors)" in said) == (0, True), said
-        assert "it does not report arguments of calls\n      → OTEL_LOG_TOOL_DETAILS=1" in said
+        assert "arguments of calls and texts of errors\n      → set OTEL_LOG_TOOL_DETAILS=1: misstep connect" in said
 
     points = {"name": "continue.calls", "sum": {"dataPoints": [{"asInt": "1"}]}}
     sender = {"attributes": [{"key": "service.name", "value": {"stringValue": "continue-cli"}}]}

@@ -15,10 +15,10 @@ from collector.commands.doctor import Check, asked, refusal, sampled, who
 from collector.plural import plural
 from collector.query.filters import escaped
 from collector.settings import Settings, without_user
+from collector.switches import NEVER, agents
 from collector.tables import schemas
 
 EVER = "1970-01-01"
-NEVER = 0.05  # a fact counts as left out if a smaller share of the agent's events has it
 FACTS = {
     "session": "sessions",
     "parameters": "arguments of calls",
@@ -65,10 +65,32 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterat
     if not row["reports_ok"]:
         missing["successes"] = "successful calls"
     for fact, words in missing.items():
-        if switch := row["remedies"].get(fact):
+        switch = row["remedies"].get(fact)
+        if switch and any(one["setting"] in switch for each in row["untold"] for one in each["switches"]):
+            continue  # said below, with its price
+        if switch:
             yield Check("warn", f"{sender}: it does not report {words}", switch)
         else:
             yield Check("ok", f"{sender}: it does not report {words}, and no known setting turns this on")
+    yield from _untold(sender, row)
+
+
+def _untold(sender: str, row: Mapping[str, Any]) -> Iterator[Check]:
+    """What is not told although a setting would tell it, then what none is known for."""
+    for each in row["untold"]:
+        ways = "\n        or ".join(map(_choice, each["switches"]))
+        yield Check("warn", f"{sender}: it does not tell {each['what']}", f"{ways}\n        see {each['page']}")
+    agent = agents().get(row["source"])
+    for never in agent.untold if agent else ():
+        if not any(switch.arrival for switch in never.switches):
+            ways = " or ".join(switch.setting for switch in never.switches)
+            known = f"{ways} helps" if ways else "no known setting turns this on"
+            yield Check("ok", f"{sender}: it does not tell {never.what}, and {known}")
+
+
+def _choice(switch: Mapping[str, Any]) -> str:
+    how = f"set {switch['setting']}" + (f": {switch['command']}" if switch["command"] else "")
+    return how + (f"\n          it costs: {switch['privacy']}" if switch["privacy"] else "")
 
 
 def _never(share: float | None) -> bool:

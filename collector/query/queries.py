@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from collector.query.breakdowns import OUTCOMES
@@ -13,6 +13,7 @@ from collector.query.retries import judged, relation
 from collector.query.statement import ROWS, Reads, Row, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
 from collector.store.kept import FACTS, LAST, WINDOW_NS
+from collector.switches import agents
 from collector.times import DAY
 
 EVENT_TIMES = ("time", "received_time")
@@ -28,7 +29,7 @@ TOLD_OF_SESSIONS = {
 }  # fmt: skip
 SOURCE_COLUMNS = (
     "source", "service", "events", "errors", "last_seen", "unclassified", "unclassified_rate", "reports_ok", "coverage",
-    "tool_data", "metrics", "sampled", "kept", "sampled_by",
+    "tool_data", "metrics", "sampled", "kept", "sampled_by", "switched",
 )  # fmt: skip
 PAGED = "event_id, time_ns, received_ns, service, session, outcome"  # what `whole.sql` needs of a page
 STRIP = 60
@@ -205,13 +206,30 @@ def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) ->
 
 
 def add_remedies(state: Any, options: Mapping[str, Any]) -> Complete:
-    """For each fact that a source only sends when configured to, the line that turns it on."""
+    """For each fact that a source only sends when configured to, the line that turns it on; and what else a sender
+    leaves untold although a setting of its agent would tell it, with the price of each.
+    """
     remedies = {
         source.id: {fact: said for fact, said in source.coverage.items() if isinstance(said, str)}
         for source in state.sources.sources
     }
 
     def complete(body: Row, rows: Sequence[Row]) -> None:
-        body["rows"] = [row | {"remedies": remedies.get(row["source"], {})} for row in body["rows"]]
+        body["rows"] = [
+            row | {"remedies": remedies.get(row["source"], {}), "untold": list(untold(row))} for row in body["rows"]
+        ]
 
     return complete
+
+
+def untold(row: Row) -> Iterator[Row]:
+    """What a sender of this row does not tell, and the settings that would: `what`, `page` and `switches`."""
+    agent = agents().get(row["source"])
+    if agent is None or not row["tool_data"]:
+        return
+    seen = frozenset((row["switched"] or "").split(", "))
+    for each in agent.missing(row["coverage"], seen):
+        switches = [
+            {"setting": one.setting, "privacy": one.privacy, "command": agent.command(one)} for one in each.switches
+        ]
+        yield {"what": each.what, "page": f"docs/agents/{agent.page}.md", "switches": switches}

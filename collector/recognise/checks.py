@@ -62,6 +62,7 @@ ROW_FIELDS = {
     "sure": BOOL,
     "told": TEXTS,
     "asked": TEXTS,
+    "switch": TABLE,
     "told_policy": TEXT,
     "as": TEXT,
     "keys": TEXTS,

@@ -29,7 +29,7 @@ from collector.decode.plain import unwrapped
 from collector.decode.record import Record, Scope
 from collector.recognise.fields import Signs, place, read
 from collector.recognise.identify import canonical, identify, is_name
-from collector.recognise.readers import Around, as_float, as_text, parsed
+from collector.recognise.readers import Around, as_float, as_text, parsed, present
 from collector.recognise.reasons import retry_after_in, status_in
 from collector.recognise.results import BEGUN, CALL_TWIN, TOLD, asked_reports, each_twin, result_reports
 from collector.recognise.sampling import Sampled, load_signs, look
@@ -65,6 +65,7 @@ class Recognised:
     kept: int = 0  # records that made a report; all others must be counted in `dropped`
     told_ns: dict[int, int] = field(default_factory=dict)
     sampled: dict[tuple[str, str], Sampled] = field(default_factory=dict)  # by source ("" if none claims it), service
+    switches: set[tuple[str, str, str]] = field(default_factory=set)  # source, service, name of what is switched on
 
 
 def recognise(
@@ -154,6 +155,10 @@ class _Reading:
             self._telling.append(record)
         if row.told:
             result_reports(row, record, report, self._told)
+        if row.switch:
+            sender = row.source, report.get("service", "")
+            shown = (name for name, value_of in row.switch if present(value_of(record, self._around)))
+            found.switches.update((*sender, name) for name in shown)
         if row.asked:
             found.reports.extend(asked_reports(row, record, report))
         if row.operation == "link":

@@ -129,6 +129,7 @@ class Row:
     sure: bool
     told: tuple[str, ...]
     asked: tuple[str, ...]
+    switch: tuple[tuple[str, Reader], ...]
     sole: bool  # some row of its table has the key "only call"
     told_policy: str
     disguised: bool
@@ -383,6 +384,7 @@ def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
         sure=row.get("sure", True),
         told=tuple(row.get("told", ())),
         asked=tuple(row.get("asked", ())),
+        switch=tuple((name, reader(key)) for name, key in row.get("switch", {}).items()),
         sole=sole,
         told_policy=row.get("told_policy", table.get("told", "amend")),
         disguised=row.get("as") == "log",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from collector.batch import Sampling, Sender
+from collector.batch import Sampling, Sender, Switch
 from collector.columns import Report
 
 Named = tuple[int, str]  # a session of a trace, after the time at which what names it began
@@ -36,3 +36,4 @@ class Changes:
     accounting: Counter[str] = field(default_factory=Counter)  # what became of them
     senders: dict[Sender, str] = field(default_factory=dict)
     sampled: dict[Sender, Sampling] = field(default_factory=dict)
+    switches: dict[Switch, None] = field(default_factory=dict)

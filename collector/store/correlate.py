@@ -109,6 +109,7 @@ class Correlator:
         self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
         self._senders = Senders({} if fresh else lookup.known_senders("seen"))
         self._sampled = Senders({} if fresh else lookup.known_senders("sampled"))
+        self._switches = Senders({} if fresh else lookup.known_switches())
 
     def plan(self, batches: Sequence[Batch]) -> Changes:
         """What must be written so that the store holds these batches, each request and each call once."""
@@ -120,6 +121,7 @@ class Correlator:
         self._misplaced(since_ns, changes)
         changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
         changes.sampled = self._sampled.due((batch.sampled for batch in new), changes.received_ns)
+        changes.switches = self._switches.due((dict.fromkeys(batch.switches) for batch in new), changes.received_ns)
         entries = [entry for batch in new for entry in self._told(batch, sessions)]
         entries += self._unchecked(since_ns)
         entries += self._orphaned(changes)
@@ -134,6 +136,7 @@ class Correlator:
         """Remembers what was written. To be called after the commit, so that a failed one is not remembered."""
         self._senders.learn(changes.senders, changes.received_ns)
         self._sampled.learn(changes.sampled, changes.received_ns)
+        self._switches.learn(changes.switches, changes.received_ns)
         self._requests.update(dict.fromkeys(changes.identities, True))
         self._keys.update(changes.keys)
         self._sessions.update(changes.sessions)

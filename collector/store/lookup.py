@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from collector.batch import Sender
+from collector.batch import Sender, Switch
 from collector.columns import COLUMNS, Report
 from collector.store.changes import Named
 from collector.store.fold import GUESSED
@@ -126,6 +126,10 @@ class Lookup:
     def known_senders(self, table: str) -> dict[Sender, int]:
         """Senders of metrics (`seen`) or of sampled data (`sampled`), and when each was last noted."""
         return {(row["source"], row["service"]): row["last_ns"] for row in self._rows(f"from {table}")}
+
+    def known_switches(self) -> dict[Switch, int]:
+        """Settings of agents that showed in their records, and when each was last noted."""
+        return {(row["source"], row["service"], row["name"]): row["last_ns"] for row in self._rows("from switches")}
 
     def orphans(self, most: int) -> set[str]:
         """Up to `most` traces of the newest day whose events or reports have a guessed session."""

@@ -1,26 +1,27 @@
-"""Senders of metrics and of sampled data, noted in the transaction of the request, each at most once a minute."""
+"""Senders of metrics and of sampled data, and settings of agents that showed: each noted at most once a minute."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-from collector.batch import SENDERS, Sender
+from collector.batch import SENDERS
 from collector.times import MINUTE
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Senders:
+class Senders(Generic[K]):
     """When each sender was last noted."""
 
-    def __init__(self, known: Mapping[Sender, int]) -> None:
+    def __init__(self, known: Mapping[K, int]) -> None:
         self._noted = dict(known)
 
-    def due(self, told: Iterable[Mapping[Sender, V]], now_ns: int) -> dict[Sender, V]:
+    def due(self, told: Iterable[Mapping[K, V]], now_ns: int) -> dict[K, V]:
         """The entries of `told` (sender → note) to be written now; new senders only while there is room."""
         room = SENDERS - len(self._noted)
-        due: dict[Sender, V] = {}
+        due: dict[K, V] = {}
         for senders in told:
             for sender, noting in senders.items():
                 noted = self._noted.get(sender)
@@ -32,6 +33,6 @@ class Senders:
                     due[sender] = noting
         return due
 
-    def learn(self, written: Iterable[Sender], now_ns: int) -> None:
+    def learn(self, written: Iterable[K], now_ns: int) -> None:
         """Remembers what was written. To be called after the commit."""
         self._noted.update(dict.fromkeys(written, now_ns))

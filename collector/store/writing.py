@@ -31,6 +31,12 @@ NOTE_SAMPLED = """
     set last_ns = excluded.last_ns, kept = excluded.kept, signs = excluded.signs
 """
 
+NOTE_SWITCHES = """
+  insert into switches
+  select unnest($sources::varchar[]), unnest($services::varchar[]), unnest($names::varchar[]), $now, $now
+  on conflict (source, service, name) do update set last_ns = excluded.last_ns
+"""
+
 
 def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
     """Writes all changes, in the caller's transaction; returns the events that were stored before, also under other
@@ -69,6 +75,9 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
         kept, signs = zip(*changes.sampled.values(), strict=True)
         told = {"kept": list(kept), "signs": list(signs)}
         cursor.execute(NOTE_SAMPLED, {**_senders(changes.sampled), **told, "now": now})
+    if changes.switches:
+        sources, services, names = map(list, zip(*changes.switches, strict=True))
+        cursor.execute(NOTE_SWITCHES, {"sources": sources, "services": services, "names": names, "now": now})
     if changes.position:
         cursor.execute(
             "update meta set value = $position where name = $name",

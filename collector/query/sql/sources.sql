@@ -1,5 +1,6 @@
 -- Senders. `coverage` is the share of events that have each fact; of tool calls for parameters, of errors for class and retryable. Senders of
 -- metrics alone are listed, but nothing is known of their calls: they have no count of errors, not even 0. The same filters apply to both.
+-- `switched`: the settings of the agent that showed in its records since the range began.
 -- `sampled`: since the range began, something upstream was noticed to keep only a part of the sender's records.
 with noted as (
   select source, service, kept, signs from sampled where last_ns >= $start_ns
@@ -20,11 +21,15 @@ select source, service, events, errors, last_seen, unclassified, unclassified / 
     session := with_session / events, parameters := with_params / nullif(calls, 0), "order" := with_sequence / events, model := with_model / events,
     class := (errors - unclassified) / nullif(errors, 0), retryable := with_declared / nullif(errors, 0)) as coverage,
   true as tool_data, null::varchar as metrics,
-  n.signs is not null as sampled, n.kept, n.signs as sampled_by
+  n.signs is not null as sampled, n.kept, n.signs as sampled_by, s.switched
 from told left join lateral (
   select max(signs) as signs, min(kept) as kept from noted
   where noted.source in (told.source, '') and noted.service in (told.service, '')
 ) n on true
+left join lateral (
+  select string_agg(distinct name, ', ' order by name) as switched from switches
+  where last_ns >= $start_ns and switches.source = told.source and switches.service in (told.service, '')
+) s on true
 union all by name
 select source, service, 0 as events, time_ns as last_seen, false as reports_ok, false as tool_data, metrics, false as sampled
 from (select *, null::varchar as metrics from {events} where false union all by name select * from senders) where {where}
