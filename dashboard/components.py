@@ -96,10 +96,16 @@ def quiet(sentence: str) -> None:
 
 def sampling(page: Page) -> str:
     """The note on rates of this page that their senders are sampled upstream; empty if they are not."""
-    senders = page.collector.ask("sources", {**page.filters.api(), **SENDERS}, max_age=30.0).pick(
-        "source", "service", "sampled", "kept"
-    )
-    return sentences.sampled(senders)
+    return sentences.sampled(page.ask("sources", **SENDERS).pick("source", "service", "sampled", "kept"))
+
+
+def reconciled(page: Page, totals: Mapping[str, Any]) -> None:
+    """Says which of these calls the rates of a page leave out; nothing where there are no rates."""
+    if page.filters.of_failures:
+        return
+    senders = page.ask("sources", **SENDERS).pick("source", "reports_ok", "errors")
+    if said := sentences.apart(totals, senders):
+        quiet(said)
 
 
 def sampled(page: Page) -> None:

@@ -13,6 +13,10 @@ from dashboard import words
 
 SILENT = timedelta(minutes=2)  # twice the pause that ends a storm
 
+# Outcomes that are in no rate, in words.
+APART: Mapping[str, str] = {"cancelled": "cancelled", "denied": "denied", "unknown": "with an unknown outcome"}
+NAMED = 3  # names in a sentence
+
 
 def verdict(now: dict[str, Any], before: str, most: str = "") -> str:
     """One sentence: better, worse or not clearly different from the period before, and what explains most of it."""
@@ -110,6 +114,28 @@ def sampled(senders: pl.DataFrame) -> str:
     return "; ".join(named) + more
 
 
+def apart(totals: Mapping[str, Any], senders: pl.DataFrame) -> str:
+    """What a rate of errors leaves out of the calls of the same selection; empty if that is nothing.
+
+    `totals`: calls, ok, errors, cancelled, denied, unknown, rated; `senders`: source, reports_ok, errors.
+    """
+    number = {name: int(totals.get(name) or 0) for name in ("calls", "ok", "errors", "rated", *APART)}
+    parts = [f"{words.count(number[name])} {said}" for name, said in APART.items() if number[name]]
+    if unrated := number["ok"] + number["errors"] - number["rated"]:
+        parts.append(f"{words.plural(unrated, 'error')} of {_failures_only(senders)}")
+    if not parts:
+        return ""
+    of = f"{words.count(number['rated'])} of the {words.plural(number['calls'], 'call')}"
+    return f"Rates are of {of}, without {words.joined(parts)}."
+
+
+def _failures_only(senders: pl.DataFrame) -> str:
+    silent = senders.filter(~pl.col("reports_ok").fill_null(True) & (pl.col("errors") > 0))
+    names = [words.plain(name, 30) for name in silent["source"].unique().sort()]
+    named = words.joined(names[:NAMED] + ([f"{len(names) - NAMED} more"] if len(names) > NAMED else []))
+    return f"{named or 'senders'}, which tell{'s' if len(names) == 1 else ''} only of failures"
+
+
 def agreement(compared: float, equal: float) -> str:
     """How often agents' own counts agree with ours."""
     if not compared:
@@ -133,19 +159,31 @@ def streak(row: Mapping[str, Any]) -> str:
 
 
 def rule_value(row: Mapping[str, Any]) -> str:
-    """A rule's last value, with the number of which it is a share where the rule asks for a least one."""
-    value = str(row.get("value_text") or words.NONE)
-    return f"{value} of {words.count(row['calls'])}" if row.get("value_text") and _least(row) else value
+    """A rule's last value, with the number of calls that it rests on where the rule asks for a least one."""
+    value = row.get("value_text")
+    if not value:
+        return words.NONE
+    least = _least(row)
+    few = ": too few to fire" if (row.get("calls") or 0) < least else ""
+    if not least or (row.get("unit") != "share" and not few):
+        return str(value)
+    of = f" of {words.count(row['calls'])}" if row.get("unit") == "share" else f", {words.plural(row['calls'], 'call')}"
+    return f"{value}{of}{few}"
 
 
 def fires_at(row: Mapping[str, Any]) -> str:
-    """A rule's condition, with the least number of which a share has to be: `> 50 % of 5 or more`."""
+    """A rule's condition, and what else it asks for: `> 50 % of 5 or more`, `> 30 min after 200 calls or more`."""
     condition = str(row.get("condition_text") or row.get("condition") or "")
-    return f"{condition} of {words.count(_least(row))} or more" if _least(row) else condition
+    if least := _least(row):
+        how = "of" if row.get("unit") == "share" else "after" if row.get("measure") == "silent" else "in"
+        calls = "" if row.get("unit") == "share" else " calls"
+        condition += f" {how} {words.count(least)}{calls} or more"
+    only = words.MEASURED_OF.get(str(row.get("measure")), "")
+    return f"{condition} {only}".strip()
 
 
 def _least(row: Mapping[str, Any]) -> int:
-    return int(row.get("min_calls") or 0) if row.get("unit") == "share" and row.get("calls") is not None else 0
+    return int(row.get("min_calls") or 0) if row.get("calls") is not None else 0
 
 
 def rule(error_class: str | None, tool: str | None) -> str:
@@ -193,20 +231,27 @@ def even(said: Mapping[str, Any]) -> bool:
 
 
 def account(said: Mapping[str, Any], dropped: Mapping[str, float]) -> str:
-    """The account of records in one line, and what it means if it does not add up."""
+    """Whether anything has been lost, in a sentence, and the account of records that shows it."""
     accepted, stored, duplicate = (f"{said.get(name) or 0:,.0f}" for name in ("accepted", "stored", "duplicate"))
-    gone = f"{sum(dropped.values()):,.0f}"
-    sign = "=" if even(said) else "≠"
-    waiting = f" + waiting {said['waiting']:,.0f}" if said.get("waiting") else ""
+    aside = {why: dropped[why] for why in words.NOT_STORED if dropped.get(why)}
+    parts = [f"stored {stored}", f"received twice {duplicate}"]
+    parts.append(f"no call {sum(dropped.values()) - sum(aside.values()):,.0f}")
+    parts += [f"{words.DROPPED[why]} {number:,.0f}" for why, number in aside.items()]
+    parts += [f"waiting {said['waiting']:,.0f}"] if said.get("waiting") else []
     records = "record" if said.get("accepted") == 1 else "records"
-    line = (
-        f"Accepted **{accepted}** {records} {sign} stored {stored} + duplicate {duplicate} + no event {gone}{waiting}."
-    )
+    line = f"{accepted} {records} accepted {'=' if even(said) else '≠'} {' + '.join(parts)}."
+    return f"{_lost(said, aside)} {line}"
+
+
+def _lost(said: Mapping[str, Any], aside: Mapping[str, float]) -> str:
     wrong = said.get("unaccounted") or 0
-    if not wrong:
-        return line
-    what = f"{wrong:,.0f} lost" if wrong > 0 else f"{-wrong:,.0f} counted twice"
-    return f"{line} **{what}: a defect of the collector; please report it with its log.**"
+    if wrong:
+        what = f"{wrong:,.0f} lost" if wrong > 0 else f"{-wrong:,.0f} counted twice"
+        return f"**{what}: a defect of the collector; please report it with its log.**"
+    if not said.get("accepted"):
+        return "**Nothing has been received yet.**"
+    but = [f"{words.plural(number, 'record')} {words.NOT_STORED[why]}" for why, number in aside.items()]
+    return f"**Nothing has been lost but {words.joined(but)}.**" if but else "**No, nothing has been lost.**"
 
 
 _FIELDS = (

@@ -1,7 +1,7 @@
 """Texts for people: help texts, and numbers, durations, ages and untrusted text in readable form. No Streamlit here."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 NEAR = 0.05  # largest share of a length that rounding may change: an hour and a half is 90 min, not 2 h
@@ -98,6 +98,11 @@ DROPPED: Mapping[str, str] = {
     "duplicate_twin": "says again what another record says", "malformed": "not readable",
     "unstorable": "could not be stored, set aside",
 }  # fmt: skip
+# Of these, what might have told of a call, and what becomes of it.
+NOT_STORED: Mapping[str, str] = {
+    "malformed": "that cannot be read (whose senders were told)",
+    "unstorable": "set aside (which `misstep replay --refused` stores)",
+}  # fmt: skip
 # How the class of an error was found, by the API's word for it.
 CLASSIFIED: Mapping[str, str] = {
     "reported": "named by the agent", "alias": "from the agent's name for it", "status": "from its status",
@@ -112,6 +117,11 @@ RETRIED: Mapping[str, str] = {
 MEASURED_ON: Mapping[str, str] = {
     "failing_sessions": "session", "unclassified_rate": "error", "recovery_rate": "retried error",
 }  # fmt: skip
+# What a rule's value leaves out, where that is not clear from its condition.
+MEASURED_OF: Mapping[str, str] = {
+    "new_groups": "of services seen for a day or more",
+    "regressed_groups": "that had been resolved, or away for a week",
+}
 SIGNALS: Mapping[str, str] = {"count": "its count", "limit": "its limit was reached", "loop": "it found a loop"}
 
 NONE = "–"
@@ -133,6 +143,11 @@ def count(number: float | None) -> str:
 def plural(number: float | None, one: str) -> str:
     """`1 error`, `2 errors`."""
     return f"{count(number)} {one if number == 1 else one + 's'}"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
 
 
 def rate(value: float | None) -> str:

@@ -193,12 +193,17 @@ def test_groups_of_one_class_are_told_apart_by_their_messages(sentence: str, sub
 
 def test_a_rule_says_of_how_many_calls_its_share_is_and_of_how_many_it_must_be() -> None:
     few = {"unit": "share", "min_calls": 5, "calls": 1, "value_text": "100 %", "condition_text": "> 50 %"}
-    assert sentences.rule_value(few) == "100 % of 1"
+    assert sentences.rule_value(few) == "100 % of 1: too few to fire"
+    assert sentences.rule_value(few | {"calls": 5}) == "100 % of 5"
     assert sentences.fires_at(few) == "> 50 % of 5 or more"
     none = few | {"calls": 0, "value_text": None}
     assert (sentences.rule_value(none), sentences.fires_at(none)) == ("–", "> 50 % of 5 or more")
     silent = few | {"unit": "s", "min_calls": 200, "value_text": "40 min", "condition_text": "> 30 min"}
-    assert (sentences.rule_value(silent), sentences.fires_at(silent)) == ("40 min", "> 30 min")
+    assert sentences.rule_value(silent) == "40 min, 1 call: too few to fire"
+    assert sentences.rule_value(silent | {"calls": 200}) == "40 min"
+    assert sentences.fires_at(silent | {"measure": "silent"}) == "> 30 min after 200 calls or more"
+    fresh = {"unit": "count", "measure": "new_groups", "calls": 9, "value_text": "0", "condition_text": "≥ 5"}
+    assert sentences.fires_at(fresh) == "≥ 5 of services seen for a day or more"
     older = {"value_text": None, "condition_text": None, "condition": "> 0.5"}
     assert (sentences.rule_value(older), sentences.fires_at(older)) == ("–", "> 0.5")
 
@@ -232,16 +237,46 @@ def test_a_rate_over_sampled_senders_names_them(senders: list[tuple[Any, ...]], 
     assert spaced(sentences.sampled(pl.DataFrame(senders, schema=schema, orient="row"))) == said
 
 
-@pytest.mark.parametrize(("wrong", "sign", "what"), [(0, "=", ""), (1, "≠", "1 lost"), (-2, "≠", "2 counted")])
-def test_the_account_says_whether_it_comes_out_even(wrong: int, sign: str, what: str) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "sign", "what"),
+    [(0, "=", "**No, nothing has been lost.**"), (1, "≠", "**1 lost: a defect"), (-2, "≠", "**2 counted twice")],
+)
+def test_the_account_says_whether_anything_has_been_lost(wrong: int, sign: str, what: str) -> None:
     said = {"accepted": 10 + wrong, "stored": 5, "duplicate": 1, "unaccounted": wrong}
     line = sentences.account(said, {"no_event": 3, "metric": 1})
-    assert line.startswith(f"Accepted **{10 + wrong}** records {sign} stored 5 + duplicate 1 + no event 4.")
-    assert what in line
+    assert line.startswith(what)
+    assert line.endswith(f" {10 + wrong} records accepted {sign} stored 5 + received twice 1 + no call 4.")
     one = sentences.account({"accepted": 1, "stored": 1}, {})
-    assert one.startswith("Accepted **1** record = ")
-    assert ("defect" in line) == bool(wrong)
+    assert "1 record accepted = " in one
     assert sentences.account(said | {"waiting": 7}, {}).split(" + ")[-1].startswith("waiting 7.")
+    assert sentences.account({"accepted": 0}, {}).startswith("**Nothing has been received yet.**")
+
+
+def test_the_account_names_what_could_not_be_stored() -> None:
+    said = {"accepted": 9, "stored": 5}
+    line = sentences.account(said, {"no_event": 1, "malformed": 2, "unstorable": 1})
+    assert line.startswith(
+        "**Nothing has been lost but 2 records that cannot be read (whose senders were told) and 1 record set aside ("
+    )
+    assert line.endswith("no call 1 + not readable 2 + could not be stored, set aside 1.")
+
+
+SENDERS = [("roo-code", False, 3.0), ("codex", True, 9.0), ("kode-sdk", False, 0.0)]
+LEFT_OUT = [
+    ({"calls": 9, "ok": 4, "errors": 5, "rated": 9}, ""),
+    ({"calls": 9, "ok": 4, "errors": 4, "rated": 8, "denied": 1}, "Rates are of 8 of the 9 calls, without 1 denied."),
+    (
+        {"calls": 19, "ok": 4, "errors": 9, "rated": 10, "cancelled": 4, "unknown": 2},
+        "Rates are of 10 of the 19 calls, without 4 cancelled, 2 with an unknown outcome and 3 errors of roo\\-code, "
+        "which tells only of failures.",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("totals", "said"), LEFT_OUT)
+def test_what_a_rate_leaves_out_is_named(totals: dict[str, int], said: str) -> None:
+    schema = {"source": pl.String, "reports_ok": pl.Boolean, "errors": pl.Float64}
+    assert sentences.apart(totals, pl.DataFrame(SENDERS, schema=schema, orient="row")) == said
 
 
 @pytest.mark.parametrize(("share", "mark"), [(None, ""), (1.0, "✓"), (0.95, "✓"), (0.5, "~"), (0.049, "–")])

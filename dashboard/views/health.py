@@ -52,7 +52,7 @@ def _figures(said: Mapping[str, Any]) -> list[Figure]:
     store = components.as_json(said.get("store")) or {}
     queue = components.as_json(said.get("queue")) or {}
     return [
-        Figure("Events", words.count(said.get("events")), EVENTS),
+        Figure("Events", words.count(said.get("events")), EVENTS, note="several records can tell of one call"),
         Figure(
             "Answer p99",
             words.duration(said.get("answer_p99_ms")),

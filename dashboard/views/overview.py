@@ -67,6 +67,7 @@ def _headline(page: Page, now: dict[str, Any]) -> None:
         if known:
             components.link(page, "changes", "What changed →")
     components.figures(page, headline.figures(page, now, both))
+    components.reconciled(page, now)
     if sentences.clear(now):
         said.markdown(headline.verdict(page, now, headline.most(page, now)))
 

@@ -30,6 +30,7 @@ def body(page: Page) -> None:
             components.link(page, "tools", "Choose a tool on the Tools page →")
             return
         components.figures(page, _figures(page, totals))
+        components.reconciled(page, totals)
     if not totals:
         return
     left, right = components.pair("tool-1")
@@ -169,9 +170,10 @@ def _streaks(page: Page) -> None:
         facts = f"{words.count(row['length'])} in a row · {row['state']} · {since}"
         components.row(page, "streak", row["session"], facts, **about, started=row["started"].isoformat())
     if rows.is_empty():
-        components.quiet("No two mistakes in a row.")
-    elif answer.cut:
-        components.quiet(f"The {LISTED} longest.")
+        components.quiet("No two mistakes in a row with this tool.")
+        return
+    which = f"The {LISTED} longest. " if answer.cut else ""
+    components.quiet(f"{which}Only this tool counts: calls of other tools neither lengthen such a streak nor end it.")
 
 
 page = open_page("tool", "Tool", "Why does it fail, for whom, and since when?")

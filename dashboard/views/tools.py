@@ -9,6 +9,7 @@ from dashboard import components, frames, shares, tables, words
 from dashboard.client import MOST
 from dashboard.page import Page, open_page, refreshing
 
+COUNTED = ("calls", "ok", "errors", "cancelled", "denied", "rated")
 TOP_TOOLS, TOP_CLASSES, LABELS, RATES, SERVERS = 20, 15, 8, 12, 50
 
 
@@ -21,6 +22,7 @@ def body(page: Page) -> None:
             components.nothing(page, "tool calls")
             return
         _table(page, rows)
+        components.reconciled(page, rows.select(pl.col(*COUNTED).sum()).row(0, named=True))
         components.sampled(page)
     if rows.is_empty():
         return
@@ -99,8 +101,11 @@ def _scatter(page: Page, rows: pl.DataFrame) -> None:
     if shown.is_empty():
         components.quiet("No tool with 20 calls or more has failed.")
         return
-    labelled = frames.sides(shown, "calls", "error_rate", "high", "tool", LABELS)
-    shown = shown.with_columns(label=pl.Series(labelled, dtype=pl.String))
+    # Labels go to the tools with the highest rates first: those with the most errors are the largest dots anyway.
+    highest = shown.sort("error_rate", descending=True)
+    labelled = frames.sides(highest, "calls", "error_rate", "high", "tool", LABELS)
+    highest = highest.with_columns(label=pl.Series(labelled, dtype=pl.String))
+    shown = shown.join(highest.select("tool", "label"), on="tool", maintain_order="left")
     text = f"Most errors: {shown['tool'][0]}, {words.rate_of(shown['error_rate'][0], shown['rated'][0], 'call')}."
     if picked := components.clicked(shares.scatter(shown, page.palette), f"dots-{components.key_of(page)}", text):
         tool = str(picked["tool"])
@@ -114,16 +119,23 @@ def _scatter(page: Page, rows: pl.DataFrame) -> None:
 def _rates(page: Page, rows: pl.DataFrame) -> None:
     if components.rateless(page):
         return
-    shown = rows.drop_nulls("error_rate").sort("uncertain", "error_rate", descending=[False, True]).head(RATES)
-    if shown.is_empty():
+    failed = rows.drop_nulls("error_rate").filter(pl.col("error_rate") > 0)
+    shown = failed.sort("low", "error_rate", descending=True).head(RATES)
+    if rows["error_rate"].is_null().all():
         components.quiet("Only failures are reported: no tool has a rate.")
+        return
+    if shown.is_empty():
+        components.quiet("No tool failed.")
         return
     picture = shares.dots(
         shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate", small=page.small
     )
     components.chart(picture, "tool-rates", f"Error rates of {words.plural(shown.height, 'tool')} with 95 % intervals.")
-    if rows.height > RATES:
-        components.quiet(f"The {RATES} of {words.plural(rows.height, 'tool')} that fail most often.")
+    order = "highest rate first, as far as it is certain (the left end of the line)"
+    if failed.height > RATES:
+        components.quiet(f"The first {RATES} of {words.plural(failed.height, 'tool')} that failed, {order}.")
+    else:
+        components.quiet(f"Every tool that failed, {order}.")
     components.sampled(page)
 
 
