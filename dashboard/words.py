@@ -119,8 +119,8 @@ MEASURED_ON: Mapping[str, str] = {
 }  # fmt: skip
 # What a rule's value leaves out, where that is not clear from its condition.
 MEASURED_OF: Mapping[str, str] = {
-    "new_groups": "of services seen for a day or more",
-    "regressed_groups": "that had been resolved, or away for a week",
+    "new_groups": "of known services",
+    "regressed_groups": "after a fix or a week without",
 }
 SIGNALS: Mapping[str, str] = {"count": "its count", "limit": "its limit was reached", "loop": "it found a loop"}
 

@@ -203,7 +203,7 @@ def test_a_rule_says_of_how_many_calls_its_share_is_and_of_how_many_it_must_be()
     assert sentences.rule_value(silent | {"calls": 200}) == "40 min"
     assert sentences.fires_at(silent | {"measure": "silent"}) == "> 30 min after 200 calls or more"
     fresh = {"unit": "count", "measure": "new_groups", "calls": 9, "value_text": "0", "condition_text": "≥ 5"}
-    assert sentences.fires_at(fresh) == "≥ 5 of services seen for a day or more"
+    assert sentences.fires_at(fresh) == "≥ 5 of known services"
     older = {"value_text": None, "condition_text": None, "condition": "> 0.5"}
     assert (sentences.rule_value(older), sentences.fires_at(older)) == ("–", "> 0.5")
 

@@ -360,7 +360,7 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         "state": tables.text("state", "small"),
         "measure": tables.text("measure"),
         "value_text": tables.text("value now", "small"),
-        "condition_text": tables.text("fires at", 150),
+        "condition_text": tables.text("fires at", 230),
         "window": tables.text("window", "small"),
         "severity": tables.text("severity", "small"),
     }

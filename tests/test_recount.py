@@ -1,0 +1,285 @@
+"""What pages say of recorded traffic equals a recount of its events in plain Python, and no part exceeds its whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from collector.times import iso_ns
+from dashboard import words
+from tests.conftest import RunningCollector
+from tests.recorded import Event
+from tests.reference import expected_chains, expected_streaks, session_of
+from tests.test_recordings import FOLDER, export
+
+# Agents that tell of their calls in different ways: logs, spans, both; with and without sessions, models, arguments.
+AGENTS = (
+    "claude-code", "codex", "copilot-cli", "gemini-cli-default", "langchain-js", "openai-agents", "opencode",
+    "openinference-crewai", "pydantic-ai", "qwen-code", "strands", "vercel-ai",
+)  # fmt: skip
+LONG_AGO = {"from_": "2020-01-01T00:00:00Z", "to": "2099-01-01T00:00:00Z"}
+IDS = ("event_id", "params_hash", "fingerprint")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollector]:
+    """A collector with recordings of a dozen agents, and one that tells of nothing but failures."""
+    running = RunningCollector(tmp_path_factory.mktemp("recorded")).start()
+    for agent in AGENTS:
+        for signal, body in map(export, json.loads((FOLDER / f"{agent}.json").read_text())["records"]):
+            assert running.post(f"/v1/{signal}", body).status_code == 200
+    assert running.post("/v1/events", json.dumps(failures_only())).is_success
+    yield running.kept_up()
+    running.stop()
+
+
+def failures_only() -> list[dict[str, Any]]:
+    """Three failures of Roo Code, which logs no successes."""
+    at = datetime.now(UTC) - timedelta(hours=3)
+    return [
+        {"level": "error", "category": "tool_execution", "tool": "apply_diff", "error_type": "DiffApplyError",
+         "message": f"failed {second}", "timestamp": round((at.timestamp() + second) * 1000), "task_id": "r",
+         "params": {"path": "a"}}
+        for second in range(3)
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def events(recorded: RunningCollector) -> list[Event]:
+    """Every event, as the reference wants them: with times as numbers, and without what is not known."""
+    rows = recorded.events()
+    for row in rows:
+        row["time_ns"] = iso_ns(row["time"])
+        row |= {name: int(row[name]) for name in IDS if row.get(name) is not None}
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def silent(recorded: RunningCollector) -> frozenset[str]:
+    """The sources that report only failures."""
+    rows = recorded.get("/api/v1/sources", **{"from": LONG_AGO["from_"]})["rows"]
+    return frozenset(row["source"] for row in rows if row["reports_ok"] is False)
+
+
+def of(events: Iterable[Event], **values: Any) -> list[Event]:
+    """The events that have these values."""
+    return [one for one in events if all(one.get(name) == value for name, value in values.items())]
+
+
+def outcomes(events: Iterable[Event]) -> Counter[str]:
+    return Counter(one["outcome"] for one in events)
+
+
+def rate(events: Iterable[Event], silent: frozenset[str]) -> tuple[float | None, int]:
+    """The rate of errors, and the number of calls that it is of."""
+    seen = outcomes(one for one in events if one["source"] not in silent)
+    rated = seen["ok"] + seen["error"]
+    return (seen["error"] / rated if rated else None), rated
+
+
+def sessions(events: Iterable[Event]) -> set[tuple[Any, ...]]:
+    return {session_of(one) for one in events if "session" in one}
+
+
+def metrics(app: AppTest) -> dict[str, str]:
+    return {metric.label: str(metric.value) for metric in app.metric}
+
+
+def captions(app: AppTest) -> list[str]:
+    return [each.value for each in app.caption]
+
+
+def links(app: AppTest) -> list[str]:
+    return [link.proto.label for link in app.get("page_link")]
+
+
+def table(app: AppTest, *columns: str) -> list[dict[str, Any]]:
+    """The rows of the one table that has these columns; cells that are not there are None."""
+    [found] = [each.value for each in app.dataframe if {*columns} <= {*each.value.columns}]
+    rows = found[list(columns)].to_dict("records")
+    return [{name: None if cell != cell else cell for name, cell in row.items()} for row in rows]
+
+
+def test_overview(
+    recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
+) -> None:
+    app = open_app(recorded.url, **LONG_AGO)
+    share, rated = rate(events, silent)
+    errors = of(events, outcome="error")
+    assert metrics(app)["Error rate"] == words.rough(share, rated)
+    assert f"of {words.plural(rated, 'call')} →" in links(app)
+    assert metrics(app)["Sessions hit"] == words.count(len(sessions(errors)))
+    assert f"of {words.plural(len(sessions(events)), 'session')} →" in links(app)
+    seen = outcomes(events)
+    left_out = [f"{seen[outcome]} {outcome}" for outcome in ("cancelled", "denied") if seen[outcome]]
+    [line] = [said for said in captions(app) if said.startswith("Rates are of")]
+    assert line.startswith(f"Rates are of {words.count(rated)} of the {words.plural(len(events), 'call')}, without ")
+    assert all(part in line for part in left_out)
+    assert "3 errors of roo\\-code, which tells only of failures" in line
+    assert f"**{words.rate_of(share, rated)}** calls failed" in " ".join(each.value for each in app.markdown)
+
+
+def test_fix_first(
+    recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
+) -> None:
+    app = open_app(recorded.url, **LONG_AGO)
+    tools = {one["tool"] for one in of(events, operation="tool", outcome="error") if "tool" in one}
+    listed = [tool for tool in tools if any(label.startswith(f"**{words.plain(tool)}**") for label in links(app))]
+    assert listed
+    for tool in listed:
+        mine = of(events, operation="tool", tool=tool)
+        failed = [one for one in of(mine, outcome="error") if "session" in one]
+        share, rated = rate(mine, silent)
+        [label] = [each for each in links(app) if each.startswith(f"**{words.plain(tool)}**") and "lasting" in each]
+        assert f"of {words.plural(len(failed), 'error')} lasting" in label
+        assert f"{words.rate_of(share, rated, 'call')}" in label
+
+
+def test_tools(
+    recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
+) -> None:
+    app = open_app(recorded.url, "tools", **LONG_AGO)
+    rows = table(app, "tool", "calls", "errors", "rate", "cancelled", "denied")
+    assert {row["tool"] for row in rows} == {one["tool"] for one in of(events, operation="tool") if "tool" in one}
+    for row in rows:
+        mine = of(events, operation="tool", tool=row["tool"])
+        seen = outcomes(mine)
+        assert row == {
+            "tool": row["tool"], "calls": len(mine), "errors": seen["error"], "cancelled": seen["cancelled"],
+            "denied": seen["denied"], "rate": words.rate_of(*rate(mine, silent)),
+        }  # fmt: skip
+
+
+def test_tool(
+    recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
+) -> None:
+    [(tool, _)] = Counter(one["tool"] for one in of(events, operation="tool", outcome="error")).most_common(1)
+    app = open_app(recorded.url, "tool", tool=tool, **LONG_AGO)
+    mine = of(events, tool=tool)
+    seen = outcomes(mine)
+    assert metrics(app)["Error rate"] == words.rough(*rate(mine, silent))
+    assert metrics(app)["Cancelled · denied"] == f"{seen['cancelled']} · {seen['denied']}"
+    classes = Counter(one["error_class"] for one in of(mine, outcome="error"))
+    assert {row["error_class"]: row["errors"] for row in table(app, "error_class", "errors")} == classes
+    streaks = expected_streaks(events, "tool", "mistake", 3)
+    lengths = sorted((one["length"] for one in streaks if one["tools"] == [tool] and one["length"] > 1), reverse=True)
+    shown = [int(found[1]) for label in links(app) if (found := re.search(r"(\d+) in a row", label))]
+    assert shown
+    assert shown == lengths[: len(shown)]
+
+
+def test_errors(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    app = open_app(recorded.url, "errors", **LONG_AGO)
+    named = ("error_class", "template", "tool")
+    groups = Counter(tuple(map(one.get, named)) for one in events if "fingerprint" in one)
+    rows = table(app, *named, "events", "sessions")
+    assert {tuple(map(row.get, named)): row["events"] for row in rows} == groups
+    for row in rows:
+        mine = [one for one in events if "fingerprint" in one and [*map(one.get, named)] == [*map(row.get, named)]]
+        assert row["sessions"] == len(sessions(mine))
+    tree = {row["name"].strip(): row["errors"] for row in table(app, "name", "errors", "share")}
+    for level in ("domain", "category", "error_class"):
+        for name, number in Counter(one[level] for one in of(events, outcome="error") if level in one).items():
+            assert tree[name] == number or level != "error_class"
+
+
+def test_sessions(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    rows = table(
+        open_app(recorded.url, "sessions", **LONG_AGO), "session", "service", "calls", "errors", "worst_streak"
+    )
+    by_session: dict[Any, list[Event]] = {}
+    for one in events:
+        if "session" in one:
+            by_session.setdefault((one.get("service"), words.clip(one["session"], 24)), []).append(one)
+    assert {(row["service"], row["session"]) for row in rows} == by_session.keys()
+    for row in rows:
+        mine = by_session[row["service"], row["session"]]
+        streaks = expected_streaks(mine, "session", "mistake", 3)
+        assert row["calls"] == len(mine)
+        assert row["errors"] == len(of(mine, outcome="error"))
+        assert row["worst_streak"] == max((streak["length"] for streak in streaks), default=0)
+
+
+def test_retries(
+    recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
+) -> None:
+    app = open_app(recorded.url, "retries", **LONG_AGO)
+    chains = expected_chains(events)
+    assert metrics(app)["Errors"] == words.count(len(chains))
+    assert metrics(app)["Tried again"] == words.count(sum(retried for retried, *_ in chains.values()))
+    by_id = {one["event_id"]: one for one in events}
+    rated = {number: chain for number, chain in chains.items() if chain[0] and by_id[number]["source"] not in silent}
+    recovered = sum(chain[1] is True for chain in rated.values())
+    assert metrics(app)["Recovery"] == words.rough(recovered / len(rated) if rated else None, len(rated))
+    assert metrics(app)["Identical retries"] == words.count(sum(chain[2] for chain in chains.values()))
+
+
+def test_sources(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    rows = table(open_app(recorded.url, "sources", **LONG_AGO), "source", "service", "events", "errors")
+    told = {(row["source"], row["service"]): (row["events"], row["errors"]) for row in rows}
+    for key in {(one["source"], one.get("service")) for one in events}:
+        mine = [one for one in events if (one["source"], one.get("service")) == key]
+        assert told.pop(key) == (len(mine), len(of(mine, outcome="error")))
+    assert told == {}
+
+
+def test_live(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    rows = table(open_app(recorded.url, "live", **LONG_AGO), "outcome", "error_class", "message")
+    newest = sorted(events, key=lambda one: one["time_ns"])[-len(rows) :]
+    assert Counter(row["outcome"] for row in rows) == outcomes(newest)
+    assert Counter(row["error_class"] for row in rows) == Counter(one.get("error_class") for one in newest)
+
+
+def test_group(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    [(fingerprint, number)] = Counter(one["fingerprint"] for one in of(events, outcome="error")).most_common(1)
+    mine = of(events, fingerprint=fingerprint)
+    told = metrics(open_app(recorded.url, "group", fingerprint=str(fingerprint), **LONG_AGO))
+    assert told["Events"] == words.count(number)
+    assert told["Sessions"] == words.count(len(sessions(mine)))
+    using = sessions(of(events, operation="tool", tool=mine[0].get("tool")))
+    assert told["Spread"] == words.rough(len(sessions(mine)) / len(using), len(using))
+
+
+def test_session(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    failed = Counter(session_of(one) for one in of(events, outcome="error") if "session" in one)
+    (service, session), errors = failed.most_common(1)[0]
+    mine = of(events, service=service, session=session)
+    app = open_app(recorded.url, "session", session=session, **({"service": service} if service else {}))
+    said = " ".join(each.value for each in app.markdown)
+    assert words.plural(errors, "error") in said
+    assert words.plural(len(mine), "call") in said or words.plural(len(mine), "event") in said
+
+
+def test_health(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    app = open_app(recorded.url, "health")
+    assert metrics(app)["Events"] == words.count(len(events))
+    [said] = [each.value for each in app.markdown if "nothing has been lost" in each.value]
+    left, right = said.replace(",", "").split("=")
+    assert sum(map(int, re.findall(r"\d+", right))) == int(re.findall(r"\d+", left)[0])
+
+
+PAGES = ("overview", "tools", "errors", "sessions", "retries", "streaks", "compare", "sources", "live", "health")
+SHARE = re.compile(r"(?<![\d,.])([\d,]+) of (?:the )?([\d,]+)(?![\d,.]| ?%)")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_part_is_larger_than_its_whole(
+    recorded: RunningCollector, open_app: Callable[..., AppTest], page: str
+) -> None:
+    app = open_app(recorded.url, page, **LONG_AGO)
+    assert not app.exception
+    texts = [*captions(app), *links(app), *(each.value for each in app.markdown)]
+    found = [one for text in texts for one in SHARE.finditer(text)]
+    larger = [one[0] for one in found if number(one[1]) > number(one[2])]
+    assert larger == []
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
