@@ -192,7 +192,7 @@ class Pipeline:
     def _classify(self, report: Report) -> None:
         """Adds the class and what follows from it; for cancelled and denied calls only if there is evidence for one."""
         outcome = report.get("outcome")
-        if outcome == "ok" or outcome is None:
+        if outcome in ("ok", "unknown", None):
             return
         source = report.get("source", "")
         name, by = self.taxonomy.classify(

@@ -12,12 +12,13 @@ from dashboard.colours import OTHER, OUTCOMES, Palette
 
 ALL = "all errors"
 LINE_PX = 18  # of a legend
-# Bar, cross, circle, crossed circle: outcomes differ in shape, not only in colour.
+# Bar, cross, circle, crossed circle, diamond: outcomes differ in shape, not only in colour.
 _SHAPES = {
     "ok": "M0,-0.7L0,0.7",
     "error": "M-0.8,-0.8L0.8,0.8M-0.8,0.8L0.8,-0.8",
     "cancelled": "circle",
     "denied": "M0.9,0A0.9,0.9,0,1,1,-0.9,0A0.9,0.9,0,1,1,0.9,0M-0.6,0.6L0.6,-0.6",
+    "unknown": "M0,-0.9L0.9,0L0,0.9L-0.9,0Z",
 }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-OUTCOMES = ("ok", "error", "cancelled", "denied")
+OUTCOMES = ("ok", "error", "cancelled", "denied", "unknown")
 ATTRIBUTIONS = ("model", "tool", "environment", "provider", "user", "agent")
 CATEGORIES = ("validation", "content", "execution", "file_operation", "rate_limit", "timeout")
 OTHER = "everything else"
@@ -33,7 +33,7 @@ _SLOTS = (*CATEGORIES, OTHER)
 _ALERTS = ("firing", "pending", "resolved")
 
 LIGHT = Palette(
-    outcome=_named(OUTCOMES, "#5B8DB8 #C2410C #6B7280 #7B3F98"),
+    outcome=_named(OUTCOMES, "#5B8DB8 #C2410C #6B7280 #7B3F98 #0A6D6C"),
     attribution=_named(ATTRIBUTIONS, "#0E90D8 #C10900 #0A6D6C #BA885B #7724B6 #2E3360"),
     category=_named(_SLOTS, "#0095E7 #FF2D04 #006C64 #2F9246 #9F4CA7 #2E3360 #8A8F98"),
     alert=_named(_ALERTS, "#A61B1B #B98500 #0A6D6C"),
@@ -41,7 +41,7 @@ LIGHT = Palette(
     ink="#1F2430", quiet="#6B7280", line="#E1E4E9", paper="#FFFFFF",
 )  # fmt: skip
 DARK = Palette(
-    outcome=_named(OUTCOMES, "#4F7FA8 #FF8A4C #9AA3AF #D9B3EA"),
+    outcome=_named(OUTCOMES, "#4F7FA8 #FF8A4C #9AA3AF #D9B3EA #41AA8B"),
     attribution=_named(ATTRIBUTIONS, "#5061B3 #9D520C #41AA8B #FFBE1F #B385FF #D5D8F5"),
     category=_named(_SLOTS, "#1377FE #E32316 #0CC39F #E6C51C #AC9DFF #D5D8F5 #757B85"),
     alert=_named(_ALERTS, "#FF8A4C #FFBE1F #41AA8B"),

@@ -31,7 +31,7 @@ DIMENSIONS = DIMENSIONS | {name: name for name in OWN if name not in DIMENSIONS}
 BOOLEANS = frozenset({"mistake", "recovered", "retryable", "fatal"})
 CHOICES: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(BOOLEANS, frozenset({"true", "false"})),
-    "outcome": frozenset({"ok", "error", "cancelled", "denied"}),
+    "outcome": frozenset({"ok", "error", "cancelled", "denied", "unknown"}),
     "operation": frozenset({"tool", "model", "agent"}),
     "attribution": frozenset({"model", "tool", "environment", "provider", "user", "agent"}),
     "recovery": frozenset({"retry", "fix_and_retry", "needs_user", "none"}),

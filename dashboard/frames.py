@@ -14,7 +14,7 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 LEVELS = ("domain", "category", "error_class")
 STATES = ("recovered", "open", "ended")
-HEIGHTS = {"o": 1, "c": 2, "d": 2, "e": 4}
+HEIGHTS = {"o": 1, "c": 2, "d": 2, "u": 2, "e": 4}
 BARS = 24  # least number in a strip: a few would be blocks
 OTHER_MIX = 0.1  # share of the calls that would have to be of another tool
 LINES = 3  # of labels above a chart
@@ -147,7 +147,7 @@ def lines(marks: pl.DataFrame, span: tuple[datetime, datetime], lengths: list[fl
 
 
 def strip(letters: str | None) -> list[int]:
-    """A session's last calls as bar heights: ok 1, cancelled or denied 2, error 4."""
+    """A session's last calls as bar heights: ok 1, cancelled, denied or unknown 2, error 4."""
     return [HEIGHTS.get(letter, 1) for letter in letters or ""]
 
 

@@ -34,4 +34,3 @@ class Moment:
         """Adds a question that was answered after this many seconds."""
         self.asked[key] = (path, params)
         self.slowest = max(self.slowest, took)
-

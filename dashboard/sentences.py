@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import yaml
 
-from dashboard import words
+from dashboard import colours, words
 
 SILENT = timedelta(minutes=2)  # twice the pause that ends a storm
 
@@ -206,12 +206,12 @@ def session(
     """
     first, last = (whole["first_seen"], whole["last_seen"]) if whole else (rows["time"].min(), rows["time"].max())
     lasted = (last - first).total_seconds() * 1000  # type: ignore[operator, union-attr]
-    counts = {name: int(rows["outcome"].eq(name).sum()) for name in ("ok", "error", "cancelled", "denied")}
+    counts = {name: int(rows["outcome"].eq(name).sum()) for name in colours.OUTCOMES}
     if whole:
         counts = {name: int(whole["errors" if name == "error" else name] or 0) for name in counts}
     named = {
         "error": words.plural(counts["error"], "error"),
-        **{name: f"{words.count(counts[name])} {name}" for name in ("ok", "cancelled", "denied")},
+        **{name: f"{words.count(counts[name])} {name}" for name in colours.OUTCOMES if name != "error"},
     }
     parts = ", ".join(named[name] for name in counts if counts[name])
     events = whole["calls"] if whole else rows.height

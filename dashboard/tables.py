@@ -105,7 +105,7 @@ def rate() -> Any:
 
 def strip() -> Any:
     """A column of sessions' last calls as small bars (see `frames.strips`)."""
-    said = "ok is low, cancelled or denied half, error full height"
+    said = "ok is low, cancelled, denied or unknown half, error full height"
     return st.column_config.BarChartColumn("last 60 calls", help=said, y_min=0, y_max=4)
 
 

@@ -9,12 +9,16 @@ UNCERTAIN_BELOW = 20  # calls; a rate of fewer is marked as uncertain
 
 HELP: Mapping[str, str] = {
     "error rate": (
-        "Errors ÷ (ok + errors); cancelled and denied calls are left out, "
-        "and below 20 calls the rate is marked as uncertain."
+        "Errors ÷ (ok + errors); cancelled and denied calls are left out, and those of which nothing tells how they "
+        "ended; below 20 calls the rate is marked as uncertain."
     ),
     "only errors": (
         "No call that went well matches the filters: there is no rate, because all that match are errors, "
-        "cancelled or denied."
+        "cancelled, denied or unknown."
+    ),
+    "unknown": (
+        "Calls of which the telemetry does not say how they ended: in no rate, and neither a success nor a failure "
+        "in a streak. Sources says what would tell."
     ),
     "mistake": (
         "An error that the model could have avoided, such as a missing parameter or a file that does not exist; "

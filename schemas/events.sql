@@ -24,7 +24,7 @@ create table if not exists events (
   span_id            varchar,
   parent_span_id     varchar,
   operation          varchar,           -- tool, model, agent
-  outcome            varchar,           -- ok, error, cancelled, denied
+  outcome            varchar,           -- ok, error, cancelled, denied, unknown
   tool               varchar,
   tool_kind          varchar,           -- function, mcp, browser, command, file, …
   mcp_server         varchar,

@@ -71,7 +71,7 @@ def mixed(count: int = 600, seed: int = 3) -> list[Event]:
             "duration_ms": dice.random() * 90,
             "source": dice.choice(["codex", "codex", "roo-code"]), "operation": dice.choice(["tool", "model"]),
         }  # fmt: skip
-        how = dice.choice(["ok", "ok", "error", "cancelled", "denied"])
+        how = dice.choice(["ok", "ok", "error", "cancelled", "denied", "unknown"])
         if fields["source"] in SILENT and how == "ok":
             how = "error"
         events.append(failed(number, **fields) if how == "error" else event(number, outcome=how, **fields))
@@ -88,6 +88,7 @@ def counted(events: Sequence[Event]) -> dict[str, Any]:
         "errors": outcomes["error"],
         "cancelled": outcomes["cancelled"],
         "denied": outcomes["denied"],
+        "unknown": outcomes["unknown"],
         "rated": len(rated),
         "error_rate": pytest.approx(rated.count("error") / len(rated)) if rated else None,
         "first_seen": min((one["time_ns"] for one in events), default=None),

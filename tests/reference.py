@@ -144,7 +144,7 @@ def equal(one: Event, other: Event) -> bool | None:
 
 STEPS = st.sampled_from([0, 0, 1, MINUTE, 10 * MINUTE, 30 * MINUTE, 30 * MINUTE + 1, HOUR, HOUR + 1, 3 * HOUR])
 FIELDS = {
-    "outcome": st.sampled_from(["ok", "error", "error", "error", "cancelled", "denied"]),
+    "outcome": st.sampled_from(["ok", "error", "error", "error", "cancelled", "denied", "unknown"]),
     "mistake": st.sampled_from([True, True, True, False, None]),
     "operation": st.sampled_from(["tool", "tool", "tool", "tool", "model", "agent"]),
     "session": st.sampled_from(["s1", "s1", "s1", "s2", None]),

@@ -161,7 +161,7 @@ BAD_LINES = [
     ("    by: service", 5, "field 'by': \"service\": must be a list"),
     ("    where: {toool: x}", 5, "field 'where.toool': \"x\": is no dimension; did you mean 'tool'?"),
     ("    where: {mistake: maybe}", 5, "mistake is true or false"),
-    ("    where: {outcome: failed}", 5, "outcome is one of ok, error, cancelled, denied"),
+    ("    where: {outcome: failed}", 5, "outcome is one of ok, error, cancelled, denied, unknown"),
     ("    where: {status_code: 4xx}", 5, "status_code is a whole number"),
     ("    where: {tool: yes}", 5, "put it in quotes"),
     ("    where: {tool: 2026-01-01}", 5, "write a value, a list of values, or"),

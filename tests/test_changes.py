@@ -202,7 +202,7 @@ def test_volume_tells_sessions_calls_and_rate_apart(store: Store) -> None:
     assert sum(row["contribution"] for row in rows.values()) == pytest.approx(20)
     # The rate of calls that ended as ok or as an error is 30.0 %.
     assert rows["error_rate"]["sentence"].startswith(
-        "errors per call 40.0 % → 29.7 % (of all calls, cancelled and denied too): "
+        "errors per call 40.0 % → 29.7 % (of all calls, cancelled, denied and unknown too): "
     )
     assert rows["error_rate"]["sentence"].endswith("fewer errors, against the trend")
     assert rows["calls_per_session"]["sentence"].startswith("calls per session 10.0 → 10.1: ")

@@ -166,7 +166,7 @@ def expected(name: str, events: list[Event], side: list[Event] | None = None) ->
             return of(sum(one["outcome"] == "error" for one in rated), len(rated))
         case "unclassified_rate":
             return of(0, len(errors))
-        case "cancelled_rate" | "denied_rate":
+        case "cancelled_rate" | "denied_rate" | "unknown_rate":
             return of(sum(one["outcome"] == name.removesuffix("_rate") for one in events), len(events))
         case "calls":
             return len(events), len(events)

@@ -269,6 +269,8 @@ OUTCOMES = [
     (("ok", 20), ("error", 40), "error"),
     (("error", 40), ("denied", 60), "denied"),
     (("error", 40), ("cancelled", 50), "cancelled"),
+    (("unknown", 1), ("ok", 2), "ok"),
+    (("unknown", 1), ("error", 5), "error"),
     (("ok", 10), ("ok", 20), "ok"),
 ]
 

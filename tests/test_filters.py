@@ -122,7 +122,7 @@ def test_values_of_a_filter(name: str, text: str, wanted: list[Any], unwanted: l
     ("name", "text", "allowed"),
     [
         ("mistake", "yes", ("true", "false")),
-        ("outcome", "failed", ("ok", "error", "cancelled", "denied")),
+        ("outcome", "failed", ("ok", "error", "cancelled", "denied", "unknown")),
         ("operation", "tool,!agents", ("tool", "model", "agent")),
         ("status_code", "4x", ("-2147483648 to 2147483647",)),
         ("status_code", "99999999999", ("-2147483648 to 2147483647",)),

@@ -48,7 +48,7 @@ def made(dice: random.Random, number: int) -> Event:
         return failed(
             number, **fields, retryable_declared=dice.choice([True, None]), fingerprint=dice.choice([1, 2, 3])
         )
-    return event(number, outcome=dice.choice(["ok", "ok", "cancelled", "denied"]), **fields)
+    return event(number, outcome=dice.choice(["ok", "ok", "cancelled", "denied", "unknown"]), **fields)
 
 
 def by_key(events: Sequence[Event], *names: str) -> dict[tuple[Any, ...], list[Event]]:
@@ -77,7 +77,9 @@ def compared(store: Store, events: Sequence[Event], start: int, end: int) -> Non
     told = {(row["source"], row["service"]): row for row in sources(selection).rows(store) if row["tool_data"]}
     for key, mine in by_key(inside, "source", "service").items():
         errors = [one for one in mine if one["outcome"] == "error"]
-        assert (told[key]["events"], told[key]["errors"]) == (len(mine), len(errors))
+        left_open = sum(one["outcome"] == "unknown" for one in mine)
+        row = told[key]
+        assert (row["events"], row["errors"], row["unknown"]) == (len(mine), len(errors), left_open)
         calls = [one for one in mine if one.get("operation") == "tool"]
         for fact, name, of in (
             ("session", "session", mine),
@@ -86,6 +88,8 @@ def compared(store: Store, events: Sequence[Event], start: int, end: int) -> Non
         ):
             share = sum(one.get(name) is not None for one in of) / len(of) if of else None
             assert told[key]["coverage"][fact] == (None if share is None else pytest.approx(share))
+        known = sum(one["outcome"] != "unknown" for one in calls) / len(calls) if calls else None
+        assert row["coverage"]["outcome"] == (None if known is None else pytest.approx(known))
         declared = sum(one.get("retryable_declared") is not None for one in errors) / len(errors) if errors else None
         assert told[key]["coverage"]["retryable"] == (None if declared is None else pytest.approx(declared))
 

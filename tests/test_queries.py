@@ -361,7 +361,7 @@ def test_sources_say_what_they_leave_out(store: Store) -> None:
     codex = rows["codex"]
     assert (codex["events"], codex["errors"], codex["unclassified"], codex["unclassified_rate"]) == (4, 2, 1, 0.5)
     assert codex["coverage"] == {
-        "session": 1, "parameters": pytest.approx(1 / 3), "order": 0, "model": 0.25, "class": 0.5,
+        "session": 1, "parameters": pytest.approx(1 / 3), "outcome": 1, "order": 0, "model": 0.25, "class": 0.5,
         "retryable": 0.5,
     }  # fmt: skip
     assert (codex["reports_ok"], rows["roo-code"]["reports_ok"]) == (True, False)

@@ -54,7 +54,14 @@ EVIDENCE: list[tuple[dict[str, list[Any]], Said, str]] = [
     ({"says": ["success"]}, Said(), "ok"),
     ({"failed": [False]}, Said(), "ok"),
     ({"exits": [0]}, Said(), "ok"),
-    ({"says": ["running"]}, Said(), "ok"),
+    ({"says": ["unset"]}, Said(), "ok"),
+    # what has not ended, unless something else tells how it did
+    ({"says": ["running"]}, Said(), "unknown"),
+    ({}, Said(fixed="unknown"), "unknown"),
+    ({}, Said(fixed="unknown", status=1), "ok"),
+    ({"outputs": ["done"]}, Said(fixed="unknown"), "unknown"),
+    ({"says": ["pending"], "flags": [True]}, Said(), "ok"),
+    ({"says": ["in progress"], "errors": ["Timeout"]}, Said(), "error"),
     ({"decisions": ["accept"]}, Said(), "ok"),
     # flags of every type
     ({"flags": [False]}, Said(), "error"),
@@ -568,7 +575,7 @@ KINDS = st.sampled_from(["flags", "failed", "says", "decisions", "errors", "exit
 @given(st.dictionaries(KINDS, st.lists(ANYTHING, max_size=3)), ANYTHING, st.text(max_size=40))
 def test_nothing_that_telemetry_holds_raises(signs: dict[str, list[Any]], params: Any, text: str) -> None:
     settled = settle(signs, SHELL, Said(message=text, params=params, raised=[Raised(text, text, text)]))
-    assert settled.outcome in ("ok", "error", "cancelled", "denied")
+    assert settled.outcome in ("ok", "error", "cancelled", "denied", "unknown")
     assert isinstance(text_of(params), str)
     assert isinstance(decisive(text), str)
     assert isinstance(is_generic(text), bool)

@@ -192,6 +192,7 @@ def test_what_does_not_count_neither_extends_nor_ends(store: Store) -> None:
         failed(8, mistake=False, error_class="TimeoutError"),
         event(7, outcome="cancelled"),
         event(6, outcome="denied"),
+        event(6, outcome="unknown", event_id=66),
     ]
     streak = only(store, [failed(9), *between, failed(5)])
     assert (streak["length"], streak["state"]) == (2, "open")

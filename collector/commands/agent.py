@@ -61,6 +61,9 @@ def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterat
     told = ", ".join(f"{each['operation']} {each['calls']:,} ({plural(each['errors'], 'error')})" for each in counts)
     said = f"{sender}: {told}"
     yield sampled(said, row) if row.get("sampled") else Check("ok", f"{said}; last {row['last_seen']}")
+    if row["unknown"]:
+        said = f"{sender}: it leaves open how {row['unknown']:,} of its {plural(row['events'], 'call')} ended"
+        yield Check("warn", said, row["remedies"].get("outcome", "no known setting turns this on"))
     missing = {fact: words for fact, words in FACTS.items() if _never(row["coverage"][fact])}
     if not row["reports_ok"]:
         missing["successes"] = "successful calls"

@@ -14,7 +14,7 @@ from collector.query.quantiles import at_place, ranked
 from collector.query.retries import chains, relation
 from collector.query.statement import Statement, order_by, share, wilson
 
-OUTCOMES = {"ok": "ok", "errors": "error", "cancelled": "cancelled", "denied": "denied"}
+OUTCOMES = {"ok": "ok", "errors": "error", "cancelled": "cancelled", "denied": "denied", "unknown": "unknown"}
 COUNTS = ("calls", *OUTCOMES)
 SEEN = ("first_seen", "last_seen")
 MEASURES = {

@@ -317,7 +317,8 @@ def _volume(total: Both) -> list[Row]:
             "sessions": f"sessions {old:,.0f} → {new:,.0f}",
             "calls_per_session": f"calls per session {old:,.1f} → {new:,.1f}",
             # Beside a rate of nothing but ok and error events, this one would be another number without a reason.
-            "error_rate": f"errors per call {percent(old)} → {percent(new)} (of all calls, cancelled and denied too)",
+            "error_rate": f"errors per call {percent(old)} → {percent(new)} "
+            "(of all calls, cancelled, denied and unknown too)",
         }
         rows.append({
             "dimension": VOLUME, "value": name, "contribution": part, "share": part / whole if whole else None,

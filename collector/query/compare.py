@@ -66,6 +66,7 @@ COMPARED = {
     ),
     "cancelled_rate": Compared(Unit("rate", 0), "outcome = 'cancelled'"),
     "denied_rate": Compared(Unit("rate", 0), "outcome = 'denied'"),
+    "unknown_rate": Compared(Unit("rate", 0), "outcome = 'unknown'"),
     "calls": Compared(Unit("count", 0), "true"),
     "errors": Compared(Unit("count", 1, "error"), ERROR),
     "mistakes": Compared(Unit("count", 1, "mistake"), f"{ERROR} and mistake"),

@@ -48,7 +48,7 @@ class Dimension:
 
 DIMENSIONS = (
     Dimension("operation", "text", "call", "kind of attempt", ("tool", "model", "agent")),
-    Dimension("outcome", "text", "end", "how it ended", ("ok", "error", "cancelled", "denied")),
+    Dimension("outcome", "text", "end", "how it ended", ("ok", "error", "cancelled", "denied", "unknown")),
     Dimension("domain", "text", "end", "first level of the taxonomy, such as tool or network"),
     Dimension("category", "text", "end", "second level of the taxonomy, such as validation"),
     Dimension("error_class", "text", "end", "third level of the taxonomy, such as FileNotFoundError"),

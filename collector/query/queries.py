@@ -18,8 +18,8 @@ from collector.times import DAY
 
 EVENT_TIMES = ("time", "received_time")
 SESSION_COLUMNS = (
-    "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "worst_streak", "started",
-    "ended", "strip",
+    "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "unknown", "worst_streak",
+    "started", "ended", "strip",
 )  # fmt: skip
 PLACE = f"{{'time': time_ns, 'sequence': coalesce(sequence, {LAST}), 'id': event_id}}"  # in its session
 TOLD_OF_SESSIONS = {
@@ -28,8 +28,8 @@ TOLD_OF_SESSIONS = {
     "started": "min(time_ns)", "ended": "max(time_ns)",
 }  # fmt: skip
 SOURCE_COLUMNS = (
-    "source", "service", "events", "errors", "last_seen", "unclassified", "unclassified_rate", "reports_ok", "coverage",
-    "tool_data", "metrics", "sampled", "kept", "sampled_by", "switched",
+    "source", "service", "events", "errors", "unknown", "last_seen", "unclassified", "unclassified_rate", "reports_ok",
+    "coverage", "tool_data", "metrics", "sampled", "kept", "sampled_by", "switched",
 )  # fmt: skip
 PAGED = "event_id, time_ns, received_ns, service, session, outcome"  # what `whole.sql` needs of a page
 STRIP = 60
@@ -187,12 +187,13 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -
 def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
     """Senders, with the share of their errors without a class and of their events that have each fact."""
     rows = counted(selection, ["source", "service", "model"], facts=True)
-    error, call = "outcome = 'error'", "operation = 'tool'"
+    error, call, left_open = "outcome = 'error'", "operation = 'tool'", "outcome = 'unknown'"
     told = {
-        "events": rows.count(), "errors": rows.count(error), "last_seen": rows.last(),
+        "events": rows.count(), "errors": rows.count(error), "unknown": rows.count(left_open), "last_seen": rows.last(),
         "unclassified": rows.count(error, "error_class = 'UnknownError'"),
         "with_model": rows.count("model is not null"), **{name: rows.fact(name) for name in FACTS},
-        "calls": rows.count(call), "with_params": rows.fact("with_params", call),
+        "calls": rows.count(call), "with_outcome": rows.count(call, f"not {left_open}"),
+        "with_params": rows.fact("with_params", call),
     }  # fmt: skip
     sql = load("sources").format(
         told=", ".join(f"{expression} as {name}" for name, expression in told.items()),

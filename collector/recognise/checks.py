@@ -11,10 +11,10 @@ from collector.columns import COLUMNS
 
 OPERATIONS = ("tool", "model", "agent", "link", "drop")
 ABOVE_CALLS = ("model", "agent")  # operations whose output is what a model said
-OUTCOMES = ("ok", "error", "cancelled", "denied")
+OUTCOMES = ("ok", "error", "cancelled", "denied", "unknown")
 SIGNALS = ("log", "span", "event")
 POLICIES = ("create", "refused", "amend")
-MARKS = ("session", "parameters", "order", "class", "model", "retryable", "successes")
+MARKS = ("session", "parameters", "outcome", "order", "class", "model", "retryable", "successes")
 KEY_RULES = ("parent", "parent+tool+params", "parent+tool", "parent?tool", "only call", "hand-off", "span+tool", "site")
 EVIDENCE_LISTS = ("flags", "failed", "says", "decisions", "errors", "exits", "outputs", "schemas")
 EVIDENCE_PATTERNS = ("exit_header", "error_output", "denied_output", "cancelled_output", "preamble")

@@ -18,9 +18,16 @@ ERROR = ("error", "errored", "failed", "failure", "fail", "exception", "timeout"
          "crashed")  # fmt: skip
 CANCELLED = ("cancel", "abort", "interrupt", "user_abort", "killed_by_user")
 DENIED = ("deny", "decline", "disallowed", "refused_by_user", "policy_violation")
+OPEN = ("unknown", "pending", "queued", "running", "in_progress", "waiting", "working", "submitted")
 WORDS = {
     word: outcome
-    for outcome, words in (("ok", OK), ("error", ERROR), ("cancelled", CANCELLED), ("denied", DENIED))
+    for outcome, words in (
+        ("ok", OK),
+        ("error", ERROR),
+        ("cancelled", CANCELLED),
+        ("denied", DENIED),
+        ("unknown", OPEN),
+    )
     for word in words
 }
 DENIED_PART = re.compile(r"(^|_)(denied|rejected|reject|declined|blocked|forbidden)(_|$)")
@@ -77,7 +84,9 @@ class Output:
 
 
 def verdict_of(word: Any) -> str:
-    """The outcome that a status or decision word means; "" for words that decide nothing (accept, running, …)."""
+    """The outcome that a status or decision word means, "unknown" if the call has not ended; "" for words that decide
+    nothing (accept, unset, …).
+    """
     if not isinstance(word, str) or len(word) > 60:
         return ""
     word = word.strip().lower().replace(" ", "_").replace("-", "_")

@@ -337,7 +337,7 @@ def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
         report["_strength"] = settled.strength if row.sure else min(settled.strength, UNSURE)
     if settled.exit_code is not None and report["operation"] == "tool":
         report.setdefault("tool_kind", "command")
-    if settled.outcome in ("", "ok"):
+    if settled.outcome in ("", "ok", "unknown"):
         for column in ("message", "stack", "reported_class"):
             report.pop(column, None)
     else:

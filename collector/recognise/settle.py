@@ -2,7 +2,7 @@
 
 An agent's flag is not the truth: a shell command that exited with 1 arrives as a success, a rejected call as a failure,
 an error only inside the output's JSON. Evidence of a denial wins over evidence of a cancellation, which wins over
-evidence of failure; each of these wins over evidence of success.
+evidence of failure; each of these wins over evidence of success, and that over what leaves the outcome open.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, re
 from collector.recognise.sources import Rules
 
 # How certain an outcome is; the fold takes the strongest.
-STRENGTHS = {"denied": 60, "cancelled": 50, "error": 40, "ok": 20}
+STRENGTHS = {"denied": 60, "cancelled": 50, "error": 40, "ok": 20, "unknown": 1}
 OK_DEFAULT = 10
 UNSURE = 15
 TEXT_CHARS = 64 << 10
@@ -36,6 +36,7 @@ DENIED_CLASS = re.compile(
     r"|(?:\w+_)?(?:denied|rejected|declined|blocked)_by_(?:user|human|policy|hook)|user_denied_permission"
     r"|policy_violation"
 )
+DECIDED = ("denied", "cancelled", "error")
 BARE = ("Exception", "BaseException")  # in their place the class counts that a traceback in the text ends with
 # What .NET's clients cancel a request for.
 OF_TIME = re.compile(r"time-?out|timed out|deadline exceeded", re.IGNORECASE)
@@ -100,6 +101,7 @@ class _Case:
 
 EXITED_WELL = Settled("ok", STRENGTHS["ok"], exit_code=0)
 UNDISPUTED = {True: Settled("ok", STRENGTHS["ok"]), False: Settled("ok", OK_DEFAULT)}
+LEFT_OPEN = Settled("unknown", STRENGTHS["unknown"])
 
 
 def settle(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Settled:
@@ -118,7 +120,9 @@ def settle(signs: Mapping[str, Sequence[Any]], rules: Rules, said: Said) -> Sett
         case.verdicts.add("error")
     if signs:
         _weigh(case, signs, rules)
-    if case.verdicts.isdisjoint(("error", "denied", "cancelled")):
+    if case.verdicts == {"unknown"}:
+        return LEFT_OPEN
+    if case.verdicts.isdisjoint(DECIDED):
         return UNDISPUTED[bool(case.verdicts)] if case.exit_code is None else EXITED_WELL
     return _failed(case, signs, rules, said)
 
@@ -145,7 +149,7 @@ def _weigh(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules) -> Non
         elif kind == "says":
             case.verdicts.update(verdict for one in values if (verdict := verdict_of(one)))
         elif kind == "decisions":
-            case.verdicts.update(verdict for one in values if (verdict := verdict_of(one)) not in ("", "ok"))
+            case.verdicts.update(verdict for one in values if (verdict := verdict_of(one)) in DECIDED)
         elif kind == "errors":
             if any(map(tells_error, values)):
                 case.verdicts.add("error")
@@ -193,7 +197,7 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
         case.exited(code)
     if "error" in case.verdicts and said.fixed != "error":
         case.verdicts.add(_refusal(reported, "" if case.exit_code else text, rules))
-    outcome = next(one for one in ("denied", "cancelled", "error") if one in case.verdicts)
+    outcome = next(one for one in DECIDED if one in case.verdicts)
     if case.exit_code:
         case.shape += ["exit_code", f"exit:{case.exit_code}"]
     if not reported and is_generic(text) and breaks_schema(signs.get("schemas", ()), said.params):

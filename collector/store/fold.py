@@ -188,7 +188,7 @@ def _fold_session(row: Report, ranked: Sequence[Report]) -> None:
 def _fold_outcome(row: Report, told: Sequence[Report]) -> None:
     surest = max(told, key=lambda report: report.get("_strength", 0))
     row["outcome"] = surest["outcome"]
-    if surest["outcome"] == "ok":
+    if surest["outcome"] in ("ok", "unknown"):
         return
     same = sorted(
         (report for report in told if report["outcome"] == surest["outcome"]),

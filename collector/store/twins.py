@@ -49,7 +49,7 @@ class Candidate(NamedTuple):
         """How little a later one fits: the time between them, and much more for what was told before a call had ended,
         and for another outcome, unless the arguments of the calls are equal.
         """
-        outcomes = {self.outcome, other.outcome} - {""}
+        outcomes = {self.outcome, other.outcome} - {"", "unknown"}
         unlikely = (self.role == TOLD) + (self.is_bare and len(outcomes) > 1)
         return other.time_ns - self.time_ns + unlikely * TURN_WINDOW_NS
 

@@ -19,6 +19,7 @@ ONLY_ERRORS = (
 FACTS = {
     "session": "no streaks, retries or spread; set `session.id`",
     "parameters": "identical retries cannot be told; turn on the agent's tool details",
+    "outcome": "in no rate, and neither a success nor a failure in a streak",
     "order": "events of one instant stand in any order, though always in the same one",
     "class": "errors stay UnknownError; set `error.type`",
     "model": "no comparison of models; set `gen_ai.request.model`",
@@ -31,8 +32,8 @@ def body(page: Page) -> None:
     rows = pl.DataFrame()
     with components.part():
         names = (
-            "source", "service", "events", "errors", "last_seen", "unclassified_rate", "reports_ok", "coverage",
-            "remedies", "tool_data", "metrics", "sampled", "kept", "sampled_by",
+            "source", "service", "events", "errors", "unknown", "last_seen", "unclassified_rate", "reports_ok",
+            "coverage", "remedies", "tool_data", "metrics", "sampled", "kept", "sampled_by",
         )  # fmt: skip
         rows = page.ask("sources", **components.SENDERS).pick(*names)
         # With a filter, they may have sent what is filtered out.
@@ -43,6 +44,7 @@ def body(page: Page) -> None:
             rows = rows.with_columns(only_errors=ONLY_ERRORS & whole)
             _table(page, rows)
             _gaps(rows)
+            _left_open(rows)
             _only_errors(rows)
             _sampled(rows)
             _only_metrics(rows)
@@ -129,13 +131,25 @@ def _gaps(rows: pl.DataFrame) -> None:
     for source, service, told, cures in rows.select("source", "service", "coverage", "remedies").iter_rows():
         shares, remedies = components.as_json(told) or {}, components.as_json(cures) or {}
         for fact in FACTS:
-            if frames.told(shares, fact) == "–":
+            if fact != "outcome" and frames.told(shares, fact) == "–":
                 cure = f" ({words.plain(remedies[fact])})" if remedies.get(fact) else ""
                 missing.setdefault(fact, []).append(f"{words.plain(service or source)}{cure}")
     for fact, who in missing.items():
         named = list(dict.fromkeys(who))
         more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
         st.caption(f"No **{fact}** from {', '.join(named[:NAMED])}{more}: {FACTS[fact]}.")
+
+
+def _left_open(rows: pl.DataFrame) -> None:
+    """Names senders with calls of which nothing says how they ended, and what would."""
+    wanted = rows.filter(pl.col("unknown") > 0).select("source", "service", "events", "unknown", "remedies")
+    for source, service, events, unknown, cures in wanted.iter_rows():
+        cure = (components.as_json(cures) or {}).get("outcome")
+        st.caption(
+            f"**{words.plain(service or source)}**: nothing tells how {words.count(unknown)} of "
+            f"{words.plural(events, 'event')} ended: {FACTS['outcome']}."
+            f"{f' What would tell: {words.plain(cure)}.' if cure else ''}"
+        )
 
 
 def _only_errors(rows: pl.DataFrame) -> None:

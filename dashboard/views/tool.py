@@ -66,7 +66,9 @@ def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
         Figure("Recovery", words.rough(retries.get("recovery_rate"), retries.get("rated")), words.HELP["recovery"],
                note=f"of {words.count(retries.get('rated'))} tried again"),
         Figure("Cancelled · denied", f"{words.count(totals.get('cancelled'))} · {words.count(totals.get('denied'))}",
-               note=f"of {words.plural(totals.get('calls'), 'call')}"),
+               words.HELP["unknown"] if totals.get("unknown") else None,
+               note=f"of {words.plural(totals.get('calls'), 'call')}"
+               + (f", {words.count(totals['unknown'])} unknown" if totals.get("unknown") else "")),
         Figure("Duration, p50", words.duration(totals.get("p50_ms")), "Half of the calls were faster than this.",
                note=f"p95 {words.duration(totals.get('p95_ms'))}"),
     ]  # fmt: skip

@@ -39,8 +39,8 @@ def tools(page: Page) -> pl.DataFrame:
     """One row per tool, those with certain rates first, worst first."""
     answer = page.ask("breakdown", by="tool", operation="tool", measures="sessions,p50_ms,p95_ms", limit=MOST)
     names = (
-        "tool", "calls", "ok", "errors", "cancelled", "denied", "rated", "error_rate", "low", "high", "sessions",
-        "p50_ms", "p95_ms",
+        "tool", "calls", "ok", "errors", "cancelled", "denied", "unknown", "rated", "error_rate", "low", "high",
+        "sessions", "p50_ms", "p95_ms",
     )  # fmt: skip
     rows = answer.pick(*names).filter(pl.col("tool").is_not_null())
     lasting = page.ask("retries", by="tool", operation="tool", limit=MOST).pick("tool", "lasting")
@@ -59,6 +59,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         "lasting": tables.number("lasting", words.HELP["lasting errors"]),
         "cancelled": tables.number("cancelled"),
         "denied": tables.number("denied"),
+        **({"unknown": tables.number("unknown", words.HELP["unknown"])} if rows["unknown"].sum() else {}),
         "p50": tables.text("p50", "small"),
         "p95": tables.text("p95", "small"),
     }
@@ -66,7 +67,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     worst = rows.row(0, named=True)
     text = f"Most lasting errors: {worst['tool']}, {words.count(worst['lasting'])}."
     picked = tables.table(page, rows.with_columns(times), columns, key="tools", alt_text=text, select=True,
-                          wide=("error_rate", "cancelled", "denied", "p50", "p95"))  # fmt: skip
+                          wide=("error_rate", "cancelled", "denied", "unknown", "p50", "p95"))  # fmt: skip
     if picked:
         components.link(page, "tool", f"Open {words.plain(picked['tool'], 60)} →", tool=picked["tool"])
     elif not worst["errors"]:

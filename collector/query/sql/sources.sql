@@ -1,4 +1,4 @@
--- Senders. `coverage` is the share of events that have each fact; of tool calls for parameters, of errors for class and retryable. Senders of
+-- Senders. `coverage` is the share of events that have each fact; of tool calls for parameters and outcome, of errors for class and retryable. Senders of
 -- metrics alone are listed, but nothing is known of their calls: they have no count of errors, not even 0. The same filters apply to both.
 -- `switched`: the settings of the agent that showed in its records since the range began.
 -- `sampled`: since the range began, something upstream was noticed to keep only a part of the sender's records.
@@ -16,9 +16,9 @@ senders as (
     and not exists (select 1 from events e where e.service = s.service and s.source in (e.source, ''))
     and not exists (select 1 from seen known where known.service = s.service and known.source > s.source and s.source = '')
 )
-select source, service, events, errors, last_seen, unclassified, unclassified / nullif(errors, 0)::double as unclassified_rate,
+select source, service, events, errors, unknown, last_seen, unclassified, unclassified / nullif(errors, 0)::double as unclassified_rate,
   reports_ok, struct_pack(
-    session := with_session / events, parameters := with_params / nullif(calls, 0), "order" := with_sequence / events, model := with_model / events,
+    session := with_session / events, parameters := with_params / nullif(calls, 0), outcome := with_outcome / nullif(calls, 0), "order" := with_sequence / events, model := with_model / events,
     class := (errors - unclassified) / nullif(errors, 0), retryable := with_declared / nullif(errors, 0)) as coverage,
   true as tool_data, null::varchar as metrics,
   n.signs is not null as sampled, n.kept, n.signs as sampled_by, s.switched
