@@ -164,7 +164,8 @@ class Pipeline:
         for name, scope, names in metrics:
             service = as_text(name) or ""
             plan = self.sources.plan(service, scope)
-            source = plan.sources[0].id if plan.claimed else ""
+            teller = plan.sources[0] if plan.claimed else plan.named
+            source = teller.id if teller else ""
             if (source or service) and len(found) < SENDERS:
                 found.setdefault((source, service), set()).update(names)
         senders = {}

@@ -105,7 +105,10 @@ WRONG = [
     ),
     ('id = "x"\ntitle = "X"\ntold = "all"', "told: 'all' is not one of create, refused, amend"),
     ('id = "x"\ntitle = "X"\nextends = ["nobody"]', "extends: 'nobody' is not a table"),
-    ('id = "x"\ntitle = "X"\n[match]\nservices = ["a"]', "match: services: is not known; known are service, scope"),
+    (
+        'id = "x"\ntitle = "X"\n[match]\nservices = ["a"]',
+        "match: services: is not known; known are service, within, scope",
+    ),
     ('id = "x"\ntitle = "X"\n[coverage]\nsmell = true', "coverage: 'smell' is not one of session, parameters"),
     (
         'id = "x"\ntitle = "X"\n[fields]\ntol = "a"',
@@ -269,7 +272,6 @@ def unread(raw: Any) -> Any:
         ("codex_exec", "codex_exec", "append_items"),
         ("opencode", "opencode", "sql.execute"),
         ("gemini-cli", "gemini-cli", "schedule_tool_calls"),
-        ("codex-cli", "", "handle_responses"),
     ],
 )
 def test_noise_is_dropped_by_name(service: str, scope: str, name: str) -> None:
@@ -295,6 +297,9 @@ def test_noise_is_dropped_by_name(service: str, scope: str, name: str) -> None:
         ("mine", "ai", "vercel-ai"),
         ("opencode", "ai", "opencode"),
         ("mine", "opentelemetry.instrumentation.langchain", "openllmetry"),
+        ("opencode-mine", "opencode-plugin-otel", None),
+        ("codex-review-bot", "app", None),
+        ("claude-code", "langfuse-sdk", "langfuse"),
         ("mine", "mine", None),
     ],
 )

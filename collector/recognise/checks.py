@@ -41,6 +41,7 @@ TABLE_FIELDS = {
     "prefixes": TEXTS,
     "told": TEXT,
     "ai_sdk": BOOL,
+    "vocabulary": BOOL,
     "match": TABLE,
     "coverage": TABLE,
     "fields": TABLE,
@@ -49,7 +50,14 @@ TABLE_FIELDS = {
     "noise": TEXTS,
     "records": ROWS,
 }
-MATCH_FIELDS = {"service": TEXTS, "scope": TEXTS, "events": TEXTS, "attributes": TEXTS, "routes": TEXTS}
+MATCH_FIELDS = {
+    "service": TEXTS,
+    "within": TEXTS,
+    "scope": TEXTS,
+    "events": TEXTS,
+    "attributes": TEXTS,
+    "routes": TEXTS,
+}
 ROW_FIELDS = {
     "signal": ANY,
     "name": ANY,

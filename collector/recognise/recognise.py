@@ -132,7 +132,8 @@ class _Reading:
         self._sampled()
 
     def _sampled(self) -> None:
-        source = self._plan.sources[0] if self._plan.claimed else None
+        plan = self._plan
+        source = plan.sources[0] if plan.claimed else None if plan.scope else plan.named
         sampled = Sampled()
         look(self._scope, self._telling, source.counter if source else (), sampled)
         if sampled.signs:
@@ -214,8 +215,10 @@ def fitting(plan: Plan, record: Record, around: Around) -> Fitting | None:
         if found is None or not found.row.disguised:
             return found
         return _first(plan, "log", as_text(record.attributes.get("event.name")) or "", record, around)
+    sent = ""
     for name in _event_names(record):
-        if (found := _first(plan, record.signal, name, record, around)) is not None:
+        sent = sent or name
+        if (found := _first(plan, record.signal, name, record, around, sent)) is not None:
             return found
     return None
 
@@ -234,13 +237,21 @@ def _span(plan: Plan, record: Record, around: Around) -> Fitting | None:
     return found
 
 
-def _first(plan: Plan, signal: str, name: str, record: Record, around: Around) -> Fitting | None:
-    around.event = name
+def _first(plan: Plan, signal: str, name: str, record: Record, around: Around, event: str = "") -> Fitting | None:
+    """The first row that fits; after a link, which tells no call, a later table may have one that does."""
+    around.event = event or name
+    link: Fitting | None = None
     for one in plan.fitting(signal, name, record.attributes):
+        if link is not None and (one.row.operation in ("link", "drop") or one.row.source in link.row.related):
+            continue
         around.captured = one.captured
         if one.fits(record, around):
-            return one
-    return None
+            if one.row.operation != "link" or plan.claimed:
+                return one
+            link = one
+    if link is not None:
+        around.captured = link.captured
+    return link
 
 
 def _event_names(record: Record) -> Iterable[str]:

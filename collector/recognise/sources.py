@@ -24,6 +24,21 @@ T = TypeVar("T", bound=Hashable)
 SHAPE_KEYS, SHAPE_CHARS = 64, 4096  # limits of a set of names that is cached: number and total length
 PLANS = 2000  # scopes and names cached, limited because senders may use random names
 OF_A_CALL = ("tool", "params")
+FRAMEWORK = 40  # the least `order` of a table of frameworks and conventions, whose spans may speak several vocabularies
+# The columns that a record of another table has from the conventions too, by operation.
+OF_ALL = ("session", "agent", "model", "provider", "reported_class", "message", "stack", "status_code")
+SPOKEN = {
+    "tool": (*OF_ALL, "call_id", "tool", "params", "mcp_server"),
+    "model": (*OF_ALL, "input_tokens", "output_tokens", "cost_usd"),
+    "agent": OF_ALL,
+    "link": ("session",),
+}
+STANDARD_COLUMNS = tuple(dict.fromkeys(column for columns in SPOKEN.values() for column in columns))
+EVIDENCE_OF = {
+    "tool": EVIDENCE_LISTS,
+    "model": tuple(one for one in EVIDENCE_LISTS if one not in ("outputs", "schemas", "exits")),
+}
+WEAK = ("@name", "=")  # keys that every record has
 # The AI SDK's own name of a span: it makes spans with whatever tracer it is given, and span processors rename them.
 AI_OPERATION = "ai.operationId"
 RANKS = {"log": 40, "span": 30, "event": 40}
@@ -118,6 +133,7 @@ class Row:
     """One `[[records]]` row, compiled."""
 
     source: str
+    related: frozenset[str]  # its source, and those that it extends
     signals: frozenset[str]
     names: tuple[re.Pattern[str], ...]
     where: tuple[Condition, ...]
@@ -155,9 +171,11 @@ class Source:
     reports_ok: bool
     counter: tuple[str, ...]
     coverage: Mapping[str, bool | str]
+    extends: frozenset[str]
     prefixes: tuple[str, ...]
     ai_sdk: bool
     services: re.Pattern[str] | None
+    within: re.Pattern[str] | None
     scopes: re.Pattern[str] | None
     events: re.Pattern[str] | None
     markers: frozenset[str]
@@ -186,6 +204,7 @@ class Plan:
     claimed: bool
     sources: tuple[Source, ...]
     scope: str
+    named: Source | None = None  # the table of the service's name: its rows need no marker where no scope is named
     beside: Plan | None = None  # of the tables that a span with AI_OPERATION may be of, whatever scope it is in
     _names: dict[tuple[str, ...], tuple[Candidates, ...]] = field(default_factory=dict)
     _fitting: dict[tuple[str, ...], tuple[Fitting, ...]] = field(default_factory=dict)
@@ -216,7 +235,11 @@ class Plan:
 
     def _candidates(self, signal: str, name: str) -> Iterable[Candidates]:
         for source in self.sources:
-            named = self.claimed or (signal != "span" and bool(source.events and source.events.fullmatch(name)))
+            named = (
+                self.claimed
+                or (source is self.named and (signal == "event" or not self.scope))
+                or (signal != "span" and bool(source.events and source.events.fullmatch(name)))
+            )
             bare = source.bare(name) if signal != "span" else name
             fitting = ((row, _captured(row, bare)) for row in source.rows if signal in row.signals)
             rows = tuple((row, captured) for row, captured in fitting if captured is not None)
@@ -232,23 +255,30 @@ class Sources:
     _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
 
     def plan(self, service: str, scope: str) -> Plan:
-        """The plan for a scope: the rows of the first table that claims it, otherwise of all that match by content."""
+        """The plan for a scope: the rows of the first table that claims it, otherwise of all that match by content.
+
+        A service may have any name. It only decides in the scopes that its table names as shared; where no scope is
+        named, and for plain JSON, its table is tried before those behind it.
+        """
         found = self._plans.get((service, scope))
         if found is None:
             found = cached(self._plans, (service, scope), self._made(service, scope))
         return found
 
     def _made(self, service: str, scope: str) -> Plan:
-        for source in self.sources:
-            if (
-                (source.scopes and source.scopes.fullmatch(scope))
-                or (source.services and source.services.fullmatch(service))
-                or scope in source.routes
-            ):
-                own = [one for one in self.sources if AI_OPERATION in one.markers and one is not source]
-                beside = Plan(False, tuple(own), scope) if own and source.ai_sdk else None
-                return Plan(True, (source,), scope, beside)
-        return Plan(False, tuple(one for one in self.sources if one.events or one.markers), scope)
+        named = next((one for one in self.sources if one.services and one.services.fullmatch(service)), None)
+        if source := self._claimant(named, scope):
+            own = [one for one in self.sources if AI_OPERATION in one.markers and one is not source]
+            beside = Plan(False, tuple(own), scope) if own and source.ai_sdk else None
+            return Plan(True, (source,), scope, beside=beside)
+        free = tuple(one for one in self.sources if one.events or one.markers or one is named)
+        return Plan(False, free, scope, named)
+
+    def _claimant(self, named: Source | None, scope: str) -> Source | None:
+        if named and named.within and named.within.fullmatch(scope):
+            return named
+        claims = (one for one in self.sources if scope in one.routes or (one.scopes and one.scopes.fullmatch(scope)))
+        return next(claims, None)
 
     @property
     def failure_only(self) -> list[str]:
@@ -300,7 +330,8 @@ def load_sources(*folders: str | Path | Traversable) -> Sources:
             raise TableError(
                 places[name], [f"extends: {unknown[0]!r} is not a table; there are {', '.join(sorted(tables))}"]
             )
-    found = [_source(_whole(table, tables)) for table in tables.values()]
+    standard = _vocabulary(tables)
+    found = [_source(_whole(table, tables), standard) for table in tables.values()]
     return Sources(tuple(sorted(found, key=lambda source: (source.order, source.id))))
 
 
@@ -339,11 +370,50 @@ def _before(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return both
 
 
-def _source(table: dict[str, Any]) -> Source:
+def _vocabulary(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """What the conventions' tables say of attributes that they alone define, in their order: columns and evidence by
+    their keys, and the globs of content and noise.
+    """
+    words: dict[str, Any] = {"fields": {}, "outcome": {}, "content": [], "noise": []}
+    for table in sorted(tables.values(), key=lambda one: -one.get("order", 50)):
+        if not table.get("vocabulary"):
+            continue
+        for part, names in (("fields", STANDARD_COLUMNS), ("outcome", EVIDENCE_LISTS)):
+            for name in names:
+                keys = filter(_is_standard, _listed(table.get(part, {}).get(name) or []))
+                words[part][name] = list(dict.fromkeys([*words[part].get(name, ()), *keys]))
+        words["content"] += table.get("content", ())
+        words["noise"] += table.get("noise", ())
+    return words
+
+
+def _is_standard(key: str) -> bool:
+    """Whether a key names an attribute that no other software uses for something else: one with a namespace."""
+    head = key.partition("#")[0].partition("~")[0]
+    return is_attribute(head) and "." in head
+
+
+def _behind(own: dict[str, Any], standard: Mapping[str, list[str]], names: Iterable[str]) -> dict[str, Any]:
+    """The keys of a row with the conventions' behind them, but before names of spans and constants, which are always
+    there. An empty list stays empty, and what a row fixes stays fixed.
+    """
+    both = dict(own)
+    for name in names:
+        keys = _listed(own.get(name, ["-"]))
+        if not keys or keys[0].startswith("=") or not standard.get(name):
+            continue
+        weak = [key for key in keys if key.startswith(WEAK)]
+        firm = [key for key in keys if not key.startswith((*WEAK, "-"))]
+        both[name] = [*firm, *(key for key in standard[name] if key not in firm and f"-{key}" not in keys), *weak]
+    return both
+
+
+def _source(table: dict[str, Any], standard: dict[str, Any]) -> Source:
     match = table.get("match", {})
     records = table.get("records", ())
     sole = any("only call" in row.get("keys", ()) for row in records)
-    rows = tuple(_row(table, row, sole=sole) for row in records)
+    spoken = standard if table.get("order", 50) >= FRAMEWORK else {}
+    rows = tuple(_row(table, row, spoken, sole=sole) for row in records)
     return Source(
         id=table["id"],
         title=table["title"],
@@ -351,9 +421,11 @@ def _source(table: dict[str, Any]) -> Source:
         reports_ok=table.get("reports_ok", True),
         counter=tuple(table.get("counter", ())),
         coverage=table.get("coverage", {}),
+        extends=frozenset(table.get("extends", ())),
         prefixes=tuple(table.get("prefixes", ())),
         ai_sdk=table.get("ai_sdk", True),
         services=glob(match.get("service", ())),
+        within=glob(match.get("within", ())),
         scopes=glob(match.get("scope", ())),
         events=glob(match.get("events", ())),
         markers=frozenset(match.get("attributes", ())),
@@ -362,7 +434,7 @@ def _source(table: dict[str, Any]) -> Source:
     )
 
 
-def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
+def _row(table: dict[str, Any], row: dict[str, Any], standard: dict[str, Any], *, sole: bool) -> Row:
     inherited, outcome, said = dict(table.get("fields", {})), dict(table.get("outcome", {})), list[str]()
     if row.get("operation") in ABOVE_CALLS:  # there these keys hold an answer, which must never become a message
         said += _listed(outcome.pop("outputs", None) or [])
@@ -370,9 +442,14 @@ def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
         said += [key for column in OF_A_CALL for key in _listed(inherited.pop(column, []))]
     fields = _before(row.get("fields", {}), inherited)
     evidence = _before(row.get("evidence", {}), outcome)
+    if standard and not row.get("lends"):
+        said += [key for column in OF_A_CALL for key in standard["fields"].get(column, ())]
+        fields = _behind(fields, standard["fields"], SPOKEN.get(row.get("operation", ""), ()))
+        evidence = _behind(evidence, standard["outcome"], EVIDENCE_OF.get(row.get("operation", ""), ()))
     uses, special, resource = _uses(fields, evidence)
     return Row(
         source=table["id"],
+        related=_same(frozenset((table["id"], *table.get("extends", ())))),
         signals=_same(frozenset(_listed(row["signal"]))),
         names=_same(tuple(_name_pattern(name) for name in _listed(row.get("name", [])))),
         where=_same(tuple(Condition(key, reader(key), _wanted(value)) for key, value in row.get("where", {}).items())),
@@ -394,7 +471,19 @@ def _row(table: dict[str, Any], row: dict[str, Any], *, sole: bool) -> Row:
         special=special,
         resource=resource,
         never=_same(frozenset(column for column, keys in fields.items() if not keys)),
-        ignored=glob([*table.get("content", ()), *table.get("noise", ()), *filter(is_attribute, said)]),
+        ignored=glob(
+            dict.fromkeys(
+                [
+                    *(
+                        one
+                        for part in ("content", "noise")
+                        for words in (table, standard)
+                        for one in words.get(part, ())
+                    ),
+                    *filter(is_attribute, said),
+                ]
+            )
+        ),
         rules=_same(_rules(evidence)),
         examples=tuple(row.get("examples", ())),
         counter_examples=tuple(row.get("counter_examples", ())),

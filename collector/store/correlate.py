@@ -297,7 +297,7 @@ class Correlator:
         for entry in entries:
             own = entry.keys[0] if entry.event_id is None else entry.event_id  # a stored event need not have a key
             entry.keys += [ref for ref in entry.refs if ref in shared]
-            entry.keys += [key for key, tool in entry.around if tools.get(key, "").endswith(f"_{tool}")]
+            entry.keys += [key for key, tool in entry.around if tools.get(key, "").endswith((f"_{tool}", f"-{tool}"))]
             alone = entry.event_id is None and shared.isdisjoint(entry.keys)
             if alone:
                 own = _new_id(own, changes)
