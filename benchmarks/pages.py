@@ -31,7 +31,7 @@ from benchmarks.load import TICK, cpu, free_port, wait_ready
 from collector.commands.bulk import bulk
 from collector.store.opening import path_of
 from dashboard import launch, menu
-from dashboard.client import STALE_S
+from dashboard.moment import STALE_S
 
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
