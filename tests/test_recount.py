@@ -119,6 +119,7 @@ def test_overview(
     assert f"of {words.plural(len(sessions(events)), 'session')} →" in links(app)
     seen = outcomes(events)
     left_out = [f"{seen[outcome]} {outcome}" for outcome in ("cancelled", "denied") if seen[outcome]]
+    left_out += [f"{seen['unknown']} with an unknown outcome"] if seen["unknown"] else []
     [line] = [said for said in captions(app) if said.startswith("Rates are of")]
     assert line.startswith(f"Rates are of {words.count(rated)} of the {words.plural(len(events), 'call')}, without ")
     assert all(part in line for part in left_out)

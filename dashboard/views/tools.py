@@ -9,7 +9,7 @@ from dashboard import components, frames, shares, tables, words
 from dashboard.client import MOST
 from dashboard.page import Page, open_page, refreshing
 
-COUNTED = ("calls", "ok", "errors", "cancelled", "denied", "rated")
+COUNTED = ("calls", "ok", "errors", "cancelled", "denied", "unknown", "rated")
 TOP_TOOLS, TOP_CLASSES, LABELS, RATES, SERVERS = 20, 15, 8, 12, 50
 
 
