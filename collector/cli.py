@@ -273,6 +273,50 @@ def doctor(
 
 
 @app.command
+def connect(
+    agent: Annotated[
+        str, Parameter(help="claude-code, codex, gemini-cli, qwen-code, opencode or copilot (its command line).")
+    ],
+    *,
+    url: Annotated[
+        str | None, Parameter(help="URL of the collector; default MISSTEP_COLLECTOR_URL, else http://127.0.0.1:4318.")
+    ] = None,
+    extra: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--with",
+            show_default=False,
+            negative="",
+            help="Settings that cost privacy, such as tool-details; docs/agents has each agent's, and what they cost.",
+        ),
+    ] = (),
+    file: Annotated[Path | None, Parameter(help="The settings file; default the agent's own for this user.")] = None,
+    yes: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Do not ask. Values that you set stay as they are.")
+    ] = False,
+    undo: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Take out what this command put in, and nothing else.")
+    ] = False,
+) -> int:
+    """Let an agent send its mistakes here: show what changes in its settings, and change it after a yes.
+
+    With ingest tokens (MISSTEP_INGEST_TOKENS) the agent gets the first.
+    """
+    from collector.commands import connect as command
+
+    settings = _settings(collector_url=url)
+    sanitiser = _sanitiser(settings)
+    token = next(iter(settings.ingest_tokens), "")
+
+    def clean(line: str) -> str:
+        return sanitiser.scrub(line.replace(token, "[redacted:token]") if token else line)[0]
+
+    if undo:
+        return command.undo(agent, os.environ, yes=yes, clean=clean)
+    return command.connect(agent, settings.collector_url, token, extra, os.environ, file=file, yes=yes, clean=clean)
+
+
+@app.command
 def export(
     *where: Filters,
     format: Annotated[Literal["parquet", "csv", "jsonl"], Parameter(help="Format of the file.")],

@@ -199,14 +199,20 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCollecto
 
 
 def misstep(
-    *arguments: object, cwd: Path, stdin: str = "", settings: Mapping[str, str] = MappingProxyType({})
+    *arguments: object,
+    cwd: Path,
+    stdin: str = "",
+    settings: Mapping[str, str] = MappingProxyType({}),
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the command line in `cwd` and returns what it printed; `settings` are MISSTEP_ variables."""
+    """Runs the command line in `cwd` and returns what it printed; `settings` are MISSTEP_ variables, `environ`
+    others.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MISSTEP_", "OTEL_"))}
     return subprocess.run(
         [MISSTEP, *map(str, arguments)],
         cwd=cwd,
-        env=environment | {f"MISSTEP_{name}": value for name, value in settings.items()},
+        env=environment | {f"MISSTEP_{name}": value for name, value in settings.items()} | dict(environ),
         input=stdin,
         capture_output=True,
         text=True,
