@@ -41,6 +41,8 @@ class Batch:
     senders: dict[Sender, str] = field(default_factory=dict)  # senders of metrics, with the metrics' names
     sampled: dict[Sender, Sampling] = field(default_factory=dict)
     told_ns: dict[int, int] = field(default_factory=dict)  # tool results that can be skipped once stored: digest, time
+    # Of model requests that name no session: trace, when it began, keys that others of the conversation share.
+    retold: list[tuple[str, int, list[int]]] = field(default_factory=list)
     named_ns: dict[str, int] = field(default_factory=dict)  # when what names the session of each trace began, if known
     switches: list[Switch] = field(default_factory=list)
 

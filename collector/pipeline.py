@@ -119,6 +119,7 @@ class Pipeline:
         found: Recognised = recognise(request.scopes, self.sources, self.seen.get, self.dimensions)
         batch = Batch(identity, received_ns, [], {}, found.dropped, request.records, request.warning, found.kept)
         batch.told_ns = found.told_ns
+        batch.retold = [(trace, began_ns, [key64(*key) for key in keys]) for trace, began_ns, keys in found.retold]
         if request.rejected:
             batch.rejected = batch.dropped["malformed"] = request.rejected
         batch.reports = found.reports

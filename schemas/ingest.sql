@@ -1,5 +1,5 @@
--- Tables by which the writer stores each request and each call exactly once. `requests`, `keys`, `reports`, `waiting`, `twins`
--- and `trace_session` are kept for 24 hours, all but `requests` in limited number (docs/decisions/0017), `redirects` as long as the
+-- Tables by which the writer stores each request and each call exactly once. `requests`, `keys`, `reports`, `waiting`, `twins`,
+-- `trace_session`, `conversation_keys` and `conversations` are kept for 24 hours, all but `requests` in limited number (docs/decisions/0017), `redirects` as long as the
 -- events.
 
 -- The identity of every stored request: the same bytes sent again add nothing.
@@ -49,6 +49,21 @@ create table if not exists trace_session (
   session     varchar not null,
   received_ns bigint not null,
   named_ns    bigint
+);
+
+-- Conversations of clients that name none, each of whose requests is a trace of its own (collector/store/conversations.py): what a
+-- request retells of others, and the name of the conversation of each trace. Of several names the smallest (named_ns, session) counts.
+create table if not exists conversation_keys (
+  key         ubigint not null,
+  trace_id    varchar not null,
+  received_ns bigint not null
+);
+
+create table if not exists conversations (
+  trace_id    varchar not null,
+  named_ns    bigint not null,
+  session     varchar not null,
+  received_ns bigint not null
 );
 
 -- Events that were merged: the younger id redirects to the older.

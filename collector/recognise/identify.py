@@ -15,6 +15,11 @@ from collector.columns import Report
 Key = tuple[str, ...]
 
 COUNT = re.compile(r"[_:][0-9]{1,3}\Z")
+WORDS = re.compile(
+    r"(?i)(?<![a-z])(?:chatcmpl|functions?|tools?|toolu|tooluse|calls?|fc|id|step|turn|run|request|req|msg|message)(?![a-z])"
+)
+RUNS = re.compile(r"[A-Za-z]+|[0-9]+")
+UNIQUE, LIKELY = 2, 1
 
 
 def key64(*parts: str) -> int:
@@ -91,6 +96,25 @@ def is_name(call_id: str, tool: str) -> bool:
     with a number, such as Kimi's `functions.read:0`, may be of one call alone.
     """
     return tool != "" and call_id.removeprefix("functions.") == tool
+
+
+def uniqueness(call_id: str, tool: str) -> int:
+    """How sure a call id is of one call alone, wherever it is told: UNIQUE, LIKELY in one service, or 0 for a counter
+    (`call_1`, `functions.read:0`) or the tool's name.
+    """
+    own = call_id.replace(tool, "") if tool else call_id
+    runs = RUNS.findall(WORDS.sub("", own)) if len(own) <= 200 else ["long"] * 5
+    letters, digits = (sum(len(run) for run in runs if run.isdigit() is kind) for kind in (False, True))
+    if digits >= 16 or max(map(len, re.findall(r"[A-Za-z0-9]+", own)), default=0) >= 20:
+        return UNIQUE
+    if letters >= 2 and digits >= 1 and letters + digits >= 8 and len(runs) >= 3:
+        return UNIQUE
+    return LIKELY if digits >= 8 or (letters and digits >= 3 and len(runs) >= 3) else 0
+
+
+def call_key(service: str, call_id: str, tool: str) -> Key | None:
+    """The key of a call in whatever trace it is told, if its id is unique."""
+    return ("call anywhere", service, call_id) if uniqueness(call_id, tool) == UNIQUE else None
 
 
 def counted_tools(call_id: str) -> tuple[str, str]:

@@ -25,6 +25,7 @@ BLANK = {"id": "", "type": ""}  # what Langtrace leaves of a call in a message o
 PROMPT_EVENT = "gen_ai.content.prompt>gen_ai.prompt"  # all messages in one, as the conventions had it until 1.27
 CLASS_ROLES = {"ToolMessage": "tool", "AIMessage": "ai", "AIMessageChunk": "ai"}  # of LangChain
 MODEL_ROLES = frozenset(("assistant", "model", "ai"))
+SYSTEM_ROLES = frozenset(("system", "developer"))
 ANSWER_EVENTS = ("gen_ai.choice", "gen_ai.assistant.message")
 CALL_TYPES = frozenset(
     ("tool_call", "tool-call", "tool_use", "function_call", "toolCall", "functionCall", "dynamic-tool")
@@ -101,6 +102,33 @@ def messages_in(value: Any) -> Any:
         whole.append(one)
         found = COMMA.match(told, at)
     return whole or told
+
+
+def beginning(value: Any) -> Any:
+    """The first message that is not the system's, of messages or of their JSON text, which is read no further; None if
+    there is none.
+    """
+    for one in _leading(value):
+        role = as_text(one.get("role", one.get("type"))) if isinstance(one, dict) else None
+        if role not in SYSTEM_ROLES:
+            return one
+    return None
+
+
+def _leading(value: Any) -> Iterator[Any]:
+    """The messages of a list or of its JSON text, one by one; at most four."""
+    if isinstance(value, list):
+        yield from value[:4]
+    found = MESSAGES.match(value) if isinstance(value, str) else None
+    for _ in range(4):
+        if not found:
+            return
+        try:
+            one, at = DECODER.raw_decode(value, found.end())
+        except (ValueError, RecursionError):
+            return
+        yield one
+        found = COMMA.match(value, at)
 
 
 def _events(messages: Any, *, answers: bool) -> Any:

@@ -27,11 +27,13 @@ from typing import Any
 from collector.columns import Report
 from collector.decode.plain import unwrapped
 from collector.decode.record import Record, Scope
+from collector.recognise.conversation import conversation_key, conversation_keys
 from collector.recognise.fields import Signs, place, read
-from collector.recognise.identify import canonical, identify, is_name
+from collector.recognise.identify import Key, call_key, canonical, identify, is_name
+from collector.recognise.messages import messages_at
 from collector.recognise.readers import Around, as_float, as_text, parsed, present
 from collector.recognise.reasons import retry_after_in, status_in
-from collector.recognise.results import BEGUN, CALL_TWIN, TOLD, asked_reports, each_twin, result_reports
+from collector.recognise.results import BEGUN, CALL_TWIN, TOLD, asked_reports, each_twin, result_reports, tool_results
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
 from collector.recognise.sources import AI_OPERATION, RANKS, Fitting, Plan, Row, Sources
@@ -56,7 +58,8 @@ SIGNS = frozenset(load_signs().attributes)
 class Recognised:
     """The result for one request. `links` are the sessions that records name for their traces, by trace, each after the
     time at which its record began: the earliest of each trace. `told_ns` are digests of tool results found in model
-    requests and their times, for `seen` once they are stored.
+    requests and their times, for `seen` once they are stored. `retold` has, for each model request that names no
+    session, its trace, when it began, and the keys that it shares with others of its conversation.
     """
 
     reports: list[Report] = field(default_factory=list)
@@ -64,6 +67,7 @@ class Recognised:
     dropped: Counter[str] = field(default_factory=Counter)
     kept: int = 0  # records that made a report; all others must be counted in `dropped`
     told_ns: dict[int, int] = field(default_factory=dict)
+    retold: list[tuple[str, int, list[Key]]] = field(default_factory=list)
     sampled: dict[tuple[str, str], Sampled] = field(default_factory=dict)  # by source ("" if none claims it), service
     switches: set[tuple[str, str, str]] = field(default_factory=set)  # source, service, name of what is switched on
 
@@ -155,7 +159,7 @@ class _Reading:
         if record.trace_state or (rest and not SIGNS.isdisjoint(rest)):
             self._telling.append(record)
         if row.told:
-            result_reports(row, record, report, self._told)
+            self._results(row, record, report)
         if row.switch:
             sender = row.source, report.get("service", "")
             shown = (name for name, value_of in row.switch if present(value_of(record, self._around)))
@@ -171,8 +175,28 @@ class _Reading:
         if "outcome" not in report and not row.lends:
             found.dropped["no_event"] += 1
             return
+        if not record.parent_span_id and row.operation == "tool":
+            self._alone(record, report)
         found.reports.append(report)
         found.kept += 1
+
+    def _results(self, row: Row, record: Record, model: Report) -> None:
+        """What a model request tells of calls, and of the conversation that it belongs to if nothing names that."""
+        told = [tool_results(messages, row.rules) for messages in messages_at(row.told, record)]
+        result_reports(row, record, model, told, self._told)
+        if record.trace_id and "session" not in model:
+            keys = conversation_keys(row.told, record, model.get("service", ""), told)
+            if keys:
+                self._found.retold.append((record.trace_id, _began(record), keys))
+
+    def _alone(self, record: Record, report: Report) -> None:
+        """A call in a trace of its own is of the conversation that tells it, if its id is unique."""
+        if record.signal != "span" or "session" in report or "call_id" not in report:
+            return
+        service, call_id = report.get("service", ""), report["call_id"]
+        if record.trace_id and (key := call_key(service, call_id, report.get("tool", ""))):
+            report.setdefault("_keys", []).append(key)
+            self._found.retold.append((record.trace_id, _began(record), [conversation_key(service, call_id)]))
 
     def _start(self, row: Row, record: Record) -> Report:
         """The columns that every report of this row has in this scope; those of the record win over them."""

@@ -14,7 +14,16 @@ from typing import Any
 
 from collector.columns import Report
 from collector.decode.record import Record
-from collector.recognise.identify import bare_id, counted_tools, hand_off, is_name, key64, only_call, params_mark
+from collector.recognise.identify import (
+    bare_id,
+    call_key,
+    counted_tools,
+    hand_off,
+    is_name,
+    key64,
+    only_call,
+    params_mark,
+)
 from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import parsed
@@ -125,7 +134,7 @@ FAILED_START = re.compile(
 @dataclass(slots=True)
 class ToolResult:
     """One tool result sent to a model, with the call that asked for it. `fresh`: this request was the first to have
-    it.
+    it. `turn`: the same for all results that the model had asked for at once; -1 if its messages are not told.
     """
 
     call_id: str
@@ -138,6 +147,7 @@ class ToolResult:
     fresh: bool
     exit_code: int | None
     digest: int
+    turn: int
 
 
 def each_twin(twin: Sequence[Any]) -> Sequence[Sequence[str]]:
@@ -172,7 +182,8 @@ def tool_results(messages: Any, rules: Rules) -> list[ToolResult]:
         exchange = len(results)
         results[-1] = (*results[-1][:2], exchange)
     known = [(one, call or calls.get(bare_id(one.call_id, one.tool)), at) for one, call, at in results]
-    return [_tool_result(one, call, rules, at == exchange) for one, call, at in _in_order(known, calls) if one.tells]
+    told = (answered for answered in _in_order(known, calls) if answered[0].tells)
+    return [_tool_result(one, call, rules, at, at == exchange) for one, call, at in told]
 
 
 def _in_order(results: list[Answered], calls: dict[str, Call]) -> list[Answered]:
@@ -216,7 +227,7 @@ def calls_in(messages: Any) -> list[tuple[str, str, Any]]:
     return [(one.call_id, one.tool, one.params) for one in asked if isinstance(one, Call)]
 
 
-def _tool_result(result: Result, call: Call | None, rules: Rules, fresh: bool) -> ToolResult:
+def _tool_result(result: Result, call: Call | None, rules: Rules, turn: int, fresh: bool) -> ToolResult:
     tool = result.tool or (call.tool if call else "")
     output = read_output(result.value, rules)
     outcome, strength, text = _judge(result, output)
@@ -232,6 +243,7 @@ def _tool_result(result: Result, call: Call | None, rules: Rules, fresh: bool) -
         fresh=fresh,
         exit_code=output.exit_code,
         digest=key64(text, str(result.mark)),
+        turn=turn,
     )
 
 
@@ -272,7 +284,9 @@ def _is_validation(value: Any) -> bool:
     )
 
 
-def result_reports(row: Row, record: Record, model: Report, told: dict[int, Report]) -> None:
+def result_reports(
+    row: Row, record: Record, model: Report, results: Iterable[Sequence[ToolResult]], told: dict[int, Report]
+) -> None:
     """Adds reports of the tool results in a model request's messages to `told`, by their digests.
 
     `model` has the columns of the request's own record. A result that several requests repeat counts once.
@@ -280,8 +294,8 @@ def result_reports(row: Row, record: Record, model: Report, told: dict[int, Repo
     scope = model.get("session") or record.trace_id or model.get("service_instance", "")
     told_as = {role for role, *_ in each_twin(row.twin)}
     roles = [role for role in (FRAMEWORK, CLIENT) if role in told_as]
-    for messages in messages_at(row.told, record):
-        for position, one in enumerate(tool_results(messages, row.rules)):
+    for some in results:
+        for position, one in enumerate(some):
             lends = row.told_policy == "amend" or (row.told_policy == "refused" and not one.refused)
             # Without a session the next trace repeats the whole conversation: repeated results must make no events.
             lends = lends or not (one.fresh or "session" in model)
@@ -356,6 +370,8 @@ def _result_report(
         report["_keys"] = [("told", record.trace_id, one.call_id)]
     else:
         report["call_id"] = one.call_id
+        if one.fresh and "session" not in model and (key := call_key(model.get("service", ""), one.call_id, one.tool)):
+            report["_keys"] = [key]
     if one.tool:
         report["tool"] = one.tool
     if one.params is not None:

@@ -27,6 +27,9 @@ class Changes:
     unchecked: set[int] = field(default_factory=set)  # those of them that were not looked for in the store
     sessions: dict[str, Named] = field(default_factory=dict)
     renamed: set[str] = field(default_factory=set)  # traces among them whose stored events may have another session
+    retold: dict[int, str] = field(default_factory=dict)  # keys of conversations, each with a trace that tells it
+    conversations: dict[str, Named] = field(default_factory=dict)  # names of those that traces are of
+    moved: dict[str, bool] = field(default_factory=dict)  # traces with another such session; whether they had one
     redirects: dict[int, int] = field(default_factory=dict)
     # Keys of calls that were not reported yet, each with an event that refers to it.
     waiting: list[tuple[int, int]] = field(default_factory=list)

@@ -17,6 +17,7 @@ from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
 from collector.store.attempts import attempts
 from collector.store.changes import Changes, Named
+from collector.store.conversations import Conversations, is_told
 from collector.store.fold import adding, as_bytes, first_received, fold, oldest, orphan
 from collector.store.joined import Entry, JoinedReports, Joiner
 from collector.store.later import Later
@@ -73,15 +74,18 @@ def _sought(report: Report) -> bool:
     return not report.get("session") or report.get("session_source") == "instance"
 
 
-def _adopt_session(report: Report, sessions: Mapping[str, Named]) -> None:
-    """Gives a report without a session that of its trace, else the trace itself, else the instance of the service; one
-    with the session of an MCP server keeps that where its trace has none.
+def _adopt_session(report: Report, sessions: Mapping[str, Named], conversations: Mapping[str, Named]) -> None:
+    """Gives a report without a session that of its trace, else that of the conversation that the trace is of, else the
+    trace itself, else the instance of the service; one with the session of an MCP server keeps that where its trace has
+    none.
     """
     trace = report.get("trace_id")
     if trace and (named := sessions.get(trace)):
         report["session"], report["session_source"] = named[1], "trace"
     elif report.get("session"):
         return
+    elif trace and (name := conversations.get(trace)):
+        report["session"], report["session_source"] = name[1], "trace" if is_told(name) else "trace_id"
     elif trace:
         report["session"], report["session_source"] = trace, "trace_id"
     elif instance := report.get("service_instance"):
@@ -105,6 +109,7 @@ class Correlator:
         waiting = [] if fresh else lookup.waiting(TRACES_REMEMBERED + 1)
         self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=len(waiting) <= TRACES_REMEMBERED)
         self._wait(waiting)
+        self._conversations = Conversations(lookup, self._later, fresh=fresh)
         self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
         self._senders = Senders({} if fresh else lookup.known_senders("seen"))
@@ -119,12 +124,15 @@ class Correlator:
         since_ns = self._later.begin()
         sessions = self._sessions_of(new, changes)
         self._misplaced(since_ns, changes)
+        self._conversations.plan(new, sessions, since_ns, changes)
+        self._moved(sessions, since_ns, changes)
+        conversations = self._conversations_of(new, sessions, changes)
         changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
         changes.sampled = self._sampled.due((batch.sampled for batch in new), changes.received_ns)
         changes.switches = self._switches.due((dict.fromkeys(batch.switches) for batch in new), changes.received_ns)
-        entries = [entry for batch in new for entry in self._told(batch, sessions)]
+        entries = [entry for batch in new for entry in self._told(batch, sessions, conversations)]
         entries += self._unchecked(since_ns)
-        entries += self._orphaned(changes)
+        entries += self._orphaned(conversations, changes)
         entries += self._awaited(entries, changes.received_ns)
         self._place(entries, changes.received_ns)
         self._resolve(self._joined(entries, changes), changes)
@@ -140,6 +148,7 @@ class Correlator:
         self._requests.update(dict.fromkeys(changes.identities, True))
         self._keys.update(changes.keys)
         self._sessions.update(changes.sessions)
+        self._conversations.learn(changes)
         self._wait(changes.waiting)
         self._merged.update(changes.redirects)
         for told in (*changes.events, *(report for _, report in changes.reports)):
@@ -202,10 +211,33 @@ class Correlator:
             changes.sessions[trace] = min(named, changes.sessions.get(trace, named))
         changes.renamed.update(found)
 
-    def _told(self, batch: Batch, sessions: Mapping[str, Named]) -> Iterator[Entry]:
+    def _moved(self, sessions: Mapping[str, Named], since_ns: int | None, changes: Changes) -> None:
+        """Adds the traces whose stored events get the session of their conversation, or another one."""
+        moved = [
+            trace for trace, before in changes.moved.items()
+            if trace not in sessions and (before or trace in self._orphans or not self._orphans.whole)
+        ]  # fmt: skip
+        if since_ns is not None:
+            with self._later.timed():
+                moved += self._lookup.strayed(since_ns)
+        if moved and not self._sessions.whole:
+            told = self._lookup.known_sessions(moved)
+            moved = [trace for trace in moved if trace not in told]
+        changes.renamed.update(trace for trace in moved if self._sessions.get(trace) is None)
+
+    def _conversations_of(
+        self, batches: Sequence[Batch], sessions: Mapping[str, Named], changes: Changes
+    ) -> Mapping[str, Named]:
+        sought = (report.get("trace_id") for batch in batches for report in batch.reports if _sought(report))
+        asked = {trace for trace in sought if trace and trace not in sessions}
+        return self._conversations.names(asked | changes.renamed - changes.sessions.keys(), changes)
+
+    def _told(
+        self, batch: Batch, sessions: Mapping[str, Named], conversations: Mapping[str, Named]
+    ) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
             if _sought(report):
-                _adopt_session(report, sessions)
+                _adopt_session(report, sessions, conversations)
             # A report without any key is identified by its place in its request.
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
             refs = report.get("_refs") or ()
@@ -247,15 +279,17 @@ class Correlator:
             event_id = merged
         return event_id
 
-    def _orphaned(self, changes: Changes) -> Iterator[Entry]:
+    def _orphaned(self, conversations: Mapping[str, Named], changes: Changes) -> Iterator[Entry]:
         """Stored events of traces whose session has only now become known: they are folded again with it."""
         orphaned = self._lookup.orphaned(sorted(changes.renamed), changes.received_ns) if changes.renamed else ()
         if not orphaned:
             return
         for event_id, reports in self._lookup.reports_of(sorted(orphaned), changes.received_ns).items():
             for report in reports:
-                if (trace := orphan(report)) in changes.renamed:
-                    report["session"], report["session_source"] = changes.sessions[trace][1], "trace"
+                trace = orphan(report)
+                if trace in changes.renamed and (trace in changes.sessions or report["session_source"] != "instance"):
+                    report["session"] = None
+                    _adopt_session(report, changes.sessions, conversations)
             yield _reloaded(event_id, reports)
 
     def _awaited(self, entries: Sequence[Entry], now_ns: int) -> Iterator[Entry]:

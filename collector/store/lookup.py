@@ -58,6 +58,20 @@ MISPLACED = """
   select trace_id, min((named_ns, told.session)) as named from recent join trace_session as told using (trace_id)
   group by trace_id, recent.session having min((named_ns, told.session))[2] is distinct from recent.session
 """
+RETELLING = """
+  select key, list(distinct trace_id) as traces from conversation_keys
+  where key in (select key from conversation_keys where received_ns >= $since)
+  group by key having count(distinct trace_id) > 1
+"""
+CONVERSATIONS = "select trace_id, min((named_ns, session)) as named from conversations"
+STRAYED = f"""
+  with recent as (
+    select distinct trace_id, session from events
+    where received_ns >= $since and session_source = 'trace_id' and trace_id is not null
+  ),
+  named as ({CONVERSATIONS} where trace_id in (select trace_id from recent) group by trace_id)
+  select trace_id from recent join named using (trace_id) where named.named[2] != recent.session
+"""
 WAITING = """
   select w.key, coalesce(r.event_id, w.event_id) as event_id
   from waiting w left join redirects r on r.old_id = w.event_id
@@ -103,6 +117,39 @@ class Lookup:
             {"t": list(traces)},
         )
         return {row["trace_id"]: row["named"] for row in found}
+
+    def has_conversations(self) -> bool:
+        """Whether any request was stored that retells another's calls."""
+        return bool(self._rows("select 1 from conversations limit 1"))
+
+    def traces_retelling(self, keys: Sequence[int]) -> dict[int, str]:
+        """A trace that tells each of these keys of conversations, of those that are stored."""
+        found = self._rows(
+            "select key, min(trace_id) as trace_id from conversation_keys"
+            " where key in (select unnest($keys::ubigint[])) group by key",
+            {"keys": list(keys)},
+        )
+        return {row["key"]: row["trace_id"] for row in found}
+
+    def retelling_alike(self, since_ns: int) -> list[list[str]]:
+        """Traces that share a key of a conversation that was stored since this time."""
+        return [row["traces"] for row in self._rows(RETELLING, {"since": since_ns})]
+
+    def conversations_of(self, traces: Sequence[str]) -> dict[str, Named]:
+        """The name of the conversation of each of these traces that is of one."""
+        of_traces = f"{CONVERSATIONS} where trace_id in (select unnest($t::varchar[])) group by trace_id"
+        return {row["trace_id"]: row["named"] for row in self._rows(of_traces, {"t": list(traces)})}
+
+    def in_conversations(self, sessions: Sequence[str]) -> dict[str, Named]:
+        """All traces of the conversations with these names, each with the whole name."""
+        once = "trace_id in (select trace_id from conversations where session in (select unnest($s::varchar[])))"
+        found = self._rows(f"{CONVERSATIONS} where {once} group by trace_id", {"s": list(sessions)})
+        wanted = set(sessions)
+        return {row["trace_id"]: row["named"] for row in found if row["named"][1] in wanted}
+
+    def strayed(self, since_ns: int) -> set[str]:
+        """The traces with events, received since this time, that are not in the session of their conversation."""
+        return {row["trace_id"] for row in self._rows(STRAYED, {"since": since_ns})}
 
     def newest_ns(self) -> int:
         """When the newest event or key was received; 0 if there is none."""

@@ -12,7 +12,7 @@ from collector.times import DAY, HOUR, MINUTE
 FULL = 0.9  # of the allowed size: from here on the oldest hours are removed
 ROOM = 0.8  # of the allowed size: down to here
 
-IDENTITIES = ("keys", "waiting", "twins", "trace_session")
+IDENTITIES = ("keys", "waiting", "twins", "trace_session", "conversation_keys", "conversations")
 MOST_IDENTITIES = 20_000_000  # rows of one table: without an index, looking one up takes time in proportion to all
 LEAST_NS = HOUR // 6  # for this long identities are kept, however many there are
 

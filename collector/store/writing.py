@@ -63,6 +63,12 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
         for trace, (named_ns, session) in changes.sessions.items()
     ]
     insert(cursor, "trace_session", rows)
+    named = [
+        {"trace_id": trace, "named_ns": named_ns, "session": session, "received_ns": now}
+        for trace, (named_ns, session) in changes.conversations.items()
+    ]
+    insert(cursor, "conversations", named)
+    _insert_pairs(cursor, "conversation_keys", ("key", "trace_id"), changes.retold, now)
     _insert_pairs(cursor, "redirects", ("old_id", "event_id"), changes.redirects, now)
     insert(cursor, "waiting", [{"key": k, "event_id": e, "received_ns": now} for k, e in changes.waiting])
     insert(cursor, "twins", changes.twins)
