@@ -338,3 +338,49 @@ def test_attempts_that_an_agent_numbers_are_events_of_their_own() -> None:
     told = [{"attempt": 1, **late}, {"attempt": 2, **late}, {"attempt": 3, "outcome": "ok"}, {"attempt": 2, **late}]
     rows = in_any_order([taken(json.dumps({**called, **one}).encode(), "events") for one in told])
     assert sorted((row["attempt"], row["outcome"]) for row in rows) == [(1, "error"), (2, "error"), (3, "ok")]
+
+
+def below(number: int, parent: int, start_s: float, took_s: float, **fields: Any) -> Batch:
+    """A span of `read` below another one; `arguments`, `call_id`, `tool` and `error` where they are told."""
+    named = {"arguments": "gen_ai.tool.call.arguments", "call_id": "gen_ai.tool.call.id", "error": "error.type"}
+    told = {key: fields.pop(name) for name, key in named.items() if name in fields}
+    tool, scope = fields.pop("tool", "read"), fields.pop("scope", "app")
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool} | told | fields.pop("more", AGENT)
+    where: dict[str, Any] = {"traceId": "1", "spanId": f"{number:x}", **at(start_s, took_s)}
+    if parent:
+        where["parentSpanId"] = f"{parent:x}"
+    if "error.type" in told:
+        where |= {"status": 2, "status_message": "no such file: x"}
+    return one(f"execute_tool {tool}", scope, attributes, **where | fields)
+
+
+NESTED: list[tuple[list[Batch], list[str]]] = [
+    # a framework's span around that of its toolset, which has no id, fails with it or alone, or only names the call
+    ([below(1, 0, 0, 2, call_id="c1", error="io"), below(2, 1, 0.2, 1.5, error="io")], ["error"]),
+    ([below(1, 0, 0, 2, call_id="c1"), below(2, 1, 0.2, 1.5, error="io")], ["error"]),
+    ([below(1, 0, 0, 2), below(2, 1, 0.2, 1.5, call_id="c1")], ["ok"]),
+    ([below(1, 0, 0, 2, arguments='{"a": 1}'), below(2, 1, 0.2, 1.5, arguments='{ "a":1}', scope="sdk")], ["ok"]),
+    ([below(1, 0, 0, 2, arguments='{"a": 1}', tool="files/read"), below(2, 1, 0.2, 1.5)], ["ok"]),
+    ([below(1, 0, 0, 3), below(2, 1, 0.2, 2), below(3, 2, 0.3, 1, error="io")], ["error"]),
+    # the same tool inside of itself, of other arguments, another id, or beside it
+    ([below(1, 0, 0, 2, arguments='{"a": 1}'), below(2, 1, 0.2, 1.5, arguments='{"a": 2}')], ["ok", "ok"]),
+    ([below(1, 0, 0, 2, call_id="c1"), below(2, 1, 0.2, 1.5, call_id="c2")], ["ok", "ok"]),
+    ([below(1, 9, 0, 1, error="io"), below(2, 9, 1.2, 1, error="io")], ["error", "error"]),
+    ([below(1, 0, 0, 2), below(2, 1, 0.2, 1.5, tool="write")], ["ok", "ok"]),
+    # tried again inside of a wrapper, which says how it ended
+    ([below(1, 0, 0, 3), below(2, 1, 0.1, 1, error="io"), below(3, 1, 1.2, 1)], ["error", "ok"]),
+    ([below(1, 0, 0, 3, call_id="c1", error="io"), below(2, 1, 0.1, 1, error="io"), below(3, 1, 1.2, 1, error="io")],
+     ["error", "error"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("batches", "outcomes"), NESTED)
+def test_spans_of_one_call_below_each_other_are_one_event(batches: list[Batch], outcomes: list[str]) -> None:
+    assert sorted(row["outcome"] for row in in_any_order(batches)) == outcomes
+
+
+def test_the_outer_span_says_whose_call_it_is() -> None:
+    outer = below(1, 0, 0, 2, call_id="c1", error="io")
+    inner = below(2, 1, 0.2, 1.5, error="io", more={"gen_ai.agent.name": "toolset"}, service="server")
+    [found] = in_any_order([outer, inner])
+    assert (found["call_id"], found["service"], found["session"], found["span_id"]) == ("c1", "app", "S", f"{1:016x}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from collector.columns import Report
 from collector.recognise.identify import key64
-from collector.recognise.results import REPEATED
+from collector.recognise.results import FRESH, REPEATED
 from collector.store.fold import as_bytes, began_ns, is_own
 
 
@@ -74,7 +74,10 @@ def _runs(reports: Iterable[Report]) -> list[_Run]:
     if len(spans) < 2:
         return []
     overlapping: list[_Run] = []
+    around = _around_several(spans.values())
     for run in sorted(spans.values(), key=lambda run: (run.began, min(run.names))):
+        if not around.isdisjoint(run.names):
+            continue
         if overlapping and run.began <= overlapping[-1].ended:
             overlapping[-1].take(run)
         else:
@@ -89,14 +92,34 @@ def _runs(reports: Iterable[Report]) -> list[_Run]:
     return runs
 
 
+def _around_several(runs: Iterable[_Run]) -> set[tuple[str, ...]]:
+    """The spans around several others that one instrumentation made one after another: all of these are attempts."""
+    several: set[tuple[str, ...]] = set()
+    open_runs: list[tuple[_Run, list[_Run]]] = []  # each with what directly below it ended last
+    for run in sorted(runs, key=lambda run: (run.began, -run.ended, min(run.names))):
+        while open_runs and open_runs[-1][0].ended < run.ended:
+            open_runs.pop()
+        if open_runs:
+            outer, last = open_runs[-1]
+            if last and last[0].ended < run.began and not last[0].kinds.isdisjoint(run.kinds):
+                several |= outer.names
+            last[:] = [run]
+        open_runs.append((run, []))
+    return several
+
+
 def _place(report: Report, runs: Sequence[_Run]) -> int:
-    """The run with its number, or else the first at the time of this report, or else the last before it."""
+    """The run with its number, or else the first at the time of this report, or else the last before it. A span around
+    several tells how the last of them ended.
+    """
     numbers, began, ended = [run.number for run in runs], began_ns(report), report["time_ns"]
     if (number := report.get("attempt")) is not None and number in numbers:
         return numbers.index(number)
     if numbers[0] is not None and _is_span(report):  # records of numbered attempts come after their spans
         return next((place for place, run in enumerate(runs) if run.ended >= ended), len(runs) - 1)
     before = [place for place, run in enumerate(runs) if run.began <= ended]
+    if _is_span(report) and not any((report["trace_id"], report["span_id"]) in run.names for run in runs):
+        return before[-1] if before else 0
     return next((place for place in before if runs[place].ended >= began), before[-1] if before else 0)
 
 
@@ -108,7 +131,8 @@ def _is_span(report: Report) -> bool:
         and "duration_ms" in report
         and "span_id" in report
         and "trace_id" in report
-        and is_own(report)
+        and report.get("_rank", 0) > FRESH
+        and not report.get("_lends")
     )
 
 

@@ -33,6 +33,8 @@ class Changes:
     redirects: dict[int, int] = field(default_factory=dict)
     # Keys of calls that were not reported yet, each with an event that refers to it.
     waiting: list[tuple[int, int]] = field(default_factory=list)
+    # Spans of calls below others, each with its event (nested.py).
+    below: list[tuple[int, int]] = field(default_factory=list)
     twins: list[Report] = field(default_factory=list)  # which units are in which event because they are twins
     position: int = 0  # in the journal, of the last batch
     accepted: int = 0  # records in these requests

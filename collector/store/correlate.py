@@ -8,7 +8,7 @@ the store writes, `Correlator.learn` remembers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
 from collector.batch import Batch
@@ -22,6 +22,7 @@ from collector.store.fold import adding, as_bytes, first_received, fold, oldest,
 from collector.store.joined import Entry, JoinedReports, Joiner
 from collector.store.later import Later
 from collector.store.lookup import Lookup
+from collector.store.nested import REMEMBERED, Below, below_key, is_call_span
 from collector.store.senders import Senders
 from collector.store.sites import SITE, site_keys
 from collector.store.twins import pair
@@ -63,10 +64,10 @@ def keys_of(report: Report) -> list[int]:
     return found
 
 
-def around_of(report: Report) -> list[tuple[int, str]]:
-    """The key of the span around that of an MCP call, with the call's tool."""
-    trace, parent, tool = report.get("trace_id"), report.get("parent_span_id"), report.get("tool")
-    return [(key64("span", trace, parent), tool)] if trace and parent and tool and report.get("_refs") else []
+def around_of(report: Report) -> list[tuple[int, Report]]:
+    """The key of the span around that of a call, with the inner span."""
+    parent = report.get("parent_span_id")
+    return [(key64("span", report["trace_id"], parent), report)] if parent and is_call_span(report) else []
 
 
 def _sought(report: Report) -> bool:
@@ -109,6 +110,7 @@ class Correlator:
         waiting = [] if fresh else lookup.waiting(TRACES_REMEMBERED + 1)
         self._waiting: Recent[tuple[int, ...]] = Recent(TRACES_REMEMBERED, whole=len(waiting) <= TRACES_REMEMBERED)
         self._wait(waiting)
+        self._below = Below(() if fresh else lookup.newest_below(REMEMBERED))
         self._conversations = Conversations(lookup, self._later, fresh=fresh)
         self._merged: Recent[int] = Recent(TRACES_REMEMBERED, whole=fresh)
         self._requests: Recent[bool] = Recent(REQUESTS_REMEMBERED, whole=fresh)
@@ -131,6 +133,7 @@ class Correlator:
         changes.sampled = self._sampled.due((batch.sampled for batch in new), changes.received_ns)
         changes.switches = self._switches.due((dict.fromkeys(batch.switches) for batch in new), changes.received_ns)
         entries = [entry for batch in new for entry in self._told(batch, sessions, conversations)]
+        self._below.note(report for batch in new for report in batch.reports)
         entries += self._unchecked(since_ns)
         entries += self._orphaned(conversations, changes)
         entries += self._awaited(entries, changes.received_ns)
@@ -150,6 +153,7 @@ class Correlator:
         self._sessions.update(changes.sessions)
         self._conversations.learn(changes)
         self._wait(changes.waiting)
+        self._below.learn(changes.below)
         self._merged.update(changes.redirects)
         for told in (*changes.events, *(report for _, report in changes.reports)):
             if told.get("session_source") in ("trace_id", "instance") and told.get("trace_id"):
@@ -240,8 +244,7 @@ class Correlator:
                 _adopt_session(report, sessions, conversations)
             # A report without any key is identified by its place in its request.
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
-            refs = report.get("_refs") or ()
-            yield Entry([report], keys, refs=refs, around=around_of(report) if refs else ())
+            yield Entry([report], keys, refs=report.get("_refs") or (), around=around_of(report))
 
     def _known(self, keys: set[int]) -> dict[int, int]:
         known = {key: self._now(event_id) for key, event_id in self._keys.known(keys)}
@@ -267,10 +270,11 @@ class Correlator:
             return
         with self._later.timed():
             shared = self._lookup.sharing(since_ns)
-        if shared:
-            for event_id, reports in self._lookup.reports_of(sorted(shared), 0).items():
+            nested = self._lookup.nested(since_ns)
+        if shared or nested:
+            for event_id, reports in self._lookup.reports_of(sorted(shared.keys() | nested), 0).items():
                 entry = _reloaded(event_id, reports)
-                entry.keys += shared[event_id]
+                entry.keys += shared.get(event_id, ())
                 yield entry
 
     def _now(self, event_id: int) -> int:
@@ -298,6 +302,9 @@ class Correlator:
         waiting = {self._now(one) for _, event_ids in self._waiting.known(told) for one in event_ids}
         if not self._waiting.whole:
             waiting |= self._lookup.awaiting(sorted(told))
+        waiting |= {
+            self._now(one) for entry in entries for report in entry.reports for one in self._below.events_below(report)
+        }
         waiting.difference_update(entry.event_id for entry in entries if entry.event_id is not None)
         if waiting:
             for event_id, reports in self._lookup.reports_of(sorted(waiting), now_ns).items():
@@ -321,22 +328,26 @@ class Correlator:
             shared.update(told.intersection(entry.keys))
             told.update(entry.keys)
         refs = {ref for entry in entries for ref in entry.refs}
-        refs.update(key for entry in entries for key, _ in entry.around)
+        refs.update(key for entry in entries if entry.refs for key, _ in entry.around)
+        around = {key for entry in entries for key, _ in entry.around}
         stored = {key for entry in entries if entry.event_id is not None for key in entry.keys}
-        known = self._known_now(told | refs, refs | stored, changes)
+        known = self._known_now(told | refs | around, refs | stored, changes)
         shared.update(known)
-        shared.update(refs & told)
-        tools = self._tools_around(entries, known, changes.received_ns)
+        shared.update((refs | around) & told)
+        outer = self._spans_around(entries, around & (told | known.keys()), known, changes.received_ns)
         joiner = Joiner()
         for entry in entries:
             own = entry.keys[0] if entry.event_id is None else entry.event_id  # a stored event need not have a key
             entry.keys += [ref for ref in entry.refs if ref in shared]
-            entry.keys += [key for key, tool in entry.around if tools.get(key, "").endswith((f"_{tool}", f"-{tool}"))]
+            entry.keys += [key for key, inner in entry.around if key in outer and self._is_inside(outer[key], inner)]
             alone = entry.event_id is None and shared.isdisjoint(entry.keys)
             if alone:
                 own = _new_id(own, changes)
             changes.waiting += [(ref, own) for ref in entry.refs if ref not in shared]
-            changes.waiting += [(key, own) for key, _ in entry.around if key not in shared]
+            changes.waiting += [(key, own) for key, inner in entry.around if key not in shared and "_refs" in inner]
+            changes.below += [
+                (below_key(inner["trace_id"], inner["parent_span_id"], inner["tool"]), own) for _, inner in entry.around
+            ]
             if alone:
                 _insert(fold(entry.reports), own, changes, entry.reports)
                 changes.keys.update(dict.fromkeys(entry.keys, own))
@@ -345,18 +356,22 @@ class Correlator:
                 changes.keys.update(dict.fromkeys((key for key in entry.keys if key not in known), 0))
         return joiner
 
-    def _tools_around(self, entries: Sequence[Entry], known: Mapping[int, int], now_ns: int) -> dict[int, str]:
-        """The tool of each span, new or stored, that is around one of MCP."""
-        wanted = {key for entry in entries for key, _ in entry.around}
+    def _spans_around(
+        self, entries: Sequence[Entry], wanted: Set[int], known: Mapping[int, int], now_ns: int
+    ) -> dict[int, Report]:
+        """The spans, new or stored, that are around those of calls."""
         if not wanted:
             return {}
-        stored = {known[key] for key in wanted if key in known}
         reports = [one for entry in entries if not wanted.isdisjoint(entry.keys) for one in entry.reports]
-        if stored:
+        if stored := {known[key] for key in wanted if key in known}:
             reports += [one for some in self._lookup.reports_of(sorted(stored), now_ns).values() for one in some]
-        spans = ((key64("span", one["trace_id"], one["span_id"]), one.get("tool") or "") for one in reports
-                 if one.get("trace_id") and one.get("span_id"))  # fmt: skip
-        return {key: tool for key, tool in sorted(spans) if key in wanted}
+        spans = {key64("span", one["trace_id"], one["span_id"]): one for one in sorted(reports, key=as_bytes)
+                 if is_call_span(one)}  # fmt: skip
+        return {key: spans[key] for key in wanted & spans.keys()}
+
+    def _is_inside(self, outer: Report, inner: Report) -> bool:
+        prefixed = outer["tool"].endswith((f"_{inner['tool']}", f"-{inner['tool']}"))
+        return ("_refs" in inner and prefixed) or self._below.is_one_call(outer, inner)
 
     def _resolve(self, joiner: Joiner, changes: Changes) -> None:
         wanted = [event_id for joined in joiner for event_id in joined.event_ids if event_id not in joiner.loaded]
@@ -367,6 +382,7 @@ class Correlator:
             owner.update(dict.fromkeys(joined.keys, event_id))
         changes.keys.update({key: owner[key] for key in changes.keys if key in owner})
         changes.waiting = [(ref, owner.get(key, key)) for ref, key in changes.waiting]
+        changes.below = [(key, owner.get(own, own)) for key, own in changes.below]
 
     def _write(
         self, joined: JoinedReports, stored: dict[int, list[Report]], changes: Changes, reloaded: frozenset[int]

@@ -8,6 +8,7 @@ import msgspec
 
 from collector.classify.fingerprint import fingerprint
 from collector.columns import COLUMNS, ONLY_OF_REPORTS, WEIGHTS, Report
+from collector.recognise.identify import bare_tool
 from collector.recognise.results import FRESH
 from collector.recognise.settle import OK_DEFAULT
 
@@ -73,12 +74,39 @@ def fold(reports: Sequence[Report]) -> Report:
     return row
 
 
+def is_below(inner: Report, outer: Report) -> bool:
+    """Whether these are spans of one tool, one directly below the other, that name no different ids or arguments."""
+    return (
+        inner.get("trace_id") == outer.get("trace_id")
+        and inner.get("parent_span_id") == outer.get("span_id")
+        and outer.get("span_id") is not None
+        and bare_tool(inner.get("tool") or "") == bare_tool(outer.get("tool") or "")
+        and all(len({inner.get(name), outer.get(name)} - {None}) < 2 for name in ("call_id", "params_hash"))
+    )
+
+
+def _inner_last(reports: Sequence[Report]) -> Sequence[Report]:
+    """The reports of a call; a span below another one of it, which no table ranks, is one rank lower."""
+    spans = [one for one in reports if one.get("source_signal") == "span" and one.get("span_id")]
+    if len(spans) < 2:
+        return reports
+    around = {(one.get("trace_id"), one["span_id"]): one for one in spans}
+
+    def lowered(one: Report) -> Report:
+        outer = around.get((one.get("trace_id"), one.get("parent_span_id")))
+        if one.get("source_signal") != "span" or outer is None or outer.get("_rank", 0) != one.get("_rank", 0):
+            return one
+        return _lowered(one, again=False) if is_below(one, outer) else one
+
+    return [lowered(one) for one in reports]
+
+
 def _yielding(reports: Sequence[Report]) -> Sequence[Report]:
     """The reports of a model request; a span below another one gives way to it if it refers to it and no table ranks
     them: that of an instrumented client below a framework's. Of several, only the last decides: the client tried again.
     """
     if reports[0].get("operation") != "model":
-        return reports
+        return _inner_last(reports)
     ranks = {one["span_id"]: one.get("_rank", 0) for one in reports if one.get("span_id")}
 
     def below(one: Report) -> bool:

@@ -13,15 +13,15 @@ class Entry:
     """A new report, or the reports of a stored event (`event_id`) of which more is known now.
 
     `refs` are keys of another call's report: if that report arrives, these reports belong to its call. `around` are the
-    keys of spans around those of MCP, each with the tool that MCP names: these reports belong to such a call if that
-    name is its tool's behind a prefix.
+    keys of spans around those of calls, each with the inner span: these reports belong to that call if it is one
+    (nested.py), or if the span of MCP names its tool behind a prefix.
     """
 
     reports: list[Report]
     keys: list[int]
     event_id: int | None = None
     refs: Sequence[int] = ()
-    around: Sequence[tuple[int, str]] = ()
+    around: Sequence[tuple[int, Report]] = ()
 
 
 @dataclass(slots=True)

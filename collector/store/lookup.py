@@ -13,7 +13,7 @@ from collector.columns import COLUMNS, Report
 from collector.store.changes import Named
 from collector.store.fold import GUESSED
 from collector.store.reading import Reader
-from collector.times import DAY, HOUR
+from collector.times import DAY, HOUR, MINUTE
 
 # All units of the nearest events that have a report near in time: many equal errors must not make each commit slow.
 TWINS_NEAR = """
@@ -71,6 +71,20 @@ STRAYED = f"""
   ),
   named as ({CONVERSATIONS} where trace_id in (select trace_id from recent) group by trace_id)
   select trace_id from recent join named using (trace_id) where named.named[2] != recent.session
+"""
+NESTED = """
+  with spans as (
+    from events select event_id, trace_id, span_id, parent_span_id, tool, received_ns
+    where received_ns >= $since - $day and operation = 'tool' and source_signal = 'span' and span_id is not null
+  )
+  select i.event_id from spans i join spans o on o.trace_id = i.trace_id and o.span_id = i.parent_span_id
+  where i.received_ns >= $since or o.received_ns >= $since
+"""
+NEWEST_BELOW = """
+  from events select event_id, operation, trace_id, parent_span_id, tool, time_ns
+  where received_ns >= $since and source_signal = 'span' and operation in ('tool', 'model')
+    and trace_id is not null and parent_span_id is not null and (tool is not null or operation = 'model')
+  order by received_ns, event_id limit $most
 """
 WAITING = """
   select w.key, coalesce(r.event_id, w.event_id) as event_id
@@ -165,6 +179,15 @@ class Lookup:
             for event_id in row["event_ids"]:
                 found.setdefault(event_id, []).append(row["key"])
         return found
+
+    def nested(self, since_ns: int) -> set[int]:
+        """The events whose span is below that of another call, of those of which one was received since this time."""
+        return {row["event_id"] for row in self._rows(NESTED, {"since": since_ns, "day": DAY})}
+
+    def newest_below(self, most: int) -> list[tuple[int, Report]]:
+        """Up to `most` spans of calls and requests of the newest minutes that are below another span."""
+        asked = {"since": self.newest_ns() - 10 * MINUTE, "most": most}
+        return [(row["event_id"], row) for row in self._rows(NEWEST_BELOW, asked)]
 
     def misplaced(self, since_ns: int) -> dict[str, Named]:
         """The sessions of those traces whose events or reports received since this time have none, or another one."""

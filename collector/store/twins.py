@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from collector.columns import Report
 from collector.recognise.identify import key64
-from collector.recognise.results import ASKED, BEGINNINGS, BEGUN, TOLD, TWIN, each_twin
+from collector.recognise.results import ASKED, BEGINNINGS, BEGUN, CALL_TWIN, REPEATED, TOLD, TWIN, each_twin
 from collector.store.changes import Changes
 from collector.store.fold import as_bytes, began_ns, first_received, fold, is_own, oldest
 from collector.store.lookup import Lookup, Span
@@ -140,11 +140,17 @@ def _near(line: Sequence[Candidate]) -> Iterator[tuple[int, Candidate, Candidate
 
 
 def _told(unit: Unit, reports: Sequence[Report]) -> Iterator[Candidate]:
-    """The reports that look for a twin; not a result told to the model if the call's own report has the same id."""
+    """The reports that look for a twin; neither a result told to the model nor a span without an id if
+    the call's own report has one.
+    """
     own = any(map(is_own, reports))
+    known = any("call_id" in one for one in reports if is_own(one))
+    fresh = any(one.get("_rank", 0) > REPEATED for one in reports if "_twin" in one)
     for report in reports:
+        if fresh and report.get("_rank") == REPEATED:  # later requests tell it too, beside newer results of equal calls
+            continue
         for role, *columns in each_twin(report.get("_twin", ())):
-            if own and role == TOLD:
+            if (own and role == TOLD) or (known and role == CALL_TWIN[0]):
                 continue
             family = identity = _identity(report, columns)
             window_ns = TURN_WINDOW_NS if role in (ASKED, BEGUN) else NEAR_NS
