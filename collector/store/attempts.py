@@ -7,20 +7,23 @@ makes for the id, one began after another had ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from collector.columns import Report
 from collector.recognise.identify import key64
 from collector.recognise.results import FRESH, REPEATED
 from collector.store.fold import as_bytes, began_ns, is_own
 
+_Name = tuple[str, ...]  # of a span: trace and span id
+
 
 @dataclass(slots=True)
 class _Run:
     """Reports of one attempt, from when to when, in nanoseconds; `kinds` are who made them."""
 
-    names: set[tuple[str, ...]]  # of spans; or the attempt's number
+    names: set[_Name]  # of spans; or the attempt's number
     began: int
     ended: int
     kinds: set[tuple[object, ...]]
@@ -65,16 +68,19 @@ def _numbered(reports: Iterable[Report]) -> list[_Run]:
 
 
 def _runs(reports: Iterable[Report]) -> list[_Run]:
-    spans: dict[tuple[str, ...], _Run] = {}
+    spans: dict[_Name, _Run] = {}
+    below: dict[_Name, list[_Run]] = {}
     for report in reports:
         if _is_span(report):
             name = (report["trace_id"], report["span_id"])
             one = _Run({name}, began_ns(report), report["time_ns"], {_kind(report)})
+            if name not in spans and (parent := report.get("parent_span_id")):
+                below.setdefault((report["trace_id"], parent), []).append(one)
             spans.setdefault(name, one).take(one)
     if len(spans) < 2:
         return []
     overlapping: list[_Run] = []
-    around = _around_several(spans.values())
+    around = _around_several(spans, below)
     for run in sorted(spans.values(), key=lambda run: (run.began, min(run.names))):
         if not around.isdisjoint(run.names):
             continue
@@ -92,19 +98,13 @@ def _runs(reports: Iterable[Report]) -> list[_Run]:
     return runs
 
 
-def _around_several(runs: Iterable[_Run]) -> set[tuple[str, ...]]:
+def _around_several(spans: Mapping[_Name, _Run], below: Mapping[_Name, list[_Run]]) -> set[_Name]:
     """The spans around several others that one instrumentation made one after another: all of these are attempts."""
-    several: set[tuple[str, ...]] = set()
-    open_runs: list[tuple[_Run, list[_Run]]] = []  # each with what directly below it ended last
-    for run in sorted(runs, key=lambda run: (run.began, -run.ended, min(run.names))):
-        while open_runs and open_runs[-1][0].ended < run.ended:
-            open_runs.pop()
-        if open_runs:
-            outer, last = open_runs[-1]
-            if last and last[0].ended < run.began and not last[0].kinds.isdisjoint(run.kinds):
-                several |= outer.names
-            last[:] = [run]
-        open_runs.append((run, []))
+    several = set()
+    for name in spans.keys() & below.keys():
+        runs = sorted(below[name], key=lambda run: (run.began, run.ended))
+        if any(one.ended < run.began and not one.kinds.isdisjoint(run.kinds) for one, run in pairwise(runs)):
+            several.add(name)
     return several
 
 
