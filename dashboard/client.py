@@ -41,7 +41,7 @@ AT_ONCE = 4  # queries that a collector answers at a time; waiting for a turn do
 _TIME = pl.Datetime("ns", "UTC")
 _COUNTS = """
 calls ok errors cancelled denied unknown rated sessions events mistakes unclassified sessions_of_tool worst_streak
-retried recovered lasting recovered_identical recovered_changed identical_retries
+retried recovered lasting not_known_yet recovered_identical recovered_changed identical_retries
 declared declared_retryable taxonomy_retryable
 length streaks reached_next open limit_times mistake_limit interrupted mistakes_saved at
 attempt sequence redactions reported_streak status_code retry_after_ms duration_ms

@@ -21,6 +21,8 @@ from dashboard.menu import MENU, SUBJECTS
 from dashboard.page import BARS, LATE, Page, collector, every
 
 SIDE_BY_SIDE = 6  # options of a switch that fit beside each other in a narrow window
+LASTING = ("lasting", "not_known_yet", "errors")  # what is told of errors that no later attempt repaired
+LASTING_FIRST = "-lasting,-not_known_yet,-errors"
 FULL_WIDTH, HALF_WIDTH = 60, 30  # characters of a subject, so that its facts fit on the same line
 SHORTER = {"The last 24 h": "-24h", "The last hour": "-1h"}  # ranges to take where one takes too long
 ALERTS_S = 5.0  # how old the numbers of firing alerts may be, which stand in several places
@@ -92,6 +94,17 @@ def _ways(name: str, ways: Mapping[str, Filters]) -> None:
 def quiet(sentence: str) -> None:
     """Shows a grey line of our own words."""
     st.caption(sentence)
+
+
+def not_known(number: float | None) -> str:
+    """The note on a number of lasting errors that others may still become one; empty if none is open."""
+    return f"{words.count(number)} not known yet" if number else ""
+
+
+def of_errors(total: Mapping[str, float | None]) -> str:
+    """The denominator of a number of lasting errors, and how many of it are open."""
+    of, open_ = words.plural(total.get("errors"), "error"), not_known(total.get("not_known_yet"))
+    return f"of {of} · {open_}" if open_ else f"of {of}"
 
 
 def sampling(page: Page) -> str:

@@ -175,7 +175,7 @@ def filled(rows: pl.DataFrame, step_s: int, span: tuple[datetime, datetime]) -> 
 
 def retried(rows: pl.DataFrame) -> dict[str, float | None]:
     """The totals of what became of errors, from those of each class."""
-    counts = ("errors", "retried", "rated", "lasting", "identical_retries")
+    counts = ("errors", "retried", "rated", "lasting", "not_known_yet", "identical_retries")
     sums = (pl.col(name).sum() for name in counts)
     return rows.select(*sums, recovery_rate=_of_all("recovery_rate")).row(0, named=True)
 

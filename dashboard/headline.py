@@ -10,7 +10,7 @@ from dashboard.page import BARS, Page
 
 TREND_BARS = 24
 OPEN = {"state": "open", "sort": "-length", "limit": "6"}  # the longest streaks
-COMPARED = "hit_rate,lasting,lasting_rate"
+COMPARED = "hit_rate,lasting,not_known_yet"
 
 
 def totals(page: Page, max_age: float | None = None) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def most(page: Page, now: dict[str, Any]) -> str:
 
 def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) -> list[Figure]:
     """The five figures; `now` comes from `totals` and `both` from `against`."""
-    hit, lasting = both["hit_rate"], both["lasting"]
+    hit, lasting, open_ = both["hit_rate"], both["lasting"], both["not_known_yet"]
     only = page.filters.of_failures
     before = now.get("previous_errors") is not None if only else now.get("previous_calls")
     share = "" if only or words.uncertain(hit["b_whole"]) else f"{words.rate(hit['b'])} of all"
@@ -62,9 +62,9 @@ def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) ->
         _number(page, now) if only else _rate(page, now, both["error_rate"]["difference"] if before else None),
         Figure(
             "Lasting errors", words.count(lasting["b_part"]), words.HELP["lasting errors"], to="retries",
-            delta=sentences.change(lasting["b_part"], lasting["a_part"] if before else None),
+            delta=sentences.settled_change(lasting, open_) if before else None,
             more=f"of {words.plural(lasting['b_whole'], 'error')}{'' if lasting['b_whole'] else ' with a session'}",
-            note=_uncertain(lasting, both["lasting_rate"]),
+            note=components.not_known(open_["b_part"]),
         ),
         Figure(
             "Sessions hit", words.count(hit["b_part"]), "Sessions with at least one error.", to="sessions",
@@ -91,12 +91,6 @@ def _number(page: Page, now: dict[str, Any]) -> Figure:
         delta=sentences.change(now.get("errors"), now.get("previous_errors")), clear=sentences.clear(now),
         note=components.sampling(page),
     )  # fmt: skip
-
-
-def _uncertain(lasting: dict[str, Any], known: dict[str, Any]) -> str:
-    """How many of the lasting errors may still be repaired, or may have been: Compare's rate leaves these out."""
-    number = (lasting["b_part"] or 0) - (known["b_part"] or 0)
-    return f"{words.count(number)} not certain" if number else ""
 
 
 def series(page: Page, now: dict[str, Any]) -> dict[str, str]:

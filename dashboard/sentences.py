@@ -57,6 +57,15 @@ def change(now: float | None, before: float | None) -> str | None:
     return None if now is None or before is None else f"{now - before:+,.0f}"
 
 
+def settled_change(lasting: Mapping[str, Any], not_known: Mapping[str, Any]) -> str | None:
+    """How the number of lasting errors changed, if it will have changed that way whatever becomes of those that are not
+    known yet; else None. Both are answers of compare.
+    """
+    least = (lasting["b_part"] or 0) - (lasting["a_part"] or 0) - (not_known["a_part"] or 0)
+    most = (lasting["b_part"] or 0) + (not_known["b_part"] or 0) - (lasting["a_part"] or 0)
+    return change(lasting["b_part"], lasting["a_part"]) if least == most or least > 0 or most < 0 else None
+
+
 VERDICTS: Mapping[str, str] = {
     "worse": ":red[▲ Worse]", "better": ":green[▼ Better]", "more": "▲ More", "fewer": "▼ Fewer",
     "unclear": ":gray[≈ No clear change]", "too_few": ":gray[Too few to compare]",

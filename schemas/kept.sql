@@ -30,6 +30,8 @@ create table if not exists kept_streaks (
   until_ns              bigint not null,   -- time of the success that ended it, else an hour after the last event before a pause of more
                                            -- than that: no later event changes it
   succeeded             boolean not null,
+  heard_ns              bigint,            -- when the last record of its session from its first event to a pause was received: an hour later none
+                                           -- is expected; null: succeeded
   since                 integer[] not null, -- its length in parts, between which the agent's own count restarted
   classes               varchar[],
   tools                 varchar[],
@@ -116,7 +118,9 @@ create table if not exists kept_chains (
   identical_retry       boolean not null,  -- the next attempt had the same parameters
   same                  boolean,           -- the attempt that repaired it had the same parameters; null: not repaired, or not known
   attempts              integer,           -- to the one that repaired it
-  seconds               double
+  seconds               double,
+  heard_ns              bigint             -- when the last record of its session in those 30 minutes was received: an hour later none is
+                                           -- expected; null: repaired
 );
 
 -- Counts of the events of each hour by every dimension with few values in an hour, so that counts over days read few rows per hour instead of
@@ -222,7 +226,8 @@ create table if not exists hourly_chains (
   honoured              bigint not null,
   declared              bigint not null,
   declared_retryable    bigint not null,
-  lost_ns               bigint[]           -- times of those that were retried and not repaired; whether that is final, the newest event tells
+  -- Those that were not repaired; whether that is final, the newest event or the clock tells.
+  unrepaired            struct(time_ns bigint, heard_ns bigint, retried boolean)[]
 );
 
 -- Hours with chains that changed since they were last counted; always includes the newest one.

@@ -46,8 +46,13 @@ def newest_by_service(events: Iterable[Event]) -> dict[Any, int]:
     return newest
 
 
-def expected_streaks(events: Sequence[Event], scope: str, kind: str, limit: int) -> list[dict[str, Any]]:
-    """Goes through every session event by event, with one open run per scope key."""
+def expected_streaks(
+    events: Sequence[Event], scope: str, kind: str, limit: int, clock_ns: int = 0
+) -> list[dict[str, Any]]:
+    """Goes through every session event by event, with one open run per scope key.
+
+    What is open ends, too, once the clock is an hour after the last record of the session that was received.
+    """
     newest, found = newest_by_service(events), []
     by_session: dict[Any, list[Event]] = defaultdict(list)
     for one in in_order(events):
@@ -73,9 +78,15 @@ def expected_streaks(events: Sequence[Event], scope: str, kind: str, limit: int)
             elif counts(one, kind):
                 running.setdefault(key, []).append(one | {"resets": resets.get(agent, 0)})
         assert last is not None
-        state = "ended" if newest[members[0].get("service")] - last > HOUR else "open"
-        found += [described(run, state, limit, scope) for run in running.values()]
+        for run in running.values():
+            heard = max(one["received_ns"] for one in members[members.index(first_of(run, members)) :])
+            ended = newest[members[0].get("service")] - last > HOUR or clock_ns - heard > HOUR
+            found.append(described(run, "ended" if ended else "open", limit, scope))
     return sorted(found, key=lambda one: one["last_event_id"])
+
+
+def first_of(run: list[Event], members: list[Event]) -> Event:
+    return next(one for one in members if one["event_id"] == run[0]["event_id"])
 
 
 def described(run: list[Event], state: str, limit: int, scope: str) -> dict[str, Any]:
@@ -103,8 +114,11 @@ def described(run: list[Event], state: str, limit: int, scope: str) -> dict[str,
     }
 
 
-def expected_chains(events: Sequence[Event]) -> dict[int, tuple[Any, ...]]:
-    """For each error with a session: retried, recovered, identical retry, identical and changed recovery, attempts."""
+def expected_chains(events: Sequence[Event], clock_ns: int = 0) -> dict[int, tuple[Any, ...]]:
+    """For each error with a session: retried, recovered, identical retry, identical and changed recovery, attempts.
+
+    Nothing is expected any more, too, once the clock is an hour after the last record of the session in the half hour.
+    """
     newest, found = newest_by_service(events), {}
     ordered = in_order(events)
     for place, one in enumerate(ordered):
@@ -116,7 +130,14 @@ def expected_chains(events: Sequence[Event]) -> dict[int, tuple[Any, ...]]:
             if other["time_ns"] - one["time_ns"] <= 30 * MINUTE and chain_key(other) == chain_key(one)
         ]
         ok = next((number for number, other in enumerate(chain) if other["outcome"] == "ok"), None)
-        closed = newest[one.get("service")] - one["time_ns"] > 30 * MINUTE
+        heard = max(
+            other["received_ns"]
+            for other in events
+            if other.get("session") is not None
+            and session_of(other) == session_of(one)
+            and 0 <= other["time_ns"] - one["time_ns"] <= 30 * MINUTE
+        )
+        closed = newest[one.get("service")] - one["time_ns"] > 30 * MINUTE or clock_ns - heard > HOUR
         recovered = None if one["source"] in SILENT else True if ok is not None else False if closed else None
         same = [equal(one, other) for other in chain]
         found[one["event_id"]] = (
@@ -175,7 +196,8 @@ def recorded_sessions(draw: st.DrawFn) -> list[Event]:
         fields = USUAL | {name: draw(FIELDS[name]) for name in sorted(varied)}
         if fields["outcome"] != "error":
             fields |= {"mistake": None, "error_class": None}
-        events.append(event(number, time_ns=at, received_ns=at, **fields))
+        received = at + draw(st.sampled_from([0, 0, 0, MINUTE, HOUR]))
+        events.append(event(number, time_ns=at, received_ns=received, **fields))
     return list(draw(st.permutations(events)))
 
 

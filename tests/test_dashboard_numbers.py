@@ -214,10 +214,12 @@ def test_the_bars_over_time_are_all_errors(full: RunningCollector, open_app: Cal
 def test_the_lines_of_lists_are_the_apis(full: RunningCollector, open_app: Callable[..., AppTest]) -> None:
     labels = [link.proto.label for link in open_app(full.url, from_="-7d").get("page_link")]
     rates = {row["tool"]: row for row in rows(full, "breakdown", by="tool", operation="tool")}
-    for row in rows(full, "retries", by="tool", operation="tool", sort="-lasting", limit=6):
+    for row in rows(full, "retries", by="tool", operation="tool", sort="-lasting,-not_known_yet,-errors", limit=6):
         rate = words.rate_of(rates[row["tool"]]["error_rate"], rates[row["tool"]]["rated"])
-        facts = f"{words.count(row['lasting'])} of {words.plural(row['errors'], 'error')} lasting · {rate} calls"
-        assert f"**{words.plain(row['tool'])}** \u2002 :gray[{facts}]" in labels
+        lasting = row["lasting"], row["not_known_yet"], row["errors"]
+        facts = f"{words.lasting(*lasting)} · {rate} calls"
+        bar = f":gray[{words.two_tone(*lasting)}] \u2002 "
+        assert f"{bar}**{words.plain(row['tool'])}** \u2002 :gray[{facts}]" in labels
     groups = [row for row in rows(full, "groups", limit=500) if row["state"] in {"new", "regressed"}]
     for row in sorted(groups, key=lambda row: -row["events"])[:1]:
         name, many = words.plain(row["error_class"]), words.plural(row["events"], "event")

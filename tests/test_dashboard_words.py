@@ -197,12 +197,22 @@ def test_each_help_text_is_one_sentence_that_ends(name: str) -> None:
     assert words.HELP[name].endswith(".")
 
 
-def test_an_error_is_lasting_by_its_agents_clock_in_help_and_docs() -> None:
-    """Not by that of the reader: an agent that has stopped may go on where it was."""
+def test_when_an_error_is_lasting_is_told_alike_in_help_and_docs() -> None:
     docs = " ".join((Path(__file__).parents[1] / "docs" / "dashboard.md").read_text().split())
     for text in (words.HELP["lasting errors"], docs):
-        assert "not certain" in text.replace("`", "")
-        assert "until its agent has sent something half an hour later" in text
+        assert "not known yet" in text.lower().replace("`", "")
+        assert "until its agent has sent something half an hour later" in text.replace("their agent", "its agent")
+        assert "or nothing for an hour" in text
+
+
+def test_what_lasts_and_what_is_not_known_yet_stand_apart() -> None:
+    assert words.lasting(27, 202, 250) == "27 lasting · 202 not known yet of 250 errors"
+    assert words.lasting(5, 0, 9) == "5 of 9 errors lasting"
+    assert words.lasting(1, None, 1) == "1 of 1 error lasting"
+    assert words.two_tone(27, 202, 250) == "█▒▒▒▒▒"
+    assert words.two_tone(0, 0, 9) == "▁▁▁▁▁▁"
+    assert words.two_tone(1, 0, 1000) == "█▁▁▁▁▁"  # what there is shows
+    assert words.two_tone(9, 0, 9) == "██████"
 
 
 MARKDOWN = re.compile(r"(?<!\\)[!\"#$%&'()*+,\-./:;<=>?@\[\]^_`{|}~]")

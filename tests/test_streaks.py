@@ -18,6 +18,13 @@ from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event, failed,
 from tests.reference import CHECKED, expected_chains, expected_streaks, recorded_sessions, session_of
 
 EVER = Selection(0, NOW + DAY)
+BEGUN = NOW - 10 * DAY  # recorded sessions begin then
+# Whether a session is still expected to go on depends on the collector's clock.
+CLOCKS = st.sampled_from([0, BEGUN, *(BEGUN + hours * HOUR + more for hours in (1, 2, 3, 5, 9) for more in (0, 1))])
+
+
+def ever(clock_ns: int) -> Selection:
+    return Selection(0, NOW + DAY, failure_only=SILENT, clock_ns=clock_ns)
 
 
 SHOWN = (
@@ -29,13 +36,15 @@ SHOWN = (
 @pytest.mark.parametrize("scope", ["session", "tool", "target"])
 @pytest.mark.parametrize("kind", ["mistake", "error", "denied"])
 @CHECKED
-@given(events=recorded_sessions())
-def test_streaks_are_what_the_rules_say(store: Store, scope: str, kind: str, events: list[Event]) -> None:
+@given(events=recorded_sessions(), clock_ns=CLOCKS)
+def test_streaks_are_what_the_rules_say(
+    store: Store, scope: str, kind: str, events: list[Event], clock_ns: int
+) -> None:
     holding(store, events)
     asked = Scope(scope, kind, 2)
-    rows = streaks(EVER, asked, limit=1000).rows(store)
+    rows = streaks(ever(clock_ns), asked, limit=1000).rows(store)
     found = sorted(({name: row[name] for name in SHOWN} for row in rows), key=lambda row: row["last_event_id"])
-    assert found == expected_streaks(events, scope, kind, 2)
+    assert found == expected_streaks(events, scope, kind, 2, clock_ns)
 
 
 @CHECKED
@@ -76,21 +85,21 @@ JUDGED = ("retried", "recovered", "identical_retry", "recovered_identical", "rec
 
 
 @CHECKED
-@given(events=recorded_sessions())
-def test_retry_chains_are_what_the_rules_say(store: Store, events: list[Event]) -> None:
+@given(events=recorded_sessions(), clock_ns=CLOCKS)
+def test_retry_chains_are_what_the_rules_say(store: Store, events: list[Event], clock_ns: int) -> None:
     holding(store, events)
-    selection = Selection(0, NOW + DAY, failure_only=SILENT)
+    selection = ever(clock_ns)
     sql = f"select event_id, {', '.join(JUDGED)} from ({judged(selection, EVENTS, known_by=AS_OF_END)}) where begins"
     rows = store.rows(sql, selection.params())
-    assert {row["event_id"]: tuple(row[name] for name in JUDGED) for row in rows} == expected_chains(events)
+    assert {row["event_id"]: tuple(row[name] for name in JUDGED) for row in rows} == expected_chains(events, clock_ns)
 
 
 @CHECKED
-@given(events=recorded_sessions())
-def test_retries_and_their_curve_count_the_chains(store: Store, events: list[Event]) -> None:
+@given(events=recorded_sessions(), clock_ns=CLOCKS)
+def test_retries_and_their_curve_count_the_chains(store: Store, events: list[Event], clock_ns: int) -> None:
     holding(store, events)
-    selection = Selection(0, NOW + DAY, failure_only=SILENT)
-    chains = expected_chains(events)
+    selection = ever(clock_ns)
+    chains = expected_chains(events, clock_ns)
     by_id = {one["event_id"]: one for one in events}
     rated = [chain for number, chain in chains.items() if chain[0] and by_id[number]["source"] not in SILENT]
     total = retries(selection, []).rows(store)[0]
@@ -98,7 +107,8 @@ def test_retries_and_their_curve_count_the_chains(store: Store, events: list[Eve
     assert total["retried"] == sum(chain[0] for chain in chains.values())
     assert total["rated"] == len(rated)
     assert total["recovered"] == sum(chain[1] is True for chain in chains.values())
-    assert total["lasting"] == total["errors"] - total["recovered"]
+    assert total["lasting"] == sum(chain[1] is False for chain in chains.values())
+    assert total["not_known_yet"] == sum(chain[1] is None for chain in chains.values())
     assert total["identical_retries"] == sum(chain[2] for chain in chains.values())
     assert total["recovery_rate"] == (
         pytest.approx(sum(chain[1] is True for chain in rated) / len(rated)) if rated else None

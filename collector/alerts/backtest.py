@@ -179,6 +179,7 @@ def find_sessions(store: Reads, trial: Trial, *, failure_only: Sequence[str] = (
             firing.resolved_ns or end_ns,
             (*terms_of_rule(rule.where), *own),
             failure_only=tuple(failure_only),
+            clock_ns=end_ns,
         )
         sql = f"""select service, session, count(*) as events from {relation(selection)}
           where {selection.where()} and {evidence} and session is not null

@@ -36,7 +36,7 @@ from collector.query.filters import BadParameter, whole_number
 from collector.query.forms import ARROW, json_answer, list_answer, read_body, wants_arrow
 from collector.query.groups import Mark, mark
 from collector.query.parameters import LIMIT, Parameter, ParsedQuery, read
-from collector.query.queries import newest_ns, redirected
+from collector.query.queries import last_silence, newest_ns, redirected
 from collector.query.sql_queries import answer_sql
 from collector.query.statement import Answer, Reads, Row
 from collector.store.connection import CalledOff
@@ -140,7 +140,7 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     statement = endpoint.ask(asked.selection, asked.options)
     kept = not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
     kept = kept and not store.in_doubt
-    tag = _tag(store, endpoint, asked, arrow)
+    tag = _tag(store, endpoint, asked, statement, arrow=arrow)
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(b"", status_code=304, headers=headers)
@@ -154,8 +154,9 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     return answer
 
 
-def _tag(store: Holds, endpoint: Endpoint, asked: ParsedQuery, arrow: bool) -> str:
-    """A tag that stays the same for the same request while nothing was written.
+def _tag(store: Holds, endpoint: Endpoint, asked: ParsedQuery, statement: Answer, *, arrow: bool) -> str:
+    """A tag that stays the same for the same request while nothing was written, and while no session whose fate it
+    tells becomes silent for an hour.
 
     For a range that ends now, it stays for a thousandth of the range's length, at most a minute: meanwhile only the
     oldest events leave the range.
@@ -163,7 +164,10 @@ def _tag(store: Holds, endpoint: Endpoint, asked: ParsedQuery, arrow: bool) -> s
     selection = asked.selection
     length = selection.end_ns - selection.start_ns
     step = min(max(1, length // 1000), MINUTE) if selection.to_now else 1
-    placed = replace(selection, start_ns=selection.start_ns // step, end_ns=selection.end_ns // step)
+    silent_ns = last_silence(store, selection.clock_ns) if statement.of_clock else 0
+    placed = replace(
+        selection, start_ns=selection.start_ns // step, end_ns=selection.end_ns // step, clock_ns=silent_ns
+    )
     text = repr((store.version, endpoint.path, placed, sorted(asked.options.items()), arrow))
     return f'"{hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()}"'
 

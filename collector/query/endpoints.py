@@ -100,7 +100,7 @@ ENDPOINTS = (
     Endpoint(
         "/events/{event_id:str}", "One complete event",
         (take.EVENT_ID,),
-        lambda s, o: event(o["event_id"], s.failure_only), one="event", filters=False,
+        lambda s, o: event(o["event_id"], s.failure_only, s.clock_ns), one="event", filters=False,
     ),
     Endpoint(
         "/streaks", "Mistakes in a row",

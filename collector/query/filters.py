@@ -133,6 +133,7 @@ class Selection:
     """Events with `start_ns` ≤ time < `until_ns` that meet every term and have `text` in their message.
 
     `failure_only` are the sources that never report a success, from their tables: no rate is computed over them.
+    `clock_ns` is the collector's time: of sessions that it has not heard of for an hour, nothing more is expected.
     """
 
     start_ns: int
@@ -141,6 +142,7 @@ class Selection:
     text: str = ""
     failure_only: tuple[str, ...] = ()
     to_now: bool = False
+    clock_ns: int = 0
 
     @property
     def until_ns(self) -> int:
@@ -162,7 +164,10 @@ class Selection:
 
     def params(self) -> dict[str, object]:
         """The parameters of `where`, `condition` and `rated`, and the bounds."""
-        bound: dict[str, object] = {"start_ns": self.start_ns, "until_ns": self.until_ns, "text": self.text}
+        bound: dict[str, object] = {
+            "start_ns": self.start_ns, "until_ns": self.until_ns, "text": self.text,
+            "clock_ns": self.clock_ns,
+        }  # fmt: skip
         for term in self.terms:
             bound |= term.params()
         return bound | {f"failure_only_{place}": source for place, source in enumerate(self.failure_only)}
@@ -319,4 +324,4 @@ def select(
     start, end = range_ns(params.get("from", since), params.get("to", "now"), now_ns)
     terms = tuple(term for name, text in params.items() if name in BY_NAME for term in terms_of(name, text))
     to_now = params.get("to", "now") == "now"
-    return Selection(start, end, terms, params.get("q", ""), tuple(failure_only), to_now)
+    return Selection(start, end, terms, params.get("q", ""), tuple(failure_only), to_now, now_ns)

@@ -19,7 +19,7 @@ COLUMNS = (
     "fingerprint", "error_class", "operation", "tool", "template", "events", "sessions", "sessions_of_tool", "spread",
     "trend", "growth", "first_seen", "last_seen", "state", "resolved", "note", "sample", "newest_event_id",
 )  # fmt: skip
-RECOVERY = ("retried", "rated", "recovered", "lasting", "recovery_rate", "low", "high")
+RECOVERY = ("retried", "rated", "recovered", "lasting", "not_known_yet", "recovery_rate", "low", "high")
 MEASURES = ("recovery_rate",)
 STATES = ("new", "regressed", "ongoing", "resolved")
 TIMES = ("first_seen", "last_seen", "resolved")
@@ -44,7 +44,8 @@ def groups(
     columns = (*COLUMNS, *(RECOVERY if "recovery_rate" in measures else ()))
     rates = {"recovery_rate": share("rated_recovered", "rated"), "low": low, "high": high}
     told = {
-        "retried": "retried", "recovered": "recovered", "lasting": "begins and recovered is distinct from true",
+        "retried": "retried", "recovered": "recovered", "lasting": "not recovered",
+        "not_known_yet": "begins and recovered is null",
         "rated": f"retried and {rated}", "rated_recovered": "retried and recovered",
     } if "recovery_rate" in measures else {}  # fmt: skip
     all_events = ever()

@@ -122,7 +122,11 @@ def history(
     until_ns = evaluations.at(evaluations.count - 1)
     reach_ns = GONE if measure == "silent" else window_ns
     selection = Selection(
-        max(0, evaluations.first_ns - reach_ns), until_ns, terms_of_rule(where), failure_only=tuple(failure_only)
+        max(0, evaluations.first_ns - reach_ns),
+        until_ns,
+        terms_of_rule(where),
+        failure_only=tuple(failure_only),
+        clock_ns=until_ns,
     )
     asked = WindowedMeasure(selection, measure, tuple(by), evaluations, window_ns)
     rows = _rows(store, asked, timeout_s)

@@ -100,8 +100,8 @@ def _chains(asked: WindowedMeasure, kept_ns: int, events: str = EVENTS, since: s
 
     `since` bounds the events that show that the half hour of a chain is over.
     """
-    chains = judged(asked.selection, events, kept=", next_ns, ok.time_ns as ok_ns", known_by=AS_OF_END)
-    return load("versions").format(judged=chains, kept=kept_ns, chain=WINDOW_NS, since=since)
+    chains = judged(asked.selection, events, kept=", next_ns, ok.time_ns as ok_ns, heard_ns", known_by=AS_OF_END)
+    return load("versions").format(judged=chains, kept=kept_ns, chain=WINDOW_NS, idle=IDLE_NS, since=since)
 
 
 def _changes(asked: WindowedMeasure, spans: str) -> str:

@@ -80,7 +80,7 @@ class MeasureQuery:
     def window(self) -> Selection:
         """The events that it reads."""
         start_ns = max(0, self.end_ns - GONE) if self.measure == "silent" else self.start_ns
-        return Selection(start_ns, self.end_ns, self.terms)
+        return Selection(start_ns, self.end_ns, self.terms, clock_ns=self.end_ns)
 
     @property
     def chains(self) -> bool:

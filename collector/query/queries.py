@@ -12,7 +12,7 @@ from collector.query.hours import counted
 from collector.query.retries import judged, relation
 from collector.query.statement import ROWS, Reads, Row, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
-from collector.store.kept import FACTS, LAST, WINDOW_NS
+from collector.store.kept import FACTS, IDLE_NS, LAST, WINDOW_NS
 from collector.switches import agents
 from collector.times import DAY
 
@@ -100,9 +100,9 @@ def next_of_session(state: Any, options: Mapping[str, Any]) -> Complete:
     return complete
 
 
-def event(event_id: int, failure_only: Sequence[str] = ()) -> Statement:
-    """One event whole."""
-    selection = Selection(0, 0, failure_only=tuple(failure_only))
+def event(event_id: int, failure_only: Sequence[str] = (), clock_ns: int = 0) -> Statement:
+    """One event whole, as known at `clock_ns`."""
+    selection = Selection(0, 0, failure_only=tuple(failure_only), clock_ns=clock_ns)
     page = f"select {PAGED} from events where event_id = $event_id"
     return Statement(_whole(page, selection), selection.params() | {"event_id": event_id}, "time", 1, EVENT_TIMES)
 
@@ -160,6 +160,16 @@ def newest_ns(store: Reads) -> int | None:
     """Time of the newest event of all."""
     newest = store.rows("select max(time_ns) as newest from events")[0]["newest"]
     return None if newest is None else int(newest)
+
+
+def last_silence(store: Reads, clock_ns: int) -> int:
+    """When the last record was received of what an hour without another one has decided by now; 0 if there is none."""
+    heard = " union all ".join(
+        f"select max(heard_ns) as heard_ns from {table} where $clock_ns - heard_ns > {IDLE_NS}"
+        for table in ("kept_chains", "kept_streaks")
+    )
+    rows = store.rows(f"select max(heard_ns) as heard_ns from ({heard})", {"clock_ns": clock_ns})
+    return int(rows[0]["heard_ns"] or 0)
 
 
 def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from collector.query.filters import Selection, own_dimensions
 from collector.query.quantiles import at_place, ranked
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
-from collector.store.kept import ACTED_ON, CHAINS, COUNTED, PATIENCE, WINDOW_NS
+from collector.store.kept import ACTED_ON, CHAINS, COUNTED, IDLE_NS, PATIENCE, WINDOW_NS
 from collector.store.reading import whole
 from collector.times import DAY, HOUR, MINUTE
 
@@ -25,9 +25,10 @@ ATTEMPTS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 50)
 SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 COLUMNS = (
-    "errors", "retried", "rated", "recovered", "lasting", "recovered_identical", "recovered_changed", "recovery_rate",
-    "low", "high", "identical_retries", "wasted_retries", "median_attempts", "median_seconds", "told_to_wait",
-    "honoured", "declared", "declared_retryable", "taxonomy_retryable", "said_retryable", "verdict", "disagreement",
+    "errors", "retried", "rated", "recovered", "lasting", "not_known_yet", "recovered_identical", "recovered_changed",
+    "recovery_rate", "low", "high", "identical_retries", "wasted_retries", "median_attempts", "median_seconds",
+    "told_to_wait", "honoured", "declared", "declared_retryable", "taxonomy_retryable", "said_retryable",
+    "verdict", "disagreement",
 )  # fmt: skip
 OF_SOME = ("recovery_rate", "low", "high", "median_attempts", "median_seconds", "said_retryable")  # null without errors
 EMPTY = {name: "0" for name in COLUMNS if name not in OF_SOME} | {"verdict": "'unclear'"}
@@ -36,6 +37,7 @@ SUMS = {  # column of sql/retries.sql: of which counts it is the sum, and in whi
     "retried": ("retried", "true"),
     "rated": ("retried", "comparable"),
     "recovered": ("repaired", "comparable"),
+    "lasting": ("unrepaired", "comparable"),
     "recovered_identical": ("repaired_identical", "comparable"),
     "recovered_changed": ("repaired_changed", "comparable"),
     "identical_retries": ("identical_retries", "true"),
@@ -74,6 +76,7 @@ def judged(selection: Selection, events: str, *, known_by: str, kept: str = "") 
         window=WINDOW_NS,
         rated=selection.rated(),
         known_by=known_by,
+        idle=IDLE_NS,
         patience=PATIENCE,
         kept=kept,
     )
@@ -83,7 +86,7 @@ def chains(selection: Selection, *names: str) -> str:
     """A relation of the errors with a session alone, with the columns of `judged` that are dimensions or say what
     became of the error, and those of `names`: from what the store keeps.
     """
-    return load("chains").format(kept=_kept(selection, *names), window=WINDOW_NS, rated=selection.rated())
+    return load("chains").format(kept=_kept(selection, *names), window=WINDOW_NS, idle=IDLE_NS, rated=selection.rated())
 
 
 def unjudged(selection: Selection, *names: str) -> str:
@@ -130,7 +133,8 @@ def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
 
 def counted(selection: Selection, names: Sequence[str]) -> str:
     """A relation with the columns of `chains` that are `names` or that the selection needs, `recovery`, `source` and
-    `attempts`; each row stands for `errors` chains, and has counts by the names of `CHAINS`, and `lost`, of them.
+    `attempts`; each row stands for `errors` chains, and has counts of them by the names of `CHAINS`, and of those that
+    nothing will repair any more: `unrepaired`, and of these `lost`, which were retried.
 
     Where hourly counts give the same, they are read.
     """
@@ -138,13 +142,20 @@ def counted(selection: Selection, names: Sequence[str]) -> str:
     listed = ", ".join(f'"{name}"' for name in (*wanted, *(["message"] if selection.text else [])))
     each = ", ".join(f"coalesce({condition}, false)::int as {name}" for name, condition in CHAINS.items())
     single = f"""select {listed}, time_ns, attempts, {each},
-        coalesce(retried and closed and not repaired, false)::int as lost
+        (closed and not repaired)::int as unrepaired, (retried and closed and not repaired)::int as lost
       from ({chains(selection, *names)})"""
     if selection.text or not {*wanted} <= {*COUNTED["hourly"]}:
         return single
     low, high = whole("$start_ns", "$until_ns", chains=True)
     return load("hourly_chains").format(
-        names=listed, counts=", ".join(CHAINS), single=single, window=WINDOW_NS, hour=HOUR, low=low, high=high
+        names=listed,
+        counts=", ".join(CHAINS),
+        single=single,
+        window=WINDOW_NS,
+        idle=IDLE_NS,
+        hour=HOUR,
+        low=low,
+        high=high,
     )
 
 
@@ -177,7 +188,7 @@ def retries(
         sums=", ".join(
             f"coalesce(sum({of}) filter ({condition}), 0)::bigint as {name}" for name, (of, condition) in SUMS.items()
         ),
-        counts=", ".join(f"sum({name}) as {name}" for name in (*CHAINS, "lost")),
+        counts=", ".join(f"sum({name}) as {name}" for name in (*CHAINS, "unrepaired", "lost")),
         parts=", ".join(keys) or "true",
         same_tries=_same(keys, "tries"),
         same_waits=_same(keys, "waits"),

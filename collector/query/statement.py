@@ -47,6 +47,11 @@ class Statement:
         """Whether it reads derived tables, which may be up to a second behind the events."""
         return "kept_" in self.sql
 
+    @property
+    def of_clock(self) -> bool:
+        """Whether it tells what depends on how long a session has been silent."""
+        return "$clock_ns" in self.sql
+
     def rows(self, store: Reads, timeout_s: float = 30) -> list[dict[str, Any]]:
         """Up to `limit` + 1 rows: the additional one shows that there are more."""
         return store.rows(self._limited(self.limit + 1), self.params, timeout_s=timeout_s)
@@ -74,6 +79,9 @@ class Answer(Protocol):
     @property
     def of_kept(self) -> bool: ...
 
+    @property
+    def of_clock(self) -> bool: ...
+
     def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]: ...
 
     def arrow(self, store: Reads, timeout_s: float = 30) -> bytes: ...
@@ -100,6 +108,11 @@ class Derived:
     def of_kept(self) -> bool:
         """Whether any of the statements reads derived tables."""
         return any(one.of_kept for one in self.asked)
+
+    @property
+    def of_clock(self) -> bool:
+        """Whether any of the statements depends on how long a session has been silent."""
+        return any(one.of_clock for one in self.asked)
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]:
         """Up to `limit` + 1 rows: the additional one shows that there are more."""

@@ -79,6 +79,7 @@ def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = (), n
         rated=selection.rated(),
         firsts="".join(f', "{name}" as "first_{name}"' for name in firsts),
         newest=newest,
+        idle=IDLE_NS,
     )
 
 

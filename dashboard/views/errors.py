@@ -12,7 +12,7 @@ SORTS = {"last_seen": "last seen", "events": "events", "sessions": "sessions", "
 GROUPS = 500  # that are asked for at once
 NAMES = (
     "state", "error_class", "template", "tool", "trend", "events", "sessions", "spread", "recovery_rate", "rated",
-    "lasting", "growth", "first_seen", "last_seen", "fingerprint", "sample",
+    "lasting", "not_known_yet", "growth", "first_seen", "last_seen", "fingerprint", "sample",
 )  # fmt: skip
 
 
@@ -82,6 +82,12 @@ def _in_words(page: Page, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(frames.rates(rows, "recovery", "recovery_rate", "rated"), *texts)
 
 
+_LASTING = {
+    "lasting": tables.number("lasting", words.HELP["lasting errors"], width=55),
+    "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"], width=90),
+}
+
+
 def _listed(page: Page, shown: pl.DataFrame, state: str, order: str) -> None:
     columns = {
         "state": tables.text("state", 65),
@@ -93,7 +99,7 @@ def _listed(page: Page, shown: pl.DataFrame, state: str, order: str) -> None:
         "sessions": tables.number("sessions", width=60),
         "spread_words": tables.text("spread", 55, words.HELP["spread"]),
         "recovery": tables.text("recovery", 115, words.HELP["recovery"]),
-        **({"lasting": tables.number("lasting", words.HELP["lasting errors"], width=55)} if order == "lasting" else {}),
+        **(_LASTING if order == "lasting" else {}),
         "first": tables.text("first", 55, "How long ago it was seen for the first time."),
         "last": tables.text("last", 55, "How long ago it was seen last."),
     }

@@ -95,6 +95,8 @@ def _advice(page: Page, group: dict[str, Any], event: dict[str, Any]) -> None:
     observed = words.rate_of(retries.get("recovery_rate"), retries.get("rated"))
     st.markdown(f"Retryable, declared: **{declared}**", help=words.HELP["retryable, declared"])
     st.markdown(f"Retryable, observed: **{observed}**", help=words.HELP["retryable, observed"])
+    fate = words.lasting(*(retries.get(name) for name in components.LASTING))
+    st.markdown(f"Not repaired: **{fate}**", help=words.HELP["lasting errors"])
     if by := event.get("classified_by"):
         st.markdown(f"Class: **{words.classified(by)}**", help=words.HELP["class"])
     if event.get("suggestion"):

@@ -98,15 +98,16 @@ def _over_time(page: Page, now: dict[str, Any]) -> None:
 
 def _fix_first(page: Page) -> None:
     calls = page.later("breakdown", by="tool", operation="tool", limit=MOST)
-    retries = page.ask("retries", by="tool", operation="tool", sort="-lasting", limit=str(ROWS))
-    rows, rates = retries.pick("tool", "lasting", "errors"), calls().pick("tool", "error_rate", "rated", "errors")
+    retries = page.ask("retries", by="tool", operation="tool", sort=components.LASTING_FIRST, limit=str(ROWS))
+    rows, rates = retries.pick("tool", *components.LASTING), calls().pick("tool", "error_rate", "rated", "errors")
     failed = rates["errors"].sum()
     rates = rates.drop("errors")
     rows = rows.filter(pl.col("tool").is_not_null()).join(rates, on="tool", how="left", maintain_order="left")
-    for tool, lasting, errors, rate, rated in rows.iter_rows():
-        facts = f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting"
+    for tool, *lasting, rate, rated in rows.iter_rows():
+        facts = words.lasting(*lasting)
         facts += "" if page.filters.of_failures else f" · {words.rate_of(rate, rated, 'call')}"
-        components.row(page, "tool", tool, facts, limit=components.HALF_WIDTH, tool=tool)
+        bar = words.two_tone(*lasting)
+        components.row(page, "tool", tool, facts, before=bar, limit=components.HALF_WIDTH, tool=tool)
     if rows.is_empty() and failed:
         components.quiet("No error of a tool has a session, so that nobody knows which of them last.")
         components.link(page, "tools", "Tools by their error rates →")

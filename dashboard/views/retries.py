@@ -19,8 +19,8 @@ CURVES_BY = {"attempts": (attempts.recovery_curve, "attempt"), "seconds": (attem
 CERTAIN = words.UNCERTAIN_BELOW
 STRIP = 240  # bars in the chart of rate-limit errors
 NAMES = (
-    "error_class", "errors", "retried", "rated", "recovered", "lasting", "recovery_rate", "low", "high",
-    "identical_retries", "declared", "said_retryable", "verdict", "disagreement", "median_seconds",
+    "error_class", "errors", "retried", "rated", "recovered", "lasting", "not_known_yet", "recovery_rate", "low",
+    "high", "identical_retries", "declared", "said_retryable", "verdict", "disagreement", "median_seconds",
 )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def _figures(page: Page, total: dict[str, float | None]) -> None:
             "Lasting errors",
             words.count(total.get("lasting")),
             words.HELP["lasting errors"],
-            note=f"of {words.plural(total.get('errors'), 'error')}",
+            note=components.of_errors(total),
         ),
         Figure("Identical retries", words.count(identical), "The same call again, with equal arguments.", note=share),
     ]
@@ -216,13 +216,14 @@ def _table(page: Page) -> None:
         "disagreement": tables.number("against", "Errors that contradict what was said.", width=60),
         "errors": tables.number("errors", width=60),
         "retried": tables.number("again", "Those that were tried again within 30 minutes.", width=60),
-        "lasting": tables.number("lasting", words.HELP["lasting errors"]),
+        "lasting": tables.number("lasting", words.HELP["lasting errors"], width=60),
+        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"]),
         "identical_retries": tables.number("identical"),
         "again": tables.text("median time", 90),
     }
     picked = tables.table(page, shown, columns, key="retries", alt_text="Recovery by class.", select=True,
-                          wide=("said_words", "errors", "retried", "disagreement", "lasting", "identical_retries",
-                                "again"))  # fmt: skip
+                          wide=("said_words", "errors", "retried", "disagreement", "lasting", "not_known_yet",
+                                "identical_retries", "again"))  # fmt: skip
     if picked:
         components.link(
             page, "errors", f"{words.plain(picked['error_class'])} in Errors →", error_class=picked["error_class"]
@@ -230,14 +231,14 @@ def _table(page: Page) -> None:
 
 
 def _tools(page: Page) -> None:
-    answer = page.ask("retries", by="tool", operation="tool", sort="-lasting", limit="8")
-    rows = answer.pick("tool", "lasting", "errors", "recovery_rate", "rated").drop_nulls("tool")
+    answer = page.ask("retries", by="tool", operation="tool", sort=components.LASTING_FIRST, limit="8")
+    rows = answer.pick("tool", *components.LASTING, "recovery_rate", "rated").drop_nulls("tool")
     if rows.is_empty():
         components.quiet("No tool failed.")
-    for tool, lasting, errors, rate, rated in rows.iter_rows():
+    for tool, *lasting, rate, rated in rows.iter_rows():
         recovered = f"recovered {words.rate_of(rate, rated)}" if rated else "none tried again"
-        facts = f"{words.count(lasting)} of {words.plural(errors, 'error')} lasting · {recovered}"
-        components.row(page, "tool", tool, facts, tool=tool)
+        facts = f"{words.lasting(*lasting)} · {recovered}"
+        components.row(page, "tool", tool, facts, before=words.two_tone(*lasting), tool=tool)
     if answer.cut:
         components.link(page, "tools", "All tools →")
 

@@ -62,7 +62,7 @@ def _figures(page: Page, totals: dict[str, float | None]) -> list[Figure]:
     return [
         number if page.filters.of_failures else rate,
         Figure("Lasting errors", words.count(retries.get("lasting")), words.HELP["lasting errors"],
-               note=f"of {words.plural(retries.get('errors'), 'error')}"),
+               note=components.of_errors(retries)),
         Figure("Recovery", words.rough(retries.get("recovery_rate"), retries.get("rated")), words.HELP["recovery"],
                note=f"of {words.count(retries.get('rated'))} tried again"),
         Figure("Cancelled · denied", f"{words.count(totals.get('cancelled'))} · {words.count(totals.get('denied'))}",

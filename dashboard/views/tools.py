@@ -43,10 +43,11 @@ def tools(page: Page) -> pl.DataFrame:
         "sessions", "p50_ms", "p95_ms",
     )  # fmt: skip
     rows = answer.pick(*names).filter(pl.col("tool").is_not_null())
-    lasting = page.ask("retries", by="tool", operation="tool", limit=MOST).pick("tool", "lasting")
-    rows = rows.join(lasting, on="tool", how="left").with_columns(pl.col("lasting").fill_null(0))
+    counts = ("lasting", "not_known_yet")
+    lasting = page.ask("retries", by="tool", operation="tool", limit=MOST).pick("tool", *counts)
+    rows = rows.join(lasting, on="tool", how="left").with_columns(pl.col(*counts).fill_null(0))
     return tables.with_rate_words(rows).sort(
-        "uncertain", "lasting", "errors", descending=[False, True, True], nulls_last=True
+        "uncertain", *counts, "errors", descending=[False, True, True, True], nulls_last=True
     )
 
 
@@ -57,6 +58,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         "errors": tables.number("errors"),
         **_rate_columns(page),
         "lasting": tables.number("lasting", words.HELP["lasting errors"]),
+        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"]),
         "cancelled": tables.number("cancelled"),
         "denied": tables.number("denied"),
         **({"unknown": tables.number("unknown", words.HELP["unknown"])} if rows["unknown"].sum() else {}),
@@ -65,9 +67,10 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     }
     times = [pl.Series(name[:3], [words.duration(ms) for ms in rows[name]]) for name in ("p50_ms", "p95_ms")]
     worst = rows.row(0, named=True)
-    text = f"Most lasting errors: {worst['tool']}, {words.count(worst['lasting'])}."
+    text = f"First: {worst['tool']}, {words.lasting(*(worst[name] for name in components.LASTING))}."
     picked = tables.table(page, rows.with_columns(times), columns, key="tools", alt_text=text, select=True,
-                          wide=("error_rate", "cancelled", "denied", "unknown", "p50", "p95"))  # fmt: skip
+                          wide=("error_rate", "not_known_yet", "cancelled", "denied", "unknown", "p50",
+                                "p95"))  # fmt: skip
     if picked:
         components.link(page, "tool", f"Open {words.plain(picked['tool'], 60)} →", tool=picked["tool"])
     elif not worst["errors"]:

@@ -2,7 +2,7 @@
 select service, session, subagent, only_tool as tool, only_target as target, scope, kind, length, started, ended,
   case
     when succeeded then 'recovered'
-    when newest_ns > until_ns then 'ended'
+    when newest_ns > until_ns or $clock_ns - heard_ns > {idle} then 'ended'
     else 'open'
   end as state,
   limit_times > 0 as limit_reached, limit_times, classes, tools, source, {rated} as can_recover, agent, model, first_event_id,
@@ -10,7 +10,7 @@ select service, session, subagent, only_tool as tool, only_target as target, sco
   calls, busy_ms, told, input_tokens, output_tokens, cost_usd{firsts}
 from (
   select service, session, subagent, scope, '{kind}' as kind, only_tool, only_target, length, started, ended, succeeded, until_ns,
-    classes, tools, calls, busy_ms, told, input_tokens, output_tokens, cost_usd, first_event_id, last_event_id, from_sequence,
+    heard_ns, classes, tools, calls, busy_ms, told, input_tokens, output_tokens, cost_usd, first_event_id, last_event_id, from_sequence,
     to_sequence, newest_ns, len(list_filter(since, lambda part: part >= {limit})) as limit_times,
     {dimensions}{more}
   from kept_streaks {joined}

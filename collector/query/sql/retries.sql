@@ -15,7 +15,7 @@ tries as (              -- of an even number, the two in the middle
 waits as (
   select {named}median_seconds from ({waits})
 )
-select {found}errors, retried, rated, recovered, errors - recovered as lasting, recovered_identical, recovered_changed,
+select {found}errors, retried, rated, recovered, lasting, errors - recovered - lasting as not_known_yet, recovered_identical, recovered_changed,
   {rate} as recovery_rate, {low} as low, {high} as high,
   identical_retries, wasted_retries, median_attempts, median_seconds, told_to_wait, honoured,
   declared, declared_retryable, taxonomy_retryable,

@@ -26,7 +26,12 @@ calls as (              -- calls that extend or end a streak, with the number of
     count(case when outcome = 'ok' then 1 end) over (partition by {key}, part) as all_successes,
     min(time_ns) filter (outcome = 'ok') over (
       partition by {key}, part order by place rows between current row and unbounded following) as ok_ns
-  from (select *, max(time_ns) over (partition by service, session, part) as rest_ns from parts)
+  from (
+    select *, max(time_ns) over (partition by service, session, part) as rest_ns,
+      max(received_ns) over (
+        partition by service, session, part order by place rows between current row and unbounded following) as heard_ns
+    from parts
+  )
   where operation = 'tool' and session is not null and {known} and (outcome = 'ok' or {counts})
 ),
 steps as (              -- the events of streaks, and whether the agent's own count fell since the previous one

@@ -6,6 +6,7 @@ runs as (
     case when count(target) = count(*) and min(target) = max(target) then min(target) end as only_target,
     count(*) as length, min(time_ns) as started, max(time_ns) as ended,
     part < any_value(last_part) as paused, successes < any_value(all_successes) as succeeded, any_value(last_ns) as last_ns,
+    arg_min(heard_ns, place) as heard_ns,
     count(*) filter (count_since = {limit}) as limit_times,
     list_sort(list_distinct(list(error_class))) as classes, list_sort(list_distinct(list(tool))) as tools,
     arg_min(chosen, place) as chosen, arg_min({rated}, place) as can_recover,
@@ -22,7 +23,7 @@ select runs.*,
   only_tool as tool, only_target as target, '{scope}' as scope, '{kind}' as kind, limit_times > 0 as limit_reached,
   case
     when succeeded then 'recovered'
-    when paused or newest_ns - last_ns > {idle} then 'ended'
+    when paused or newest_ns - last_ns > {idle} or $clock_ns - heard_ns > {idle} then 'ended'
     else 'open'
   end as state
 from runs left join newest on service is not distinct from newest_service

@@ -8,7 +8,7 @@ delete from hourly_chains using counted_hours c where hourly_chains.time_ns = c.
 
 insert into hourly_chains by name
 select time_ns - time_ns % $hour as time_ns, {hourly}, attempts, {chains},
-  list(time_ns order by time_ns) filter (retried and not repaired) as lost_ns
+  list(struct_pack(time_ns, heard_ns, retried) order by time_ns, heard_ns, retried) filter (not repaired) as unrepaired
 from kept_chains
 where time_ns >= $low_ns and time_ns < $high_ns and list_contains($hours::bigint[], time_ns - time_ns % $hour)
 group by time_ns - time_ns % $hour, {hourly}, attempts;

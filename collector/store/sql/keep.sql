@@ -13,7 +13,7 @@ where kept_chains.session = b.session and kept_chains.service is not distinct fr
   and not $nothing_kept;
 
 create or replace temporary table told as
-select e.event_id, e.time_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms,
+select e.event_id, e.time_ns, e.received_ns, e.sequence, e.params_hash, e.reported_streak, e.retryable_declared, e.retry_after_ms, e.duration_ms,
   e.input_tokens, e.output_tokens, e.cost_usd, {acted_on} as acted_on, {dimensions}, b.from_ns, b.number
 from events e join bounds b on e.session = b.session and e.service is not distinct from b.service
 where e.time_ns between $low_ns and $high_ns and e.time_ns >= b.begin_ns;
@@ -21,21 +21,24 @@ where e.time_ns between $low_ns and $high_ns and e.time_ns >= b.begin_ns;
 -- The events of each session in order, as narrow rows of numbers, because they are sorted several times below. Sub-agent, tool and target are
 -- hashes of 64 bits, which are enough within one session.
 create or replace temporary table ordered as
-select *, max(time_ns) over (partition by number, part) as paused_ns
+select *, max(time_ns) over (partition by number, part) as paused_ns,
+  max(received_ns) over (partition by number, part order by place rows between current row and unbounded following) as heard_ns
 from (
   select *, count(case when idle then 1 end) over so_far as part,
     count(case when asks then 1 end) over (partition by number, helper order by place) as asked,
     count(case when tool_call and ok then 1 end) over (
       partition by number, helper order by place rows between unbounded preceding and 1 preceding) as earlier_successes
   from (                -- `idle`: more than an hour has passed since the session's previous event
-    select event_id, number, from_ns, time_ns, coalesce(sequence, {last}) as sequence, operation = 'tool' as tool_call, outcome = 'ok' as ok,
+    select event_id, number, from_ns, time_ns, received_ns, coalesce(sequence, {last}) as sequence, operation = 'tool' as tool_call, outcome = 'ok' as ok,
       outcome = 'error' as error, outcome = 'denied' as denied, mistake, error_class is not distinct from 'ConsecutiveMistakeError' as asks,
       reported_streak, params_hash, retry_after_ms, duration_ms, hash(subagent) as helper,
       case when tool is not null then hash(subagent, tool) end as tool_key,
       case when tool is not null and acted_on is not null then hash(subagent, tool, acted_on) end as target_key,
       hash(subagent, operation, tool, acted_on) as chain_key,
       row_number() over session_order as place,
-      coalesce(time_ns - lag(time_ns) over session_order > $idle, false) as idle
+      coalesce(time_ns - lag(time_ns) over session_order > $idle, false) as idle,
+      max(received_ns) over (
+        partition by number order by time_ns range between current row and $window following) as heard_in_window_ns
     from told
     window session_order as (partition by number order by time_ns, sequence nulls last, event_id)
   )
@@ -44,7 +47,7 @@ from (
 
 insert into kept_streaks by name
 with scoped as (        -- calls in each scope, with the number of earlier successes and the time of the next one
-  select number, event_id, from_ns, time_ns, sequence, paused_ns, ok, error, denied, mistake, reported_streak, asked, part, place, scope, key,
+  select number, event_id, from_ns, time_ns, sequence, paused_ns, heard_ns, ok, error, denied, mistake, reported_streak, asked, part, place, scope, key,
     earlier_successes, count(case when ok then 1 end) over scope_order as successes,
     min(case when ok then time_ns end) over (
       partition by number, part, scope, key order by place rows between 1 following and unbounded following) as ok_ns
@@ -79,7 +82,7 @@ counted as (
 pieces as (             -- streaks, cut where the agent reset its own count
   select number, part, scope, kind, key, successes, counted.from_ns, paused_ns, ok_ns,
     count(*) as length, min(place) as place, max(place) as last_place, min(earlier_successes) as earlier_successes,
-    arg_min(event_id, place) as first_event_id, arg_max(event_id, place) as last_event_id,
+    arg_min(event_id, place) as first_event_id, arg_max(event_id, place) as last_event_id, arg_min(heard_ns, place) as heard_ns,
     arg_min(sequence, place) as from_sequence, arg_max(sequence, place) as to_sequence,
     min(counted.time_ns) as started, max(counted.time_ns) as ended, count(tool) as tooled, min(tool) as low_tool, max(tool) as high_tool,
     count(target) as targeted, min(target) as low_target, max(target) as high_target,
@@ -92,6 +95,7 @@ runs as (
     case when sum(tooled) = sum(length) and min(low_tool) = max(high_tool) then min(low_tool) end as only_tool,
     case when sum(targeted) = sum(length) and min(low_target) = max(high_target) then min(low_target) end as only_target,
     min(started) as started, max(ended) as ended, coalesce(ok_ns, paused_ns + $idle) as until_ns, ok_ns is not null as succeeded,
+    case when ok_ns is null then arg_min(heard_ns, pieces.place) end as heard_ns,
     list(length order by pieces.place) as since,
     list_sort(list_distinct(flatten(list(classes)))) as classes, list_sort(list_distinct(flatten(list(tools)))) as tools,
     arg_min(first_event_id, pieces.place) as first_event_id, arg_max(last_event_id, pieces.place) as last_event_id,
@@ -119,9 +123,9 @@ order by scope, kind;
 
 insert into kept_chains by name
 select told.* exclude (
-    from_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, input_tokens, output_tokens, cost_usd, acted_on, number),
+    from_ns, received_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, input_tokens, output_tokens, cost_usd, acted_on, number),
   retried, chain.next_id, again.duration_ms as next_duration_ms, again.input_tokens as next_input_tokens,
-  again.output_tokens as next_output_tokens, again.cost_usd as next_cost_usd, honoured, repaired, identical_retry, same, attempts, seconds
+  again.output_tokens as next_output_tokens, again.cost_usd as next_cost_usd, honoured, repaired, identical_retry, same, attempts, seconds, heard_ns
 from told join (
   select event_id,
     coalesce(next_ns - time_ns <= $window, false) as retried,
@@ -132,9 +136,10 @@ from told join (
     coalesce(next_ns - time_ns <= $window and next_hash = params_hash, false) as identical_retry,
     case when mended.time_ns - time_ns <= $window then mended.hash = params_hash end as same,
     case when mended.time_ns - time_ns <= $window then mended.step - step end as attempts,
-    case when mended.time_ns - time_ns <= $window then (mended.time_ns - time_ns) / 1e9 end as seconds
+    case when mended.time_ns - time_ns <= $window then (mended.time_ns - time_ns) / 1e9 end as seconds,
+    case when mended.time_ns - time_ns <= $window then null else heard_in_window_ns end as heard_ns
   from (
-    select event_id, error, time_ns, from_ns, params_hash, retry_after_ms, step,
+    select event_id, error, time_ns, from_ns, params_hash, retry_after_ms, step, heard_in_window_ns,
       lead(time_ns) over chain as next_ns,
       lead(time_ns - coalesce(duration_ms, 0) * 1e6) over chain as next_start_ns,
       lead(event_id) over chain as next_id,
