@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urljoin
+from urllib.parse import parse_qsl, quote, urlencode, urljoin
 
 import polars as pl
 import pytest
@@ -25,8 +25,9 @@ from collector.query.forms import ARROW
 from collector.settings import Settings
 from collector.store.reading import QueryTooLarge
 from collector.store.store import Store
+from collector.times import rfc3339
 from tests.api import application, events
-from tests.recorded import NOW, event, holding
+from tests.recorded import HOUR, MINUTE, NOW, event, failed, holding
 
 DOCS = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
 ALWAYS = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-22T00:00:00Z"}
@@ -326,6 +327,47 @@ def test_a_query_is_interrupted_when_its_client_goes_away() -> None:
     asyncio.run(ask_and_leave())
     assert said[0]["status"] == 499
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("retries", lambda row: (row["lasting"], row["not_known_yet"])),
+        ("retries?by=tool", lambda row: (row["lasting"], row["not_known_yet"])),
+        ("compare?measure=lasting", lambda row: (int(row["b_part"]), 1 - int(row["b_part"]))),
+        ("events?outcome=error", lambda row: (int(row["recovered"] is False), int(row["recovered"] is None))),
+        ("events/7", lambda row: (int(row["recovered"] is False), int(row["recovered"] is None))),
+        ("streaks", lambda row: (int(row["state"] == "ended"), int(row["state"] == "open"))),
+    ],
+)
+def test_a_session_that_is_silent_for_an_hour_is_known_without_a_new_event(
+    store: Store, path: str, told: Callable[[Any], tuple[int, int]]
+) -> None:
+    """By the collector's clock, since its last record was received; an answer's tag changes at that moment."""
+    received = NOW + 5 * MINUTE
+    holding(store, [failed(7, received_ns=NOW), event(6, outcome="cancelled", received_ns=received)])
+    now = received + HOUR
+    client = TestClient(application(store, clock=lambda: now))
+    path, _, more = path.partition("?")
+    asked = dict(parse_qsl(more)) | ({} if "/" in path else {"from": rfc3339(NOW - HOUR), "to": rfc3339(NOW + HOUR)})
+
+    def get(tag: str = "") -> Any:
+        return client.get(f"/api/v1/{path}", params=asked, headers={"If-None-Match": tag} if tag else {})
+
+    def row(answer: Any) -> Any:
+        return answer.json()["rows"][0] if "rows" in answer.json() else answer.json()
+
+    first = get()
+    assert told(row(first)) == (0, 1)
+    tag = first.headers["etag"]
+    assert get(tag).status_code == 304
+    now += 1
+    later = get(tag)
+    assert later.status_code == 200
+    assert told(row(later)) == (1, 0)
+    if "to" in asked:  # else it is of a range that moves
+        now += 100 * HOUR
+        assert get(later.headers["etag"]).status_code == 304, "nothing changes any more"
 
 
 @pytest.mark.parametrize("accept", ["application/json", ARROW])

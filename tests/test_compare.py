@@ -186,7 +186,8 @@ def expected(name: str, events: list[Event], side: list[Event] | None = None) ->
     return durations[low] + (durations[min(low + 1, len(durations) - 1)] - durations[low]) * (place - low), len(events)
 
 
-PLAIN = [name for name in COMPARED if name not in ("lasting_rate", "recovery_rate", "streak_rate", "lasting")]
+OF_CHAINS = ("lasting_rate", "recovery_rate", "streak_rate", "lasting", "not_known_yet")
+PLAIN = [name for name in COMPARED if name not in OF_CHAINS]
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -229,7 +230,7 @@ def test_retries_and_streaks_of_both_periods(store: Store) -> None:
     now = [failed(61), failed(60), event(59), failed(55), failed(54), failed(53)]
     before = [failed(number + 300, session="s0") for number in (61, 60, 50)] + [event(349, session="s0", tool="other")]
     holding(store, [*now, *before, event(1, session="late")])
-    measures = ["lasting_rate", "recovery_rate", "streak_rate", "errors_per_session", "lasting"]
+    measures = ["lasting_rate", "recovery_rate", "streak_rate", "errors_per_session", "lasting", "not_known_yet"]
     rows = {row["measure"]: row for row in compare(Selection(NOW - 5 * HOUR, NOW), measures).rows(store)}
     found = {name: (row["a"], row["a_whole"], row["b"], row["b_whole"]) for name, row in rows.items()}
     assert found == {
@@ -238,6 +239,7 @@ def test_retries_and_streaks_of_both_periods(store: Store) -> None:
         "streak_rate": (1, 1, 0.5, 2),
         "errors_per_session": (3, 1, 2.5, 2),
         "lasting": (3, 3, 3, 5),
+        "not_known_yet": (0, 3, 0, 5),
     }
     [streaks] = compare(Selection(0, NOW), ["streak_rate"], dimension="session", a="s0", b="s1").rows(store)
     assert (streaks["a"], streaks["a_whole"], streaks["b"], streaks["b_whole"]) == (1, 1, 1, 1)
