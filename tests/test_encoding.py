@@ -10,7 +10,8 @@ import pytest
 import zstandard
 
 from collector.errors import Rejected
-from collector.receive.encoding import decompress
+from collector.receive.encoding import MOST_MEMBERS, decompress
+from tests.cpu import cpu_seconds
 
 DATA = random.Random(1).randbytes(20_000) + b"a" * 200_000
 LIMIT = 1 << 20
@@ -70,3 +71,33 @@ def test_is_refused(case: str) -> None:
     with pytest.raises(Rejected) as refused:
         decompress(body, encoding, LIMIT)
     assert refused.value.status == status
+
+
+EMPTY = {"gzip": gzip.compress(b""), "zstd": zstandard.compress(b"")}
+SKIPPED = b"\x50\x2a\x4d\x18\0\0\0\0"  # a zstd frame that says nothing
+MANY = {
+    "gzip members": (EMPTY["gzip"] * (MOST_MEMBERS + 1), "gzip"),
+    "zstd frames": (EMPTY["zstd"] * (MOST_MEMBERS + 1), "zstd"),
+    "zstd frames to be skipped": (SKIPPED * 200_000, "zstd"),
+    "empty blocks": (b"\0\0\0\xff\xff" * 400_000, "deflate"),
+    "a gzip member's endless name": (b"\x1f\x8b\x08\x08" + bytes(5) + b"\x03" + b"a" * (4 << 20), "gzip"),
+}
+
+
+@pytest.mark.parametrize("case", MANY)
+def test_many_small_parts_cost_little_and_are_refused(case: str) -> None:
+    body, encoding = MANY[case]
+
+    def refused() -> None:
+        with pytest.raises(Rejected) as said:
+            decompress(body, encoding, 64 << 20)
+        assert said.value.status == 400
+
+    assert cpu_seconds(refused, enough=0.3) < 1
+
+
+@pytest.mark.parametrize("encoding", EMPTY)
+def test_twice_the_parts_take_twice_the_time(encoding: str) -> None:
+    small, large = (EMPTY[encoding] * number for number in (MOST_MEMBERS // 8, MOST_MEMBERS))
+    short = cpu_seconds(lambda: decompress(small, encoding, LIMIT))
+    assert cpu_seconds(lambda: decompress(large, encoding, LIMIT), enough=16 * short) < 24 * short

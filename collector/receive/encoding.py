@@ -9,8 +9,10 @@ import zstandard
 from collector.errors import Rejected
 
 STEP = 1 << 20
+PIECE = 16 << 10  # read at a time: what follows a member is copied, and would be with each of them
+MOST_MEMBERS = 10_000  # gzip members or zstd frames; programs that compress in blocks make one for each 64 KiB or more
 WINDOW = 32 << 20  # of zstd, as the OpenTelemetry Collector uses; unlimited, a frame header alone claims gigabytes
-ZSTD_STEP = 1 << 10  # 1 KiB of repeated blocks can expand to about 32 MiB before the limit is checked
+ZSTD_PIECE = 1 << 10  # 1 KiB of repeated blocks can expand to about 32 MiB before the limit is checked
 
 
 def decompress(body: bytes, encoding: str, limit: int) -> bytes:
@@ -31,44 +33,62 @@ def decompress(body: bytes, encoding: str, limit: int) -> bytes:
 
 def _inflate(body: bytes, window: int, limit: int) -> bytes:
     out = bytearray()
-    rest = body
-    while rest:  # gzip allows several members in a row
+    at = members = 0
+    while at < len(body):  # gzip allows several members in a row
+        members = _one_more(members)
         stream = zlib.decompressobj(window)
-        try:
-            while rest and not stream.eof:
-                out += stream.decompress(rest, STEP)
-                rest = stream.unconsumed_tail
-                if len(out) > limit:
-                    raise Rejected(f"the body is larger than {limit} bytes when decompressed", 413)
-            out += stream.flush()
-        except zlib.error:
-            raise Rejected("the body is not valid compressed data") from None
+        while not stream.eof and at < len(body):
+            rest = piece = memoryview(body)[at : at + PIECE]
+            try:
+                while rest and not stream.eof:
+                    out += stream.decompress(rest, STEP)
+                    rest = memoryview(stream.unconsumed_tail)
+                    _check_size(out, limit)
+            except zlib.error:
+                raise Rejected("the body is not valid compressed data") from None
+            at += len(piece) - len(stream.unused_data)
         if not stream.eof:
-            raise Rejected("the compressed body is cut off")
-        rest = stream.unused_data
-        if rest and window < 16:
+            out += _rest_of(stream)
+        _check_size(out, limit)
+        if at < len(body) and window < 16:
             raise Rejected("there is data after the compressed body")
-    if len(out) > limit:
-        raise Rejected(f"the body is larger than {limit} bytes when decompressed", 413)
     return bytes(out)
+
+
+def _rest_of(stream: zlib._Decompress) -> bytes:
+    """What a stream still has to give at the end of the body. Raises Rejected where it is not whole."""
+    rest = stream.flush()
+    if not stream.eof:
+        raise Rejected("the compressed body is cut off")
+    return rest
 
 
 def _zstd(body: bytes, limit: int) -> bytes:
     out = bytearray()
-    rest = body
-    while rest:  # zstd allows several frames in a row
+    at = frames = 0
+    while at < len(body):  # zstd allows several frames in a row
+        frames = _one_more(frames)
         stream = zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
-        try:
-            for at in range(0, len(rest), ZSTD_STEP):
-                out += stream.decompress(rest[at : at + ZSTD_STEP])
-                if len(out) > limit:
-                    raise Rejected(f"the body is larger than {limit} bytes when decompressed", 413)
-                if stream.eof:
-                    break
-        except zstandard.ZstdError:
-            said = f"the body is not valid zstd data, or needs a window of more than {WINDOW >> 20} MiB"
-            raise Rejected(said) from None
+        while not stream.eof and at < len(body):
+            piece = memoryview(body)[at : at + ZSTD_PIECE]
+            try:
+                out += stream.decompress(piece)
+            except zstandard.ZstdError:
+                said = f"the body is not valid zstd data, or needs a window of more than {WINDOW >> 20} MiB"
+                raise Rejected(said) from None
+            _check_size(out, limit)
+            at += len(piece) - len(stream.unused_data)
         if not stream.eof:
             raise Rejected("the compressed body is cut off")
-        rest = stream.unused_data + rest[at + ZSTD_STEP :]
     return bytes(out)
+
+
+def _one_more(members: int) -> int:
+    if members == MOST_MEMBERS:
+        raise Rejected(f"the body has more than {MOST_MEMBERS} compressed parts: compress it as one")
+    return members + 1
+
+
+def _check_size(out: bytearray, limit: int) -> None:
+    if len(out) > limit:
+        raise Rejected(f"the body is larger than {limit} bytes when decompressed", 413)
