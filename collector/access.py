@@ -111,6 +111,12 @@ def check_site(site: str, allowed: Collection[str]) -> None:
         raise Rejected("requests of web pages of other sites are not allowed", 403)
 
 
+def check_rules(content_type: str) -> None:
+    """Raises Rejected 415 for other types than a rule file's, as `check_json` does."""
+    if content_type not in ("application/yaml", "application/x-yaml", "application/json"):
+        raise Rejected("send Content-Type: application/yaml", 415)
+
+
 def check_json(content_type: str) -> None:
     """Raises Rejected 415 for other types: a foreign web page can send some without a CORS preflight, but not JSON."""
     if content_type != "application/json":

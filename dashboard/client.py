@@ -29,6 +29,7 @@ from dashboard.moment import STALE_S, Moment, good_for
 
 TIMEOUT_S = 5.0
 TRY_S = 25.0  # for trying rules on days of history; the collector gives up after 20 s
+YAML = {"Content-Type": "application/yaml"}
 CHANGE_S = 90.0  # for test messages; the collector waits 30 s for each answer of a mail server
 MOST = "10000"  # rows that a list of the API gives at most, if asked for them
 KEPT_ANSWERS = 512
@@ -291,7 +292,7 @@ class Collector:
             Problem: there is no answer.
         """
         late = Problem("slow", f"Trying it took longer than {TRY_S:.0f} s. A narrower `where` or fewer `by` take less.")
-        return self._send(late, "POST", path, content=rules.encode(), params=dict(params), timeout=TRY_S)
+        return self._send(late, "POST", path, content=rules.encode(), headers=YAML, params=dict(params), timeout=TRY_S)
 
     def _send(self, late: Problem, method: str, path: str, **about: Any) -> Answer:
         try:

@@ -289,7 +289,7 @@ def alone(text: str) -> str:
     """A rule file without what its rules say of other rules, which are not in it."""
     try:
         said = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):  # of dates and numbers: the collector says what is wrong
         return text
     rules = said.get("rules") if isinstance(said, dict) else None
     held = [rule for rule in rules if isinstance(rule, dict) and "inhibits" in rule] if isinstance(rules, list) else []

@@ -27,6 +27,8 @@ from collector.store.store import Store
 from collector.times import iso_ns
 from tests.recorded import MINUTE, NOW, failed, holding
 
+YAML = {"Content-Type": "application/yaml"}
+
 SILENCE = {
     "rule": "mistakes-in-a-row",
     "labels": {"service": "api"},
@@ -141,13 +143,14 @@ def test_a_file_that_vanishes_is_told_once_in_the_log_and_always_in_the_answers(
 
 
 def test_a_rule_file_is_checked_without_being_taken(client: TestClient[Litestar]) -> None:
-    answer = client.post("/api/v1/rules/check", content="rules:\n  - {name: a, measure: errs, condition: '> 1'}\n")
+    one = "rules:\n  - {name: a, measure: %s, condition: '> 1'}\n"
+    answer = client.post("/api/v1/rules/check", content=one % "errs", headers=YAML)
     assert answer.json()["ok"] is False
     assert answer.json()["rows"][0]["text"].endswith("did you mean 'errors'?")
-    answer = client.post("/api/v1/rules/check", content="rules:\n  - {name: a, measure: errors, condition: '> 1'}\n")
+    answer = client.post("/api/v1/rules/check", content=one % "errors", headers=YAML)
     assert answer.json() == {"ok": True, "rows": [], "rules": ["a"]}
-    assert client.post("/api/v1/rules/check", content="#" * (1 << 21)).status_code == 413
-    assert client.post("/api/v1/rules/check", content=b"\xff\xfe").json()["ok"] is False
+    assert client.post("/api/v1/rules/check", content="#" * (1 << 21), headers=YAML).status_code == 413
+    assert client.post("/api/v1/rules/check", content=b"\xff\xfe", headers=YAML).json()["ok"] is False
 
 
 def test_a_silence_holds_until_it_is_ended(engine: Engine, client: TestClient[Litestar]) -> None:

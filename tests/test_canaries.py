@@ -33,6 +33,8 @@ from collector.sanitise.unwrap import in_base64
 from tests.conftest import EVER, RunningCollector, misstep
 from tests.secrets import canary
 
+YAML = {"Content-Type": "application/yaml"}
+
 REQUESTS: dict[str, type[Message]] = {
     "logs": ExportLogsServiceRequest,
     "traces": ExportTraceServiceRequest,
@@ -231,8 +233,8 @@ def _asked(collector: RunningCollector, texts: list[str]) -> Iterator[bytes]:
                 client.get(f"/{said}"),
                 client.post("/api/v1/silences", json=silence),
                 client.post("/api/v1/silences", json={**silence, "rule": text, text: text}),
-                client.post("/api/v1/rules/check", content=rule),
-                client.post("/api/v1/rules/check", content=f"rules: [{text}"),
+                client.post("/api/v1/rules/check", content=rule, headers=YAML),
+                client.post("/api/v1/rules/check", content=f"rules: [{text}", headers=YAML),
                 client.post("/v1/logs", content=text, headers={"content-type": said}),
                 client.post("/v1/logs", content=f'{{"resourceLogs": "{text}"}}', headers=as_json),
                 client.post("/v1/events", content=text, headers=as_json),

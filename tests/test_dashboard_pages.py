@@ -1316,8 +1316,9 @@ def test_an_alert_leads_to_its_evidence_and_is_silenced_and_its_rule_is_tried(
     next(toggle for toggle in app.toggle if toggle.label.startswith("Try a rule")).set_value(True).run()
     check(app, "Alerts")
     [text] = [each.value for each in app.text_area]
-    params = {"from": "-7d", "step": "5m"}
-    tried = httpx.post(f"{running.url}/api/v1/rules/backtest", params=params, content=text, timeout=30).json()["rows"]
+    yaml = {"Content-Type": "application/yaml"}
+    asked: Any = {"params": {"from": "-7d", "step": "5m"}, "headers": yaml, "timeout": 30}
+    tried = httpx.post(f"{running.url}/api/v1/rules/backtest", content=text, **asked).json()["rows"]
     assert sentences.backtest(tried[0]) in [each.value for each in app.markdown]
     rules.unlink()
     wait_until(lambda: running.get("/api/v1/alerts")["mistakes"], 40)

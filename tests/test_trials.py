@@ -14,6 +14,8 @@ import pytest
 from tests.conftest import RunningCollector, misstep
 from tests.webhook import Webhook
 
+YAML = {"Content-Type": "application/yaml"}
+
 RULES = """
 rules:
   - {name: lasting, measure: errors, where: {tool: read_file}, by: [service], window: 30m, condition: ">= 3", for: 2m}
@@ -61,7 +63,7 @@ def _logs(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def tried(collector: RunningCollector, what: str, body: str = RULES, **params: str) -> httpx.Response:
-    return httpx.post(f"{collector.url}/api/v1/rules/{what}", content=body, params=params, timeout=30)
+    return httpx.post(f"{collector.url}/api/v1/rules/{what}", content=body, params=params, headers=YAML, timeout=30)
 
 
 def test_rules_can_be_tried_before_they_page(remembering: RunningCollector, webhook: Webhook, tmp_path: Path) -> None:

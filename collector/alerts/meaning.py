@@ -13,6 +13,8 @@ from collector.query.filters import BY_NAME, BadParameter, duration_ns, terms_of
 
 Place = tuple[str | int, ...]
 
+LONGEST_NAME = 100  # that is compared with the known ones
+
 
 def meaning(
     data: dict[str, Any],
@@ -160,7 +162,7 @@ def _reachable(address: str) -> bool:
 
 def nearest(name: str, known: Collection[str]) -> str:
     """The known name that was probably meant, as the end of a message; "" if none is near."""
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1) if len(name) <= LONGEST_NAME else []
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

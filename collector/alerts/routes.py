@@ -12,7 +12,7 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_json
+from collector.access import check_json, check_rules
 from collector.alerts import status
 from collector.alerts.engine import Engine
 from collector.alerts.ledger import UNTIL_RESOLVED, Silence, new_id
@@ -140,6 +140,7 @@ def samples(request: Asked, options: Options) -> Response[bytes]:
 async def check(request: Asked) -> dict[str, Any]:
     """The body is the file. It changes nothing."""
     read_none(request.scope["query_string"])
+    check_rules(request.content_type[0])
     body = await request.body()
     scrub = _engine(request).scrub
     try:

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,15 @@ from collector.alerts.rules import Receiver, RuleFile, receivers_of, rule_of, te
 from collector.errors import Mistaken
 from collector.tables import schemas
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 256 << 10
 MAX_DEPTH = 20
 SHOWN = 80  # characters of a value in a message
-MAX_NODES = 50_000  # counting aliases as often as they are used, against YAML's "billion laughs"
+MAX_NODES = 20_000  # counting aliases as often as they are used, against YAML's "billion laughs"
+MOST_NUMBER = 10**15  # of any number in a rule
+MAX_SCALAR = 40  # characters of what is no text, such as a number: YAML multiplies 1:1:1… and 0xff… out
+MAX_ITEMS = 100  # of a list in a rule: whether each is there once takes time by their square
+MAX_MISTAKES = 100  # that are named
+TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map", "merge"))
 
 GONE = "is gone: what was read from it stays in force until it is back; without it, a restart takes the default rules"
 
@@ -151,6 +157,47 @@ class RuleBook:
         return (stat.st_mtime_ns, stat.st_size) if stat else None
 
 
+class _Loader(yaml.SafeLoader):
+    """Stops at once where a text has too many parts or nests too deeply; dates stay text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
+        first: [(tag, pattern) for tag, pattern in resolvers if tag in TAGS]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._parts = self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._parts += 1
+        self._depth += 1
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        if self._parts > MAX_NODES:
+            raise yaml.MarkedYAMLError(problem=f"it has more than {MAX_NODES} parts", problem_mark=mark)
+        if self._depth > MAX_DEPTH:
+            raise yaml.MarkedYAMLError(problem=f"it is nested more than {MAX_DEPTH} deep", problem_mark=mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+def _unreadable(node: yaml.Node) -> str:
+    """Why a part cannot be made a value in a moment; "" if it can."""
+    if node.tag not in TAGS:
+        return f"has the tag {node.tag.removeprefix('tag:yaml.org,2002:')[:SHOWN]!r}, which rules do not use"
+    if node.tag.endswith((":str", ":seq", ":map", ":merge")):
+        return ""
+    if len(node.value) > MAX_SCALAR:
+        return f"is a number of more than {MAX_SCALAR} characters; put it in quotes if it is text"
+    try:
+        value = yaml.SafeLoader("").construct_object(node)
+    except (yaml.YAMLError, ValueError, LookupError, OverflowError):
+        return "is no number; put it in quotes if it is text"
+    finite = not isinstance(value, int | float) or -MOST_NUMBER < value < MOST_NUMBER
+    return "" if finite else "is a number that is too large"
+
+
 class _Document:
     """One YAML text, the line of each of its parts, and the mistakes found so far."""
 
@@ -165,10 +212,10 @@ class _Document:
 
     def read(self, text: str) -> Any:
         if len(text) > MAX_BYTES:
-            self.add((), f"is larger than {MAX_BYTES >> 20} MiB; rules are at most that")
+            self.add((), f"is larger than {MAX_BYTES >> 10} KiB; rules are at most that")
             return None
         try:
-            loader = yaml.SafeLoader(text)
+            loader = _Loader(text)
             node = loader.get_single_node()
             if node is None:
                 self.add((), "is empty; write rules: followed by a list")
@@ -192,7 +239,13 @@ class _Document:
             self.add((), f"is nested more than {MAX_DEPTH} deep")
             return True
         self.lines.setdefault(at, node.start_mark.line + 1)
+        if why := _unreadable(node):
+            self.add(at, why, shown=False)
+            return True
         if isinstance(node, yaml.SequenceNode):
+            if len(at) > 1 and len(node.value) > MAX_ITEMS:
+                self.add(at, f"has more than {MAX_ITEMS} items", shown=False)
+                return True
             refused = [self._index(item, (*at, i)) for i, item in enumerate(node.value)]
             return any(refused)
         if not isinstance(node, yaml.MappingNode):
@@ -218,7 +271,7 @@ class _Document:
     def check_schema(self, data: Any) -> None:
         from jsonschema import Draft202012Validator
 
-        for error in Draft202012Validator(_schema()).iter_errors(data):
+        for error in islice(Draft202012Validator(_schema()).iter_errors(data), MAX_MISTAKES):
             at: Place = tuple(error.absolute_path)
             if len(at) < 3:
                 self.bad[at[:2]] |= _wrong(error)

@@ -17,7 +17,7 @@ from litestar import Request, post
 from litestar.params import FromPath
 from litestar.types import ControllerRouterHandler
 
-from collector.access import check_json
+from collector.access import check_json, check_rules
 from collector.alerts import status
 from collector.alerts.backtest import Past
 from collector.alerts.notify import tell
@@ -111,6 +111,7 @@ TRIAL_ROUTES: list[ControllerRouterHandler] = [backtest, suggest, test_receiver]
 
 async def _tried(request: Asked, options: Mapping[str, Any], row: Try) -> dict[str, Any]:
     """The rows for the rules of the body, else the answer that names its mistakes."""
+    check_rules(request.content_type[0])
     body = await request.body()
     engine = request.app.state.alerts
     text = body.decode(errors="replace")
