@@ -16,7 +16,8 @@ SIGNALS = ("log", "span", "event")
 POLICIES = ("create", "refused", "amend")
 MARKS = ("session", "parameters", "outcome", "order", "class", "model", "retryable", "successes")
 KEY_RULES = ("parent", "parent+tool+params", "parent+tool", "parent?tool", "only call", "hand-off", "span+tool", "site")
-EVIDENCE_LISTS = ("flags", "failed", "says", "decisions", "errors", "exits", "outputs", "schemas")
+EVIDENCE_LISTS = ("flags", "failed", "says", "decisions", "errors", "exits", "statuses", "outputs", "schemas")
+EVIDENCE_SWITCHES = ("status", "exceptions", "silence", "worded")
 EVIDENCE_PATTERNS = ("exit_header", "error_output", "denied_output", "cancelled_output", "preamble")
 EVIDENCE_GLOBS = ("denied", "cancelled", "wrappers")
 
@@ -163,13 +164,13 @@ def _columns(fields: Mapping[str, Any], place: str) -> Iterator[str]:
 
 def _evidence(evidence: Mapping[str, Any], place: str) -> Iterator[str]:
     for name, value in evidence.items():
-        if name in ("status", "exceptions", "silence"):
+        if name in EVIDENCE_SWITCHES:
             if not isinstance(value, bool):
                 yield f"{place}{name}: must be true or false, not {value!r}"
         elif name not in (*EVIDENCE_LISTS, "shapes", *EVIDENCE_PATTERNS, *EVIDENCE_GLOBS):
             yield (
-                f"{place}{name}: is not a kind of evidence; those are status, exceptions, silence, shapes, "
-                + ", ".join((*EVIDENCE_LISTS, *EVIDENCE_PATTERNS, *EVIDENCE_GLOBS))
+                f"{place}{name}: is not a kind of evidence; those are "
+                + ", ".join((*EVIDENCE_SWITCHES, "shapes", *EVIDENCE_LISTS, *EVIDENCE_PATTERNS, *EVIDENCE_GLOBS))
             )
         elif value is not False and not _is(value, TEXTS):
             yield f"{place}{name}: must be a list of texts, not {value!r}"

@@ -41,6 +41,24 @@ SAID = re.compile(
     r"(?:[._](?:text|value))?",
     re.IGNORECASE | re.DOTALL,
 )
+# Names of attributes that say, in any vendor's namespace, how the call ended: kind of evidence, and the column that has
+# the word. Of earlier attempts and of other things ("cache.status", "retry.error") they say nothing.
+PREFIX = r"(?:(?!(?:[^.]*\.)*(?:retry|last|previous|prev|cache|hook|parent|session|span|log|order)[._])[\w.-]{1,80}\.)?"
+OF_THE_CALL = r"(?:[\w.-]{0,80}(?:tool|call|mcp|exec|execution|invocation|action|function|gen_ai)[._])?"
+WORDED = tuple(
+    (re.compile(before + name, re.IGNORECASE), kind, column)
+    for before, name, kind, column in (
+        (PREFIX, r"(?:tool_?|call_?|result_?)?is_?(?:error|failure)", "failed", ""),
+        (PREFIX, r"(?:tool_?|call_?)?(?:success|succeeded|successful|is_?success)", "flags", ""),
+        (PREFIX, r"(?:tool_?|call_?|execution_?)?(?:outcome|verdict|result_?(?:status|type))", "says", ""),
+        (OF_THE_CALL, r"(?:status|state)", "says", ""),
+        (PREFIX, r"(?:is_?)?(?:blocked|denied|denial)(?:_?reason)?", "blocked", ""),
+        (PREFIX, r"(?:tool_?|call_?)?error[._]?(?:code|type|class|kind|name)", "errors", "reported_class"),
+        (PREFIX, r"(?:tool_?|call_?)?error[._]?(?:message|msg|text|detail|description)", "errors", "message"),
+        (PREFIX, r"(?:tool_?|call_?)?error", "errors", "text"),
+    )
+)
+LEAST = 1000  # preference of what is found so: every key of a table comes before
 TOOL_CHARS = 64  # of a tool's name are compared with known kinds; no known name is longer
 PHASES = ("model", "tool", "sandbox", "system")
 SEVERITIES = {
@@ -169,11 +187,16 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
     for key in keys:
         uses = row.uses.get(key)
         if uses is None:
+            uses = _worded(key) if row.worded else ()
+        if not uses:
             if not (key.startswith(PRIVATE) or SAID.fullmatch(key) or (row.ignored and row.ignored.fullmatch(key))):
                 kept.append(key)
             continue
         for use in uses:
-            _assign(use, Place(key, None, use.scale, SESSION_SOURCES.get(key, "record")), wanted, signs)
+            if use.slot == "text":
+                _assign(Use("message", "", LEAST), Place(key, _said_at(key), use.scale), wanted, signs)
+            else:
+                _assign(use, Place(key, None, use.scale, SESSION_SOURCES.get(key, "record")), wanted, signs)
     for use, name in row.resource:
         _assign(use, Place(name, _of_resource(name), use.scale, "resource"), wanted, signs)
     for use, special in row.special:
@@ -183,6 +206,21 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
         for slot, places in wanted.items()
     )
     return Shape(tuple(columns), tuple(signs), tuple(kept))
+
+
+@lru_cache(maxsize=2_000)
+def _worded(key: str) -> tuple[Use, ...]:
+    """What an attribute is evidence of by its name alone."""
+    found = next(((kind, column) for name, kind, column in WORDED if len(key) <= 120 and name.fullmatch(key)), None)
+    if found is None:
+        return ()
+    kind, column = found
+    return (Use("", kind), *((Use(column, "", LEAST),) if column else ()))
+
+
+def _said_at(key: str) -> Reader:
+    """The value of an attribute that may be a text or only a truth value."""
+    return lambda record, around: None if as_bool(value := record.attributes[key]) is not None else value
 
 
 def _assign(

@@ -157,6 +157,12 @@ def _weigh(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules) -> Non
             for value in values:
                 if (code := as_int(value)) is not None:
                     case.exited(code)
+        elif kind == "blocked":
+            if any(map(tells_error, values)):
+                case.verdicts.add("denied")
+        elif kind == "statuses":
+            if any((as_int(value) or 0) >= 400 for value in values):
+                case.verdicts.add("error")
         elif kind.startswith("shape:") and any(as_bool(one) for one in values):
             case.shape.append(kind.removeprefix("shape:"))
 

@@ -157,6 +157,7 @@ class Row:
     never: frozenset[str]
     ignored: re.Pattern[str] | None
     rules: Rules
+    worded: bool  # what attributes of any vendor say by their names is evidence
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
 
@@ -485,6 +486,7 @@ def _row(table: dict[str, Any], row: dict[str, Any], standard: dict[str, Any], *
             )
         ),
         rules=_same(_rules(evidence)),
+        worded=bool(evidence.get("worded", False)),
         examples=tuple(row.get("examples", ())),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
