@@ -186,7 +186,7 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
     names = {name for one in (said.reported, raised.name) if one for name in (one, one.rpartition(".")[2])}
     stated = said.status_message if rules.status else ""
     told_texts = map(unrepresented, (said.message or "", raised.message, stated, case.output_text))
-    texts = [one for one in told_texts if one]
+    texts = [one for one in told_texts if one and one.lower() not in ("true", "false")]  # flags give no reason
     text = _reason([one for one in texts if one.rstrip(": ") not in names] or texts)
     code = _exit_code(text, rules) if case.exit_code is None else None
     reported, stack = said.reported or raised.name or None, raised.stack
