@@ -122,15 +122,17 @@ def _in_new_process(settings: Settings, rules: tuple[Rule, ...], key: bytes) -> 
 
 def _forwarder(settings: Settings, made: Made) -> Forwarder:
     from collector.forward.forward import Forwarder  # 10 MiB, only needed with MISSTEP_FORWARD
-
-    if settings.forward_content == "as-received":
-        return Forwarder(settings.forward, settings.forward_headers, settings.forward_queue)
+    from collector.forward.raw import without_raw
     from collector.forward.sanitised import sanitised
 
-    own = sanitiser_of(settings, made.rules, made.pipeline.hash_key)
+    clean = settings.forward_content == "sanitised"
+    own = sanitiser_of(settings, made.rules, made.pipeline.hash_key) if clean else None
 
     def prepare(copy: Body) -> bytes:
-        return sanitised(copy.content, copy.media_type, copy.signal, own)
+        content, media_type, signal = copy
+        if not settings.forward_raw:
+            content = without_raw(content, media_type, signal)
+        return sanitised(content, media_type, signal, own) if own else content
 
     return Forwarder(settings.forward, settings.forward_headers, settings.forward_queue, prepare)
 

@@ -259,6 +259,7 @@ class Settings:
         one_of("as-received", "sanitised"),
         "whether secrets and personal data are removed from the copies",
     )
+    forward_raw: bool = _setting(False, boolean, "whether raw bodies of model requests are in the copies")
     forward_queue: int = _setting(
         64 << 20, positive_size, "bytes of copies that may wait; beyond this, copies are dropped"
     )

@@ -4,15 +4,17 @@ import os
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
 CLAUDE_CODE = """\
 export CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_METRICS_EXPORTER=otlp
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/json OTEL_EXPORTER_OTLP_ENDPOINT={http}
-export OTEL_LOG_TOOL_DETAILS=1   # error texts and parameters
 claude"""
 
 CODEX = """\
@@ -23,19 +25,22 @@ trace_exporter = {{ otlp-http = {{ endpoint = "{http}/v1/traces", protocol = "js
 metrics_exporter = {{ otlp-http = {{ endpoint = "{http}/v1/metrics", protocol = "json" }} }}"""
 
 GEMINI = """\
-export GEMINI_TELEMETRY_ENABLED=true GEMINI_TELEMETRY_TARGET=local
+export GEMINI_TELEMETRY_ENABLED=true GEMINI_TELEMETRY_TARGET=local GEMINI_TELEMETRY_LOG_PROMPTS=false
 export GEMINI_TELEMETRY_OTLP_PROTOCOL=http GEMINI_TELEMETRY_OTLP_ENDPOINT={http}
 gemini"""
 
 QWEN = """\
 # ~/.qwen/settings.json
-{{"telemetry": {{"enabled": true, "target": "local", "otlpProtocol": "http", "otlpEndpoint": "{http}"}}}}"""
+{{"telemetry": {{"enabled": true, "target": "local", "otlpProtocol": "http", "otlpEndpoint": "{http}",
+  "logPrompts": false}}}}"""
 
 OPENCODE = """\
 export OTEL_EXPORTER_OTLP_ENDPOINT={http}
-# and for the arguments and results of tools, in opencode.json:
-#   {{"experimental": {{"openTelemetry": true}}}}
 opencode"""
+
+COPILOT = """\
+export COPILOT_OTEL_ENABLED=true OTEL_EXPORTER_OTLP_ENDPOINT={http}
+copilot"""
 
 PYTHON = """\
 # pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http, and your framework's instrumentation
@@ -66,14 +71,16 @@ curl -sS {http}/v1/logs -H 'Content-Type: application/json' -d '{{"resourceLogs"
       {{"key": "task_id", "value": {{"stringValue": "my-first-task"}}}}
     ]}}]}}]}}]}}'"""
 
-AGENTS: Mapping[str, tuple[str, str]] = {
-    "Claude Code": (CLAUDE_CODE, "bash"),
-    "Codex": (CODEX, "toml"),
-    "Gemini CLI": (GEMINI, "bash"),
-    "Qwen Code": (QWEN, "json"),
-    "OpenCode": (OPENCODE, "bash"),
-    "Python": (PYTHON, "python"),
-    "curl": (CURL, "bash"),
+# What to paste, in which language, and the agent's source in schemas/switches.toml.
+AGENTS: Mapping[str, tuple[str, str, str]] = {
+    "Claude Code": (CLAUDE_CODE, "bash", "claude-code"),
+    "Codex": (CODEX, "toml", "codex"),
+    "Gemini CLI": (GEMINI, "bash", "gemini-cli"),
+    "Qwen Code": (QWEN, "json", "qwen-code"),
+    "OpenCode": (OPENCODE, "bash", "opencode"),
+    "Copilot CLI": (COPILOT, "bash", "copilot"),
+    "Python": (PYTHON, "python", "gen-ai"),
+    "curl": (CURL, "bash", ""),
 }
 
 
@@ -85,16 +92,48 @@ def address(environ: Mapping[str, str] = os.environ) -> str:
 
 def demo(environ: Mapping[str, str] = os.environ) -> str:
     """The command that sends the traffic of some agents to the collector, for any shell of this machine."""
+    return f"{_misstep()} demo --to {address(environ)}"
+
+
+def connected(source: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The command that puts into an agent's settings what is to be pasted, after a question."""
+    return f"{_misstep()} connect {source} --url {address(environ)}"
+
+
+def _misstep() -> str:
     command = Path(sys.executable).with_name("misstep")
-    found = "misstep" if not command.exists() or shutil.which("misstep") == str(command) else shlex.quote(str(command))
-    return f"{found} demo --to {address(environ)}"
+    return "misstep" if not command.exists() or shutil.which("misstep") == str(command) else shlex.quote(str(command))
+
+
+def agents() -> Mapping[str, Mapping[str, Any]]:
+    """The agents of `schemas/switches.toml` by their source."""
+    table = tomllib.loads(resources.files("schemas").joinpath("switches.toml").read_text(encoding="utf-8"))
+    return {row["source"]: row for row in table["agents"]}
+
+
+def untold(agent: Mapping[str, Any]) -> str:
+    """What an agent does not tell by default, and what would tell it at which price, as a list in Markdown."""
+    lines = [f"Not told unless you set it (`docs/agents/{agent['page']}.md`):"]
+    for each in agent["untold"]:
+        for one in each.get("switches", ()):
+            price = f". It costs: {one['privacy']}" if one["privacy"] else ""
+            lines.append(f"- {each['what']}: `{one['setting']}`{price}.")
+    never = [each["what"] for each in agent["untold"] if not each.get("switches")]
+    lines += [f"- {what}: no setting is known." for what in never]
+    return "\n".join(lines)
 
 
 def show() -> None:
     """The empty state of the Overview."""
     st.subheader("Nothing received yet. Point an agent here:", anchor=False)
-    for tab, (text, language) in zip(st.tabs(list(AGENTS)), AGENTS.values(), strict=True):
+    known = agents()
+    for tab, (text, language, source) in zip(st.tabs(list(AGENTS)), AGENTS.values(), strict=True):
         tab.code(text.format(http=address()), language=language, wrap_lines=True)
+        if agent := known.get(source):
+            if "connect" in agent:
+                tab.caption("Or let this command set it, and show it first:")
+                tab.code(connected(source), language="bash", wrap_lines=True)
+            tab.caption(untold(agent))
     st.caption("This page notices the first event by itself.")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("No agent at hand?", width="content")

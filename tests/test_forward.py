@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from collector.decode.otlp import JSON, PROTOBUF
 from collector.errors import Rejected
 from collector.forward import forward
 from collector.forward.forward import Forwarder
+from collector.forward.raw import without_raw
 from collector.forward.sanitised import sanitised
 from collector.sanitise.redactions import load_rules
 from collector.sanitise.sanitise import FAILED, Sanitiser
@@ -261,6 +263,42 @@ def test_nobody_listening_is_no_reason_to_fail() -> None:
 
 
 SANITISER = Sanitiser(load_rules())
+
+
+SECRETS_OF_A_CONVERSATION = '{"messages": [{"role": "user", "content": "whole conversation"}]}'
+RAW: list[dict[str, Any]] = [
+    {"attributes": {"event.name": "api_request_body", "body": SECRETS_OF_A_CONVERSATION}},
+    {"attributes": {"event.name": "claude_code.api_response_body", "body": SECRETS_OF_A_CONVERSATION}},
+    {"body": "claude_code.api_request_body", "attributes": {"body": SECRETS_OF_A_CONVERSATION}},
+    {"eventName": "api_response_body", "body": {"x": SECRETS_OF_A_CONVERSATION}},
+]
+KEPT = {"body": "claude_code.tool_result", "attributes": {"event.name": "tool_result", "about": "api_request_body"}}
+
+
+@pytest.mark.parametrize("media", [JSON, PROTOBUF])
+@pytest.mark.parametrize("record", RAW)
+def test_raw_bodies_do_not_go_on(record: dict[str, Any], media: str) -> None:
+    body = logs(record, KEPT, service="claude-code")
+    escaped = body.replace(b"api_re", b"\\u0061pi_re")
+    if media == PROTOBUF:
+        body = escaped = Parse(body, ExportLogsServiceRequest()).SerializeToString()
+    for one in (body, escaped):
+        copy = without_raw(one, media, "logs")
+        assert b"conversation" not in copy
+        assert b"claude_code.tool_result" in copy
+        assert without_raw(copy, media, "logs") is copy
+    assert without_raw(body, media, "traces") is body
+
+
+def test_raw_bodies_go_on_only_where_a_setting_says_so(
+    start_collector: Callable[..., RunningCollector], endpoint: Endpoint
+) -> None:
+    body = logs(RAW[0], KEPT, service="claude-code")
+    settings: list[dict[str, str]] = [{}, {"FORWARD_CONTENT": "sanitised"}, {"FORWARD_RAW": "true"}]
+    for number, more in enumerate(settings, 1):
+        start_collector(FORWARD=endpoint.base, **more).post("/v1/logs", body)
+        wait_until(partial(lambda wanted: len(endpoint.taken) == wanted, number), 10)
+    assert [b"whole conversation" in copy for _, _, copy in endpoint.taken] == [False, False, True]
 
 
 def placed(value: Any) -> dict[str, Any]:
