@@ -71,6 +71,8 @@ curl -sS {http}/v1/logs -H 'Content-Type: application/json' -d '{{"resourceLogs"
       {{"key": "task_id", "value": {{"stringValue": "my-first-task"}}}}
     ]}}]}}]}}]}}'"""
 
+USUAL = "http://127.0.0.1:4318"
+
 # What to paste, in which language, and the agent's source in schemas/switches.toml.
 AGENTS: Mapping[str, tuple[str, str, str]] = {
     "Claude Code": (CLAUDE_CODE, "bash", "claude-code"),
@@ -86,7 +88,7 @@ AGENTS: Mapping[str, tuple[str, str, str]] = {
 
 def address(environ: Mapping[str, str] = os.environ) -> str:
     """The collector's address for agents, which may differ from the dashboard's, such as between containers."""
-    told = environ.get("MISSTEP_OTLP_URL") or environ.get("MISSTEP_COLLECTOR_URL") or "http://127.0.0.1:4318"
+    told = environ.get("MISSTEP_OTLP_URL") or environ.get("MISSTEP_COLLECTOR_URL") or USUAL
     return told.rstrip("/")
 
 
@@ -115,12 +117,12 @@ def untold(agent: Mapping[str, Any]) -> str:
     """What an agent does not tell by default, and what would tell it at which price, as a list in Markdown."""
     lines = [f"Not told unless you set it (`docs/agents/{agent['page']}.md`):"]
     for each in agent["untold"]:
-        for one in each.get("switches", ()):
+        ways = each.get("switches", ())
+        lines.append(f"- {each['what']}{':' if ways else ': no setting is known.'}")
+        for number, one in enumerate(ways):
             price = f". It costs: {one['privacy']}" if one["privacy"] else ""
-            lines.append(f"- {each['what']}: `{one['setting']}`{price}.")
-    never = [each["what"] for each in agent["untold"] if not each.get("switches")]
-    lines += [f"- {what}: no setting is known." for what in never]
-    return "\n".join(lines)
+            lines.append(f"    - {'or ' if number else ''}`{one['setting']}`{price}.")
+    return "\n".join(lines).replace(USUAL, address())
 
 
 def show() -> None:

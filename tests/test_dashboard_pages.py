@@ -894,10 +894,24 @@ def test_an_empty_collector_shows_how_to_point_an_agent_at_it(
     [command] = [each.value for each in app.code if " demo " in each.value]
     assert shutil.which(command.split()[0])
     assert command.endswith(f" demo --to {collector.url}")
+    assert any(each.value.endswith(f" connect claude-code --url {collector.url}") for each in app.code)
+    [said] = [each for each in captions(app) if "OTEL_LOG_RAW_API_BODIES=1" in each]
+    assert "It costs: the first 60 KB of each request" in said
+    assert f"BETA_TRACING_ENDPOINT={collector.url}" in said
     for page in PAGES:
         app = open_app(collector.url, page)
         check(app, page.capitalize())
         assert ("Nothing received yet." in captions(app)) == (page not in {"alerts", "health"}), page
+    call = {"event.name": "tool_result", "session.id": "s", "tool_name": "Read", "success": "true"}
+    collector.post("/v1/logs", logs({"attributes": call}, service="claude-code"))
+    untold = [
+        each for each in captions(open_app(collector.url, "sources", from_="1970-01-01")) if "does not tell" in each
+    ]
+    assert [each.partition(" (`")[0] for each in untold] == [
+        "**claude-code** does not tell calls refused by validation: unknown tools, refused arguments, edits whose text was "
+        "not found, files changed without reading",
+        "**claude-code** does not tell arguments of calls and texts of errors",
+    ]
 
 
 def test_who_sends_only_metrics_is_seen_and_an_unknown_error_has_a_row_to_paste(

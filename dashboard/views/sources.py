@@ -33,7 +33,7 @@ def body(page: Page) -> None:
     with components.part():
         names = (
             "source", "service", "events", "errors", "unknown", "last_seen", "unclassified_rate", "reports_ok",
-            "coverage", "remedies", "tool_data", "metrics", "sampled", "kept", "sampled_by",
+            "coverage", "remedies", "untold", "tool_data", "metrics", "sampled", "kept", "sampled_by",
         )  # fmt: skip
         rows = page.ask("sources", **components.SENDERS).pick(*names)
         # With a filter, they may have sent what is filtered out.
@@ -43,6 +43,7 @@ def body(page: Page) -> None:
         else:
             rows = rows.with_columns(only_errors=ONLY_ERRORS & whole)
             _table(page, rows)
+            _untold(rows)
             _gaps(rows)
             _left_open(rows)
             _only_errors(rows)
@@ -126,11 +127,29 @@ def _sampling(sampled: bool | None, kept: float | None) -> str:
     return (words.share_kept(kept) if kept else "yes") if sampled else ""
 
 
+def _untold(rows: pl.DataFrame) -> None:
+    """Names what a sender does not tell although a setting of its agent would, with the price of each."""
+    for source, service, left in rows.select("source", "service", "untold").iter_rows():
+        for each in components.as_json(left) or ():
+            lines = [
+                f"**{words.plain(service or source)}** does not tell {each['what']} (`{each['page']}`). What tells it:"
+            ]
+            for one in each["switches"]:
+                price = f": {one['privacy']}" if one["privacy"] else ""
+                command = f". `{one['command']}`" if one["command"] else ""
+                lines.append(f"- `{one['setting']}`{price}{command}")
+            st.caption("\n".join(lines))
+
+
 def _gaps(rows: pl.DataFrame) -> None:
     missing: dict[str, list[str]] = {}
-    for source, service, told, cures in rows.select("source", "service", "coverage", "remedies").iter_rows():
+    names = ("source", "service", "coverage", "remedies", "untold")
+    for source, service, told, cures, left in rows.select(names).iter_rows():
         shares, remedies = components.as_json(told) or {}, components.as_json(cures) or {}
+        priced = [one["setting"] for each in components.as_json(left) or () for one in each["switches"]]
         for fact in FACTS:
+            if any(setting in remedies.get(fact, "") for setting in priced):
+                continue  # said above, with its price
             if fact != "outcome" and frames.told(shares, fact) == "–":
                 cure = f" ({words.plain(remedies[fact])})" if remedies.get(fact) else ""
                 missing.setdefault(fact, []).append(f"{words.plain(service or source)}{cure}")
