@@ -384,3 +384,28 @@ def test_the_outer_span_says_whose_call_it_is() -> None:
     inner = below(2, 1, 0.2, 1.5, error="io", more={"gen_ai.agent.name": "toolset"}, service="server")
     [found] = in_any_order([outer, inner])
     assert (found["call_id"], found["service"], found["session"], found["span_id"]) == ("c1", "app", "S", f"{1:016x}")
+
+
+def test_results_of_equal_calls_that_later_requests_tell_again_stay_with_theirs() -> None:
+    """Spans without ids: the second request tells the first result once more, as near to the second call as its own."""
+    ids = ["call_9f8e7d6c5b4a", "call_1a2b3c4d5e6f"]
+
+    def ran_bare(number: int, start_s: float, **fields: Any) -> Batch:
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "weather",
+                      "gen_ai.tool.call.arguments": '{"city": "x"}', **AGENT}  # fmt: skip
+        where = {"traceId": "1", "spanId": f"e{number}", **at(start_s, 0.01)}
+        return one("execute_tool weather", "", attributes, **where | fields)
+
+    def asked_again(number: int, start_s: float) -> Batch:
+        messages: list[Any] = []
+        for call_id, response in zip(ids[:number], ["503 unavailable", "sun"], strict=False):
+            called = {"type": "tool_call", "id": call_id, "name": "weather", "arguments": {"city": "x"}}
+            result = {"type": "tool_call_response", "id": call_id, "response": response}
+            messages += [{"role": "assistant", "parts": [called]}, {"role": "tool", "parts": [result]}]
+        chat = {"gen_ai.operation.name": "chat", **AGENT, "gen_ai.input.messages": json.dumps(messages)}
+        return one("chat m", "", chat, traceId="1", spanId=f"f{number}", **at(start_s))
+
+    failed = ran_bare(1, 0, status=2, status_message="503 unavailable")
+    rows = in_any_order([failed, asked_again(1, 0.05), ran_bare(2, 0.2), asked_again(2, 0.215)])
+    calls = sorted((row["time_ns"], row["outcome"], row["call_id"]) for row in rows if row["operation"] == "tool")
+    assert [call[1:] for call in calls] == [("error", ids[0]), ("ok", ids[1])]

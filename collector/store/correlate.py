@@ -17,13 +17,14 @@ from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
 from collector.store.attempts import attempts
 from collector.store.changes import Changes, Named
-from collector.store.conversations import Conversations, is_told
+from collector.store.conversations import Conversations
 from collector.store.fold import adding, as_bytes, first_received, fold, oldest, orphan
 from collector.store.joined import Entry, JoinedReports, Joiner
 from collector.store.later import Later
 from collector.store.lookup import Lookup
-from collector.store.nested import REMEMBERED, Below, below_key, is_call_span
+from collector.store.nested import REMEMBERED, Below, around_of, below_key, is_call_span
 from collector.store.senders import Senders
+from collector.store.sessions import adopt_session, is_sought
 from collector.store.sites import SITE, site_keys
 from collector.store.twins import pair
 from collector.times import MAX_NS, MINUTE
@@ -62,35 +63,6 @@ def keys_of(report: Report) -> list[int]:
     if more := get("_keys"):
         found.extend(more)
     return found
-
-
-def around_of(report: Report) -> list[tuple[int, Report]]:
-    """The key of the span around that of a call, with the inner span."""
-    parent = report.get("parent_span_id")
-    return [(key64("span", report["trace_id"], parent), report)] if parent and is_call_span(report) else []
-
-
-def _sought(report: Report) -> bool:
-    """Whether the trace of a report may have a better session than its own."""
-    return not report.get("session") or report.get("session_source") == "instance"
-
-
-def _adopt_session(report: Report, sessions: Mapping[str, Named], conversations: Mapping[str, Named]) -> None:
-    """Gives a report without a session that of its trace, else that of the conversation that the trace is of, else the
-    trace itself, else the instance of the service; one with the session of an MCP server keeps that where its trace has
-    none.
-    """
-    trace = report.get("trace_id")
-    if trace and (named := sessions.get(trace)):
-        report["session"], report["session_source"] = named[1], "trace"
-    elif report.get("session"):
-        return
-    elif trace and (name := conversations.get(trace)):
-        report["session"], report["session_source"] = name[1], "trace" if is_told(name) else "trace_id"
-    elif trace:
-        report["session"], report["session_source"] = trace, "trace_id"
-    elif instance := report.get("service_instance"):
-        report["session"], report["session_source"] = instance, "instance"
 
 
 class Correlator:
@@ -188,7 +160,7 @@ class Correlator:
             for trace, session in batch.sessions.items():
                 named = (batch.named_ns.get(trace, MAX_NS), session)
                 told[trace] = min(named, told.get(trace, named))
-        reports = (report for batch in batches for report in batch.reports if _sought(report))
+        reports = (report for batch in batches for report in batch.reports if is_sought(report))
         asked = told.keys() | {report["trace_id"] for report in reports if report.get("trace_id")}
         known = dict(self._sessions.known(asked))
         unknown = set() if self._sessions.whole else asked - known.keys()
@@ -232,7 +204,7 @@ class Correlator:
     def _conversations_of(
         self, batches: Sequence[Batch], sessions: Mapping[str, Named], changes: Changes
     ) -> Mapping[str, Named]:
-        sought = (report.get("trace_id") for batch in batches for report in batch.reports if _sought(report))
+        sought = (report.get("trace_id") for batch in batches for report in batch.reports if is_sought(report))
         asked = {trace for trace in sought if trace and trace not in sessions}
         return self._conversations.names(asked | changes.renamed - changes.sessions.keys(), changes)
 
@@ -240,8 +212,8 @@ class Correlator:
         self, batch: Batch, sessions: Mapping[str, Named], conversations: Mapping[str, Named]
     ) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
-            if _sought(report):
-                _adopt_session(report, sessions, conversations)
+            if is_sought(report):
+                adopt_session(report, sessions, conversations)
             # A report without any key is identified by its place in its request.
             keys = keys_of(report) or [key64("alone", batch.identity.hex(), str(place))]
             yield Entry([report], keys, refs=report.get("_refs") or (), around=around_of(report))
@@ -293,7 +265,7 @@ class Correlator:
                 trace = orphan(report)
                 if trace in changes.renamed and (trace in changes.sessions or report["session_source"] != "instance"):
                     report["session"] = None
-                    _adopt_session(report, changes.sessions, conversations)
+                    adopt_session(report, changes.sessions, conversations)
             yield _reloaded(event_id, reports)
 
     def _awaited(self, entries: Sequence[Entry], now_ns: int) -> Iterator[Entry]:

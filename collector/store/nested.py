@@ -33,6 +33,12 @@ def is_call_span(report: Report) -> bool:
     )
 
 
+def around_of(report: Report) -> list[tuple[int, Report]]:
+    """The key of the span around that of a call, with the inner span."""
+    parent = report.get("parent_span_id")
+    return [(key64("span", report["trace_id"], parent), report)] if parent and is_call_span(report) else []
+
+
 class Below:
     """The newest spans of calls that are below another span, and below which spans models were asked."""
 
