@@ -20,6 +20,9 @@ TEXTS = [json.loads(line) for line in (DATA / "error-texts.jsonl").read_text().s
 # others that are acceptable too (`also`).
 FAILURES = [json.loads(line) for line in (DATA / "failures.jsonl").read_text().splitlines()]
 
+# Errors in the words of many tools, servers and providers, with every class that a careful person accepts.
+WORDED = [json.loads(line) for line in (DATA / "worded-errors.jsonl").read_text().splitlines()]
+
 
 def classify(
     reported: str | None = None,
@@ -319,7 +322,7 @@ TRAPS = [
     ("Error: ConnectionError - the network is down", None, "ConnectionError"),
     ("FileNotFoundError(2, 'x')", None, "FileNotFoundError"),
     ("ticket T-404 not found (404)", None, "ResourceNotFoundError"),
-    ("ticket T-404 not found (404)", "mcp", "McpToolError"),
+    ("ticket T-404 not found (404)", "mcp", "ResourceNotFoundError"),
     ("[Errno 2] No such file or directory: 'x'", "mcp", "FileNotFoundError"),
     ("Request timed out", "mcp", "ToolTimeoutError"),
     ("Transport closed", "mcp", "McpConnectionError"),
@@ -459,6 +462,39 @@ def test_failures_get_the_class_that_an_engineer_gives_them(lot: str, least: flo
         if name not in (failure["expected"], *failure.get("also", ()))
     ]  # fmt: skip
     assert len(wrong) <= (1 - least) * len(told), wrong
+
+
+def test_errors_in_the_words_of_any_tool_get_a_class_that_a_careful_person_accepts() -> None:
+    found = [(classify(None, row["text"], operation=row["operation"], kind=row.get("kind"))[0], row) for row in WORDED]
+    other = [(name, row["text"]) for name, row in found if name not in row["classes"]]
+    wrong = [one for one in other if one[0] != "UnknownError"]
+    assert len(wrong) <= 0.02 * len(WORDED), wrong
+    assert len(other) <= 0.05 * len(WORDED), other
+
+
+ARGUMENT_MISTAKES = [("Error: empty command", "command"), ("Time limit cannot exceed 900 seconds", "command")]
+ARGUMENT_MISTAKES += [("Invalid scroll direction: 'sideways'", "browser"), ("url required", "mcp")]
+
+
+@pytest.mark.parametrize(("text", "kind"), ARGUMENT_MISTAKES)
+def test_the_usual_class_of_a_kind_of_tool_hides_no_mistake_in_the_arguments(text: str, kind: str) -> None:
+    name, _ = classify(None, text, kind=kind)
+    assert name in ("MissingParameterError", "InvalidParameterError")
+    assert TAXONOMY.defaults(name, "").mistake
+
+
+NAMES = [
+    ("registry.example.test/library/long-context-128k-overflow:latest does not support tools", "model", "ApiError"),
+    ("The 'rate-limit-7b' does not support tools", "model", "ApiError"),
+    ("Unknown mode: rewrite in overloaded-context-window-2", "tool", "InvalidParameterError"),
+    ("rate-limit reached for gpt-4", "model", "RateLimitError"),
+    ('{"error": {"code": "rate-limit-exceeded"}}', "model", "RateLimitError"),
+]
+
+
+@pytest.mark.parametrize(("text", "operation", "name"), NAMES)
+def test_a_word_within_a_name_is_no_evidence(text: str, operation: str, name: str) -> None:
+    assert classify(None, text, operation=operation)[0] == name
 
 
 def test_the_start_and_the_end_of_a_long_text_are_looked_at() -> None:

@@ -44,6 +44,17 @@ LEADING_NAME = re.compile(
 )
 
 
+# Names of models, files and addresses: their words say nothing of the error. In one word of at most NAME_CHARS bytes.
+NAMES = re.compile(
+    rb"[\w.@-]*/[\w.@-]*[/.:\d-][\w./:@-]*"  # a path, an address or a model with its tag, but not read/write
+    rb"|(?<!\w)[a-z][\w.]*-[\w.:-]*\d[\w.:-]*"  # hyphens and digits: gpt-4o-mini, but not ORA-00933
+    rb"|[\w-]+\.[a-z]{1,4}\b"  # a file
+    rb"|(?<=['\"`])[\w.]+-[\w.:-]+(?=['\"`])"  # hyphens in quotes
+)
+NAME_CHARS = 200
+RESCANS = 4
+
+
 class Evidence(NamedTuple):
     """What is known of an error: where it happened (the same name or text may mean something else elsewhere), and what
     was reported.
@@ -172,18 +183,56 @@ class _Texts:
         self._automaton = automaton([(number, pattern) for number, row in enumerate(rows) for pattern in row.match])
 
     def first(self, text: str, place: Evidence) -> str:
-        """Class of the first row, in the table's order, that matches and applies to the place; "" if none."""
-        hits: list[int] = []
+        """Class of the first row, in the table's order, that matches and applies to the place; "" if none.
+
+        What matches only within a name is no evidence: `long-context-128k` says nothing of a context.
+        """
         if "\\" in text:  # JSON inside a string: "Tool \\"x\\" not found\\nExit Code: 1"
             text = text.replace('\\"', '"').replace("\\n", "\n")
-        with self._lock:
-            self._automaton.scan(text.encode("utf-8", "replace"), lambda number, *_: hits.append(number))
+        raw = text.encode("utf-8", "replace")
+        for _ in range(RESCANS):
+            number, end = self._first(raw, place)
+            name = _name_around(raw, end)
+            if not name or number not in self._ends(name):
+                break
+            raw = raw.replace(name, b"name")
+        return self._rows[number].error_class if number >= 0 else ""
+
+    def _first(self, raw: bytes, place: Evidence) -> tuple[int, int]:
+        """The number of the first row that applies, and where its first match ends; (-1, 0) if none does."""
+        ends = self._ends(raw)
         here = {place.operation, place.tool_kind}
-        for number in sorted(hits):
+        for number in sorted(ends):
             row = self._rows[number]
             if (not row.where or row.where & here) and not row.unless & here:
-                return row.error_class
-        return ""
+                return number, ends[number]
+        return -1, 0
+
+    def _ends(self, raw: bytes) -> dict[int, int]:
+        """The rows that match, by number, and where the first match of each ends."""
+        ends: dict[int, int] = {}
+
+        def note(number: int, _: int, end: int, *__: object) -> None:
+            ends.setdefault(number, end)
+
+        with self._lock:
+            self._automaton.scan(raw, note)
+        return ends
+
+
+def _name_around(raw: bytes, end: int) -> bytes:
+    """The name within which a match ends; b"" if there is none."""
+    start = max(raw.rfind(b" ", max(0, end - NAME_CHARS), end), raw.rfind(b"\n", max(0, end - NAME_CHARS), end)) + 1
+    word = raw[start : end + NAME_CHARS].split(maxsplit=1)[:1]
+    bare = word[0].rstrip(b".,:;!)'\"") if word else b""
+    if not (b"/" in bare or b"-" in bare or b"." in bare):
+        return b""
+    if raw[max(0, start - 2) : start].rstrip().endswith(b":") and bare.rstrip(b"}]")[:1] in (b"'", b'"'):
+        return b""  # the value of a key, such as a code
+    for name in NAMES.finditer(word[0]):
+        if start + name.start() < end <= start + name.end():
+            return name[0]
+    return b""
 
 
 def load_taxonomy(*paths: str | Path | Traversable) -> Taxonomy:
