@@ -77,6 +77,6 @@ $(LOCKED): requirements-dev.lock requirements-bootstrap.lock pyproject.toml .ci/
 .venv/.chromium: $(LOCKED)
 	@command -v $(CHROMIUM_NAMES) > /dev/null || \
 	  { [ "$$(id -u)" = 0 ] && grep -qs '^ID=debian' /etc/os-release && \
-	    apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } || \
+	    ./.ci/apt chromium; } || \
 	  $(BIN)/playwright install $$([ "$$(id -u)" = 0 ] && echo --with-deps) chromium
 	@touch $@

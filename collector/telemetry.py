@@ -15,6 +15,8 @@ from typing import Any, TextIO, cast
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
+from collector.visible import visible
+
 disable_created_metrics()  # a series more for each counter, which Prometheus takes for gauges
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
@@ -186,7 +188,9 @@ def configure_logging(scrub: Scrub, *, json_lines: bool | None) -> None:
     lines = not sys.stderr.isatty() if json_lines is None else json_lines
 
     def sanitise(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        return {key: value if isinstance(value, _HARMLESS) else scrub(str(value))[0] for key, value in event.items()}
+        shown = str if lines else visible
+        clean = {key: value if isinstance(value, _HARMLESS) else scrub(str(value))[0] for key, value in event.items()}
+        return {key: shown(value) if isinstance(value, str) else value for key, value in clean.items()}
 
     def remember(_: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         if method in ("warning", "error", "critical", "exception"):

@@ -165,6 +165,18 @@ def test_containers_are_published_on_loopback_only() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
+def test_containers_may_do_nothing_but_write_their_data() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    for service in services.values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["tmpfs"] == ["/tmp"]
+        assert service["user"] == "10001"
+    assert "healthcheck" in services["dashboard"]
+    assert "HEALTHCHECK" in (ROOT / "Dockerfile").read_text()
+
+
 def test_test_command_of_the_readme_is_what_integration_runs() -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     runs = (ROOT / ".ci/run").read_text()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -166,3 +168,15 @@ def test_a_host_is_read_in_no_time_however_long_it_is(host: str) -> None:
             host_name(host)
 
     assert cpu_seconds(read, enough=0.02) < 0.1
+
+
+def test_what_is_stored_is_for_its_owner_alone(start_collector: Callable[..., RunningCollector]) -> None:
+    before = os.umask(0)
+    try:
+        collector = start_collector()
+    finally:
+        os.umask(before)
+    collector.post("/v1/logs", "{}")
+    found = [path for path in collector.folder.rglob("*") if path != collector.log]
+    assert {path.name for path in found} >= {"misstep.duckdb"}
+    assert [path for path in found if path.stat().st_mode & 0o077] == []

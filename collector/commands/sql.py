@@ -10,6 +10,7 @@ import httpx
 import msgspec
 
 from collector.commands.client import check, collector, filters, say_missing
+from collector.visible import visible
 
 
 class Found(msgspec.Struct):
@@ -51,7 +52,7 @@ def _table(found: Found, form: str) -> str:
         return frame.write_csv().rstrip("\n")
     with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True,
                    fmt_str_lengths=80, tbl_width_chars=200, tbl_formatting="MARKDOWN"):  # fmt: skip
-        return str(frame)
+        return visible(str(frame))
 
 
 def _cell(value: Any) -> str | None:

@@ -1,0 +1,14 @@
+"""Outside text on a terminal: what would steer it is shown instead of sent."""
+
+from __future__ import annotations
+
+from unicodedata import category
+
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # of Unicode: control, format, surrogates, separators of lines
+
+
+def visible(text: str) -> str:
+    """The text with its control characters, and those that turn its direction, as escapes; line breaks stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if one == "\n" or category(one) not in UNSEEN else ascii(one)[1:-1] for one in text)
