@@ -10,7 +10,8 @@ import pytest
 
 # From the bottom up; those of one line do not know each other. Other modules of `collector/` put the packages together.
 LAYERS = (
-    ("errors", "patterns", "plural", "recent", "tables", "telemetry", "threads", "times", "visible"),
+    ("visible",),
+    ("errors", "patterns", "plural", "recent", "tables", "telemetry", "threads", "times"),
     ("access", "columns", "switches"),
     ("batch",),
     ("decode",),
