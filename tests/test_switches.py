@@ -44,7 +44,8 @@ def test_it_is_known_how_a_switch_shows(agent: Agent, switch: Switch) -> None:
 def test_a_setting_that_a_source_knows_has_a_price(name: str) -> None:
     said = [text for fact in TOLD_BY_SETTINGS if isinstance(text := SOURCES[name].coverage.get(fact), str)]
     priced = [switch.setting for agent, switch in SWITCHES if agent.source == name]
-    assert name == "event" or all(any(setting in text for setting in priced) for text in said)
+    own = [text for text in said if text.startswith("send ")]  # by a program's author: it is no setting
+    assert all(text in own or any(setting in text for setting in priced) for text in said)
 
 
 CALL = {"event.name": "tool_result", "session.id": "s", "tool_name": "Read", "success": "true"}
