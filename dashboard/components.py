@@ -310,6 +310,22 @@ def versions(page: Page) -> Callable[[], pl.DataFrame]:
     return lambda: frames.since_ever(asking().pick(*columns, "calls"), always().pick(*columns))
 
 
+def all_versions(page: Page) -> Callable[[], pl.DataFrame]:
+    """The same with the versions that made no call in the range, of services that made one; `calls` of those is 0."""
+    asking = page.later("breakdown", by=VERSION, limit=client.MOST)
+    always = page.later_all("breakdown", VERSIONS_EVER, EVER_S)
+    columns = ("service", "service_version", "first_seen")
+
+    def answered() -> pl.DataFrame:
+        here, ever = asking().pick(*columns, "calls"), always().pick(*columns)
+        own = ever.join(here, on="service", how="semi", nulls_equal=True)
+        gone = own.join(here, on=["service", "service_version"], how="anti", nulls_equal=True)
+        rows = pl.concat([here, gone.with_columns(calls=pl.lit(0).cast(here.schema["calls"]))], how="vertical_relaxed")
+        return frames.since_ever(rows, ever)
+
+    return answered
+
+
 def kept_before(page: Page) -> Callable[[], bool]:
     """Starts to ask, and returns a function that waits for the answer, whether the period before is kept: without its
     oldest events, which may have been removed, everything would be more than before.

@@ -6,18 +6,20 @@ from typing import Any
 import polars as pl
 
 from dashboard import components, words
-from dashboard.filters import DIMENSIONS
+from dashboard.filters import DIMENSIONS, escaped
 from dashboard.page import Page
 
 NAMES = (
-    "dimension", "value", "contribution", "share", "a_errors", "a_calls", "b_errors", "b_calls", "state", "verdict",
+    "dimension", "value", "rate", "a_errors", "a_calls", "b_errors", "b_calls", "state", "verdict",
     "sentence",
 )  # fmt: skip
 # What calls have whether or not they fail; for the others, all calls are the whole.
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
 HALF = 0.5
-ORDER = "First what has more of the change than its share of the calls, or of the errors before, explains."
-BAR, THIN = 6, "▏▎▍▌▋▊▉█"  # characters of a full bar; parts of a character
+ORDER = (
+    "At equal traffic: the errors that come from failing more (or less) often than before, not from more or fewer "
+    "calls. Only what is statistically clear is listed."
+)
 VOLUME = "volume"
 # What people mention first when they say what broke.
 ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
@@ -26,24 +28,40 @@ ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
 ALL = (VOLUME, *ACTS, "mcp_server", "category", "attribution", "fingerprint", "provider", "environment")
 
 
-def rows(page: Page, by: Sequence[str]) -> pl.DataFrame:
-    """The values of these dimensions that explain the change in errors; clear ones first."""
+def rows(page: Page, by: Sequence[str], verdict: str) -> pl.DataFrame:
+    """The values of these dimensions that clearly changed in the same way as the whole, at equal traffic; most first.
+
+    `verdict` is that on the whole: where it is not clear, there is nothing to explain. What has the same errors as an
+    earlier row is the same fact by another name.
+    """
     answer = page.ask("changes", measure="errors", limit="200", by=",".join(by)).pick(*NAMES)
-    return answer.filter(pl.col("dimension") != VOLUME, pl.col("value").is_not_null())
+    clear = pl.col("verdict") == (verdict if verdict in ("worse", "better") else "")
+    same_way = pl.col("rate") * (1 if verdict == "worse" else -1) > 0
+    found = answer.filter(pl.col("dimension") != VOLUME, pl.col("value").is_not_null(), clear, same_way)
+    told = pl.struct("a_errors", "b_errors")
+    return found.sort(pl.col("rate").abs(), descending=True, maintain_order=True).filter(told.is_first_distinct())
 
 
-def most(found: pl.DataFrame) -> str:
-    """What stands out most, with the version that brought it: `Most of it: tool = x on version = 3.2`; may be empty."""
+def most(found: pl.DataFrame, whole: float) -> str:
+    """What stands out most, with the version that brought it: `Most of it: tool = x on version = 3.2`; may be empty.
+
+    `whole`: the change of all calls at equal traffic, in errors.
+    """
     if found.is_empty():
         return ""
     first = found.row(0, named=True)
-    share = first["share"] or 0.0
-    part = "Most of it" if share >= HALF else f"What stands out, {words.part(share)} of it"
+    half = HALF * abs(whole)
+    part = "Most of it" if abs(first["rate"]) >= half else "What stands out"
     named = f"{part}: {words.plain(subject(first), 80)}"
-    brought = found.filter(pl.col("dimension") == "service_version", pl.col("share") >= HALF)
+    brought = found.filter(pl.col("dimension") == "service_version", pl.col("rate").abs() >= half)
     if brought.is_empty() or first["dimension"] == "service_version":
         return named
     return f"{named} on {words.plain(subject(brought.row(0, named=True)), 40)}"
+
+
+def nothing(verdict: str) -> str:
+    """What is said where nothing is listed."""
+    return "No single value stands out." if verdict in ("worse", "better") else "No clear change: nothing to explain."
 
 
 def volume(page: Page) -> list[str]:
@@ -67,19 +85,21 @@ def nothing_before(page: Page) -> None:
     components.link(page, "compare", "Compare versions, models or agents instead →")
 
 
-def listed(page: Page, found: pl.DataFrame, *, rise: bool, limit: int = components.FULL_WIDTH) -> None:
-    """Shows a link to the errors of each value, with its part of the rise (or fall); the bars are aligned."""
+def listed(page: Page, found: pl.DataFrame, *, limit: int = components.FULL_WIDTH) -> None:
+    """Shows a link for each value, with its change at equal traffic: of a version to its comparison with the one
+    before, of others to their errors.
+    """
     if found.height:
-        components.quiet(f"Share of the {'rise' if rise else 'fall'} · errors before → now")
+        components.quiet("At equal traffic · errors before → now")
     for row in found.iter_rows(named=True):
-        share = row["share"] or 0.0
-        length = min(abs(share), 1.0) * BAR
-        bar = ("█" * round(length) if length >= 1 else THIN[int(length * len(THIN))]).ljust(BAR, "▁")
-        part = words.part(share) if share > 0 else "against it"
+        part = f"{words.count(abs(row['rate']))} {'more' if row['rate'] > 0 else 'fewer'}"
         errors = words.count(row["b_errors"])
         how = f"new, {errors}" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {errors}"
         rated = row["dimension"] in WITH_CALLS and not page.filters.of_failures
         failed = f" of {words.plural(row['b_calls'], 'call')}" if rated else ""
-        to = "group" if row["dimension"] == "fingerprint" else "errors"
         facts = f"{part} · {how}{failed}"
-        components.row(page, to, subject(row), facts, before=bar, limit=limit, **{row["dimension"]: row["value"]})
+        to = "group" if row["dimension"] == "fingerprint" else "errors"
+        about = {row["dimension"]: row["value"]}
+        if row["dimension"] == "service_version":
+            to, about = "compare", {"by": "version", "b": escaped(row["value"])}
+        components.row(page, to, subject(row), facts, limit=limit, **about)

@@ -48,8 +48,11 @@ def verdict(page: Page, now: dict[str, Any], most: str = "") -> str:
 
 def most(page: Page, now: dict[str, Any]) -> str:
     """What explains most of the change, if the change is clear."""
-    rows = explained.rows(page, explained.ACTS)
-    return explained.most(rows.filter(pl.col("verdict") == now["verdict"]))
+    rows = explained.rows(page, explained.ACTS, now["verdict"])
+    calls, before = now["calls"] or 0, now["previous_calls"] or 0
+    rates = [errors / of if of else 0.0 for errors, of in
+             ((now["errors"] or 0, calls), (now["previous_errors"] or 0, before))]  # fmt: skip
+    return explained.most(rows, (rates[0] - rates[1]) * (calls + before) / 2)
 
 
 def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) -> list[Figure]:

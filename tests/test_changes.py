@@ -50,6 +50,7 @@ def expected(events: list[Event], measure: str, name: str) -> dict[Any, tuple[fl
         if BY_NAME[name].about == "end":
             both = [(errors, calls) for (errors, _), (_, calls) in zip(both, totals, strict=True)]
         rates = [errors / calls if calls else None for errors, calls in both]
+        fewer = took_over(halves, measure, name) if BY_NAME[name].about == "call" else 0.0
         before, after = rates[0] if rates[0] is not None else rates[1], rates[1] if rates[1] is not None else rates[0]
         if before is None or after is None:
             continue
@@ -60,7 +61,20 @@ def expected(events: list[Event], measure: str, name: str) -> dict[Any, tuple[fl
         else:
             (_, old), (_, new) = both
             found[value] = (new - old) * (before + after) / 2, (after - before) * (old + new) / 2
+        if rates[0] is None and fewer is not None and BY_NAME[name].about == "call":
+            change, weight = sum(found[value]), new
+            found[value] = change - (after - fewer) * weight, (after - fewer) * weight
     return found
+
+
+def took_over(halves: list[list[Event]], measure: str, name: str) -> float | None:
+    """How often the calls failed whose place others took: of each value, as many as it has fewer now."""
+    errors = calls = 0.0
+    for value in {one.get(name) for half in halves for one in half}:
+        (e, c), (_, now) = (counted([one for one in half if one.get(name) == value], measure) for half in halves)
+        if c > now:
+            errors, calls = errors + e * (c - now) / c, calls + c - now
+    return errors / calls if calls else None
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -207,7 +221,7 @@ def test_volume_tells_sessions_calls_and_rate_apart(store: Store) -> None:
     assert rows["error_rate"]["sentence"].endswith("fewer errors, against the trend")
     assert rows["calls_per_session"]["sentence"].startswith("calls per session 10.0 → 10.1: ")
     assert rows["sessions"]["share"] > 1
-    assert rows["sessions"]["sentence"] == "sessions 10 → 20: 35 more errors, > 100 % of the rise"
+    assert rows["sessions"]["sentence"] == "sessions 10 → 20: 35 more errors, more than all of the rise"
     holding(store, period(1000, 10, 10, 5, 4))
     rows = {row["value"]: row for row in changes(HALF, "errors").rows(store) if row["dimension"] == VOLUME}
     assert rows["sessions"]["contribution"] == pytest.approx(50)  # without events before, everything is new traffic

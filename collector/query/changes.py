@@ -17,7 +17,7 @@ from collector.query.filters import BY_NAME, NO_VALUE, Selection
 from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import relation, unjudged
 from collector.query.statement import Derived, Row, Statement, load
-from collector.query.verdicts import VERDICTS, Gathered, Unit, count, judge, percent, rate, share
+from collector.query.verdicts import FEW_COUNTED, VERDICTS, Gathered, Unit, judge, percent, rate, share
 from collector.store.kept import COUNTED
 
 EXPLAINED = (
@@ -63,7 +63,7 @@ class Both:
 def changes(
     selection: Selection, measure: str, by: Sequence[str] = (), *, sort: Sequence[str] = (), limit: int = 100
 ) -> Derived:
-    """The values that explain more of a change than their usual share, clear ones first.
+    """The values whose calls fail more (or less) often, clear ones first, by the change at equal traffic.
 
     For counts, rows of `volume` come before them, if `by` names it or is empty.
     """
@@ -211,28 +211,58 @@ def _explained(
         side = replace(getattr(total, row["side"]), sessions=row["sessions"])
         total = replace(total, **{row["side"]: side})
     groups = {str(row["fingerprint"]): row for row in beside.get(GROUPS, ())}
+    replaced = {name: _replaced(found.get(name, {}).values()) for name in names if BY_NAME[name].about == "call"}
     rows = [
-        _row(measure, name, value, both, total, groups)
+        _row(measure, name, value, both, total, groups, replaced.get(name, NOTHING))
         for name in names
         for value, both in found.get(name, {}).items()
         if both.a.part or both.b.part or (BY_NAME[name].about == "call" and (both.a.whole or both.b.whole))
     ]
-    rows.sort(key=_importance)
+    direction = 1 if _parts(measure, total, total)[1] >= 0 else -1
+    rows.sort(key=lambda row: _importance(row, direction))
     return (_volume(total) if VOLUME in beside else []) + rows
 
 
-def _importance(row: Row) -> tuple[bool, float, float, str, str]:
-    beyond = (row["share"] or 0) - row["expected"]
+def _importance(row: Row, direction: int) -> tuple[bool, float, float, str, str]:
+    """By the change at equal traffic: who only took over calls of others is to blame for nothing."""
     clear = VERDICTS.index(row["verdict"]) < VERDICTS.index("unclear")
-    return not (clear and beyond > 0), -beyond, -abs(row["contribution"]), row["dimension"], str(row["value"])
+    same_way = direction * row["rate"]
+    return not (clear and same_way > 0), -same_way, -abs(row["contribution"]), row["dimension"], str(row["value"])
 
 
-def _row(measure: str, name: str, value: str | None, both: Both, total: Both, groups: Mapping[str, Row]) -> Row:
+def _replaced(values: Iterable[Both]) -> Gathered:
+    """The calls of the period before whose place others took: of each value, as many as it has fewer now."""
+    part = whole = parts2 = 0.0
+    for both in values:
+        if both.a.whole > both.b.whole:
+            fewer = 1 - both.b.whole / both.a.whole
+            part, whole, parts2 = (
+                part + fewer * both.a.part,
+                whole + fewer * both.a.whole,
+                parts2 + fewer * both.a.parts2,
+            )
+    return Gathered(part=part, whole=whole, parts2=parts2)
+
+
+def _row(
+    measure: str,
+    name: str,
+    value: str | None,
+    both: Both,
+    total: Both,
+    groups: Mapping[str, Row],
+    replaced: Gathered,
+) -> Row:
     about_call = BY_NAME[name].about == "call"
     if not about_call:  # a class or group has no calls of its own: it is taken as a share of all calls
         both = Both(_of_all(both.a, total.a), _of_all(both.b, total.b))
     traffic, worse = _parts(measure, both, total)
     change = traffic + worse
+    judged = both
+    if about_call and not both.a.whole and replaced.whole:  # new: compared with the calls whose place it took
+        weight = both.b.whole / total.b.whole if measure.endswith("_rate") else both.b.whole
+        worse = (both.b.part / both.b.whole - replaced.part / replaced.whole) * weight
+        traffic, judged = change - worse, Both(replaced, both.b)
     whole = _change(measure, total)
     row: Row = {
         "dimension": name, "value": value, "contribution": change,
@@ -240,7 +270,7 @@ def _row(measure: str, name: str, value: str | None, both: Both, total: Both, gr
         "traffic": traffic, "rate": worse, "a_errors": int(both.a.part), "a_calls": int(both.a.whole),
         "b_errors": int(both.b.part), "b_calls": int(both.b.whole),
         "state": _state(name, both, groups.get(str(value)) if name == "fingerprint" else None, about_call),
-        "verdict": _verdict(measure, both, about_call),
+        "verdict": _verdict(measure, judged, about_call),
     }  # fmt: skip
     row["sentence"] = _sentence(measure, row, whole, groups)
     return row
@@ -280,7 +310,8 @@ def _expected(about_call: bool, both: Both, total: Both) -> float:
 
 def _verdict(measure: str, both: Both, about_call: bool) -> str:
     if not measure.endswith("_rate"):
-        return str(judge(Unit("count", 1), count(both.a), count(both.b))["verdict"])
+        few = both.a.part + both.b.part < FEW_COUNTED
+        return "too_few" if few else str(judge(Unit("rate", 1), share(both.a), share(both.b))["verdict"])
     if about_call:
         return str(judge(Unit("rate", 1), rate(both.a, both.b), rate(both.b, both.a))["verdict"])
     return str(judge(Unit("rate", 1), share(both.a), share(both.b))["verdict"])
@@ -347,7 +378,7 @@ def _of_change(change: float, whole: float) -> str:
     if not whole or change * whole <= 0:
         return ", against the trend" if change * whole < 0 else ""
     share = round(change / whole, 9)  # all of it may be a little more or less as a sum of floats
-    part = "> 100 %" if share >= 1.0005 else percent(share)  # others went the other way
+    part = "more than all" if share >= 1.0005 else percent(share)  # others went the other way
     return f", {part} of the {'rise' if whole > 0 else 'fall'}"
 
 

@@ -27,6 +27,7 @@ ANSWERS = {
 NEWEST = 3  # turns of a request's messages that have results
 MOST_ASKED = 8  # calls of one answer
 
+
 def conversation_keys(
     places: Iterable[str], record: Record, service: str, told: Sequence[Sequence[ToolResult]]
 ) -> list[Key]:

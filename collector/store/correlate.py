@@ -208,9 +208,7 @@ class Correlator:
         asked = {trace for trace in sought if trace and trace not in sessions}
         return self._conversations.names(asked | changes.renamed - changes.sessions.keys(), changes)
 
-    def _told(
-        self, batch: Batch, sessions: Mapping[str, Named], conversations: Mapping[str, Named]
-    ) -> Iterator[Entry]:
+    def _told(self, batch: Batch, sessions: Mapping[str, Named], conversations: Mapping[str, Named]) -> Iterator[Entry]:
         for place, report in enumerate(batch.reports):
             if is_sought(report):
                 adopt_session(report, sessions, conversations)

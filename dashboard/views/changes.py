@@ -14,6 +14,7 @@ BARS, LISTED = 16, 40
 def body(page: Page) -> None:
     """The parts of the change, both periods side by side, each value with its sentence."""
     total: dict[str, Any] = {}
+    verdict = ""
     with components.part():
         kept = components.kept_before(page)
         total = page.ask("breakdown", previous="true").first()
@@ -23,21 +24,21 @@ def body(page: Page) -> None:
         if not headline.comparable(page, total) or not kept():
             explained.nothing_before(page)
             return
-        [verdict] = page.ask("compare", measure=headline.measured(page)).pick("verdict", "sentence").rows()
-        st.markdown(sentences.compared(*verdict))
+        [(verdict, said)] = page.ask("compare", measure=headline.measured(page)).pick("verdict", "sentence").rows()
+        st.markdown(sentences.compared(verdict, said))
         components.sampled(page)
     if total:
-        components.beside("Errors before and now", _periods, page)
-        components.beside("One by one", _values, page, total, help=explained.ORDER)
+        components.beside("Errors before and now", _periods, page, verdict)
+        components.beside("One by one", _values, page, verdict, help=explained.ORDER)
 
 
-def _periods(page: Page) -> None:
+def _periods(page: Page, verdict: str) -> None:
+    rows = explained.rows(page, explained.ALL, verdict)
+    if rows.is_empty():
+        components.quiet(explained.nothing(verdict))
+        return
     for said in explained.volume(page):
         components.quiet(said)
-    rows = explained.rows(page, explained.ALL)
-    if rows.is_empty():
-        components.quiet("No single value stands out.")
-        return
     shown = rows.head(BARS).with_columns(
         pl.Series("name", [explained.subject(row)[:60] for row in rows.head(BARS).iter_rows(named=True)]),
         a_errors=pl.col("a_errors").cast(pl.Float64), b_errors=pl.col("b_errors").cast(pl.Float64),
@@ -45,10 +46,9 @@ def _periods(page: Page) -> None:
     components.chart(shares.paired_bars(shown, page.palette, small=page.small), "changes", str(rows["sentence"][0]))
 
 
-def _values(page: Page, total: dict[str, Any]) -> None:
-    rise = (total["errors"] or 0) > (total["previous_errors"] or 0)
-    rows = explained.rows(page, explained.ALL)
-    explained.listed(page, rows.head(LISTED), rise=rise)
+def _values(page: Page, verdict: str) -> None:
+    rows = explained.rows(page, explained.ALL, verdict)
+    explained.listed(page, rows.head(LISTED))
     if rows.height > LISTED:
         components.quiet(f"The first {LISTED}.")
 

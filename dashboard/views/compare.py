@@ -3,13 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import polars as pl
 import streamlit as st
 
 from dashboard import components, filterbar, frames, sentences, shares, tables, words
 from dashboard.client import MOST
-from dashboard.filters import NO_VALUE, OWN, escaped, unescaped
+from dashboard.filters import NO_VALUE, OWN, escaped, rfc3339, unescaped
 from dashboard.page import Page, ignored, open_page, refreshing
 
 WAYS: Mapping[str, str] = {
@@ -35,7 +36,7 @@ def body(page: Page) -> None:
     asked: dict[str, str] | None = None
     sides = "A", "B"
     with components.part():
-        versions = components.versions(page)()
+        versions = components.all_versions(page)()
         if versions.is_empty():
             components.nothing(page)
             return
@@ -73,16 +74,23 @@ def _sides(
     newest = newest if dimension == "service_version" else None
     rows = page.ask("breakdown", by=dimension, sort="-calls", limit=MOST).pick(dimension).drop_nulls()
     values = [str(value) for value in rows[dimension]]
+    own = versions.filter(pl.col("service").eq_missing(newest[0])).drop_nulls("service_version") if newest else versions
+    if newest:
+        values += [value for value in own["service_version"] if value not in values]
     if len(values) < 2:
         return None, ("A", "B")
     usual = newest[1:] if newest else (values[0], values[1])
-    first = _choose("a", f"A {chr(0x2002)}(before)", values, usual[0])
+    before, after = (f" {chr(0x2002)}(before)", f" {chr(0x2002)}(after)") if newest else ("", "")
+    first = _choose("a", f"A{before}", values, usual[0])
     others = [value for value in values if value != first]
-    second = _choose("b", f"B {chr(0x2002)}(after)", others, usual[1] if usual[1] != first else usual[0])
+    second = _choose("b", f"B{after}", others, usual[1] if usual[1] != first else usual[0])
     asked = {"dimension": dimension, "a": escaped(first), "b": escaped(second)}
+    ran = own.filter(pl.col("service_version").is_in([first, second]))["first_seen"].min() if newest else None
+    if isinstance(ran, datetime) and ran < page.filters.span(page.now)[0]:  # each version over the days on which it ran
+        asked["from"] = rfc3339(ran)
+        components.quiet(f"Since the first call of these versions, {words.age(ran, page.now, page.zone)}.")
     if newest and not page.filters.values("service"):
-        own = versions.filter(pl.col("service").eq_missing(newest[0]))["service_version"]
-        asked |= {"service": escaped(newest[0] or "")} if {first, second} <= {*own} else {}
+        asked |= {"service": escaped(newest[0] or "")} if {first, second} <= {*own["service_version"]} else {}
     return asked, (first, second)
 
 

@@ -121,10 +121,11 @@ def _changes(page: Page, now: dict[str, Any]) -> None:
     if not headline.comparable(page, now):
         explained.nothing_before(page)
         return
-    rows = explained.rows(page, explained.ACTS).head(ROWS)
-    explained.listed(page, rows, limit=components.HALF_WIDTH, rise=(now["errors"] or 0) > (now["previous_errors"] or 0))
+    verdict = headline.against(page)[headline.measured(page)]["verdict"]
+    rows = explained.rows(page, explained.ACTS, verdict).head(ROWS)
+    explained.listed(page, rows, limit=components.HALF_WIDTH)
     if rows.is_empty():
-        components.quiet("No single value stands out.")
+        components.quiet(explained.nothing(verdict))
 
 
 def _groups(page: Page) -> None:
