@@ -42,7 +42,7 @@ MOST = {"duration_ms": 1e12, "cost_usd": 1e9}  # 30 years
 
 JSON_BYTES = {"params": 16 << 10, "attributes": 8 << 10}
 READ_BYTES = 64 << 10  # of a JSON value that may contain a secret: the rest would be cut anyway, and costs 1 µs a byte
-MESSAGE_CHARS, STACK_CHARS = 4 << 10, 16 << 10
+MESSAGE_CHARS, STACK_CHARS, ASKED_CHARS = 4 << 10, 16 << 10, 8 << 10
 NAMES_REMEMBERED = 1_000  # sets of column names cached, limited because senders may use random names
 TOLD_REMEMBERED = 100_000  # every model request repeats the tool results of its whole conversation
 NAME_CHARS = 512  # names and ids
@@ -51,11 +51,12 @@ HASHED = ("_keys", "_refs")  # they may contain a tool's name, and are stored wi
 RAW = ("_text", "_shape", "_cut")  # removed after classifying
 IDS = frozenset(("session", "call_id", "turn", "subagent", "service_instance"))
 
-BOUNDS = {"message": MESSAGE_CHARS, "suggestion": MESSAGE_CHARS, "stack": STACK_CHARS}
+BOUNDS = {"message": MESSAGE_CHARS, "suggestion": MESSAGE_CHARS, "stack": STACK_CHARS, "asked": ASKED_CHARS}
 # Texts that a sender can choose; the others come from our own tables or are hex.
 SCRUBBED = frozenset((*TEXTS, "params", "attributes")).difference(
     ("source", "source_signal", "session_source", "trace_id", "span_id", "parent_span_id", "operation", "outcome"),
     ("phase", "domain", "category", "error_class", "classified_by", "severity", "attribution", "recovery", "template"),
+    ("model_from",),
 )
 
 
@@ -179,6 +180,8 @@ class Pipeline:
         """Does everything that needs the raw texts."""
         report["received_ns"] = received_ns
         report["time_ns"] = sane_time(report.get("time_ns"), received_ns, report.pop("_observed", None))
+        if "model" in report:
+            report["model_from"] = "record"
         params = report.get("params")
         if params is not None and not report.get("target") and (target := target_from_params(params)):
             report["target"] = target

@@ -12,13 +12,17 @@ create table if not exists events (
   service_instance   varchar,
   environment        varchar,
   agent              varchar,
-  model              varchar,
+  model              varchar,           -- of a tool call, the model that asked for it
+  model_from         varchar,           -- record, request, session: how the model is known (collector/store/sql/models.sql)
+  asked_by           ubigint,           -- of a tool call, the event of the model request that asked for it
   provider           varchar,
   session            varchar,
   session_source     varchar,           -- record, resource, trace, trace_id, instance
   subagent           varchar,
   turn               varchar,
   call_id            varchar,
+  asked              varchar,           -- of a model request, the ids of the calls that its answer asks for, with spaces between
+  purpose            varchar,           -- of a model request beside the conversation, what for: a title, a summary, a check; it asks for no call
   sequence           bigint,            -- the agent's own order
   trace_id           varchar,           -- hex
   span_id            varchar,

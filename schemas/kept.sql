@@ -6,7 +6,8 @@
 create table if not exists changed (
   service               varchar,
   session               varchar,
-  time_ns               bigint not null
+  time_ns               bigint not null,
+  modelled              boolean            -- the models of its calls are found (collector/store/sql/models.sql): null, not yet
 );
 
 -- Time of the newest event of each service: it decides which streaks and chains are still open.

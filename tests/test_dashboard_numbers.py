@@ -118,8 +118,8 @@ def group(api: RunningCollector) -> dict[str, str]:
 
 def retries(api: RunningCollector) -> dict[str, str]:
     total, cost = first(api, "retries"), first(api, "costs")
-    told = [cost[name] for name in ("wasted_input_tokens", "wasted_output_tokens") if cost[name] is not None]
-    money = cost["wasted_cost_usd"]
+    told = [cost[name] for name in ("input_tokens", "output_tokens") if cost[name] is not None]
+    money = cost["cost_usd"]
     return {
         "Errors": words.count(total["errors"]),
         "Tried again": words.count(total["retried"]),
@@ -128,9 +128,9 @@ def retries(api: RunningCollector) -> dict[str, str]:
         "Identical retries": words.count(total["identical_retries"]),
         "Calls in streaks": words.count(cost["calls"]),
         "Time in streaks": words.duration(cost["seconds"] * 1000),
+        "Tokens in streaks": words.count(sum(told)) if told else words.NONE,
+        "Money in streaks": words.NONE if money is None else f"${money:,.2f}",
         "Retries in vain": words.count(cost["wasted_retries"]),
-        "Tokens in vain": words.count(sum(told)) if told else words.NONE,
-        "Money in vain": words.NONE if money is None else f"${money:,.2f}",
     }
 
 

@@ -46,6 +46,7 @@ EVER = Selection(0, 2**62, failure_only=("roo-code",))  # also for generated eve
 LATER = replace(EVER, clock_ns=NOW - 10 * DAY + 2 * HOUR)  # some sessions are silent by then
 ALL_SETS = [(scope, kind) for scope in SCOPES for kind in KINDS]
 SHOWN = ", ".join((*COLUMNS, "limit_times", "first_tool", "first_model"))
+NOTED = "insert into changed (service, session, time_ns) select service, session, min(time_ns) from events group by all"
 JUDGED = "retried, recovered, identical_retry, recovered_identical, recovered_changed, attempts, seconds"
 
 
@@ -335,7 +336,7 @@ from (select range, {fails} as fails from range({calls}))
 def endless(store: Store, calls: int, fails: str, counted: str = "null") -> None:
     """One session with many calls, of which those fail for which `fails` is true of their number, `range`."""
     emptied(store).execute(LONG.format(start=NOW, calls=calls, fails=fails, counted=counted))
-    store.execute("insert into changed select service, session, min(time_ns) from events group by all")
+    store.execute(NOTED)
 
 
 OVER_EVENTS = {
@@ -355,7 +356,7 @@ def test_a_long_session_takes_time_in_proportion_to_its_length(store: Store, by:
 
     def once() -> None:
         if by == "keeper":
-            store.execute("insert into changed select service, session, min(time_ns) from events group by all")
+            store.execute(NOTED)
             store.keep_up()
         else:
             store.rows(OVER_EVENTS[by], EVER.params())

@@ -41,6 +41,7 @@ TABLE_FIELDS = {
     "extends": TEXTS,
     "prefixes": TEXTS,
     "told": TEXT,
+    "asks": TEXTS,
     "ai_sdk": BOOL,
     "vocabulary": BOOL,
     "match": TABLE,
@@ -100,6 +101,9 @@ COLUMNS_WITH_KEYS = COLUMNS.keys() - {
     "fingerprint",
     "template",
     "params_hash",
+    "model_from",
+    "asked",
+    "asked_by",
     "redactions",
     "attributes",
 }

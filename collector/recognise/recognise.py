@@ -33,7 +33,16 @@ from collector.recognise.identify import Key, call_key, canonical, identify, is_
 from collector.recognise.messages import messages_at
 from collector.recognise.readers import Around, as_float, as_text, parsed, present
 from collector.recognise.reasons import retry_after_in, status_in
-from collector.recognise.results import BEGUN, CALL_TWIN, TOLD, asked_reports, each_twin, result_reports, tool_results
+from collector.recognise.results import (
+    BEGUN,
+    CALL_TWIN,
+    TOLD,
+    asked_ids,
+    asked_reports,
+    each_twin,
+    result_reports,
+    tool_results,
+)
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
 from collector.recognise.sources import AI_OPERATION, RANKS, Fitting, Plan, Row, Sources
@@ -169,6 +178,8 @@ class _Reading:
         if row.operation == "link":
             found.dropped["no_event"] += 1
             return
+        if row.asks and (ids := asked_ids(row, record)):
+            report["asked"] = ids
         if rest:
             report["attributes"] = rest
         _finish(row, record, report, signs, self._marks)

@@ -42,6 +42,7 @@ TOLD, ASKED, BEGUN = "told", "asked", "begun"  # roles of twins
 FRAMEWORK, CLIENT = "framework", "client"  # roles of two that tell one request, and with it the same results
 BEGINNINGS = (BEGUN, "opens", "opened")  # roles of what is near another by its beginning
 
+CALLS = re.compile("[Tt]ool|unction")  # in the JSON text of an answer that asks for any
 REMINDER = "<system-reminder>"  # what Claude Code appends for the model: each time another text
 TRANSFER = "transfer_to_"  # what tools that hand over to another agent are called
 
@@ -311,6 +312,14 @@ def result_reports(
             before = told.get(digest)
             if before is None or report["time_ns"] < before["time_ns"]:
                 told[digest] = report
+
+
+def asked_ids(row: Row, record: Record) -> str:
+    """The ids of the calls that the answer to this model request asks for, with spaces between."""
+    answers = [one for one in messages_at(row.asks, record) if not isinstance(one, str) or CALLS.search(one)]
+    asked = (one for messages in answers for one in calls_in(messages))
+    ids = (bare_id(call_id, tool) for call_id, tool, _ in asked if call_id and not is_name(call_id, tool))
+    return " ".join(dict.fromkeys(one for one in ids if one.split() == [one]))
 
 
 def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:

@@ -146,6 +146,7 @@ class Row:
     told: tuple[str, ...]
     asked: tuple[str, ...]
     switch: tuple[tuple[str, Reader], ...]
+    asks: tuple[str, ...]
     sole: bool  # some row of its table has the key "only call"
     told_policy: str
     disguised: bool
@@ -343,7 +344,7 @@ def _whole(table: dict[str, Any], tables: dict[str, dict[str, Any]], below: tupl
         if name in below:
             raise TableError(table["id"], [f"extends: {name!r} extends itself"])
         other = _whole(tables[name], tables, (*below, table["id"]))
-        for part in ("prefixes", "content", "noise"):
+        for part in ("prefixes", "content", "noise", "asks"):
             whole[part] = [*whole.get(part, ()), *other.get(part, ())]
         # examples are tested with the table that defines the row
         inherited = [{**row, "examples": [], "counter_examples": []} for row in other.get("records", ())]
@@ -463,6 +464,7 @@ def _row(table: dict[str, Any], row: dict[str, Any], standard: dict[str, Any], *
         told=tuple(row.get("told", ())),
         asked=tuple(row.get("asked", ())),
         switch=tuple((name, reader(key)) for name, key in row.get("switch", {}).items()),
+        asks=tuple(row.get("asked", table.get("asks", ()))) if row.get("operation") == "model" else (),
         sole=sole,
         told_policy=row.get("told_policy", table.get("told", "amend")),
         disguised=row.get("as") == "log",

@@ -18,7 +18,8 @@ import duckdb
 
 from collector.columns import TABLES
 from collector.store.connection import all_or_nothing, used
-from collector.times import HOUR, MAX_NS
+from collector.store.opening import DATABASE
+from collector.times import DAY, HOUR, MAX_NS
 
 IDLE_NS = HOUR  # a streak ends when its session has no event for longer than this
 WINDOW_NS = HOUR // 2  # length of an error's retry chain
@@ -26,6 +27,7 @@ LAST = 2**63 - 1  # stands for an absent sequence number: sorted last
 # What a call acted on, for chains and streaks. A target that was found in an error's message would set it apart from
 # calls that end well, which have no message.
 ACTED_ON = "case when target_guessed is not true then target end"
+ASKED_NS = DAY  # a request is taken for the one that asked for a call if that ended at most this much later
 PATIENCE = 0.95  # of the wait that was asked for counts as waiting: clocks and durations are rounded
 COUNTED = {  # tables of hourly counts and their dimensions
     table: [name for name in TABLES[table] if name in TABLES["events"] and name != "time_ns"]
@@ -98,6 +100,7 @@ def _statements(name: str) -> list[str]:
         firsts=", ".join(f"told.{name.removeprefix('first_')} as {name}" for name in FIRSTS),
         **{table: ", ".join(names) for table, names in COUNTED.items()},
         acted_on=ACTED_ON,
+        database=DATABASE,
         last=LAST,
         sum_of_input=bounded_sum("told.input_tokens"),
         sum_of_output=bounded_sum("told.output_tokens"),
@@ -120,8 +123,25 @@ class Slice(NamedTuple):
     sessions: int
 
 
+def model_calls(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None) -> None:
+    """Gives the calls of up to `most` changed sessions, or those of `part`, the models that asked for them, in one
+    transaction. Nobody else may change events meanwhile.
+    """
+    first, last, _, most = part or (0, MAX_NS, MAX_NS, most)
+    given: dict[str, Any] = {"first_ns": first, "last_ns": last, "most": most, "nothing_kept": part is not None}
+    choose, *find = _statements("models")
+    with all_or_nothing(cursor):
+        _run(cursor, choose, given)
+        sessions, since = cursor.execute("select count(*), min(from_ns) from unmodelled").fetchone() or (0, None)
+        if sessions:
+            given |= {"since_ns": since or 0, "window": ASKED_NS, "hour": HOUR}
+            for statement in find:
+                _run(cursor, statement, given)
+
+
 def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, missing: Set[Path]) -> int:
-    """Updates up to `most` changed sessions, or those of `part`, in one transaction; returns how many.
+    """Updates up to `most` changed sessions, or those of `part`, whose calls have their models, in one transaction;
+    returns how many.
 
     Notes those of the `missing` archived files that may have events of them. Leaves temporary tables on the cursor,
     which must be the caller's own.
@@ -231,7 +251,9 @@ def forget(cursor: duckdb.DuckDBPyConnection, missing: Set[Path] = frozenset()) 
     doubt(cursor, missing)
     for table in (*OF_SESSIONS, "changed"):
         cursor.execute(f"delete from {table}")
-    cursor.execute("insert into changed select service, session, min(time_ns) from events group by all")
+    cursor.execute(
+        "insert into changed (service, session, time_ns) select service, session, min(time_ns) from events group by all"
+    )
     forget_hours(cursor)
 
 

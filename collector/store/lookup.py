@@ -97,6 +97,7 @@ ORPHANS = """
   union all select event_id, orphan from reports where orphan is not null
 """
 
+LENT = ("request", "session")  # how a model that no report of the call names is known
 Span = tuple[int, int]  # first and last time
 
 
@@ -244,6 +245,9 @@ class Lookup:
 def _report_of(row: Report) -> Report:
     """The one report of an event that has no rows in `reports`."""
     report = {name: row[name] for name in COLUMNS if row.get(name) is not None and name != "event_id"}
+    if row["model_from"] in LENT:  # what a model request lent is no word of the call's own report
+        for name in ("model", "model_from", "asked_by"):
+            report.pop(name, None)
     report["_rank"] = row["report_rank"] or 0
     report["_strength"] = row["outcome_strength"] or 0
     if row["target_guessed"]:

@@ -14,6 +14,7 @@ ROOM = 0.8  # of the allowed size: down to here
 
 IDENTITIES = ("keys", "waiting", "twins", "trace_session", "conversation_keys", "conversations")
 MOST_IDENTITIES = 20_000_000  # rows of one table: without an index, looking one up takes time in proportion to all
+BEGAN_NS = "time_ns - (coalesce(duration_ms, 0) * 1e6)::bigint"  # when an event began, as far as it says
 LEAST_NS = HOUR // 6  # for this long identities are kept, however many there are
 
 
@@ -76,11 +77,12 @@ def _newest(cursor: duckdb.DuckDBPyConnection, table: str, now_ns: int) -> int:
 def forget_events(cursor: duckdb.DuckDBPyConnection, events: str) -> None:
     """Removes what is derived from these events, and notes their sessions as changed; in the caller's transaction."""
     cursor.execute(
-        f"insert into changed select service, session, min(time_ns) from {events}"
-        f" group by service, session, time_ns // {HOUR}"
+        "insert into changed (service, session, time_ns) select service, session, min(ns) from"
+        f" (select service, session, unnest([time_ns, case when operation = 'model' then {BEGAN_NS} end]) as ns"
+        f" from {events}) where ns is not null group by service, session, ns // {HOUR}"
     )
     cursor.execute(  # of a streak, the events before these may stay
-        "insert into changed select distinct service, session, started from kept_streaks"
+        "insert into changed (service, session, time_ns) select distinct service, session, started from kept_streaks"
         f" where last_event_id in (select event_id from {events})"
     )
     for table, event_id in (("kept_chains", "event_id"), ("kept_streaks", "last_event_id")):

@@ -11,7 +11,7 @@ from collector.store import archive
 from collector.store.kept import KEPT
 from collector.store.opening import DATABASE
 from collector.store.store import Store, owe
-from collector.store.writing import earliest, insert
+from collector.store.writing import earliest, insert, noted
 
 
 def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
@@ -47,8 +47,7 @@ def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report]
         )
         insert(cursor, table, rows)
         if table == "events":
-            told = ((row.get("service"), row.get("session"), row["time_ns"]) for row in rows)
-            insert(cursor, "changed", earliest(told))
+            insert(cursor, "changed", earliest(noted(rows)))
 
 
 def text_columns(store: Store) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from collector.store.kept import HOURS, KEPT, doubt, forget, forget_hours
 from collector.store.opening import DATABASE, StoreError, StoreInUse, attach_as, unopened
 from collector.times import HOUR, MAX_NS
 
-SCHEMA_VERSION = 20
+SCHEMA_VERSION = 21
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -141,6 +141,16 @@ def _chained(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.execute("insert into stale_chains select distinct time_ns - time_ns % ? from kept_chains", [HOUR])
 
 
+def _modelled(cursor: duckdb.DuckDBPyConnection) -> None:
+    for column, kind in (
+        ("model_from", "varchar"), ("asked_by", "ubigint"), ("asked", "varchar"), ("purpose", "varchar")
+    ):  # fmt: skip
+        cursor.execute(f"alter table events add column if not exists {column} {kind}")
+    cursor.execute("update events set model_from = 'record' where model is not null")
+    cursor.execute("alter table changed add column if not exists modelled boolean")
+    forget(cursor)
+
+
 # Step n brings a database from version n to n + 1. A new one needs the first alone: it makes all tables as of now.
 MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _first,
@@ -163,4 +173,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _tables,
     _tables,
     _kept,
+    _modelled,
 )

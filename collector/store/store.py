@@ -24,7 +24,7 @@ from collector.store.arrow import ArrowColumns, columns_of
 from collector.store.changes import Changes
 from collector.store.connection import Busy, CalledOff, Connection, all_or_nothing
 from collector.store.copying import copy, discard
-from collector.store.kept import IN_DOUBT, Slice, compute, count_hours, forget, slices
+from collector.store.kept import IN_DOUBT, Slice, compute, count_hours, forget, model_calls, slices
 from collector.store.opening import DATABASE, SETTINGS, connect, unopened
 from collector.store.reading import Reader, bound, stamps
 from collector.store.retention import FULL, ROOM, Space, drop, oldest_hours
@@ -51,6 +51,7 @@ class Store(Reader):
         self.path = path
         self.dimensions: tuple[str, ...] = ()  # columns for MISSTEP_DIMENSIONS, also those no longer set
         self._executing = threading.Lock()
+        self._writing = threading.Lock()  # rows of `events` are changed by one at a time: the engine refuses the second
         self._versions = count()
         self._keeping = threading.Lock()
         self._copying = threading.RLock()  # the name of the new file is known to all cursors; taken before the others
@@ -116,7 +117,7 @@ class Store(Reader):
         """A transaction of the writing connection, rolled back if the block raises. For the writer's thread only, as a
         connection has one transaction at a time. Raises Unavailable.
         """
-        with self._connection.use() as cursor:
+        with self._writing, self._connection.use() as cursor:
             with all_or_nothing(cursor):
                 yield cursor
                 self._connection.check_file()
@@ -279,6 +280,8 @@ class Store(Reader):
         writes; returns the number of sessions. From any thread.
         """
         with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen):
+            with self._writing:
+                model_calls(cursor, most, part)
             done = compute(cursor, most, part, seen.missing)
         if done:
             self._changed()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -13,9 +13,11 @@ from collector.batch import Sender
 from collector.columns import TABLES, Report
 from collector.store.arrow import ArrowColumns, Columns, columns_of
 from collector.store.changes import Changes
-from collector.store.fold import orphan
+from collector.store.fold import began_ns, orphan
 from collector.store.schema import POSITION
 from collector.times import HOUR, MAX_NS
+
+NOTED = ("service", "session", "time_ns", "operation", "duration_ms")  # columns of an event
 
 NOTE_SENDERS = """
   insert into seen
@@ -44,7 +46,7 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
     """
     before: set[int] = set()
     now = changes.received_ns
-    changed = [(event.get("service"), event.get("session"), event["time_ns"]) for event in changes.events]
+    changed = list(noted(changes.events))
     if changes.identities:
         cursor.execute(
             "insert into requests select unnest($ids::uuid[]), $now",
@@ -52,8 +54,8 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
         )
     if changes.replaced:
         old = _remove(cursor, changes.replaced)
-        before = {changes.redirects.get(event_id, event_id) for event_id, *_ in old}
-        changed += [(service, session, time_ns) for _, service, session, time_ns in old]
+        before = {changes.redirects.get(event_id, event_id) for event_id in (one["event_id"] for one in old)}
+        changed += noted(old)
     insert(cursor, "events", changes.events)
     insert(cursor, "changed", earliest(changed))
     insert(cursor, "reports", _report_rows(changes))
@@ -96,15 +98,15 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
     return before
 
 
-def _remove(cursor: duckdb.DuckDBPyConnection, replaced: Mapping[int, int]) -> list[Any]:
-    """Deletes these events, none received before the earliest of their times, with what was kept of them; returns id,
-    service, session and time of each that was stored.
+def _remove(cursor: duckdb.DuckDBPyConnection, replaced: Mapping[int, int]) -> list[Report]:
+    """Deletes these events, none received before the earliest of their times, with what was kept of them; returns what
+    `noted` asks of each that was stored, and its id.
     """
     gone = {"ids": list(replaced)}
     # By row: where the engine compares ids it reads all columns of all rows.
     old = cursor.execute(
         "delete from events where rowid in (select rowid from events where received_ns >= $since"
-        " and event_id in (select unnest($ids::ubigint[]))) returning event_id, service, session, time_ns",
+        f" and event_id in (select unnest($ids::ubigint[]))) returning event_id, {', '.join(NOTED)}",
         gone | {"since": min(replaced.values())},
     ).fetchall()
     cursor.execute(
@@ -113,7 +115,7 @@ def _remove(cursor: duckdb.DuckDBPyConnection, replaced: Mapping[int, int]) -> l
         gone,
     )
     cursor.execute("delete from twins where unit in (select unnest($ids::ubigint[]))", gone)
-    return old
+    return [dict(zip(("event_id", *NOTED), row, strict=True)) for row in old]
 
 
 def insert(cursor: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Report], like: str = "") -> None:
@@ -136,6 +138,17 @@ def _insert(cursor: duckdb.DuckDBPyConnection, table: str, columns: Columns, typ
     incoming = ArrowColumns(columns, types)  # noqa: F841 -- DuckDB finds it by its name
     names = ", ".join(f'"{name}"' for name in columns)
     cursor.execute(f"insert into {table} ({names}) select {names} from incoming")
+
+
+def noted(events: Iterable[Report]) -> Iterator[tuple[str | None, str | None, int]]:
+    """Service, session and time of each event, and when it began of a model request: calls that began meanwhile may
+    have its model.
+    """
+    for event in events:
+        service, session, time_ns = event.get("service"), event.get("session"), event["time_ns"]
+        yield service, session, time_ns
+        if event.get("operation") == "model" and event.get("duration_ms"):
+            yield service, session, began_ns(event) - 1
 
 
 def earliest(changed: Iterable[tuple[str | None, str | None, int]]) -> list[Report]:

@@ -186,18 +186,19 @@ def _costs(page: Page) -> None:
     if not cost.get("streaks") and not cost.get("wasted_retries"):
         components.quiet("No streak and no retry in vain.")
         return
-    tokens = (cost.get("wasted_input_tokens"), cost.get("wasted_output_tokens"))
+    tokens = (cost.get("input_tokens"), cost.get("output_tokens"))
     used = sum(number for number in tokens if number is not None) if any(n is not None for n in tokens) else None
-    money = cost.get("wasted_cost_usd")
-    unsaid = "the agents do not tell" if used is None and cost.get("wasted_retries") else ""
+    money = cost.get("cost_usd")
+    unsaid = "no model request in these streaks tells it"
     items = [
         Figure("Calls in streaks", words.count(cost.get("calls")),
                note=f"in {words.plural(cost.get('streaks'), 'streak')}"),
         Figure("Time in streaks", words.duration((cost.get("seconds") or 0) * 1000)),
+        Figure("Tokens in streaks", words.count(used), note=unsaid if used is None else ""),
+        Figure("Money in streaks", words.NONE if money is None else f"${money:,.2f}",
+               note=unsaid if money is None else ""),
         Figure("Retries in vain", words.count(cost.get("wasted_retries")),
                note=words.duration(cost["wasted_ms"]) if cost.get("wasted_ms") else ""),
-        Figure("Tokens in vain", words.count(used), note=unsaid),
-        Figure("Money in vain", words.NONE if money is None else f"${money:,.2f}", note=unsaid),
     ]  # fmt: skip
     components.figures(page, items)
 

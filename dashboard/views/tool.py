@@ -105,7 +105,7 @@ def _models(page: Page) -> None:
     rows = answer.pick("model", "error_rate", "low", "high", "rated")
     rows = rows.drop_nulls(["model", "error_rate"]).sort("error_rate", descending=True)
     if rows.is_empty():
-        components.quiet("The agents that call this tool do not tell their model.")
+        components.quiet("Neither these calls nor the sessions that they are in tell a model.")
         return
     picture = shares.dots(
         tables.with_rate_words(rows).with_columns(label=pl.col("rate")),
