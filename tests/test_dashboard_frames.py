@@ -545,7 +545,8 @@ def test_counts_by_several_dimensions_are_summed_by_one_of_them() -> None:
 
 def test_what_became_of_errors_is_summed_over_their_classes() -> None:
     counts = {"errors": [10.0, 30.0, 2.0], "retried": [8.0, 20.0, 0.0], "rated": [4.0, 20.0, 0.0],
-              "lasting": [5.0, 3.0, 2.0], "identical_retries": [1.0, 2.0, 0.0]}  # fmt: skip
+              "lasting": [5.0, 3.0, 2.0], "not_known_yet": [1.0, 0.0, 0.0],
+              "identical_retries": [1.0, 2.0, 0.0]}  # fmt: skip
     rows = pl.DataFrame(counts | {"recovery_rate": [0.5, 0.8, None]})
     total = frames.retried(rows)
     assert total == {name: sum(values) for name, values in counts.items()} | {"recovery_rate": 18 / 24}
