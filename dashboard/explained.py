@@ -39,7 +39,7 @@ def rows(page: Page, by: Sequence[str], verdict: str) -> pl.DataFrame:
     same_way = pl.col("rate") * (1 if verdict == "worse" else -1) > 0
     found = answer.filter(pl.col("dimension") != VOLUME, pl.col("value").is_not_null(), clear, same_way)
     told = pl.struct("a_errors", "b_errors")
-    return found.sort(pl.col("rate").abs(), descending=True, maintain_order=True).filter(told.is_first_distinct())
+    return found.filter(told.is_first_distinct())
 
 
 def most(found: pl.DataFrame, whole: float) -> str:
@@ -49,8 +49,11 @@ def most(found: pl.DataFrame, whole: float) -> str:
     """
     if found.is_empty():
         return ""
-    first = found.row(0, named=True)
     half = HALF * abs(whole)
+    # What was called can be acted on sooner than what came of it.
+    tools = found.filter(pl.col("dimension") == "tool", pl.col("rate").abs() >= half)
+    leads = found["dimension"][0] == "error_class" and tools.height > 0
+    first = (tools if leads else found).row(0, named=True)
     part = "Most of it" if abs(first["rate"]) >= half else "What stands out"
     named = f"{part}: {words.plain(subject(first), 80)}"
     brought = found.filter(pl.col("dimension") == "service_version", pl.col("rate").abs() >= half)

@@ -218,16 +218,19 @@ def _explained(
         for value, both in found.get(name, {}).items()
         if both.a.part or both.b.part or (BY_NAME[name].about == "call" and (both.a.whole or both.b.whole))
     ]
-    direction = 1 if _parts(measure, total, total)[1] >= 0 else -1
-    rows.sort(key=lambda row: _importance(row, direction))
+    worse = _parts(measure, total, total)[1]
+    rows.sort(key=lambda row: _importance(row, worse))
     return (_volume(total) if VOLUME in beside else []) + rows
 
 
-def _importance(row: Row, direction: int) -> tuple[bool, float, float, str, str]:
-    """By the change at equal traffic: who only took over calls of others is to blame for nothing."""
+def _importance(row: Row, worse: float) -> tuple[bool, float, float, str, str]:
+    """By the change at equal traffic, beyond what is no surprise of `worse`, that of all calls: who only took over
+    calls of others is to blame for nothing, and what all calls have in common explains nothing.
+    """
     clear = VERDICTS.index(row["verdict"]) < VERDICTS.index("unclear")
-    same_way = direction * row["rate"]
-    return not (clear and same_way > 0), -same_way, -abs(row["contribution"]), row["dimension"], str(row["value"])
+    same_way = row["rate"] if worse >= 0 else -row["rate"]
+    beyond = same_way - row["expected"] * abs(worse)
+    return not (clear and same_way > 0), -beyond, -abs(row["contribution"]), row["dimension"], str(row["value"])
 
 
 def _replaced(values: Iterable[Both]) -> Gathered:
