@@ -1,18 +1,24 @@
 # One image for both halves: `misstep collector` and `misstep dashboard`.
-FROM python:3.13-slim AS build
+# The base image of both stages; to pin its bytes, see docs/configuration.md, "Containers".
+ARG PYTHON=python:3.13-slim
+
+FROM ${PYTHON} AS build
 RUN python -m venv /opt/misstep
 ENV PATH=/opt/misstep/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 COPY requirements.lock .
 RUN pip install --require-hashes -r requirements.lock
+# In an environment of its own: the image needs no build back end.
+COPY requirements-build.lock .
+RUN python -m venv /opt/build && /opt/build/bin/pip install --require-hashes -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY collector collector
 COPY dashboard dashboard
 COPY schemas schemas
 COPY docs/agents docs/agents
-RUN pip install --no-deps .
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel . && pip install --no-deps --no-index /wheel/*.whl
 
-FROM python:3.13-slim
+FROM ${PYTHON}
 RUN useradd --uid 10001 --create-home misstep && install -d -o misstep /data
 COPY --from=build /opt/misstep /opt/misstep
 ENV PATH=/opt/misstep/bin:$PATH PYTHONUNBUFFERED=1 \

@@ -23,7 +23,7 @@ README = (ROOT / "README.md").read_text()
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNS = PROJECT["project"]["dependencies"]
-CHECKS = [name for group in PROJECT["dependency-groups"].values() for name in group]
+CHECKS = {name for group in PROJECT["dependency-groups"].values() for name in group}
 
 
 def table(text: str) -> dict[str, list[str]]:
@@ -62,7 +62,7 @@ def test_documented_default_is_the_default(name: str) -> None:
 
 def test_every_dependency_has_a_reason_and_no_other() -> None:
     documented = table((ROOT / "docs/dependencies.md").read_text())
-    assert sorted(documented) == sorted(map(package, RUNS + CHECKS))
+    assert sorted(documented) == sorted(map(package, {*RUNS, *CHECKS}))
     assert all(all(cells) for cells in documented.values())
 
 
@@ -71,6 +71,7 @@ def test_every_dependency_has_a_reason_and_no_other() -> None:
     [
         ("requirements.lock", RUNS),
         ("requirements-dev.lock", RUNS + PROJECT["dependency-groups"]["dev"]),
+        ("requirements-build.lock", PROJECT["build-system"]["requires"]),
         ("requirements-bootstrap.lock", PROJECT["dependency-groups"]["bootstrap"]),
         ("requirements-node.lock", PROJECT["dependency-groups"]["node"]),
     ],
@@ -175,6 +176,18 @@ def test_containers_may_do_nothing_but_write_their_data() -> None:
         assert service["user"] == "10001"
     assert "healthcheck" in services["dashboard"]
     assert "HEALTHCHECK" in (ROOT / "Dockerfile").read_text()
+
+
+def test_an_image_is_built_from_one_base_and_locked_packages_alone() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    [base] = re.findall(r"^ARG PYTHON=(\S+)$", dockerfile, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)) == {"${PYTHON}"}
+    assert f"PYTHON={base}@sha256:" in CONFIGURATION
+    for line in re.findall(r"pip (?:install|wheel) [^&\n]+", dockerfile):
+        locked = re.search(r"--require-hashes -r (\S+)", line)
+        local = "--no-deps" in line and ("--no-build-isolation" in line or "--no-index" in line)
+        assert local or (locked and (ROOT / locked[1]).exists()), line
+    assert PROJECT["dependency-groups"]["build"] == PROJECT["build-system"]["requires"]
 
 
 def test_test_command_of_the_readme_is_what_integration_runs() -> None:
