@@ -27,12 +27,16 @@ OWN = {"event_id", "received_ns", "report_rank", "outcome_strength", "target_gue
 
 def scope(item: dict[str, Any]) -> Scope:
     """One recorded record in a scope of its own."""
-    fields = {name: value for name, value in item.items() if name not in ("scope", "resource", "events", "signal")}
+    fields = {
+        name: value
+        for name, value in item.items()
+        if name not in ("scope", "scope_version", "resource", "events", "signal")
+    }
     events = [
         SpanEvent(one["name"], one.get("time_ns", 0), one.get("attributes", {})) for one in item.get("events", ())
     ]
     record = Record(item["signal"], **fields, events=events)
-    return Scope(item.get("resource", {}), item.get("scope", ""), "", [record])
+    return Scope(item.get("resource", {}), item.get("scope", ""), item.get("scope_version", ""), [record])
 
 
 def stored(requests: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -121,7 +125,7 @@ def export(item: dict[str, Any]) -> tuple[str, bytes]:
             "observedTimeUnixNano": str(record.observed_ns), "body": any_value(record.body),
         }  # fmt: skip
         inner, outer, records = "scopeLogs", "resourceLogs", "logRecords"
-    scopes = [{"scope": {"name": one.name}, records: [raw]}]
+    scopes = [{"scope": {"name": one.name, "version": one.version}, records: [raw]}]
     body = {outer: [{"resource": {"attributes": pairs(one.resource)}, inner: scopes}]}
     return "traces" if record.signal == "span" else "logs", json.dumps(body).encode()
 

@@ -308,6 +308,30 @@ def test_scope_is_claimed_by(service: str, scope: str, source: str | None) -> No
     assert (plan.sources[0].id if plan.claimed else None) == source
 
 
+@pytest.mark.parametrize(
+    ("service", "scope", "version", "source"),
+    [
+        ("opencode", "opencode", "1.18.33", "opencode"),
+        ("opencode", "opencode", "", "opencode"),
+        ("opencode", "opencode", "2.0.0", "opencode"),
+        ("opencode", "opencode", "7.7.9", "kilo"),
+        ("opencode", "opencode.session", "7.8.1-rc.1", "kilo"),
+        ("mine", "opencode", "10.0.0", "kilo"),
+        ("kilo", "opencode", "", "kilo"),
+        ("kilo-cli", "kilo", "", "kilo"),
+        ("kilo", "ai", "", "kilo"),
+        ("mine", "kilo", "7.9.0", "kilo"),
+        ("mine", "codex_otel.log_only", "7.7.9", "codex"),
+        ("kilo", "app", "7.7.9", None),
+    ],
+)
+def test_a_fork_with_the_names_of_its_original_is_known_by_its_version(
+    service: str, scope: str, version: str, source: str | None
+) -> None:
+    plan = TABLES.plan(service, scope, version)
+    assert (plan.sources[0].id if plan.claimed else None) == source
+
+
 def test_random_names_do_not_grow_the_plans() -> None:
     sources = load_sources()
     scope = Scope({}, "s", "", [Record("span", f"name {number}", {f"key {number}": number}) for number in range(5000)])

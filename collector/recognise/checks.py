@@ -56,6 +56,7 @@ MATCH_FIELDS = {
     "service": TEXTS,
     "within": TEXTS,
     "scope": TEXTS,
+    "version": TEXTS,
     "events": TEXTS,
     "attributes": TEXTS,
     "routes": TEXTS,

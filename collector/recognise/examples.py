@@ -73,8 +73,9 @@ def _parts(text: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 def _reports(source: Source, row: Row, given: Mapping[str, Any]) -> list[Report]:
     """What the table alone makes of the record, in a scope that it claims."""
     resource, scope = given.get("resource", {}), given.get("scope", "")
-    alone = Sources((source,), {(resource.get("service.name", ""), scope): Plan(True, (source,), scope)})
     version = given.get("scope_version", "")
+    sender = resource.get("service.name", ""), scope, version or resource.get("service.version", "")
+    alone = Sources((source,), {sender: Plan(True, (source,), scope)})
     return recognise([Scope(resource, scope, version, [_record(given, row)])], alone).reports
 
 

@@ -116,7 +116,8 @@ class _Reading:
     ) -> None:
         resource = scope.resource
         self._records = scope.records
-        self._plan = sources.plan(as_text(resource.get("service.name")) or "", scope.name)
+        version = scope.version or as_text(resource.get("service.version")) or ""
+        self._plan = sources.plan(as_text(resource.get("service.name")) or "", scope.name, version)
         self._around = Around(resource, scope.name, version=scope.version)
         self._base = _base(resource) | _own(resource, dimensions)
         self._dimensions = dimensions

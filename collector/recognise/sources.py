@@ -179,10 +179,17 @@ class Source:
     services: re.Pattern[str] | None
     within: re.Pattern[str] | None
     scopes: re.Pattern[str] | None
+    versions: re.Pattern[str] | None
     events: re.Pattern[str] | None
     markers: frozenset[str]
     routes: frozenset[str]
     rows: tuple[Row, ...]
+
+    def made(self, scope: str, version: str) -> bool:
+        """Whether a scope of this name and version is this agent's."""
+        if not self.scopes or not self.scopes.fullmatch(scope):
+            return False
+        return self.versions is None or self.versions.fullmatch(version) is not None
 
     def bare(self, name: str) -> str:
         """The event name without the vendor's prefix."""
@@ -256,31 +263,31 @@ class Sources:
     sources: tuple[Source, ...]
     _plans: dict[tuple[str, ...], Plan] = field(default_factory=dict)
 
-    def plan(self, service: str, scope: str) -> Plan:
+    def plan(self, service: str, scope: str, version: str = "") -> Plan:
         """The plan for a scope: the rows of the first table that claims it, otherwise of all that match by content.
+        The version, of the scope or the service, matters only where a fork has the original's scopes.
 
         A service may have any name. It only decides in the scopes that its table names as shared; where no scope is
         named, and for plain JSON, its table is tried before those behind it.
         """
-        found = self._plans.get((service, scope))
+        found = self._plans.get((service, scope, version))
         if found is None:
-            found = cached(self._plans, (service, scope), self._made(service, scope))
+            found = cached(self._plans, (service, scope, version), self._made(service, scope, version))
         return found
 
-    def _made(self, service: str, scope: str) -> Plan:
+    def _made(self, service: str, scope: str, version: str) -> Plan:
         named = next((one for one in self.sources if one.services and one.services.fullmatch(service)), None)
-        if source := self._claimant(named, scope):
+        if source := self._claimant(named, scope, version):
             own = [one for one in self.sources if AI_OPERATION in one.markers and one is not source]
             beside = Plan(False, tuple(own), scope) if own and source.ai_sdk else None
             return Plan(True, (source,), scope, beside=beside)
         free = tuple(one for one in self.sources if one.events or one.markers or one is named)
         return Plan(False, free, scope, named)
 
-    def _claimant(self, named: Source | None, scope: str) -> Source | None:
+    def _claimant(self, named: Source | None, scope: str, version: str) -> Source | None:
         if named and named.within and named.within.fullmatch(scope):
             return named
-        claims = (one for one in self.sources if scope in one.routes or (one.scopes and one.scopes.fullmatch(scope)))
-        return next(claims, None)
+        return next((one for one in self.sources if scope in one.routes or one.made(scope, version)), None)
 
     @property
     def failure_only(self) -> list[str]:
@@ -429,6 +436,7 @@ def _source(table: dict[str, Any], standard: dict[str, Any]) -> Source:
         services=glob(match.get("service", ())),
         within=glob(match.get("within", ())),
         scopes=glob(match.get("scope", ())),
+        versions=glob(match.get("version", ())),
         events=glob(match.get("events", ())),
         markers=frozenset(match.get("attributes", ())),
         routes=frozenset(match.get("routes", ())),
