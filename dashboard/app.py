@@ -11,7 +11,7 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
 from dashboard import launch, menu, signin
@@ -48,6 +48,12 @@ async def index(request: Request) -> HTMLResponse:
     return HTMLResponse(PAGE, headers={"Cache-Control": "no-cache"})
 
 
+async def first(request: Request) -> RedirectResponse:
+    """Leads to the first page, which Streamlit knows by no name; relative, since a proxy may add a prefix."""
+    place = "../" if request.url.path.endswith("/") else "./"
+    return RedirectResponse(f"{place}?{request.url.query}" if request.url.query else place)
+
+
 def warm() -> None:
     """Loads what the first page needs, including what checks a chart.
 
@@ -78,6 +84,9 @@ HOSTS = names(
 app = st.App(
     "main.py",
     lifespan=started,
-    routes=[Route(f"/{name}", index) for name in ("", *menu.TITLES)],
+    routes=[
+        *(Route(f"/{menu.FIRST}{end}", first) for end in ("", "/")),
+        *(Route(f"/{name}", index) for name in ("", *menu.TITLES)),
+    ],
     middleware=[Middleware(Callers, allowed=HOSTS), Middleware(Back)],
 )

@@ -1,8 +1,9 @@
 """Who may open the dashboard: no web page of another site, unless people sign in, which its pages cannot do for them.
 
 A page whose name resolves to this machine (DNS rebinding) has the same origin as the dashboard for the browser and for
-Streamlit, so the Host header must be one of ours. Streamlit would also look up this machine's public address at a
-foreign service when a connection comes from another origin; here it never sees one.
+Streamlit, so the Host header must be one of ours. Other programs of this machine serve pages too: the port counts as
+well. Streamlit would let any of them in, and look up this machine's public address at a foreign service when it sees
+another origin than its host; here it never sees one.
 """
 
 from collections.abc import Collection
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PORTS = {"http": 80, "https": 443}  # where an address names none
 
 
 def names(address: str, more: Collection[str], *, signs_in: bool) -> frozenset[str]:
@@ -37,10 +39,13 @@ class Callers:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if reason := refusal(Headers(scope=scope), self._allowed):
+        headers = MutableHeaders(scope=scope)
+        if reason := refusal(headers, self._allowed):
             answer = PlainTextResponse(reason, 403) if scope["type"] == "http" else WebSocketClose(1008, reason)
             await answer(scope, receive, send)
             return
+        if scope["type"] == "websocket" and "origin" in headers:
+            headers["host"] = urlsplit(headers["origin"]).netloc  # which a proxy may have replaced
 
         async def framed(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -52,17 +57,29 @@ class Callers:
 
 def refusal(headers: Headers, allowed: Collection[str]) -> str:
     """Why a request is refused; empty if it is not."""
-    host = _name("//" + headers.get("host", ""))
+    host, port = _place("//" + headers.get("host", ""))
     if allowed and host not in allowed:
         return f"Host {host[:100]!r} is not allowed; add it to MISSTEP_ALLOWED_HOSTS"
-    origin = headers.get("origin", "")
-    if origin and _name(origin) not in (host, *allowed):
-        return f"requests of web pages from {origin[:100]!r} are not allowed"
+    for origin in headers.getlist("origin"):
+        if not _is_ours(origin, host, port, allowed):
+            return f"requests of web pages from {origin[:100]!r} are not allowed"
     return ""
 
 
-def _name(url: str) -> str:
+def _is_ours(origin: str, host: str, port: int | None, allowed: Collection[str]) -> bool:
+    """Whether a page is the dashboard's: of its host and port, or of a name whose port a proxy did not pass on."""
+    scheme, _, _ = origin.partition("://")
+    name, its_port = _place(origin)
+    if not name or scheme not in PORTS:
+        return False
+    if name == host and (its_port or PORTS[scheme]) == (port or PORTS[scheme]):
+        return True
+    return name in allowed and name not in LOOPBACK and (name != host or port is None)
+
+
+def _place(url: str) -> tuple[str, int | None]:
     try:
-        return urlsplit(url).hostname or ""
+        parts = urlsplit(url)
+        return parts.hostname or "", parts.port
     except ValueError:
-        return ""
+        return "", None

@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from dashboard import components, signin
-from dashboard.menu import TITLES
+from dashboard.menu import FIRST, TITLES
 
 SIDEBAR_PX = 220
 
@@ -18,7 +18,7 @@ st.set_page_config(
 
 page = st.navigation(
     [
-        st.Page(f"views/{name}.py", title=f"{title} · Misstep", url_path=name, default=name == "overview")
+        st.Page(f"views/{name}.py", title=f"{title} · Misstep", url_path=name, default=name == FIRST)
         for name, title in TITLES.items()
     ],
     position="hidden",

@@ -13,6 +13,7 @@ DETAILS: Mapping[str, str] = {
     "changes": "What changed", "tool": "Tool", "group": "Group", "session": "Session", "streak": "Streak",
 }  # fmt: skip
 TITLES: Mapping[str, str] = {name: title for group in MENU.values() for name, title in group} | dict(DETAILS)
+FIRST = "overview"
 # Links to other pages do not carry the subject of a detail page as a filter.
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "tool": ("tool",), "group": ("fingerprint",), "session": ("session", "service"), "streak": ("session", "service"),

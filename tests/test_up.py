@@ -93,7 +93,7 @@ HANDSHAKE = {
 def test_pages_of_other_sites_cannot_open_the_dashboard(up: Up) -> None:
     port = up.ports["DASHBOARD"]
     page, stream = f"http://127.0.0.1:{port}/errors", f"http://127.0.0.1:{port}/_stcore/stream"
-    own = f"http://localhost:{port}"
+    own = f"http://127.0.0.1:{port}"
     for headers, status in (
         ({"Host": f"localhost:{port}"}, 200),
         ({"Host": f"evil.example:{port}"}, 403),
@@ -105,11 +105,25 @@ def test_pages_of_other_sites_cannot_open_the_dashboard(up: Up) -> None:
         ({"Host": f"evil.example:{port}", "Origin": f"http://evil.example:{port}"}, 403),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Origin": f"http://localhost:{port}"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
         ({"Origin": own}, 101),
     ):
         with httpx.stream("GET", stream, headers={**HANDSHAKE, **headers}) as answer:
             assert answer.status_code == status
     assert httpx.get(page).headers["Content-Security-Policy"] == "frame-ancestors 'self'"
+
+
+def test_the_first_page_opens_under_its_name_too(up: Up) -> None:
+    at = f"http://127.0.0.1:{up.ports['DASHBOARD']}"
+    for path, place in (
+        ("/overview", "/"),
+        ("/overview/", "/"),
+        ("/overview?tool=a%26b&from=-7d", "/?tool=a%26b&from=-7d"),
+    ):
+        answer = httpx.get(at + path, follow_redirects=True)
+        assert (answer.status_code, str(answer.url)) == (200, at + place)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
