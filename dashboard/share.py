@@ -12,6 +12,7 @@ import streamlit as st
 
 from dashboard.client import COUNTS, Answer, Collector
 from dashboard.filters import Filters
+from dashboard.spreadsheet import inert
 
 _ASKED = "share-asked"
 FORMATS: Mapping[str, str] = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
@@ -76,7 +77,7 @@ def download(collector: Collector, query: ApiQuery, form: str) -> Callable[[], b
 
 
 def as_file(rows: pl.DataFrame, form: str) -> bytes:
-    """Rows as CSV or Parquet; CSV has lists as text in brackets, and counts as whole numbers."""
+    """Rows as CSV or Parquet; CSV has lists as text in brackets, counts as whole numbers, and no formulas."""
     out = BytesIO()
     if form == "parquet":
         rows.write_parquet(out)
@@ -89,7 +90,7 @@ def as_file(rows: pl.DataFrame, form: str) -> bytes:
         name for name, kind in rows.schema.items() if name.removeprefix("previous_") in COUNTS and kind.is_float()
     ]
     whole = [name for name in counts if (rows[name] == rows[name].round()).all()]
-    rows.with_columns(flat).with_columns(pl.col(whole).cast(pl.Int64)).write_csv(out)
+    inert(rows.with_columns(flat).with_columns(pl.col(whole).cast(pl.Int64))).write_csv(out)
     return out.getvalue()
 
 

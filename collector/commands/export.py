@@ -22,6 +22,7 @@ from collector.commands.client import ARROW, check, collector, filters, say_miss
 from collector.commands.naming import naming
 from collector.commands.progress import progress
 from collector.query.queries import token as position
+from dashboard.spreadsheet import inert
 
 RFC3339 = "%Y-%m-%dT%H:%M:%S%.9fZ"
 PAGE = 4_999  # plus the one that shows whether there are more, this is the most for which DuckDB never sorts all rows
@@ -40,6 +41,7 @@ _SCHEMA: dict[str, Any] = {
 
 def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "") -> int:
     """Writes the events that `where` (`name=value`) selects, newest first, as parquet, csv or jsonl; returns how many.
+    In CSV no text is a formula.
 
     An existing file is replaced once everything is written. Says on standard error if events are missing. Raises
     OSError if the collector does not answer or refuses a filter, or if the file cannot be written.
@@ -49,7 +51,8 @@ def export(url: str, path: Path, form: str, where: Sequence[str], token: str = "
         chosen = _fixed(client, chosen)
         if form == "jsonl":
             return _lines(place, _pages(client, chosen, "application/json", lines))
-        return _frames(place, form, _pages(client, chosen, ARROW, frame))
+        pages = _pages(client, chosen, ARROW, frame)
+        return _frames(place, form, map(inert, pages) if form == "csv" else pages)
 
 
 @contextmanager
