@@ -29,6 +29,7 @@ from collector.store.opening import StoreError
 from collector.streams import open_streams
 from collector.tables import TableError
 from collector.telemetry import Scrub, configure_logging
+from collector.visible import say
 
 if TYPE_CHECKING:
     from collector.batch import Body
@@ -42,7 +43,7 @@ def main() -> int:
     try:
         return run(load({}, os.environ))
     except (SettingsError, TableError, StoreError, OSError) as error:
-        print(f"misstep: {error}", file=sys.stderr)
+        say(f"misstep: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

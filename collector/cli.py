@@ -18,6 +18,7 @@ from collector.settings import Settings, SettingsError, check_dashboard, load, w
 from collector.store.opening import StoreError
 from collector.streams import in_utf8, open_streams
 from collector.tables import TableError
+from collector.visible import say
 from dashboard import launch
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ End = Annotated[
 def main() -> None:
     """Runs the command that the arguments name. Exits with 1 if it finds mistakes, with 2 if it could not run."""
     open_streams()
+    os.umask(0o077)  # whatever a command writes has what agents did in it, and is for this user alone
     without_proxy(os.environ)
     for number in (signal.SIGTERM, signal.SIGHUP):  # as after Ctrl-C, no part of a file is left behind
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -72,14 +74,14 @@ def main() -> None:
         try:
             app()
         except Mistaken as error:
-            print(error)
+            say(error)
             sys.exit(1)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except (SettingsError, TableError, StoreError, Unavailable, OSError) as error:
-        print(f"misstep: {error}", file=sys.stderr)
+        say(f"misstep: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -154,7 +156,7 @@ def dashboard(
     settings = _settings(collector_url=collector)
     check_dashboard(settings, signs_in=launch.sign_in_works())
     place = settings.dashboard
-    print(f"Dashboard  {place.url}", flush=True)
+    say(f"Dashboard  {place.url}")
     arguments = launch.command(place.port, place.host)
     os.execve(arguments[0], arguments, environment(settings, settings.collector_url, settings.query_token))
 
@@ -184,12 +186,12 @@ def replay(
         from collector.commands.refused import store_refused
 
         stored = store_refused(settings)
-        print(stored)
+        say(stored)
         return 1 if stored.failed else 0
     from collector.commands.replay import replay
 
     sent = replay(paths, settings.collector_url, token=next(iter(settings.ingest_tokens), ""), now=now)
-    print(sent)
+    say(sent)
     return 1 if sent.refused else 0
 
 
@@ -219,11 +221,11 @@ def demo(
     if bulk > 0:
         from collector.commands.bulk import bulk as fill
 
-        print(f"{plural(fill(settings.store, bulk, seed or 0), 'event')} in {settings.store}")
+        say(f"{plural(fill(settings.store, bulk, seed or 0), 'event')} in {settings.store}")
         return 0
     from collector.commands.demo import demo
 
-    print(demo(settings.collector_url, sessions, seed, token=next(iter(settings.ingest_tokens), "")))
+    say(demo(settings.collector_url, sessions, seed, token=next(iter(settings.ingest_tokens), "")))
     return 0
 
 
@@ -233,7 +235,7 @@ def rebuild(*, store: Annotated[str | None, Parameter(help=STORE)] = None) -> in
     settings = _settings(store=store)
     from collector.commands.rebuild import rebuild
 
-    print(f"{plural(rebuild(settings.store, settings.archive), 'session')} recomputed in {settings.store}")
+    say(f"{plural(rebuild(settings.store, settings.archive), 'session')} recomputed in {settings.store}")
     return 0
 
 
@@ -250,9 +252,9 @@ def backup(
     from collector.commands.backup import backup, left_out
 
     copy = backup(_settings(store=store), place)
-    print(f"the store is in {copy}")
+    say(f"the store is in {copy}")
     if missing := left_out(copy):
-        print(missing)
+        say(missing)
     return 0
 
 
@@ -268,7 +270,7 @@ def doctor(
     from collector.commands.doctor import examine
 
     findings = list(examine_agent(_settings(), agent) if agent else examine(os.environ))
-    print("\n".join(map(str, findings)))
+    say("\n".join(map(str, findings)))
     return 1 if any(finding.state == "fail" for finding in findings) else 0
 
 
@@ -334,7 +336,7 @@ def export(
     path = output or Path(f"events.{format}")
     rows = export(settings.collector_url, path, format, [*where, f"from={since}", f"to={until}"], settings.query_token)
     out = sys.stdout if path.is_file() else sys.stderr  # such as /dev/stdout
-    print(f"{plural(rows, 'event')} in {path}", file=out)
+    say(f"{plural(rows, 'event')} in {path}", file=out)
     return 0
 
 
@@ -357,7 +359,9 @@ def sql(
     if format != "table":  # for programs
         in_utf8()
     asked = [*where, f"from={since}", f"to={until}", f"limit={limit}"]
-    print(sql(settings.collector_url, statement, asked, format, settings.query_token))
+    found = sql(settings.collector_url, statement, asked, format, settings.query_token)
+    shows = say if format == "table" or sys.stdout.isatty() else print
+    shows(found)
     return 0
 
 
@@ -369,7 +373,7 @@ def rules_check(file: RuleFile) -> int:
     _settings_for_rules()
     found = load_rules(file)
     counted = f"{plural(len(found.rules), 'rule')}, {plural(len(found.receivers), 'receiver')}"
-    print(f"{file}: {counted}, no mistakes")
+    say(f"{file}: {counted}, no mistakes")
     return 0
 
 
@@ -421,7 +425,7 @@ def _try_rules(
     settings = _settings_for_rules()
     asked = {"from": f"-{since.removeprefix('-')}", "step": step, **params}
     rows = list(try_rules(file, what, settings.collector_url, settings.query_token, **asked))
-    print("\n".join(map(describe, rows)))
+    say("\n".join(map(describe, rows)))
     return 0
 
 
@@ -434,7 +438,7 @@ def rules_test(file: RuleFile) -> int:
     _settings_for_rules()
     found = load_rules(file)
     failed = list(failures(found))
-    print("\n".join([*failed, f"{file}: {plural(len(found.tests), 'test')}, {len(failed)} failed"]))
+    say("\n".join([*failed, f"{file}: {plural(len(found.tests), 'test')}, {len(failed)} failed"]))
     return 1 if failed else 0
 
 
@@ -469,8 +473,8 @@ def sanitise_check(file: Annotated[Path, Parameter(help="A text file.")]) -> int
     with file.open(encoding="utf-8", errors="replace") as lines:
         found = list(check_lines(lines, _sanitiser(_settings())))
     for cut in found:
-        print(f"{file}:{cut.line}:{cut.column}: {cut.rule}: {cut.title}, {plural(cut.length, 'character')}")
-    print(f"{file}: {plural(len(found), 'place')} would be cut" if found else f"{file}: nothing would be cut")
+        say(f"{file}:{cut.line}:{cut.column}: {cut.rule}: {cut.title}, {plural(cut.length, 'character')}")
+    say(f"{file}: {plural(len(found), 'place')} would be cut" if found else f"{file}: nothing would be cut")
     return 1 if found else 0
 
 
@@ -487,7 +491,7 @@ def sanitise_fingerprint() -> int:
     secret = sys.stdin.buffer.readline().rstrip(b"\r\n")
     if not secret:
         raise OSError("no secret came from standard input")
-    print(fingerprint(hash_key(settings), secret))
+    say(fingerprint(hash_key(settings), secret))
     return 0
 
 
@@ -502,10 +506,10 @@ def sanitise_apply() -> int:
 
     done = apply(_settings())
     for rule, count in done.get("redactions", {}).items():
-        print(f"{rule}: {count}")
-    print(f"{plural(done['changed'], 'row')} changed")
+        say(f"{rule}: {count}")
+    say(f"{plural(done['changed'], 'row')} changed")
     if done["state"] == "failed":
-        print("misstep: it failed; the collector's log says why. The changes so far are kept.", file=sys.stderr)
+        say("misstep: it failed; the collector's log says why. The changes so far are kept.", file=sys.stderr)
     return 1 if done["state"] == "failed" else 0
 
 

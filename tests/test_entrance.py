@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.access import host_name
 from collector.errors import Rejected
 from collector.query.filters import BadParameter, split_values, terms_of, time_ns, with_plus
-from tests.conftest import RunningCollector
+from tests.conftest import RunningCollector, misstep
 from tests.cpu import cpu_seconds
 
 PATHS = ("GET /api/v1/events", "GET /metrics", "POST /v1/logs", "POST /v1/events", "POST /api/v1/rules/check")
@@ -180,3 +181,23 @@ def test_what_is_stored_is_for_its_owner_alone(start_collector: Callable[..., Ru
     found = [path for path in collector.folder.rglob("*") if path != collector.log]
     assert {path.name for path in found} >= {"misstep.duckdb"}
     assert [path for path in found if path.stat().st_mode & 0o077] == []
+
+
+def test_what_commands_write_is_for_its_owner_alone_and_a_store_of_before_is_narrowed(tmp_path: Path) -> None:
+    store = tmp_path / "misstep.duckdb"
+    copy, other = tmp_path / "misstep.duckdb.old", tmp_path / "misstep.duckdb2"
+    settings = {"STORE": f"duckdb:///{store}"}
+    before = os.umask(0)
+    try:
+        made = misstep("demo", "--bulk", "100", cwd=tmp_path, settings=settings)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("misstep.duckdb*")}
+        store.chmod(0o664)
+        copy.touch(0o666)
+        other.touch(0o666)
+        again = misstep("rebuild", cwd=tmp_path, settings=settings)
+    finally:
+        os.umask(before)
+    assert (made.returncode, again.returncode) == (0, 0), made.stderr + again.stderr
+    assert modes["misstep.duckdb"] == 0o600
+    assert [mode for mode in modes.values() if mode & 0o077] == []
+    assert [path.stat().st_mode & 0o777 for path in (store, copy, other)] == [0o600, 0o600, 0o666]

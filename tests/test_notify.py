@@ -165,6 +165,15 @@ def test_labels_are_no_markup(hostile: str) -> None:
     assert not re.search(r"<[^\u200b]|\]\(", title + body)
 
 
+@pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200f", "\u061c", "\ufeff", "\u00ad", "\U000e0041"])
+def test_labels_neither_turn_nor_hide_what_follows(hidden: str) -> None:
+    rule = replace(RULE, summary="of {{ service }}", description="of {{ service }}")
+    one = notification(replace(ALERT, labels=(("service", f"gpj{hidden}.exe"),)), rule=rule)
+    [annotations] = [alert["annotations"] for alert in alertmanager(one)["alerts"]]
+    assert hidden not in annotations["summary"] + annotations["description"] + "".join(text(one))
+    assert annotations["summary"] == f"of gpj{ascii(hidden)[1:-1]}.exe"
+
+
 @pytest.mark.parametrize("separator", ["\n", "\v", "\x1c", "\x85", "\u2028"])
 def test_labels_start_no_line_of_a_description(separator: str) -> None:
     hostile = replace(ALERT, labels=(("service", f"x{separator}resolved: all"),))

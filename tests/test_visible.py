@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from collector.commands.sql import Found, _table
-from collector.visible import visible
+from collector.visible import say, visible
 
 
 @pytest.mark.parametrize(
@@ -26,9 +29,29 @@ def test_what_would_steer_a_terminal_is_shown(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-def test_a_table_on_a_terminal_holds_no_control_character() -> None:
+def test_a_table_on_a_terminal_holds_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
     row = b'{"tool":"\\u001b[2J\\u202e","calls":1}'
-    shown = _table(Found([row], ["tool", "calls"], False), "table")  # type: ignore[list-item]
+    say(_table(Found([row], ["tool", "calls"], False), "table"))  # type: ignore[list-item]
+    shown = capsys.readouterr().out
     assert "\\x1b[2J\\u202e" in shown
     assert "\x1b" not in shown
     assert "\u202e" not in shown
+
+
+ROOT = Path(__file__).parents[1] / "collector"
+FOR_PROGRAMS = {"sql", "sanitise_filter"}  # the commands whose output is CSV or JSON
+
+
+def test_commands_print_what_people_read_in_one_place() -> None:
+    found = set()
+    for path in (ROOT / "cli.py", ROOT / "app.py", *(ROOT / "commands").glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                names = [one.id for one in ast.walk(function) if isinstance(one, ast.Name)]
+                found |= {(path.name, function.name)} if "print" in names else set()
+    assert found == {("cli.py", name) for name in FOR_PROGRAMS}
+
+
+def test_what_a_command_says_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say(OSError("tool \x1b]0;title\x07 \u202egpj.exe"))
+    assert capsys.readouterr().out == "tool \\x1b]0;title\\x07 \\u202egpj.exe\n"

@@ -27,6 +27,7 @@ from collector.query.filters import escaped
 from collector.query.measures import GONE
 from collector.query.sample import Labels
 from collector.times import SECOND, lasting, retry_after_s, rfc3339
+from collector.visible import visible
 
 if TYPE_CHECKING:
     import ssl
@@ -316,8 +317,11 @@ def _filter(value: Sequence[str] | str | bool) -> str:
 
 
 def _plain(value: str) -> str:
-    """A label inside a sentence: one line, bounded, and with nothing that chat services read as a mention or a link."""
-    calm = re.sub(r"[@<]|\](?=\()", "\\g<0>\u200b", re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", value))
+    """A label inside a sentence: one line, bounded, with nothing that chat services read as a mention or a link, and
+    nothing that turns the direction of what follows or is not seen.
+    """
+    seen = visible(re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", value))
+    calm = re.sub(r"[@<]|\](?=\()", "\\g<0>\u200b", seen)
     return calm if len(calm) <= 200 else calm[:199] + "…"
 
 

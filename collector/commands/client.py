@@ -13,6 +13,7 @@ import httpx
 from collector.plural import plural
 from collector.settings import without_user
 from collector.store.opening import file_id, path_of
+from collector.visible import say
 
 TIMEOUT_S = 60
 POLL_S = 0.3
@@ -82,7 +83,7 @@ def say_missing(events: int) -> None:
     """Says on standard error how many archived events an answer lacks, if it lacks any."""
     if events:
         remedy = "put the files back, the collector's log names the first"
-        print(f"misstep: {plural(events, 'archived event')} missing: {remedy}", file=sys.stderr)
+        say(f"misstep: {plural(events, 'archived event')} missing: {remedy}", file=sys.stderr)
 
 
 def said(answer: httpx.Response) -> str:

@@ -11,6 +11,7 @@ from collector.connect import ledger
 from collector.connect.plan import Change, chosen, price, put, taken_out, targets
 from collector.connect.writing import write
 from collector.switches import Agent, Connect, agents
+from collector.visible import say
 
 Clean = Callable[[str], str]
 
@@ -59,7 +60,7 @@ def connect(
         known[agent.source] = filed | {str(each.path): each.filed for each in changes if each.filed.entries}
         ledger.keep(place, known)
         _write(changes)
-        print(f"Start {told.place.command} anew, then see what arrives: misstep doctor --agent {agent.source}")
+        say(f"Start {told.place.command} anew, then see what arrives: misstep doctor --agent {agent.source}")
         code = 0
     return max(code, _left(changes, clean))
 
@@ -71,7 +72,7 @@ def undo(name: str, environ: Mapping[str, str], *, yes: bool = False, clean: Cle
     known = ledger.read(place)
     changes = [taken_out(Path(path), filed) for path, filed in known.pop(agent.source, {}).items()]
     if not changes:
-        print(f"{agent.source}: misstep connect has put nothing in")
+        say(f"{agent.source}: misstep connect has put nothing in")
         return 0
     code = _carried_out(changes, [], clean, yes=yes)
     if code == 1:
@@ -90,7 +91,7 @@ def asked(question: str) -> bool:
     try:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
-        print()
+        say()
         return False
 
 
@@ -98,13 +99,13 @@ def _carried_out(changes: Sequence[Change], told: Sequence[str], clean: Clean, *
     """Shows changes and asks for consent: None if they are to be written, 0 if there are none, 1 if nobody agreed."""
     lines = [line for each in changes for line in _diff(each)]
     if not lines:
-        print("Nothing to change.")
+        say("Nothing to change.")
         return 0
-    print("\n".join(map(clean, lines)))
-    print("\n".join(["", *told]))
+    say("\n".join(clean(line).expandtabs() for line in lines))
+    say("\n".join(["", *told]))
     if yes or asked("Write this?"):
         return None
-    print("Nothing was written.")
+    say("Nothing was written.")
     return 1
 
 
@@ -117,12 +118,12 @@ def _write(changes: Sequence[Change]) -> None:
     for each in changes:
         if each.after != each.before:
             write(each.path, each.after, each.before)
-            print(f"{each.path} written")
+            say(f"{each.path} written")
 
 
 def _left(changes: Sequence[Change], clean: Clean) -> int:
     """Says what was left as it is; 1 if anything was."""
     left = [f"{each.path}: {one}" for each in changes for one in each.left]
     for one in left:
-        print(clean(one), file=sys.stderr)
+        say(clean(one), file=sys.stderr)
     return 1 if left else 0

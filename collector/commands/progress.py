@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from collector.visible import say
+
 LINE_EVERY_S = 5.0
 
 
@@ -40,6 +42,6 @@ def _lines(title: str, total: int | None) -> Advance:
         done += steps
         if time.monotonic() - said >= LINE_EVERY_S:
             said = time.monotonic()
-            print(f"{title}: {done}" + (f" of {total}" if total else ""), file=sys.stderr, flush=True)
+            say(f"{title}: {done}" + (f" of {total}" if total else ""), file=sys.stderr)
 
     return advance

@@ -13,6 +13,7 @@ from collector.alerts.summary import duration
 from collector.commands.client import collector, said
 from collector.commands.progress import progress
 from collector.plural import plural
+from collector.visible import say
 
 SHOWN_FIRINGS = 5
 
@@ -78,11 +79,11 @@ def notify_test(path: Path, name: str) -> int:
     asked = [receiver for receiver in receivers if receiver.name == name]
     if not asked:
         known = ", ".join(dict.fromkeys(receiver.name for receiver in receivers)) or "none"
-        print(f"{path}: there is no receiver {name!r}; there are: {known}", file=sys.stderr)
+        say(f"{path}: there is no receiver {name!r}; there are: {known}", file=sys.stderr)
         return 2
     rows = [tell(receiver, time.time_ns()) for receiver in asked]
     for row in rows:
-        print(f"{row['receiver']}: {'sent' if row['sent'] else row['error']}")
+        say(f"{row['receiver']}: {'sent' if row['sent'] else row['error']}")
     return 0 if all(row["sent"] for row in rows) else 1
 
 

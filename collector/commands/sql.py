@@ -10,7 +10,8 @@ import httpx
 import msgspec
 
 from collector.commands.client import check, collector, filters, say_missing
-from collector.visible import visible
+from collector.visible import say
+from dashboard.spreadsheet import inert
 
 
 class Found(msgspec.Struct):
@@ -34,7 +35,7 @@ def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = 
     say_missing(found.missing_events)
     if found.truncated:
         said = f"misstep: there are more rows than these {len(found.rows)}; --limit gives more, 10,000 at most"
-        print(said, file=sys.stderr)
+        say(said, file=sys.stderr)
     return _lines(found) if form == "jsonl" else _table(found, form)
 
 
@@ -49,10 +50,10 @@ def _table(found: Found, form: str) -> str:
     cells = [[_cell(row[name]) for name in found.columns] for row in rows]
     frame = pl.DataFrame(cells, dict.fromkeys(found.columns, pl.String), orient="row")
     if form == "csv":
-        return frame.write_csv().rstrip("\n")
+        return inert(frame).write_csv().rstrip("\n")
     with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True,
                    fmt_str_lengths=80, tbl_width_chars=200, tbl_formatting="MARKDOWN"):  # fmt: skip
-        return visible(str(frame))
+        return str(frame)
 
 
 def _cell(value: Any) -> str | None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from collector.settings import Settings, check_dashboard
+from collector.visible import say
 from dashboard import launch
 
 START_S = 60.0
@@ -45,11 +46,11 @@ def up(settings: Settings) -> int:
     processes = {"collector": collector, "dashboard": dashboard}
     try:
         if _started(processes, (f"{collector_url}/readyz", f"{place.url}/_stcore/health"), stop):
-            print(greeting(settings), flush=True)
+            say(greeting(settings))
         while not stop.wait(LOOK_EVERY_S):
             for name, process in processes.items():
                 if process.poll() is not None:
-                    print(f"misstep: the {name} ended with exit code {process.returncode}", file=sys.stderr)
+                    say(f"misstep: the {name} ended with exit code {process.returncode}", file=sys.stderr)
                     return 1
         return 0
     finally:
@@ -110,7 +111,7 @@ def _started(processes: dict[str, subprocess.Popen[bytes]], addresses: Sequence[
         waiting = [address for address in waiting if not _answers(address)]
         stop.wait(LOOK_EVERY_S if waiting else 0)
     for address in waiting:
-        print(f"misstep: {address} does not answer after {START_S:.0f} s", file=sys.stderr)
+        say(f"misstep: {address} does not answer after {START_S:.0f} s", file=sys.stderr)
     return not waiting
 
 

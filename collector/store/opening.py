@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,17 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
         raise unopened(path, error) from None
     for one in left:  # not before the file is ours: a running collector may be using these
         one.unlink(missing_ok=True)
+    if path is not None:
+        _narrow(path)
     return connection, path
+
+
+def _narrow(path: Path) -> None:
+    """Takes others' rights away from a store, and from what is named after it: its log, journal, key and copies."""
+    for one in path.parent.iterdir():
+        if one.name == path.name or one.name.startswith(f"{path.name}."):
+            with suppress(OSError):  # of another user, who decides
+                one.chmod(one.stat().st_mode & ~0o077)
 
 
 def attach(engine: duckdb.DuckDBPyConnection, path: Path | str) -> None:
