@@ -47,6 +47,17 @@ TARGETS = (
 PATCHED = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ b/)([^\n\t]+)", re.MULTILINE)
 # The only argument of a tool, as LangChain tells it.
 WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]{1,20}://|[A-Za-z]:[\\/]|~?/|\.{1,2}/)[^\s<>\"']{1,400}")
+# Who speaks is not what was acted on, and neither is what a message advises to look at.
+SPEAKER = re.compile(
+    r"^(?:/[\w.+-]{1,40}){0,6}/?(?:(?:ba|da|z|k|c|tc|fi)?sh|busybox|env|sudo|python[\d.]{0,6}|node|perl|ruby)"
+    r"(?:\.exe)?: (?:line )?(?:\d{1,6}: )?",
+    re.MULTILINE,
+)
+ADVICE = re.compile(
+    r"(?:(?<=[.!?;(])|(?<=[.!?;] )|^) {0,4}(?:please |you can |you may |consider )?"
+    r"(?:see|visit|refer to|consult|check|try|did you mean|learn more|for (?:more|details|help)|run|use)\b.{0,400}",
+    re.MULTILINE | re.IGNORECASE,
+)
 TRAILING = ".,;:!?)]}'\"`"
 
 
@@ -94,7 +105,7 @@ def _ranked(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 def extract_target(message: str) -> str | None:
     """The path, URL or resource name in an error message, quoted or bare; None if there is none."""
-    text = message[:READ_CHARS]
+    text = ADVICE.sub("", SPEAKER.sub("", message[:READ_CHARS]))
     for pattern in TARGETS:
         found = pattern.search(text)
         if found:

@@ -12,6 +12,7 @@ from typing import Any
 
 from collector.recognise.readers import as_bool, as_int, as_text, parsed, present, tells_error
 from collector.recognise.sources import Rules
+from collector.recognise.wrapped import said
 
 OK = ("ok", "success", "succeeded", "successful", "completed", "complete", "done", "passed", "finished")
 ERROR = ("error", "errored", "failed", "failure", "fail", "exception", "timeout", "timed_out", "timedout", "invalid",
@@ -99,7 +100,10 @@ def verdict_of(word: Any) -> str:
 
 def read_output(value: Any, rules: Rules) -> Output:
     """Reads an output: a text, a map, content blocks, or JSON text of these, encoded once or twice."""
-    value = _of_block(parsed(parsed(value)))
+    value = parsed(parsed(value))
+    if isinstance(value, str):
+        value = said(value)
+    value = _of_block(value)
     if isinstance(value, dict):
         return _map(_opened(value), rules)
     if isinstance(value, list):
@@ -186,6 +190,12 @@ def _text(text: str, rules: Rules) -> Output:
     if (code := exit_code_in(text, rules)) is not None:
         return Output("", rest, code)
     return Output("error" if any(pattern.search(text) for pattern in rules.error_output) else "", rest)
+
+
+def spoken(text: str) -> str:
+    """The text of an error without what is written around it; "" if it says nothing."""
+    value = said(text)
+    return value if isinstance(value, str) else text_of(value)
 
 
 def exit_code_in(text: str, rules: Rules) -> int | None:

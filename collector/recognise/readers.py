@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from collector.decode.mending import paired, readable
+from collector.tables import load_toml, schemas
 
 MAX_JSON = 4 << 20  # longer texts are not parsed; the largest conversation in the recordings has 0.4 MB
 ABSENT_TEXTS = frozenset(("", "null", "undefined", "<not specified>", "__REDACTED__"))  # ADK's, OpenInference's
@@ -33,8 +34,16 @@ NAMED = {
     "{unusable}": r"(?i)^\W*(?:finish_?reason\.)?(content.?filter(?:ed)?|refusal|(?:image_)?safety|prohibited_content"
     r"|recitation|blocklist|spii|guardrail_intervened|malformed_function_call|malformed_tool_use"
     r"|unexpected_tool_call|too_many_tool_calls|missing_thought_signature|model_context_window_exceeded|language"
-    r"|insufficient_system_resource|failed|(?-i:OTHER))\b"
+    r"|insufficient_system_resource|failed|(?-i:OTHER))\b",
+    # Why a run ended although no call and no request failed.
+    "{limit}": r"(?i)(max(?:imum)?[ _-]?(?:number of |allowed )?(?:\w{1,20} )?"
+    r"(?:turns?|iterations?|steps?|rounds?|loops?|llm calls|budget)"
+    r"|(?:turn|iteration|step|recursion|usage|request|time|budget|cost)[ _-]?limit|graphrecursion|usagelimit"
+    r"|budget[ _]?exceeded|error_during_execution|run (?:was |has been )?(?:interrupted|abandoned)"
+    r"|too many (?:turns|steps|iterations))",
 }
+
+HIDDEN_CHARS, HIDDEN_DEPTH = 100, 3
 
 _decode_json = msgspec.json.Decoder().decode
 
@@ -60,6 +69,22 @@ def present(value: Any) -> bool:
     if isinstance(value, str):
         return value not in ABSENT_TEXTS
     return not (isinstance(value, (dict, list)) and not value)
+
+
+@cache
+def _placeholders() -> re.Pattern[str]:
+    rows = load_toml(schemas() / "placeholders.toml")["placeholders"]
+    return re.compile("|".join(f"(?:{row['pattern']})" for row in rows), re.IGNORECASE)
+
+
+def is_hidden(value: Any, depth: int = HIDDEN_DEPTH) -> bool:
+    """Whether a value is only a placeholder for what the sender hides, or a map or list of nothing else."""
+    if isinstance(value, str):
+        return 0 < len(value) <= HIDDEN_CHARS and _placeholders().fullmatch(value) is not None
+    if isinstance(value, (dict, list)) and value and depth:
+        inner = value.values() if isinstance(value, dict) else value
+        return all(is_hidden(one, depth - 1) for one in inner)
+    return False
 
 
 def tells_error(value: Any) -> bool:
@@ -297,9 +322,11 @@ def as_lines(value: Any) -> str | None:
 
 def as_params(value: Any) -> Any:
     """Arguments: parsed from JSON text, taken out of Python's `args` and `kwargs`. An empty map stays (a call without
-    arguments); other absent values are None.
+    arguments); other absent values and placeholders for hidden ones are None.
     """
     value = parsed(value)
+    if is_hidden(value):
+        return None
     if isinstance(value, dict):
         named, positional = value.get("kwargs"), value.get("args", [])
         if isinstance(named, dict) and isinstance(positional, list) and ("args" in value or len(value) == 1):

@@ -47,7 +47,7 @@ DENIED_TEXT = re.compile(
     r"|\b(command|tool|call) is (on|in) (the|your|a) (deny|block) ?list\b",
     re.IGNORECASE,
 )
-STOPPED = r"(?:aborted|interrupted|cancell?ed)"
+STOPPED = r"(?:aborted|abandoned|interrupted|cancell?ed)"
 CANCELLED = re.compile(rf"{STOPPED} by (?:the )?user{UNNAMED}\b", re.IGNORECASE)  # the same
 CANCELLED_TEXT = re.compile(
     rf"\[operation cancelled\]|(?:^|: |= )context canceled\W*\Z|^user cancelled\b|\buser (?:has )?{STOPPED}{OBJECT}"
@@ -63,7 +63,7 @@ DENIED_WORDS = (
     "denied", "reject", "declin", "refus", "block", "want to", "prevents", "approv", "said no", "user ", "human did",
     "person did", "operator did", "not allowed in", "plan mode", "granted", "policy", "deny list", "denylist",
 )  # fmt: skip
-CANCELLED_WORDS = ("abort", "interrupt", "cancel")
+CANCELLED_WORDS = ("abort", "abandon", "interrupt", "cancel")
 GENERIC_TEXT = re.compile(
     r"\W*(error|failed|failure|exception|unknown( error)?|tool execution (failed|error)|tool error|an error occurred"
     r"|an error occurred while running the tool\. please try again)\W*$",

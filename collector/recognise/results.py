@@ -14,6 +14,7 @@ from typing import Any
 
 from collector.columns import Report
 from collector.decode.record import Record
+from collector.recognise.fields import part_server
 from collector.recognise.identify import (
     bare_id,
     call_key,
@@ -339,6 +340,7 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
                 _rank=1,
                 _lends=True,
             )
+            part_server(report)
             if not is_name(call_id, tool):
                 report["call_id"] = call_id
             if record.trace_id:
@@ -383,6 +385,7 @@ def _result_report(
             report["_keys"] = [key]
     if one.tool:
         report["tool"] = one.tool
+        part_server(report)
     if one.params is not None:
         report["params"] = one.params
     if lends:

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from collector.recognise.outputs import Output, breaks_schema, exit_code_in, read_output, verdict_of
+from collector.recognise.outputs import Output, breaks_schema, exit_code_in, read_output, spoken, verdict_of
 from collector.recognise.readers import as_bool, as_int, tells_error
-from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in, unrepresented, untraced
+from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in, untraced
 from collector.recognise.sources import Rules
 
 # How certain an outcome is; the fold takes the strongest.
@@ -185,7 +185,7 @@ def _failed(case: _Case, signs: Mapping[str, Sequence[Any]], rules: Rules, said:
         raised = next((one for one in told[1:] if one.message and one.message in raised.message), raised)
     names = {name for one in (said.reported, raised.name) if one for name in (one, one.rpartition(".")[2])}
     stated = said.status_message if rules.status else ""
-    told_texts = map(unrepresented, (said.message or "", raised.message, stated, case.output_text))
+    told_texts = map(spoken, (said.message or "", raised.message, stated, case.output_text))
     texts = [one for one in told_texts if one and one.lower() not in ("true", "false")]  # flags give no reason
     text = _reason([one for one in texts if one.rstrip(": ") not in names] or texts)
     code = _exit_code(text, rules) if case.exit_code is None else None
