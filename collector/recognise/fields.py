@@ -240,21 +240,12 @@ def _short(value: Any) -> bool:
     return 0 < len(value) <= KEPT_CHARS if type(value) is str else isinstance(value, (bool, int, float))
 
 
-# How agents name the tools of MCP servers to the model.
-OF_SERVER = re.compile(r"mcp__(?P<server>.{1,80}?)__(?P<tool>.{1,120})|MCP:(?P<bare>\S.{0,120})", re.DOTALL)
-
-
-def part_server(report: Report) -> None:
-    """Takes the server of an MCP tool out of the name by which agents offer it to the model."""
-    tool = report.get("tool", "")
-    if tool.startswith(("mcp__", "MCP:")) and (named := OF_SERVER.fullmatch(tool)) is not None:
-        report["tool"], report["tool_kind"] = named["tool"] or named["bare"], "mcp"
-        if named["server"]:
-            report.setdefault("mcp_server", named["server"])
+OF_SERVER = "MCP:"  # before the names of tools of MCP servers, as Cursor writes them
 
 
 def _tidy(report: Report) -> None:
-    part_server(report)
+    if (name := report.get("tool", "")).startswith(OF_SERVER) and len(name) > len(OF_SERVER):
+        report["tool"], report["tool_kind"] = name[len(OF_SERVER) :], "mcp"
     if "mcp_server" in report:
         report["tool_kind"] = "mcp"
     tool, call_id = report.get("tool"), report.get("call_id")

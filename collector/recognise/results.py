@@ -14,7 +14,6 @@ from typing import Any
 
 from collector.columns import Report
 from collector.decode.record import Record
-from collector.recognise.fields import part_server
 from collector.recognise.identify import (
     bare_id,
     call_key,
@@ -340,7 +339,6 @@ def asked_reports(row: Row, record: Record, model: Report) -> Iterator[Report]:
                 _rank=1,
                 _lends=True,
             )
-            part_server(report)
             if not is_name(call_id, tool):
                 report["call_id"] = call_id
             if record.trace_id:
@@ -385,7 +383,6 @@ def _result_report(
             report["_keys"] = [key]
     if one.tool:
         report["tool"] = one.tool
-        part_server(report)
     if one.params is not None:
         report["params"] = one.params
     if lends:
