@@ -45,6 +45,14 @@ def main() -> int:
     except (SettingsError, TableError, StoreError, OSError) as error:
         say(f"misstep: {error}", file=sys.stderr)
         return 2
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "start new thread" not in str(error):
+            raise
+        print(
+            f"misstep: memory or threads ran out ({error}): see `ulimit -v`, `ulimit -u` and the container's limits",
+            file=sys.stderr,
+        )
+        return 2
     except KeyboardInterrupt:
         return 130
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from collector import app as collector_app
 from collector.store.store import Store
 from tests.conftest import MISSTEP, RunningCollector, free_port, misstep, wait_until
 
@@ -147,6 +149,25 @@ def test_port_that_is_taken_is_said_before_anything_is_opened(shared: RunningCol
     assert done.returncode == 2
     assert "is another collector running?" in done.stderr
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("mib", [300, 879, 1200])
+def test_a_limit_of_the_address_space_is_named(mib: int, tmp_path: Path) -> None:
+    run = f'ulimit -v {mib << 10}; exec "$0" collector'
+    done = subprocess.run(["sh", "-c", run, MISSTEP], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert re.fullmatch(rf"misstep: the address space is limited to {mib} MiB \(ulimit -v\), .*\n", done.stderr)
+
+
+def test_a_collector_that_gets_no_thread_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(collector_app, "run", run)
+    assert collector_app.main() == 2
+    assert re.fullmatch(r"misstep: .*can't start new thread.*ulimit.*\n", capsys.readouterr().err)
 
 
 def test_second_collector_on_one_store_is_refused(shared: RunningCollector, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,11 +14,14 @@ import httpx
 import pytest
 
 from collector import serve
+from collector.batch import Body, Receipt
+from collector.errors import Unavailable, grpc_code
 from collector.receive import grpc as door
 from collector.receive.delivery import PIECE, Delivery
 from collector.settings import Address, Settings
 from tests.conftest import free_port
 
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 LARGE = b"0123456789abcdef" * (1 << 20)  # far more than fits into the buffers of a connection
 
 
@@ -121,7 +125,7 @@ def test_a_message_that_does_not_come_over_grpc_is_given_up(monkeypatch: pytest.
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            export: Any = channel.stream_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+            export: Any = channel.stream_unary(EXPORT)
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await asyncio.wait_for(export(nothing()), 20)
         assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
@@ -139,7 +143,7 @@ def test_messages_that_do_not_come_make_room_for_those_that_do(monkeypatch: pyte
 
     async def receive(turns: door.Turns, name: str, seconds: float) -> None:
         try:
-            async with turns.turn():
+            async with turns.turn(name):
                 await asyncio.sleep(seconds)
                 ended.append(name)
         except TimeoutError:
@@ -155,6 +159,75 @@ def test_messages_that_do_not_come_make_room_for_those_that_do(monkeypatch: pyte
 
     asyncio.run(calls())
     assert ended == ["stalled 0 gave up", "stalled 1 gave up", "quick", "quick", "quick"]
+
+
+class Taking:
+    """An intake that takes everything."""
+
+    async def take(self, body: Body) -> Receipt:
+        return Receipt(0, Counter(), "", 0, 0)
+
+
+def test_calls_that_send_nothing_do_not_keep_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many on a few connections, then one call each on many: the turns become short."""
+    monkeypatch.setattr(door, "TURN_S", 1)
+
+    async def nothing() -> Any:
+        await asyncio.sleep(30)
+        yield b""
+
+    def connected(port: int) -> grpc.aio.Channel:
+        return grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.use_local_subchannel_pool", 1)])
+
+    async def slow(port: int, connections: int, calls: int) -> tuple[list[grpc.aio.Channel], list[Any]]:
+        channels = [connected(port) for _ in range(connections)]
+        opened: list[Any] = [channel.stream_unary(EXPORT)(nothing()) for channel in channels for _ in range(calls)]
+        await asyncio.gather(*(call.wait_for_connection() for call in opened))
+        return channels, opened
+
+    async def attack() -> None:
+        server = door.grpc_server(Taking(), Settings(), str)  # type: ignore[arg-type]
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        for connections, calls in ((4, 40), (80, 1)):
+            channels, opened = await slow(port, connections, calls)
+            async with connected(port) as channel:
+                export: Any = channel.unary_unary(EXPORT)
+                for _ in range(5):
+                    await export(b"", timeout=3)
+            for call in opened:
+                call.cancel()
+            await asyncio.gather(*(channel.close() for channel in channels))
+        await server.stop(0)
+
+    asyncio.run(attack())
+
+
+def test_one_connection_cannot_have_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too much is refused with the time to come back, and counts no longer once it is given up."""
+    monkeypatch.setattr(door, "MOST_OF_ONE", 2)
+    monkeypatch.setattr(door, "MOST", 3)
+
+    async def receive(turns: door.Turns, connection: str) -> None:
+        async with turns.turn(connection):
+            await asyncio.sleep(30)
+
+    async def calls() -> None:
+        turns = door.Turns()
+        opened = [asyncio.create_task(receive(turns, connection)) for connection in "aab"]
+        await asyncio.sleep(0)
+        for connection in "abc":
+            with pytest.raises(Unavailable, match="too many calls") as refused:
+                await receive(turns, connection)
+            assert (grpc_code(refused.value.status), refused.value.retry_after) == (8, 2)
+        for each in opened:
+            each.cancel()
+        await asyncio.wait(opened)
+        async with turns.turn("a"):
+            assert turns._calls == {"a": 1}
+        assert not turns._calls
+
+    asyncio.run(calls())
 
 
 def test_a_stream_is_passed_on_as_it_comes_and_to_its_end() -> None:

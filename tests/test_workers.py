@@ -99,6 +99,7 @@ def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
         answer = collector.post("/v1/traces", traces(span(first, error="ValueError")))
         assert answer.status_code == 503
         assert int(answer.headers["retry-after"]) >= 1
+        wait_until(partial(replaced, collector, 1 + first // 4), 20)
         [worker] = spawned(collector)
         used = worker_ticks(worker)
         assert send(collector, first, first + 3) == [200] * 3
@@ -111,6 +112,49 @@ def test_another_takes_the_place_of_a_worker_that_dies_and_no_event_is_lost(
     wait_until(lambda: gone(worker), 10)
 
 
+def replaced(collector: RunningCollector, times: int) -> bool:
+    """Whether so many new processes have taken the places of others."""
+    return collector.logged().count("another has taken its place") >= times
+
+
+def test_when_all_workers_are_killed_at_once_every_request_is_answered_and_none_is_lost(
+    start_collector: Callable[..., RunningCollector],
+) -> None:
+    collector = start_collector(WORKERS="2")
+    workers = children(collector)
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)  # so that both are reading when they are killed
+    with ThreadPoolExecutor(4) as pool:
+        first = [pool.submit(send, collector, number, number + 1) for number in range(2)]
+        wait_until(lambda: 2 * len(traces(span(0, error="ValueError"))) <= in_flight(collector), 20)
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+        began = time.monotonic()
+        assert [each.result() for each in first] == [[503], [503]]
+        assert time.monotonic() - began < 1.5, "they waited for the new processes"
+    wait_until(partial(replaced, collector, 2), 30)
+    assert len(spawned(collector)) == 2
+    assert send(collector, 0, 8) == [200] * 8
+    assert calls(collector) == {f"call_S_{number}" for number in range(8)}
+    assert collector.logged().count("what it was reading is answered 503") == 2
+
+
+def in_flight(collector: RunningCollector) -> float:
+    """The bytes of bodies that are not answered yet."""
+    return float(re.findall(r"^misstep_queue_bytes (\S+)", httpx.get(f"{collector.url}/metrics").text, re.MULTILINE)[0])
+
+
+def test_while_no_process_has_started_requests_are_refused_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "WAIT_S", 0.1)
+    readers = Readers(pipeline(), 1, never)
+    worker = readers._free.get()
+    with pytest.raises(Unavailable, match="started again") as refused:
+        readers.read(Body(traces(span(1)), JSON, "traces"), NOW)
+    assert (refused.value.status, refused.value.retry_after) == (503, 1)
+    readers._free.put(worker)
+    readers.close()
+
+
 def test_a_worker_in_another_s_place_marks_a_secret_alike(start_collector: Callable[..., RunningCollector]) -> None:
     collector = start_collector(WORKERS="1", STORE="duckdb://:memory:", FINGERPRINT_SECRETS="true")
 
@@ -119,7 +163,9 @@ def test_a_worker_in_another_s_place_marks_a_secret_alike(start_collector: Calla
 
     assert collector.post("/v1/traces", call(0)).status_code == 200
     os.kill(children(collector)[0], signal.SIGKILL)
-    assert [collector.post("/v1/traces", call(1)).status_code for _ in range(2)] == [503, 200]
+    assert collector.post("/v1/traces", call(1)).status_code == 503
+    wait_until(partial(replaced, collector, 1), 20)
+    assert collector.post("/v1/traces", call(1)).status_code == 200
     first, second = (event["message"] for event in collector.events())
     assert first == second
     assert re.fullmatch(r"password=\[redacted:password:\w+\]", first)
@@ -180,13 +226,16 @@ def test_the_main_process_reads_for_as_long_as_no_other_can_be_started(
     body = Body(traces(span(1)), JSON, "traces")
     with pytest.raises(Unavailable, match="has ended"):
         readers.read(body, NOW)
+    wait_until(lambda: not readers._free.empty(), 20)
+    assert readers._all == [readers._here]
     assert readers.read(body, NOW).receipt.records == 1
     assert "the main process does its work" in capfd.readouterr().out
     readers._another = pipeline
     assert readers.read(body, NOW).receipt.records == 1
-    assert [type(one) for one in readers._all] == [Here]
+    assert readers._all == [readers._here]
     monkeypatch.setattr(workers, "AGAIN_S", 0)
     assert readers.read(body, NOW).receipt.records == 1
+    wait_until(lambda: not readers._free.empty(), 20)
     assert [type(one) for one in readers._all] == [Here, Worker]
     readers.close()
 
@@ -267,7 +316,9 @@ def test_a_message_of_millions_is_read_beside_the_main_process_where_no_worker_i
     wait_until(lambda: gone(worker), 10)
     assert send(collector, 3, 6) == [200] * 3
     large = traces(span(6, error="ValueError")) + b" " * SMALL
-    assert [collector.post("/v1/traces", large).status_code for _ in range(2)] == [503, 200]
+    assert collector.post("/v1/traces", large).status_code == 503
+    wait_until(partial(replaced, collector, 1), 20)
+    assert collector.post("/v1/traces", large).status_code == 200
     assert calls(collector) == {f"call_S_{number}" for number in range(7)}
 
 

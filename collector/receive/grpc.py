@@ -6,6 +6,7 @@ Messages arrive as bytes and are parsed in the pipeline like an HTTP body, so th
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
@@ -31,37 +32,80 @@ SERVICES = {
     "opentelemetry.proto.collector.metrics.v1.MetricsService": "metrics",
 }
 MESSAGE_S = 60
-TURN_S = 5  # while others wait, most of whom give up after ten seconds
+TURN_S = 5  # while a few others wait, most of whom give up after ten seconds
+SHORTEST_TURN_S = 0.2  # while hundreds do; 60 MiB arrive in it on one machine
 READERS = 16  # messages received at a time: each may take as much memory as the largest allowed
+MOST, MOST_OF_ONE = 1_024, 64  # calls whose message has not arrived: of all connections, and of one
 
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class Turns:
-    """Lets READERS calls receive their messages at a time, each for TURN_S at least, and longer if nobody waits."""
+    """Lets READERS calls receive their messages at a time, for as long as they like if nobody waits.
+
+    The more wait, the sooner a turn ends. The next turn is for the connection with the fewest calls here, so that one
+    call is received soon, however many others open and do not use.
+    """
 
     def __init__(self) -> None:
-        self._free = asyncio.Semaphore(READERS)
-        self._receiving: dict[asyncio.Timeout, float] = {}  # since when, the earliest first
+        self._free = READERS
+        self._waiting: dict[asyncio.Future[None], str] = {}  # for which connection, the earliest first
+        self._receiving: dict[asyncio.Timeout, float] = {}  # since when, of turns that have no end yet
+        self._calls: Counter[str] = Counter()  # here, of each connection
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Waits for a turn. Raises TimeoutError after MESSAGE_S, or where the turn was given to another call."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(MESSAGE_S) as patience:
-            if self._free.locked():
-                self._end_earliest(loop.time())
-            async with self._free:
-                self._receiving[patience] = loop.time()
+    async def turn(self, connection: str) -> AsyncIterator[None]:
+        """Waits for a turn. Raises TimeoutError after MESSAGE_S, or where the turn was given to another call, and
+        Unavailable where too many wait already.
+        """
+        if self._calls[connection] >= MOST_OF_ONE or self._calls.total() >= MOST:
+            raise Unavailable("too many calls wait for their messages", 2, status=429)
+        self._calls[connection] += 1
+        try:
+            async with asyncio.timeout(MESSAGE_S) as patience:
+                await self._begin(connection)
+                self._receiving[patience] = asyncio.get_running_loop().time()
+                if self._waiting:
+                    self._end_earliest()
                 try:
                     yield
                 finally:
                     self._receiving.pop(patience, None)
+                    self._pass_on()
+        finally:
+            self._calls -= Counter((connection,))
 
-    def _end_earliest(self, now: float) -> None:
+    async def _begin(self, connection: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        mine = asyncio.get_running_loop().create_future()
+        self._waiting[mine] = connection
+        self._end_earliest()
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():  # it was this call's turn at the same moment
+                self._pass_on()
+            raise
+        finally:
+            self._waiting.pop(mine, None)
+
+    def _pass_on(self) -> None:
+        """Gives a turn that has ended to the next call."""
+        waiting = [each for each in self._waiting if not each.done()]
+        if waiting:
+            min(waiting, key=lambda each: self._calls[self._waiting[each]]).set_result(None)
+        else:
+            self._free += 1
+
+    def _end_earliest(self) -> None:
+        """Sets an end to the earliest turn that has none."""
         earliest = next(iter(self._receiving), None)
         if earliest and not earliest.expired():
-            earliest.reschedule(max(now, self._receiving.pop(earliest) + TURN_S))
+            length = max(TURN_S * READERS / (READERS + len(self._waiting)), SHORTEST_TURN_S)
+            now = asyncio.get_running_loop().time()
+            earliest.reschedule(max(now, self._receiving.pop(earliest) + length))
 
 
 def grpc_server(intake: Intake, settings: Settings, scrub: Callable[[str], str]) -> grpc.aio.Server:
@@ -73,6 +117,7 @@ def grpc_server(intake: Intake, settings: Settings, scrub: Callable[[str], str])
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_ping_strikes", 0),
             ("grpc.keepalive_time_ms", 60_000),
+            ("grpc.max_concurrent_streams", 2 * MOST_OF_ONE),  # of a connection; its client keeps further calls back
             ("grpc.so_reuseport", 0),  # a second collector on the port must fail, not share it
         ]
     )
@@ -109,7 +154,7 @@ def _export(
 async def _taken(intake: Intake, signal: str, context: grpc.aio.ServicerContext[Any, Any], turns: Turns) -> Receipt:
     """The receipt of a call's message, as `Intake.take`. Raises Unavailable also where the message comes too slowly."""
     try:
-        async with turns.turn():
+        async with turns.turn(context.peer()):
             body = await context.read()
     except TimeoutError:
         raise Unavailable("the message arrived too slowly", 5, reason="too_slow") from None

@@ -40,6 +40,7 @@ SMALL = 4 << 20  # gRPC's default limit; even expanded 70-fold it fits the main 
 MEMORY = 3 << 29  # per worker, beyond its tables: finding one bad record in the largest batch takes two thirds of it
 START_S = 30  # for a new process to load its tables, which takes one or two
 AGAIN_S = 30  # between attempts to start a process
+WAIT_S = 5  # for a process that is being started; senders give up after ten seconds
 
 log = structlog.get_logger()
 
@@ -208,42 +209,61 @@ class Readers:
         for fork in forks:
             self._free.put(fork)
         self._tried = 0.0  # when starting a process last failed
+        self._ended = 0.0  # when a process last ended
         self.pool = ThreadPoolExecutor(max_workers=len(forks), thread_name_prefix="reader")
+        self._starters = ThreadPoolExecutor(max_workers=len(forks), thread_name_prefix="starter")
 
     def read(self, body: Body, received_ns: int) -> Read:
         """The body as a batch, from the next free reader. Raises Rejected or Unavailable."""
-        small = len(body.content) < self._small
-        reader = self._here if small else self._free.get()
-        if reader is self._here and not small and time.monotonic() - self._tried >= AGAIN_S:
-            reader = self._instead_of(reader)
+        if len(body.content) < self._small:
+            return self._counted(self._here, body, received_ns)
+        reader = self._next()
+        ended = reader is self._here and time.monotonic() - self._tried >= AGAIN_S
+        try:
+            return self._counted(reader, body, received_ns)
+        except Gone:
+            ended, self._ended = True, time.monotonic()
+            log.error("a worker process ended; what it was reading is answered 503")
+            raise
+        finally:
+            if ended:  # beside this request, whose sender should know at once
+                self._starters.submit(self._replace, reader)
+            else:
+                self._free.put(reader)
+
+    def _next(self) -> BodyReader:
+        """The next free reader. `pool` has a thread for each, so that one is missing only while it is being started."""
+        try:
+            return self._free.get(timeout=max(self._ended + WAIT_S - time.monotonic(), 0))
+        except queue.Empty:
+            raise Unavailable("the processes that read requests are being started again", retry_after=1) from None
+
+    @staticmethod
+    def _counted(reader: BodyReader, body: Body, received_ns: int) -> Read:
         try:
             return reader.read(body, received_ns)
         except Gone:
-            reader = self._instead_of(reader)
             raise
         except Unavailable:
             telemetry.FAILED.labels("pipeline").inc()
             raise
-        finally:
-            if not small:
-                self._free.put(reader)
 
-    def _instead_of(self, ended: BodyReader) -> BodyReader:
-        """A new process, or the main process until one can be started."""
+    def _replace(self, ended: BodyReader) -> None:
+        """Puts a new process in place of `ended`, or the main process until one can be started."""
         if ended is not self._here:
             self._all.remove(ended)
             ended.close()
-        other: BodyReader
+        other: BodyReader = self._here
         try:
             other = Worker(self._another, "spawn")
             log.error("a worker process ended; another has taken its place")
-        except (Gone, OSError):
-            other = self._here
+        except Exception as error:  # whatever it is, there must be a reader
             self._tried = time.monotonic()
-            log.error("a worker process ended and no other one starts; the main process does its work")
+            kind = type(error).__name__
+            log.error("a worker process ended and no other one starts; the main process does its work", kind=kind)
         if other not in self._all:
             self._all.append(other)
-        return other
+        self._free.put(other)
 
     def stored(self, told_ns: Mapping[int, int]) -> None:
         """Tells all readers which tool results are stored. To be called after the commit."""
@@ -253,6 +273,7 @@ class Readers:
     def close(self) -> None:
         """Lets what is being read finish, then ends the processes."""
         self.pool.shutdown(wait=True)
+        self._starters.shutdown(wait=True, cancel_futures=True)
         for reader in reversed(self._all):  # each fork inherited the pipes of earlier ones and keeps them open
             reader.close()
 
