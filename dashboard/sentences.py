@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
@@ -140,9 +140,19 @@ def apart(totals: Mapping[str, Any], senders: pl.DataFrame) -> str:
 
 def _failures_only(senders: pl.DataFrame) -> str:
     silent = senders.filter(~pl.col("reports_ok").fill_null(True) & (pl.col("errors") > 0))
-    names = [words.plain(name, 30) for name in silent["source"].unique().sort()]
-    named = words.joined(names[:NAMED] + ([f"{len(names) - NAMED} more"] if len(names) > NAMED else []))
-    return f"{named or 'senders'}, which tell{'s' if len(names) == 1 else ''} only of failures"
+    names = silent["source"].unique().sort().to_list()
+    return f"{_named(names) or 'senders'}, which tell{'s' if len(names) == 1 else ''} only of failures"
+
+
+def not_told(services: Sequence[str] | None) -> str:
+    """Which services tell nothing that a figure counts; empty if there are none."""
+    return f"not told by: {_named(services)}" if services else ""
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first of these names, and how many there are besides."""
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    return words.joined([*(words.plain(name, 30) for name in names[:NAMED]), *more])
 
 
 def agreement(compared: float, equal: float) -> str:

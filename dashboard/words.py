@@ -166,6 +166,11 @@ def plural(number: float | None, one: str) -> str:
     return f"{count(number)} {one if number == 1 else one + 's'}"
 
 
+def dollars(amount: float | None) -> str:
+    """`$1,234.50`."""
+    return NONE if amount is None else f"${amount:,.2f}"
+
+
 def joined(parts: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)

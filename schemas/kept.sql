@@ -108,12 +108,11 @@ create table if not exists kept_chains (
   fingerprint           ubigint,
   status_code           integer,
   retryable_declared    boolean,
+  asked_by              ubigint,           -- the model request that asked for it
   retried               boolean not null,  -- another attempt within 30 minutes
-  next_id               ubigint,           -- that attempt; this and the next four
+  next_id               ubigint,           -- that attempt; this and the next two
   next_duration_ms      double,
-  next_input_tokens     bigint,
-  next_output_tokens    bigint,
-  next_cost_usd         double,
+  next_request          ubigint,           -- the event that tells its tokens: the model request that asked for it, else the attempt itself
   honoured              boolean,           -- it waited as long as required; null: no time was given, or no attempt
   repaired              boolean not null,  -- an attempt within 30 minutes succeeded
   identical_retry       boolean not null,  -- the next attempt had the same parameters

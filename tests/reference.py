@@ -151,6 +151,92 @@ def expected_chains(events: Sequence[Event], clock_ns: int = 0) -> dict[int, tup
     return found
 
 
+def expected_costs(events: Sequence[Event], by: str = "") -> dict[Any, dict[str, Any]]:
+    """What failing cost, by a dimension of the first mistake, the failed call, or the retried error.
+
+    Every request is counted once: where it lies within a streak, else for the first failed call that it asked for.
+    """
+    by_id, ordered = {one["event_id"]: one for one in events}, in_order(events)
+    counted: dict[str, set[int]] = {"in streaks": set(), "asking": set(), "again": set()}
+    rows: dict[Any, dict[str, Any]] = defaultdict(
+        lambda: dict.fromkeys(("streaks", "mistakes", "asking", "seconds"), 0)
+    )
+
+    def row_of(one: Event) -> dict[str, Any]:
+        row = rows[one.get(by)]
+        for name in ("spent", "again", "retries", "senders"):
+            row.setdefault(name, [])
+        row["senders"].append(sender(one))
+        return row
+
+    def once(number: int, where: str) -> list[Event]:
+        new = number in by_id and number not in counted[where]
+        counted[where].add(number)
+        return [by_id[number]] if new else []
+
+    for streak in expected_streaks(events, "session", "mistake", 3):
+        first, last = by_id[streak["first_event_id"]], by_id[streak["last_event_id"]]
+        mine = [one for one in ordered if scope_key_of(one) == scope_key_of(first)]
+        end = mine.index(last)
+        if streak["state"] == "recovered":
+            end = next(n for n in range(end, len(mine)) if (mine[n]["operation"], mine[n]["outcome"]) == ("tool", "ok"))
+        inside = mine[mine.index(first) : end + 1]
+        counted["in streaks"] |= {one["event_id"] for one in inside}
+        row = row_of(first)
+        row["streaks"] += 1
+        row["mistakes"] += streak["length"]
+        row["seconds"] += (inside[-1]["time_ns"] - first["time_ns"]) / 1e9
+        row["spent"] += inside
+    for number, (retried, recovered, *_) in sorted(
+        expected_chains(events).items(), key=lambda item: (by_id[item[0]]["time_ns"], item[0])
+    ):
+        error, wasted = by_id[number], retried and recovered is False
+        if error["operation"] == "tool" or wasted:
+            row = row_of(error)
+        if error["operation"] == "tool" and "asked_by" in error and error["asked_by"] not in counted["in streaks"]:
+            asking = once(error["asked_by"], "asking")
+            row["asking"] += len(asking)
+            row["spent"] += asking
+        if wasted:
+            following = next(one for one in ordered[ordered.index(error) + 1 :] if chain_key(one) == chain_key(error))
+            row["retries"].append(following)
+            row["again"] += once(following.get("asked_by") or following["event_id"], "again")
+    return {key: summed(row, events) for key, row in rows.items()}
+
+
+def summed(row: dict[str, Any], events: Sequence[Event]) -> dict[str, Any]:
+    """The columns of costs; of what no event tells, null, with those who never tell it."""
+
+    def total(some: Iterable[Event], name: str) -> Any:
+        told = [one[name] for one in some if name in one]
+        return sum(told) if told else None
+
+    def told(some: Iterable[Event]) -> int:
+        return sum("input_tokens" in one or "output_tokens" in one for one in some)
+
+    def untold(*names: str) -> list[str]:
+        return sorted({*row["senders"]} - {sender(one) for one in events if any(name in one for name in names)})
+
+    spent, again = row.pop("spent"), row.pop("again")
+    row["seconds"] = row["seconds"] if row["streaks"] else None
+    row |= {name: total(spent, name) for name in ("input_tokens", "output_tokens", "cost_usd")}
+    row |= {f"wasted_{name}": total(again, name) for name in ("input_tokens", "output_tokens", "cost_usd")}
+    row |= {"calls": len(spent), "told": told(spent), "busy_ms": total(spent, "duration_ms")}
+    row |= {"wasted_told": told(again), "wasted_ms": total(row["retries"], "duration_ms")}
+    row |= {"tokens_not_told_by": untold("input_tokens", "output_tokens"), "money_not_told_by": untold("cost_usd")}
+    del row["senders"]
+    return row | {"wasted_retries": len(row.pop("retries"))}
+
+
+def sender(one: Event) -> str:
+    """The service, or the source where no service is named."""
+    return str(one.get("service") or one["source"])
+
+
+def scope_key_of(one: Event) -> tuple[Any, ...]:
+    return one.get("service"), one.get("session"), one.get("subagent")
+
+
 def chain_key(one: Event) -> tuple[Any, ...]:
     return tuple(one.get(name) for name in ("service", "session", "subagent", "operation", "tool", "target"))
 

@@ -119,17 +119,16 @@ def group(api: RunningCollector) -> dict[str, str]:
 def retries(api: RunningCollector) -> dict[str, str]:
     total, cost = first(api, "retries"), first(api, "costs")
     told = [cost[name] for name in ("input_tokens", "output_tokens") if cost[name] is not None]
-    money = cost["cost_usd"]
     return {
         "Errors": words.count(total["errors"]),
         "Tried again": words.count(total["retried"]),
         "Recovery": words.rate(total["recovery_rate"]),
         "Lasting errors": words.count(total["lasting"]),
         "Identical retries": words.count(total["identical_retries"]),
-        "Calls in streaks": words.count(cost["calls"]),
+        "Calls spent": words.count(cost["calls"]),
         "Time in streaks": words.duration(cost["seconds"] * 1000),
-        "Tokens in streaks": words.count(sum(told)) if told else words.NONE,
-        "Money in streaks": words.NONE if money is None else f"${money:,.2f}",
+        "Tokens spent": words.count(sum(told)) if told else words.NONE,
+        "Money spent": words.dollars(cost["cost_usd"]),
         "Retries in vain": words.count(cost["wasted_retries"]),
     }
 

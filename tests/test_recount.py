@@ -13,10 +13,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from collector.times import iso_ns
-from dashboard import words
+from dashboard import sentences, words
 from tests.conftest import RunningCollector
 from tests.recorded import Event
-from tests.reference import expected_chains, expected_streaks, session_of
+from tests.reference import expected_chains, expected_costs, expected_streaks, session_of
 from tests.test_recordings import FOLDER, export
 
 # Agents that tell of their calls in different ways: logs, spans, both; with and without sessions, models, arguments.
@@ -25,7 +25,7 @@ AGENTS = (
     "openinference-crewai", "pydantic-ai", "qwen-code", "strands", "vercel-ai",
 )  # fmt: skip
 LONG_AGO = {"from_": "2020-01-01T00:00:00Z", "to": "2099-01-01T00:00:00Z"}
-IDS = ("event_id", "params_hash", "fingerprint")
+IDS = ("event_id", "asked_by", "params_hash", "fingerprint")
 
 
 @pytest.fixture(scope="module")
@@ -231,6 +231,28 @@ def test_retries(
     recovered = sum(chain[1] is True for chain in rated.values())
     assert metrics(app)["Recovery"] == words.rough(recovered / len(rated) if rated else None, len(rated))
     assert metrics(app)["Identical retries"] == words.count(sum(chain[2] for chain in chains.values()))
+
+
+def test_costs(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
+    """Services of which no event tells tokens, or money, are named, and only they."""
+    [told] = expected_costs(events).values()
+    [answer] = recorded.get("/api/v1/costs", **{"from": LONG_AGO["from_"]})["rows"]
+    sums = {name: pytest.approx(value) if isinstance(value, float) else value for name, value in told.items()}
+    assert answer == sums
+    assert told["asking"]
+    assert told["input_tokens"]
+    assert "claude-code" not in told["money_not_told_by"]
+    by_service = recorded.get("/api/v1/costs", **{"from": LONG_AGO["from_"], "by": "service"})["rows"]
+    assert {row["service"]: row["input_tokens"] for row in by_service} == {
+        service: row["input_tokens"] for service, row in expected_costs(events, "service").items()
+    }
+    app = open_app(recorded.url, "retries", **LONG_AGO)
+    assert metrics(app)["Calls spent"] == words.count(told["calls"])
+    assert metrics(app)["Tokens spent"] == words.count(told["input_tokens"] + told["output_tokens"])
+    assert metrics(app)["Money spent"] == words.dollars(told["cost_usd"])
+    [tokens, money] = [said for said in captions(app) if said.startswith("not told by: ")]
+    assert tokens == sentences.not_told(told["tokens_not_told_by"])
+    assert money == sentences.not_told(told["money_not_told_by"])
 
 
 def test_sources(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:

@@ -9,7 +9,7 @@ from collector import columns
 from collector.store.schema import MIGRATIONS, SCHEMA_VERSION
 from collector.store.store import Store
 
-TABLES_OF = {21: "531cf6df14c47b51"}
+TABLES_OF = {22: "acb7e9eb399525b7"}
 
 
 def test_tables_that_change_need_a_version_and_a_step() -> None:

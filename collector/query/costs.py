@@ -1,9 +1,11 @@
-"""What failures cost: calls, time, tokens and money spent on streaks of mistakes, and on wasted retries.
+"""What failures cost: calls, time, tokens and money spent on streaks of mistakes and on asking for failed calls, and
+on wasted retries.
 
-Tokens and money are known only if agents report them; if none does, they are null, never 0. A streak costs everything
-that its session (and sub-agent) did between its first mistake and the success that ended it (or else its last mistake),
-model requests included. A retry is wasted if no later attempt repaired the error. A wasted retry inside a streak is in
-both costs, so they are never added up.
+Tokens and money are known only if agents report them; if none does, they are null, never 0, and the services that tell
+them of nothing are named. A streak costs everything that its session (and sub-agent) did between its first mistake and
+the success that ended it (or else its last mistake), model requests included. A model request that asked for a failed
+call outside of a streak is added, once. A retry is wasted if no later attempt repaired the error; its tokens and money
+are those of the request that asked for it. A wasted retry inside a streak is in both costs, so they are never added up.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from collector.query.filters import Selection
 from collector.query.retries import chains
 from collector.query.statement import Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
-from collector.store.kept import bounded_sum
+from collector.store.kept import ASKED_NS, LAST, bounded_sum
 
-COUNTED = ("streaks", "mistakes", "calls", "told", "wasted_retries", "wasted_told")  # 0 if there are none
+COUNTED = ("streaks", "mistakes", "asking", "calls", "told", "wasted_retries", "wasted_told")  # 0 if there are none
+NAMES = ("tokens_not_told_by", "money_not_told_by")  # of services
 TOKENS = ("input_tokens", "output_tokens", "wasted_input_tokens", "wasted_output_tokens")
 COLUMNS = (
-    "streaks", "mistakes", "calls", "seconds", "busy_ms", "told", "input_tokens", "output_tokens", "cost_usd",
+    "streaks", "mistakes", "asking", "calls", "seconds", "busy_ms", "told", "input_tokens", "output_tokens", "cost_usd",
     "wasted_retries", "wasted_ms", "wasted_told", "wasted_input_tokens", "wasted_output_tokens", "wasted_cost_usd",
+    *NAMES,
 )  # fmt: skip
 
 
@@ -35,6 +39,8 @@ def costs(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), lim
         group=group,
         judged=chains(selection, *by),
         where=selection.where(),
+        asked=ASKED_NS,
+        last=LAST,
         sums=", ".join(_sum(name) for name in COLUMNS),
     )
     order = order_by(sort or ["-cost_usd", "-output_tokens", "-calls"], (*by, *COLUMNS), by)
@@ -44,4 +50,6 @@ def costs(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), lim
 def _sum(name: str) -> str:
     if name in COUNTED:
         return f"coalesce(sum({name}), 0)::bigint as {name}"
+    if name in NAMES:
+        return f"coalesce(any_value({name}), []) as {name}"
     return f"{bounded_sum(name)} as {name}" if name in TOKENS else f"sum({name}) as {name}"

@@ -146,7 +146,9 @@ ENDPOINTS = (
             s, o["window"], o["least"], o["by"], state=o["state"], sort=o["sort"], limit=o["limit"]),
     ),
     Endpoint(
-        "/costs", "Calls, time, tokens and money spent on streaks of mistakes and on retries that did not help",
+        "/costs",
+        "Calls, time, tokens and money spent on streaks of mistakes, on asking for failed calls and on retries in vain;"
+        " and who does not tell them",
         (take.BY_ERROR, take.sort_by("-cost_usd"), take.LIMIT),
         lambda s, o: costs(s, o["by"], o["sort"], o["limit"]),
     ),

@@ -245,8 +245,9 @@ class Lookup:
 def _report_of(row: Report) -> Report:
     """The one report of an event that has no rows in `reports`."""
     report = {name: row[name] for name in COLUMNS if row.get(name) is not None and name != "event_id"}
-    if row["model_from"] in LENT:  # what a model request lent is no word of the call's own report
-        for name in ("model", "model_from", "asked_by"):
+    report.pop("asked_by", None)  # this and what a model request lent is no word of the call's own report
+    if row["model_from"] in LENT:
+        for name in ("model", "model_from"):
             report.pop(name, None)
     report["_rank"] = row["report_rank"] or 0
     report["_strength"] = row["outcome_strength"] or 0

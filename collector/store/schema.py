@@ -13,7 +13,7 @@ from collector.store.kept import HOURS, KEPT, doubt, forget, forget_hours
 from collector.store.opening import DATABASE, StoreError, StoreInUse, attach_as, unopened
 from collector.times import HOUR, MAX_NS
 
-SCHEMA_VERSION = 21
+SCHEMA_VERSION = 22
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -174,4 +174,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _tables,
     _kept,
     _modelled,
+    _kept,
 )

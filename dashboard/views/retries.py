@@ -1,5 +1,8 @@
 """Retries: does trying again help, and does the agent know?"""
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from dashboard import attempts, charts, components, frames, sentences, shares, tables, words
@@ -8,7 +11,10 @@ from dashboard.components import Figure
 from dashboard.page import Page, open_page, refreshing
 
 STORM = "At least ten errors of one class within a minute of each other."
-COSTS = "Streaks from their first mistake to the success that ended them, and retries in vain; a retry can be in both."
+COSTS = (
+    "Streaks from their first mistake to the success that ended them, and the model requests that asked for failed"
+    " calls, each once; and retries in vain, with the requests that asked for them: these can be in both."
+)
 CLASSES = {"by": "error_class", "limit": MOST}  # all of them: the totals are their sums
 CURVE = {"by": "error_class", "limit": MOST}
 STORMS = {"sort": "-ended", "limit": MOST}
@@ -186,21 +192,33 @@ def _costs(page: Page) -> None:
     if not cost.get("streaks") and not cost.get("wasted_retries"):
         components.quiet("No streak and no retry in vain.")
         return
-    tokens = (cost.get("input_tokens"), cost.get("output_tokens"))
-    used = sum(number for number in tokens if number is not None) if any(n is not None for n in tokens) else None
-    money = cost.get("cost_usd")
-    unsaid = "no model request in these streaks tells it"
+    asking = cost.get("asking") or 0
+    beside = f", with {words.plural(asking, 'request')} that asked for failed calls" if asking else ""
     items = [
-        Figure("Calls in streaks", words.count(cost.get("calls")),
-               note=f"in {words.plural(cost.get('streaks'), 'streak')}"),
+        Figure("Calls spent", words.count(cost.get("calls")),
+               note=f"in {words.plural(cost.get('streaks'), 'streak')}{beside}"),
         Figure("Time in streaks", words.duration((cost.get("seconds") or 0) * 1000)),
-        Figure("Tokens in streaks", words.count(used), note=unsaid if used is None else ""),
-        Figure("Money in streaks", words.NONE if money is None else f"${money:,.2f}",
-               note=unsaid if money is None else ""),
-        Figure("Retries in vain", words.count(cost.get("wasted_retries")),
-               note=words.duration(cost["wasted_ms"]) if cost.get("wasted_ms") else ""),
+        Figure("Tokens spent", words.count(_tokens(cost)), note=sentences.not_told(cost.get("tokens_not_told_by"))),
+        Figure("Money spent", words.dollars(cost.get("cost_usd")),
+               note=sentences.not_told(cost.get("money_not_told_by"))),
+        Figure("Retries in vain", words.count(cost.get("wasted_retries")), note=_in_vain(cost)),
     ]  # fmt: skip
     components.figures(page, items)
+
+
+def _tokens(cost: Mapping[str, Any], prefix: str = "") -> float | None:
+    """Of input and output; null if neither is told."""
+    told = [cost.get(f"{prefix}{name}") for name in ("input_tokens", "output_tokens")]
+    known = [number for number in told if number is not None]
+    return sum(known) if known else None
+
+
+def _in_vain(cost: Mapping[str, Any]) -> str:
+    """Time, tokens and money of retries that did not help, as far as they are told."""
+    tokens, money = _tokens(cost, "wasted_"), cost.get("wasted_cost_usd")
+    parts = [words.duration(cost["wasted_ms"])] if cost.get("wasted_ms") else []
+    parts += [words.plural(tokens, "token")] if tokens is not None else []
+    return " · ".join(parts + ([words.dollars(money)] if money is not None else []))
 
 
 def _table(page: Page) -> None:

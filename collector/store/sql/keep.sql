@@ -124,8 +124,7 @@ order by scope, kind;
 insert into kept_chains by name
 select told.* exclude (
     from_ns, received_ns, sequence, params_hash, reported_streak, retry_after_ms, duration_ms, input_tokens, output_tokens, cost_usd, acted_on, number),
-  retried, chain.next_id, again.duration_ms as next_duration_ms, again.input_tokens as next_input_tokens,
-  again.output_tokens as next_output_tokens, again.cost_usd as next_cost_usd, honoured, repaired, identical_retry, same, attempts, seconds, heard_ns
+  retried, chain.next_id, again.duration_ms as next_duration_ms, coalesce(again.asked_by, chain.next_id) as next_request, honoured, repaired, identical_retry, same, attempts, seconds, heard_ns
 from told join (
   select event_id,
     coalesce(next_ns - time_ns <= $window, false) as retried,

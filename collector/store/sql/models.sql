@@ -1,4 +1,4 @@
--- Gives the tool calls of changed sessions the model that asked for them, where their own records name none: that of the request whose answer has
+-- Gives the tool calls of changed sessions the request that asked for them, and its model where their own records name none: that of the request whose answer has
 -- the call's id (`request`), else that of the last request of the same session and sub-agent before the call (`session`). Before means that it had
 -- ended when the call began or, as agents begin calls while the answer still comes, that it had begun; of a call that does not say how long it took,
 -- that it had ended when the call did. Requests with a purpose beside the conversation ask for nothing. Only the events of a day are looked at, so
@@ -18,9 +18,10 @@ from (
 
 create or replace temporary table calls as
 select e.rowid as row, e.event_id, e.time_ns, e.call_id, e.model, e.model_from, e.asked_by, u.service, u.session,
+  e.model is not null and coalesce(e.model_from not in ('request', 'session'), true) as own,
   hash(u.service, u.session, e.subagent, coalesce(e.duration_ms > 0, false)) as helper, e.time_ns - (coalesce(e.duration_ms, 0) * 1e6)::bigint as place
 from {database}.main.events e join unmodelled u on e.session = u.session and e.service is not distinct from u.service and e.time_ns >= u.from_ns
-where e.time_ns >= $since_ns and e.operation = 'tool' and (e.model is null or e.model_from in ('request', 'session'));
+where e.time_ns >= $since_ns and e.operation = 'tool';
 
 create or replace temporary table modelled as
 with named as (         -- of several requests whose answers have an id, as some servers count their calls anew, the last before the call
@@ -43,12 +44,16 @@ found as (
     case when latest.place >= c.time_ns - $window then latest.request end as last
   from calls c left join named using (row) asof left join latest on latest.helper = c.helper and latest.place <= c.place
 )
-select row, service, session, time_ns, coalesce(told.model, last.model) as model, coalesce(told.event_id, last.event_id) as asked_by,
-  case when told is not null then 'request' when last is not null then 'session' end as model_from
-from found
-where (model, model_from, asked_by) is distinct from (
-    coalesce(told.model, last.model), case when told is not null then 'request' when last is not null then 'session' end,
-    coalesce(told.event_id, last.event_id));
+select row, service, session, time_ns, asking.*
+from (
+  select found.*, case
+      when own then struct_pack(model := model, model_from := model_from, asked_by := coalesce(told.event_id, last.event_id))
+      when told is not null then struct_pack(model := told.model, model_from := 'request', asked_by := told.event_id)
+      else struct_pack(model := last.model, model_from := case when last is not null then 'session' end, asked_by := last.event_id)
+    end as asking
+  from found
+)
+where (model, model_from, asked_by) is distinct from (asking.model, asking.model_from, asking.asked_by);
 
 update {database}.main.events set model = m.model, model_from = m.model_from, asked_by = m.asked_by
 from modelled m where events.rowid = m.row;
