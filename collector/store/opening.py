@@ -81,7 +81,7 @@ def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | N
 
 def _narrow(path: Path) -> None:
     """Takes others' rights away from a store, and from what is named after it: its log, journal, key and copies."""
-    for one in path.parent.iterdir():
+    for one in path.parent.glob("*"):
         if one.name == path.name or one.name.startswith(f"{path.name}."):
             with suppress(OSError):  # of another user, who decides
                 one.chmod(one.stat().st_mode & ~0o077)
