@@ -88,7 +88,7 @@ ISSUES = re.compile(r"(?:\w+: )?\[\s+\{(?s:.{0,600}?)\"message\":\s?\"((?:[^\"\\
 STRUCT = re.compile(r"\[\{(?:\w+:[^{}]{0,200} )?Message:(\w+ [^{}]{1,400})\}(?s:.*)")  # as Go prints it
 # Sentences among the values of an object without a known error field; an error in XML.
 SENTENCE = re.compile(r"(?<![\w\\])\"((?:[^\"\\\s]|\\.){1,100}(?:\s+(?:[^\"\\\s]|\\.){1,100}){2,60})\"(?!\s?:)")
-TAGGED = re.compile(r"<(?i:Code)>([\w.]{1,80})</.*?<(?i:Message)>(.{1,500}?)</(?i:Message)>", re.DOTALL)
+TAGGED = re.compile(r"<(?i:Code)>([\w.]{1,80})</.{0,200}?<(?i:Message)>(.{1,500}?)</(?i:Message)>", re.DOTALL)
 STATUS = re.compile(r"[\"'](?:code|status|status_?code)[\"']\s?:\s?(\d{3}|-32\d{3})\b", re.IGNORECASE)
 EXIT = re.compile(r"[\"']exit_?code[\"']\s?:\s?(-?\d{1,5})\b", re.IGNORECASE)
 ESCAPED = re.compile(r"\\([\"'\\])")
