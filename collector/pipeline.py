@@ -19,7 +19,7 @@ from xxhash import xxh3_128_digest, xxh32_intdigest
 from collector.batch import SENDERS, Batch, Sender
 from collector.classify.classify import Evidence, Taxonomy
 from collector.classify.fingerprint import fingerprint, template
-from collector.classify.target import TARGET_CHARS, extract_target, target_from_params
+from collector.classify.target import TARGET_CHARS, command_in, extract_target, target_from_params
 from collector.columns import COLUMNS, INTEGERS, TEXTS, Report
 from collector.decode import otlp, plain
 from collector.decode.record import Metrics, Request, joined
@@ -199,7 +199,7 @@ class Pipeline:
         outcome = report.get("outcome")
         if outcome in ("ok", "unknown", None):
             return
-        source = report.get("source", "")
+        source, text = report.get("source", ""), report.get("_text") or report.get("message")
         name, by = self.taxonomy.classify(
             Evidence(
                 source,
@@ -208,7 +208,8 @@ class Pipeline:
                 report.get("reported_class"),
                 report.get("_shape") or (),
                 report.get("status_code"),
-                report.get("_text") or report.get("message"),
+                text,
+                _ran(report, text),
             )
         )
         if outcome != "error" and by == "none":
@@ -319,6 +320,14 @@ class Pipeline:
                 self._names.clear()
             self._names[names] = found
         return found
+
+
+def _ran(report: Report, text: str | None) -> bool | None:
+    """Whether a command ran: its exit code says so, or its arguments; a text, where these are not told."""
+    if any(flag.startswith("exit") for flag in report.get("_shape") or ()):
+        return True
+    told = command_in(report.get("params"))
+    return True if told is None and (text or " " in report.get("reported_class", "")) else told
 
 
 def _complete(lot: list[Report], names: Held) -> None:

@@ -143,7 +143,7 @@ def test_every_mistake_is_named_with_file_row_and_field(tmp_path: Path) -> None:
         load_taxonomy(own)
     text = str(wrong.value)
     for expected in (
-        "colour: unknown; expected one of generic, kinds, classes, messages",
+        "colour: unknown; expected one of generic, kinds, refused, classes, messages",
         "classes.Lost: field 'attribution': Invalid enum value 'modle'",
         "classes.Lost: field 'mistake': Expected `bool`, got `str`; got 'yes'",
         "classes.Lost: field 'advise_person': unknown",

@@ -67,6 +67,7 @@ class Evidence(NamedTuple):
     shape: tuple[str, ...] = ()
     status_code: int | None = None
     text: str | None = None
+    ran: bool | None = True  # of a tool that runs commands: whether one ran; None: nothing tells
 
 
 def _bounded(evidence: Evidence) -> Evidence:
@@ -112,15 +113,27 @@ class Taxonomy:
             return here, "reported"
         finer = self._table.gives_way.get(found.name, frozenset())
         finer = self._table.gives_way_in.get((found.name, evidence.source), finer)
+        unrun = evidence.tool_kind == "command" and not evidence.ran
         # Cline's errorType contains the text itself.
-        words = evidence.text or ("" if found.name else evidence.reported) or ""
-        told = self._shown(words, evidence) if finer or not found.sure else ""
+        words = evidence.text or ("" if found.name or unrun else evidence.reported) or ""
+        # What programs print is not looked for where none ran.
+        place = evidence._replace(tool_kind=None) if unrun else evidence
+        told = self._shown(words, place) if finer or not found.sure else ""
         if told and (told in finer or not found.sure):
             return self.in_place(told, evidence), "message"
         if found.name:
             return here, found.by if here == found.name or found.by != "reported" else "alias"
+        if unrun and evidence.operation == "tool":
+            return self._refused(evidence), "shape"
         usual = self._table.kinds.get(evidence.tool_kind or "") if evidence.operation == "tool" else None
         return (usual, "shape") if usual else (UNKNOWN, "none")
+
+    def _refused(self, evidence: Evidence) -> str:
+        """The class of a call of a command tool of which nothing says that a command ran."""
+        refused = self._table.refused
+        raised = evidence.reported if evidence.ran is False else None
+        known = next((refused[word] for form in _forms(raised or "") if (word := key(form)) in refused), "")
+        return known or refused[""]
 
     def _surest(self, evidence: Evidence) -> Match:
         """The class by name, shape or status code, whichever is first; otherwise that of a generic name, if any."""

@@ -15,6 +15,26 @@ TARGET_KEYS = (
     *("script", "pattern", "query", "regex", "branch", "repo", "repository", "sessionid", "processid", "id", "name"),
 )
 
+# Argument names for what to run, compared in the same way, and how others end.
+COMMAND_KEYS = (
+    *("commands", "cmds", "args", "argv", "arguments", "input", "stdin", "chars", "keys", "text", "content", "query"),
+    *(
+        "source",
+        "program",
+        "expression",
+        "statement",
+        "snippet",
+        "cell",
+        "sql",
+        "python",
+        "bash",
+        "js",
+        "javascript",
+        "c",
+    ),
+)
+COMMAND_ENDINGS = ("command", "commandline", "cmd", "script", "code")
+
 RANKS = {key: rank for rank, key in enumerate(TARGET_KEYS)}
 LONGEST_KEY = 40
 MOST_NAMES, REMEMBERED = 16, 2_000  # limited because senders may use random names
@@ -78,6 +98,27 @@ def target_from_params(params: object) -> str | None:
         if isinstance(value, str) and value.strip():
             return value.strip()[:READ_CHARS]
     return _patched(params.values())
+
+
+def command_in(params: object) -> bool | None:
+    """Whether the arguments hold a command or code to run, as a text or as words; None if there are no arguments."""
+    if params is None:
+        return None
+    if isinstance(params, Mapping):
+        return any(_runs(name, value) for name, value in params.items())
+    return _said(params) and not str(params).lstrip().startswith("{")  # JSON that is cut off
+
+
+def _runs(name: object, value: object) -> bool:
+    if isinstance(value, Mapping):
+        return command_in(value) is True
+    key = str(name)[:LONGEST_KEY].casefold().replace("_", "").replace("-", "")
+    return (key in COMMAND_KEYS or key.endswith(COMMAND_ENDINGS)) and _said(value)
+
+
+def _said(value: object) -> bool:
+    words = value if isinstance(value, list) else [value]
+    return any(isinstance(word, str) and word.strip() for word in words)
 
 
 def _patched(values: Iterable[object]) -> str | None:

@@ -19,7 +19,7 @@ Severity = Literal["info", "warn", "error", "fatal"]
 Attribution = Literal["model", "tool", "environment", "provider", "user", "agent"]
 RETRYABLE = ("retry", "fix_and_retry")
 UNKNOWN = "UnknownError"
-PARTS = ("generic", "kinds", "classes", "messages")
+PARTS = ("generic", "kinds", "refused", "classes", "messages")
 SCAN_FLAGS = hyperscan.HS_FLAG_CASELESS | hyperscan.HS_FLAG_MULTILINE | hyperscan.HS_FLAG_SINGLEMATCH
 
 
@@ -88,6 +88,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     status: Mapping[int, str]
     status_of: Mapping[tuple[str, int], str]  # by (operation, code)
     kinds: Mapping[str, str]
+    refused: Mapping[str, str]
     gives_way: Mapping[str, frozenset[str]]
     gives_way_in: Mapping[tuple[str, str], frozenset[str]]  # by (class, source)
     meant_by: Mapping[tuple[str, str], ErrorClass]  # by (class, source)
@@ -129,6 +130,8 @@ def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
         mistakes += [f"classes.{row.name}: {mistake}" for mistake in _contradictions(row, classes)]
     kinds = raw.get("kinds", {})
     mistakes += [f"kinds.{kind}: no class is named '{name}'" for kind, name in kinds.items() if name not in classes]
+    refused = {"": UNKNOWN, **raw.get("refused", {})}
+    mistakes += [f"refused.{word}: no class is named '{name}'" for word, name in refused.items() if name not in classes]
     aliases = ((key(name), row.name) for row in every for name in (row.name, *row.aliases))
     aliases_of = (((of, key(name)), row.name) for row in every for of in row.aliases_of for name in row.aliases_of[of])
     status_of = (((of, code), row.name) for row in every for of in row.status_of for code in row.status_of[of])
@@ -137,6 +140,7 @@ def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
         messages=tuple(_messages(raw.get("messages", []), classes, mistakes)),
         generic=frozenset(key(name) for name in raw.get("generic", [])),
         kinds=kinds,
+        refused={key(word): name for word, name in refused.items()},
         aliases=_index(aliases, "aliases", mistakes),
         aliases_of=_index(aliases_of, "aliases_of", mistakes),
         shapes=_index(((flag, row.name) for row in every for flag in row.shapes), "shapes", mistakes),

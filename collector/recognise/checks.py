@@ -12,7 +12,7 @@ from collector.columns import COLUMNS
 OPERATIONS = ("tool", "model", "agent", "link", "drop")
 ABOVE_CALLS = ("model", "agent")  # operations whose output is what a model said
 OUTCOMES = ("ok", "error", "cancelled", "denied", "unknown")
-SIGNALS = ("log", "span", "event")
+SIGNALS = ("log", "span", "event", "moment")
 POLICIES = ("create", "refused", "amend")
 MARKS = ("session", "parameters", "outcome", "order", "class", "model", "retryable", "successes")
 KEY_RULES = ("parent", "parent+tool+params", "parent+tool", "parent?tool", "only call", "hand-off", "span+tool", "site")

@@ -141,9 +141,21 @@ class _Reading:
                 dropped["no_event"] += 1
             elif found.row.operation == "drop":
                 dropped[found.row.drop] += 1
+            elif self._report(found, record):
+                self._found.kept += 1
             else:
-                self._report(found, record)
+                dropped["no_event"] += 1
+            if plan.claimed and plan.sources[0].moments and record.signal == "span":
+                self._moments(record)
         self._sampled()
+
+    def _moments(self, span: Record) -> None:
+        """Events of a span that rows take for records of their own. No sender counts them, so neither do we."""
+        for one in span.events:
+            within = {"trace_id": span.trace_id, "span_id": span.span_id}
+            moment = Record("moment", one.name, one.attributes, time_ns=one.time_ns, **within)
+            if found := fitting(self._plan, moment, self._around):
+                self._report(found, moment)
 
     def _sampled(self) -> None:
         plan = self._plan
@@ -157,7 +169,8 @@ class _Reading:
             known.were += sampled.were
             known.signs |= sampled.signs
 
-    def _report(self, fits: Fitting, record: Record) -> None:
+    def _report(self, fits: Fitting, record: Record) -> bool:
+        """Whether the record becomes an event."""
         found, row = self._found, fits.row
         report = self._start(row, record).copy()
         signs, rest = read(fits, record, self._around, report)
@@ -177,20 +190,18 @@ class _Reading:
         if row.asked:
             found.reports.extend(asked_reports(row, record, report))
         if row.operation == "link":
-            found.dropped["no_event"] += 1
-            return
+            return False
         if row.asks and (ids := asked_ids(row, record)):
             report["asked"] = ids
         if rest:
             report["attributes"] = rest
         _finish(row, record, report, signs, self._marks)
         if "outcome" not in report and not row.lends:
-            found.dropped["no_event"] += 1
-            return
+            return False
         if not record.parent_span_id and row.operation == "tool":
             self._alone(record, report)
         found.reports.append(report)
-        found.kept += 1
+        return True
 
     def _results(self, row: Row, record: Record, model: Report) -> None:
         """What a model request tells of calls, and of the conversation that it belongs to if nothing names that."""

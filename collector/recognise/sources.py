@@ -41,7 +41,7 @@ EVIDENCE_OF = {
 WEAK = ("@name", "=")  # keys that every record has
 # The AI SDK's own name of a span: it makes spans with whatever tracer it is given, and span processors rename them.
 AI_OPERATION = "ai.operationId"
-RANKS = {"log": 40, "span": 30, "event": 40}
+RANKS = {"log": 40, "span": 30, "event": 40, "moment": 40}
 
 
 def cached(results: dict[tuple[str, ...], T], names: tuple[str, ...], result: T) -> T:
@@ -184,6 +184,7 @@ class Source:
     markers: frozenset[str]
     routes: frozenset[str]
     rows: tuple[Row, ...]
+    moments: bool  # some row is of events of spans
 
     def made(self, scope: str, version: str) -> bool:
         """Whether a scope of this name and version is this agent's."""
@@ -441,6 +442,7 @@ def _source(table: dict[str, Any], standard: dict[str, Any]) -> Source:
         markers=frozenset(match.get("attributes", ())),
         routes=frozenset(match.get("routes", ())),
         rows=rows,
+        moments=any("moment" in row.signals for row in rows),
     )
 
 
