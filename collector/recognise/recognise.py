@@ -152,8 +152,9 @@ class _Reading:
     def _moments(self, span: Record) -> None:
         """Events of a span that rows take for records of their own. No sender counts them, so neither do we."""
         for one in span.events:
-            within = {"trace_id": span.trace_id, "span_id": span.span_id}
-            moment = Record("moment", one.name, one.attributes, time_ns=one.time_ns, **within)
+            moment = Record(
+                "moment", one.name, one.attributes, time_ns=one.time_ns, trace_id=span.trace_id, span_id=span.span_id
+            )
             if found := fitting(self._plan, moment, self._around):
                 self._report(found, moment)
 
