@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from collector.sanitise.keyed import REACH, Span, opening, trimmed
-from collector.sanitise.plausible import CHECKS, placeholder
+from collector.sanitise.plausible import CHECKS, placeholder, says_placeholder_pair
 from collector.sanitise.redactions import Rule
 
 _SCHEMES = (
@@ -45,6 +45,10 @@ def _authorization(text: bytes, at: int, rule: Rule) -> Iterator[Span]:
     end = found.end() if quoted else trimmed(text, start, found.end())
     value = text[start:end]
     if len(value) < 4 or placeholder(value) or value[:1] in b"$<{(%+":
+        return
+    if value[:1] == b"`" and text[end : end + 1] == b" ":  # the output of a command: Bearer `cat token`
+        return
+    if scheme and scheme[0][:5].lower() == b"basic" and says_placeholder_pair(value):
         return
     if scheme or CHECKS["random"](value):
         yield Span(start, end, rule)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from collector.sanitise.keys import Keys
-from collector.sanitise.plausible import WORDS, keyed_secret, looks_random, prose_secret
+from collector.sanitise.plausible import WORDS, keyed_secret, looks_random, placeholder, prose_secret
 from collector.sanitise.redactions import Rule
 
 REACH = 4096
+_LONGEST_NAME = 80
 _KEY_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$"
 _Q = r"\\{0,15}[\"'`]"
 _VALUE = r"(?i:[a-z]{1,16}_?)??(?i:value|val|v|text|contents?|default|data|string|secret_string|token|fill)"
@@ -63,6 +64,7 @@ _AFTER_TAG = _pattern(
     rf"""[\w.:-]{{0,40}}+ (?:{_Q})? (?:\s[^<>\n]{{0,80}})?>\s{{0,16}}
     (?:</(?:name|key)>\s{{0,40}}<(?:value|string)[^<>]{{0,20}}>\s{{0,16}})? (?P<cdata><!\[CDATA\[)?"""
 )
+_PLACEHOLDER_TAG = re.compile(rb"<[A-Za-z][\w -]{0,40}>")
 _IN_TAG = re.compile(rb"<[^<>]*\Z|<(?:name|key)>\Z")
 _HEADER = _pattern(r"[\w\-]{0,20}+(?P<rest>)(?:\\{0,15}[\"'])?\s{0,3}(?:=>|(?P<colon>:)|[=,])\s{0,3}")
 _WORD_BEFORE = re.compile(rb"[A-Za-z]{2,12} \Z")
@@ -98,6 +100,11 @@ _LINE_START = _pattern(
     (?:export|set|setx|ENV|ARG|declare\s-x|-\s|\$env:)?\s{0,8}\Z"""
 )
 _NEXT_LINE = re.compile(rb":[ \t]*(?:\r?\n){1,2}(?P<value>[^\s\"'`:=,;(){}<>\\]{5,100})[ \t]*(?:[\r\n\"']|\Z)")
+_DIFF_LINE = re.compile(rb"[^\\](?:\n|\\n)-\Z")  # after a backslash it is a flag: the command goes on
+_TEST = re.compile(rb":(?:\w+::.*|[A-Za-z]+_\w+|Tests?[A-Z]\w*)(?:\[.*)?")  # test_token.py::test_x, auth::tests::x
+_PASSED = re.compile(rb"PASS Test[A-Z]\w*")
+_ENVIRONMENT_FLAG = re.compile(rb"(?:-e|--env) \Z")
+_AFTER_FLAG = frozenset(word.encode() for word in WORDS["after_flag"])
 _NAME = re.compile(rb"[A-Za-z_][\w.:>#-]*")
 _NAME_OR_CALL = re.compile(rb"[A-Za-z_][A-Za-z_.]*\d{0,2},?|[A-Za-z_][\w.]*[\[(].*")
 _KEBAB = re.compile(rb"\w+(?:-\w+)+")
@@ -136,7 +143,18 @@ class _Place:
 
     @property
     def is_flag(self) -> bool:
-        return b"-" in (self.text[self.key : self.key + 1], self.text[self.key - 1 : self.key])
+        """Whether it is an option of a command, rather than a removed line of a diff: `-password = None`."""
+        text, dash = self.text, self.key - (self.text[self.key : self.key + 1] != b"-")
+        if text[dash : dash + 1] != b"-":
+            return False
+        return text[dash + 1 : dash + 2] == b"-" or not _DIFF_LINE.search(text, max(0, dash - 3), dash + 1)
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it stands for a value set elsewhere: `$PASS host:9200`, `${TOKEN:?must be set}`."""
+        return b"$" in self.text[max(0, self.key - 1) : self.after.start("rest")] or (
+            self.text[self.key - 2 : self.key] == b"${"
+        )
 
     @property
     def starts_a_line(self) -> bool:
@@ -219,7 +237,13 @@ def _rule(text: bytes, start: int, end: int, keys: Keys) -> Rule | None:
 
 
 def _means_something_else(place: _Place, keys: Keys) -> bool:
+    if place.is_variable and (
+        place.notation == "space" or place.text[place.after.end() : place.after.end() + 1] in (b"?", b"+")
+    ):
+        return True
     if place.notation in ("space", "prose") and not place.is_flag:
+        if _ENVIRONMENT_FLAG.search(place.text, max(0, place.key - 6), place.key):
+            return True  # `docker run -e DB_PASSWORD app:v2` passes the variable on
         return keys.is_short(place.name.decode("utf-8", "replace"))
     if place.notation in ("pair", "yaml", "form"):
         return not _LABEL.search(place.text, max(0, place.key - 64), place.key)
@@ -244,6 +268,8 @@ def _element(text: bytes, start: int, tag: re.Match[bytes], keys: Keys) -> Itera
     end = text.find(b"]]>" if tag["cdata"] else b"<", at, at + REACH)
     if rule is None or rule.value or end < 0:
         return
+    if _PLACEHOLDER_TAG.match(text, end):
+        return  # `user:<password>@host or <token>`
     at = end - len(text[at:end].lstrip())
     value = text[at:end].rstrip()
     if value[:1] != b"{" and keyed_secret(value, rule.proof, True):
@@ -257,6 +283,8 @@ def _quoted(place: _Place, opened: re.Match[bytes]) -> Iterator[Span]:
         return  # a docstring after `def f(password):`
     start, end = opened.end(), closing(text, opened.end(), opened["quote"])
     value = text[start:end]
+    if _says_its_key(place, value):
+        return
     if notation == "prose":
         secret = prose_secret(value, place.rule.proof)
     else:
@@ -283,18 +311,35 @@ def _bare(place: _Place) -> Iterator[Span]:
     line = notation == "assign" and place.starts_a_line
     end = bare_end(text, start, line=line)
     value = text[start:end]
-    if value[:1] == b"-" and (flag or notation == "space"):
+    if value[:1] == b"-" and (flag or notation in ("space", "prose")):
         return
+    if _names_a_test(place, value) or (flag and value.lower() in _AFTER_FLAG and place.between[-1:] == b" "):
+        return
+    if text[place.key - 2 : place.key] == b"//" and placeholder(value.rpartition(b"@")[0]):
+        return  # https://x-access-token:***@github.com
     if end < len(text) and text[end : end + 1] in b"([" and _NAME.fullmatch(value):
         return
     end = trimmed(text, start, end, b",;" if line and tight else b",;:.)?")
     sure = block is not None or _is_data(place, value, line, tight)
     value = text[start:end]
+    if _says_its_key(place, value):
+        return
     if notation in ("prose", "space") and not flag:
         if prose_secret(value, place.rule.proof):
             yield Span(start, end, place.rule)
     elif keyed_secret(value, place.rule.proof, sure):
         yield Span(start, end, place.rule)
+
+
+def _says_its_key(place: _Place, value: bytes) -> bool:
+    """Whether the value is the key in another case style, as constants have it: `OTP_SECRET = "otpSecret"`."""
+    said = value.translate(None, b"_-. ").lower()
+    return len(value) <= _LONGEST_NAME and said.isalpha() and said == place.name.translate(None, b"_-.$ ").lower()
+
+
+def _names_a_test(place: _Place, value: bytes) -> bool:
+    """Whether it is the outcome or the name of a test: `PASS: TestTokens`, `test_token.py::test_rotation_2`."""
+    return bool(place.between == b":" and _TEST.fullmatch(value)) or bool(_PASSED.fullmatch(place.name + b" " + value))
 
 
 def _line_below(place: _Place) -> Iterator[Span]:

@@ -28,26 +28,44 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     return re.compile(text.encode(), re.VERBOSE | re.DOTALL)
 
 
+# The beginning that the keys of a vendor share: what follows it makes the secret.
+_VENDOR = (
+    "(?:sk|pk|rk|whsec|gh[opsur]|github_pat|glpat|hf|gsk|xox[abp]|AKIA|ASIA|AIza|SG|eyJ|npm|pypi)"
+    r"(?:[-_](?:proj|ant|live|test|or|svcacct|admin|api\d\d|v1))*[-_.]?"
+)
 _PLACEHOLDER = _pattern(
     rf"""(?i)
       <[^<>]*> | \[[^\[\]]*\] | \{{+[^{{}}]*\}}+ | \#\{{[^{{}}]*\}} | \$\{{[^{{}}]*\}}? | \$\{{\{{.*\}}\}}
     | \$\([^()]*\)?
-    | \$\d+ | \$[a-z_][\w.:>-]* | \$env:\w+ | %[A-Z_][A-Z0-9_]*% | %\([^()]*\)[sdr] | %[sdvrqx@]
-    | @[A-Z_]+@ | @[a-z_]\w* | :[a-z_]+ | \?+ | __\w+__ | !{{1,2}}[a-z]+
+    | \$\d+ | \$[a-z_][\w.:>-]*(?:[\[{{]['"]?[\w.-]*['"]?[\]}}]){{0,4}} | \$:{{0,2}}env\(\w+\)(?:\\{{1,4}}[rn])?
+    | \$env:\w+ | %[A-Z_][A-Z0-9_]*% | %\([^()]*\)[sdr] | %[sdvrqx@]
+    | @{{1,2}}[A-Z_]+@{{1,2}} | @[a-z_]\w* | @[\w./~-]*[/.][a-z]{{1,5}} | (?::[a-z_]+){{1,4}}:?
+    | \?+ | __\w+__ | !{{1,2}}[a-z]+
       # masked
     | [x*.\-_\#0=~\s]+ | (?:\xe2\x80[\xa2\xa6]|\xe2\x97\x8f)+ | (?:x{{3,}}|\*{{2,}}|\.{{3,}})[\w-]{{0,4}}
     | [\w-]{{0,8}}(?:\*{{3,}}|\.{{3,}}|x{{6,}}|\xe2\x80\xa6)[\w-]{{0,4}}
+    | {_VENDOR}(?:[x*.\#]{{2,}}|\xe2\x80\xa6)?[-_]? | \$2[aby]?\$(?:\d\d\$)?\.{{3}}
       # a reference to a secret elsewhere
     | (?:op|vault|ssm|secretsmanager|keyvault|arn|env|file|ref|gcpsm|awssm|azurekv|keychain|keyring|secret|secretref
         |sops|bws|aws-sm|doppler|sha1|sha224|sha256|sha384|sha512|md5|blob|data):.*
     | (?:process\.env|import\.meta|os\.environ|env|secrets|vars?|config|settings|self|this|local|data|module|steps
         |inputs|github|params|props|state|ctx|req|request|args|options|opts|event|response|res|body|form|user|node
         |parsed) [.\[][\w.\[\]"']*!?
+    | (?:id|type|src|source|username|user)=[a-z_.-]+\d? | [A-Z][A-Z0-9_]*=\$(?:\{{?[A-Za-z_]\w*\}}?)?
+      # a call without a literal of its own, a regular expression, a range of versions
+    | [a-z]{{3,}}(?:(?:_|\.|::)[a-z]{{2,}}){{0,8}}+\((?:["'][\w./-]*["'])?\)?
+    | [.][*+]\??(?:\)?[/|\#"'][a-z_]*[=:]?(?:[*x.]+|\$\{{?\w+\}}?|\\\d|[<\[][\w\ ]+[>\]])?[/|\#]?[gi]{{0,2}}["']?)?
+    | \^?(?:\[[^\[\]]*\](?:[*+?]|\{{\d+,?\d*\}})?){{1,8}}+\$? | [\^~]\d+(?:\.\d+){{1,2}}
     | sha(?:1|256|384|512)-[\w+/=]+ | (?:required|nullable|sometimes)(?:\|[\w:,]+)+
-    | (?:aes|sha|rsa|ecdsa|hmac|md|utf|iso|tls)-?\d{{1,4}}(?:[-_][a-z0-9]{{1,8}}){{0,3}}
-    | {_any_of(WORDS["type"])}"""
+    | A\d{{3}}(?:CBC|GCM|KW|GCMKW)(?:-HS\d{{3}})?
+    | (?:scram-|hmac-)?(?:aes|sha|rsa|ecdsa|hmac|md|utf|iso|tls)-?\d{{1,4}}(?:[-_][a-z0-9]{{1,8}}){{0,3}}
+    | (?:\[\]|[&*]\ ?|const\ )?(?:{_any_of(WORDS["type"])})(?:\ ?\*|\(\d{{1,4}}\))?
+    | (?:Option|Optional|Maybe|Nullable)[\[<](?:{_any_of(WORDS["type"])})[\]>]
+    | {_any_of(WORDS["default_password"])}"""
 )
-_SAYS_PLACEHOLDER = _pattern(rf"(?i)(?>(?>{_any_of(WORDS['placeholder'])})s?[-_.\ /]*+)+\d?[.:?]*")
+_SAYS_PLACEHOLDER = _pattern(
+    rf"(?i)[\s(-]*+(?>(?>{_any_of(WORDS['placeholder'])})(?>s(?![a-z]))?[-_.\ /*]*+)+\d?[.:?\s]*\)?"
+)
 _INTERPOLATION = re.compile(rb"\$?\{+[^{}]*\}+|%\(\w+\)s|<[A-Za-z_ -]+>|\$\([^()]*\)|\$[A-Z_]{2,}\b")
 _NUMBER = _pattern(
     r"""[-+]?\d[\d_,]*(?:\.\d+)*(?:e[-+]?\d+)?[a-zA-Z%]{0,3} | 0x[0-9a-fA-F]{1,16} | \#[0-9a-fA-F]{3,8}
@@ -99,7 +117,7 @@ def placeholder(value: bytes) -> bool:
     if _PLACEHOLDER.fullmatch(value) or _SAYS_PLACEHOLDER.fullmatch(value) or MARK.fullmatch(value):
         return True
     rest = _INTERPOLATION.sub(b"", value)
-    return len(rest) < len(value) and (len(rest) < 6 or not looks_random(rest.strip(b"-_./:")))
+    return len(rest) < len(value) and (len(rest) < 6 or not looks_random(rest.strip(b"-_./:=")))
 
 
 def harmless(value: bytes) -> bool:
@@ -242,13 +260,25 @@ def _mixed(value: bytes) -> bool:
     return letters >= 2 and (_digits(value) > 1 or looks_random(value))
 
 
+def says_placeholder_pair(value: bytes) -> bool:
+    """Whether it is base64 of a user name with a placeholder: `user:password`."""
+    return placeholder(_decoded(value).partition(b":")[2] or b"a1")
+
+
 def _basic(value: bytes) -> bool:
     """base64 of printable `user:password`."""
-    try:
-        text = base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
-    except (binascii.Error, ValueError):
+    text = _decoded(value)
+    if b":" not in text[1:] or len(text) <= 3 or says_placeholder_pair(value):
         return False
-    return b":" in text[1:] and len(text) > 3 and all(byte >= 0x20 and byte != 0x7F for byte in text)
+    return all(byte >= 0x20 and byte != 0x7F for byte in text)
+
+
+def _decoded(value: bytes) -> bytes:
+    """What is in the base64; nothing if it is none."""
+    try:
+        return base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
 
 
 def _digits(value: bytes) -> int:
@@ -257,7 +287,7 @@ def _digits(value: bytes) -> int:
 
 # Checks that a rule may require of a found value; `alone` concerns the surrounding text and is done in `find`.
 CHECKS: dict[str, Callable[[bytes], bool]] = {
-    "given": lambda value: not placeholder(value),
+    "given": lambda value: not placeholder(value.strip(b" '\"")),
     "word-proof": lambda value: looks_random(value) and not placeholder(value),
     "random": lambda value: len(value) >= 12 and looks_random(value) and not harmless(value),
     "strong": _strong,
