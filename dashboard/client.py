@@ -353,7 +353,7 @@ def _column(name: str, values: list[Any]) -> pl.Series:
             return pl.Series(name, values, dtype=pl.Float64, strict=False)
         case str() if column_type(name) == _TIME:
             return pl.Series(name, values, dtype=pl.String).str.to_datetime(time_unit="ns", time_zone="UTC")
-        case list() if not any(isinstance(item, (dict, list)) for item in sample):
+        case list() if not any(isinstance(item, (dict, list)) for value in values for item in value or ()):
             return pl.Series(name, values, strict=False)
     return pl.Series(name, [_text(value) for value in values], dtype=pl.String)
 

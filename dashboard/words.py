@@ -145,11 +145,14 @@ def count(number: float | None) -> str:
     return f"{number / 1000:,.0f}{_NB}k"
 
 
-def lasting(certain: float | None, not_known: float | None, errors: float | None) -> str:
-    """How many errors last: `27 lasting · 202 not known yet of 250 errors`, `5 of 9 errors lasting`."""
+def lasting(certain: float | None, not_known: float | None, errors: float | None, *, short: bool = False) -> str:
+    """How many errors last: `27 lasting · 202 not known yet of 250 errors`, `5 of 9 errors lasting`; in short without
+    the number of errors where some are not known yet.
+    """
     if not not_known:
         return f"{count(certain)} of {plural(errors, 'error')} lasting"
-    return f"{count(certain)} lasting · {count(not_known)} not known yet of {plural(errors, 'error')}"
+    said = f"{count(certain)} lasting · {count(not_known)} not known yet"
+    return said if short else f"{said} of {plural(errors, 'error')}"
 
 
 def two_tone(certain: float | None, not_known: float | None, errors: float | None) -> str:

@@ -11,13 +11,20 @@ import polars as pl
 import pytest
 import yaml
 
-from dashboard import client, explained, frames, sentences, share
+from dashboard import client, components, explained, frames, sentences, share
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def spaced(text: str) -> str:
     return text.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("lists", [([], [{"a": 1}]), ([{"a": 1}], []), (None, [[1]])])
+def test_lists_of_objects_are_text_whichever_row_has_them(lists: tuple[Any, ...]) -> None:
+    made = client.frame([{"untold": each} for each in lists])
+    assert made.schema["untold"] == pl.String
+    assert [components.as_json(text) for text in made["untold"]] == list(lists)
 
 
 def test_the_tree_has_a_row_per_level_largest_first() -> None:

@@ -216,7 +216,7 @@ def test_the_lines_of_lists_are_the_apis(full: RunningCollector, open_app: Calla
     for row in rows(full, "retries", by="tool", operation="tool", sort="-lasting,-not_known_yet,-errors", limit=6):
         rate = words.rate_of(rates[row["tool"]]["error_rate"], rates[row["tool"]]["rated"])
         lasting = row["lasting"], row["not_known_yet"], row["errors"]
-        facts = f"{words.lasting(*lasting)} · {rate} calls"
+        facts = f"{words.lasting(*lasting, short=True)} · {rate} failed"
         bar = f":gray[{words.two_tone(*lasting)}] \u2002"
         assert f"{bar}**{words.plain(row['tool'])}** \u2002 :gray[{facts}]" in labels
     groups = [row for row in rows(full, "groups", limit=500) if row["state"] in {"new", "regressed"}]

@@ -149,8 +149,8 @@ def test_fix_first(
         mine = of(events, operation="tool", tool=tool)
         share, rated = rate(mine, silent)
         [label] = [each for each in links(app) if f"**{words.plain(tool)}**" in each and "lasting" in each]
-        assert words.lasting(*lasting(mine, events)) in label
-        assert words.rate_of(share, rated, "call") in label
+        assert words.lasting(*lasting(mine, events), short=True) in label
+        assert f"{words.rate_of(share, rated)} failed" in label
 
 
 def test_tools(

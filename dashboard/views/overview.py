@@ -104,8 +104,8 @@ def _fix_first(page: Page) -> None:
     rates = rates.drop("errors")
     rows = rows.filter(pl.col("tool").is_not_null()).join(rates, on="tool", how="left", maintain_order="left")
     for tool, *lasting, rate, rated in rows.iter_rows():
-        facts = words.lasting(*lasting)
-        facts += "" if page.filters.of_failures else f" · {words.rate_of(rate, rated, 'call')}"
+        facts = words.lasting(*lasting, short=True)
+        facts += "" if page.filters.of_failures else f" · {words.rate_of(rate, rated)} failed"
         bar = words.two_tone(*lasting)
         components.row(page, "tool", tool, facts, before=bar, limit=components.HALF_WIDTH, tool=tool)
     if rows.is_empty() and failed:

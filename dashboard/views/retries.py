@@ -173,7 +173,7 @@ def _storms(page: Page) -> None:
     columns = {
         "started": tables.when("started", page),
         "now": tables.text("state", 240),
-        "error_class": tables.text("class", 180),
+        "error_class": tables.text("class", 170),
         "sessions": tables.number("sessions"),
         "calls": tables.number("calls"),
         "most_in_a_minute": tables.number("most a minute", width=100),
@@ -228,17 +228,17 @@ def _table(page: Page) -> None:
         frames.rates(rows, "observed", "recovery_rate", "rated"),
     )
     columns = {
-        "error_class": tables.text("class", 180),
-        "said_words": tables.text("said", 90, words.HELP["retryable, declared"]),
-        "observed": tables.text("observed recovery", 130, help=words.HELP["retryable, observed"]),
-        "finding": tables.text("finding", 210, words.HELP["said and seen"]),
+        "error_class": tables.text("class", 170),
+        "said_words": tables.text("said", 85, words.HELP["retryable, declared"]),
+        "observed": tables.text("observed recovery", 125, help=words.HELP["retryable, observed"]),
+        "finding": tables.text("finding", 190, words.HELP["said and seen"]),
         "disagreement": tables.number("against", "Errors that contradict what was said.", width=60),
         "errors": tables.number("errors", width=60),
         "retried": tables.number("again", "Those that were tried again within 30 minutes.", width=60),
         "lasting": tables.number("lasting", words.HELP["lasting errors"], width=60),
-        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"]),
-        "identical_retries": tables.number("identical"),
-        "again": tables.text("median time", 90),
+        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"], width=95),
+        "identical_retries": tables.number("identical", width=65),
+        "again": tables.text("median time", 85),
     }
     picked = tables.table(page, shown, columns, key="retries", alt_text="Recovery by class.", select=True,
                           wide=("said_words", "errors", "retried", "disagreement", "lasting", "not_known_yet",

@@ -90,14 +90,14 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     )
     sampled = any(shown["sampling"])
     columns = {
-        "source": tables.text("source", 105),
+        "source": tables.text("source", 95),
         # Without the column of its source, a sender that names no service would have no name.
-        **({"sender": tables.text("sender", 180)} if page.narrow else {"service": tables.text("service", 152)}),
+        **({"sender": tables.text("sender", 180)} if page.narrow else {"service": tables.text("service", 125)}),
         "events": tables.number("events", width=55),
-        **({} if sampled else {"errors": tables.number("errors", width=65)}),  # they stand in "unclassified", too
-        "seen": tables.text("last seen", 98),
+        **({} if sampled else {"errors": tables.number("errors", width=55)}),  # they stand in "unclassified", too
+        "seen": tables.text("last seen", 90),
         "unclassified": tables.text("unclassified", 92, words.HELP["unclassified"]),
-        "reports": tables.text("reports", 98, "A source that reports only failures has no error rate and no recovery."),
+        "reports": tables.text("reports", 90, "A source that reports only failures has no error rate and no recovery."),
     }
     if sampled:
         columns["sampling"] = tables.text("sampled", 66, "How much was kept on the way here.")
