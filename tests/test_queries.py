@@ -102,7 +102,17 @@ def quantile(durations: Sequence[float], fraction: float) -> Any:
 @pytest.mark.parametrize("seed", range(3))
 def test_quantiles_are_those_of_all_values_in_order(store: Store, seed: int) -> None:
     dice = random.Random(seed)
-    lengths: list[Any] = [None, 0, 1, 1, 2, -5, 1e-9, MOST["duration_ms"], *(10 ** dice.uniform(-4, 7) for _ in range(40))]
+    lengths: list[Any] = [
+        None,
+        0,
+        1,
+        1,
+        2,
+        -5,
+        1e-9,
+        MOST["duration_ms"],
+        *(10 ** dice.uniform(-4, 7) for _ in range(40)),
+    ]
     events = [one | {"duration_ms": dice.choice(lengths)} for one in mixed(400, seed)]
     holding(store, events)
     start = NOW - 5 * HOUR
