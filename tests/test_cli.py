@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import subprocess
@@ -235,6 +236,7 @@ def test_who_has_read_enough_is_told_of_no_mistake(tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stderr
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)  # less than what is printed, whoever is slower
         assert process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""

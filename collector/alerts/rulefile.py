@@ -92,7 +92,7 @@ def parse_rules(
     if document.mistakes:
         raise RuleError(path, document.mistakes)
     document.check_schema(data)
-    if isinstance(data, dict):
+    if isinstance(data, dict) and document.read_whole:
         for at, message in meaning(data, _defaults(), document.bad, {each.name for each in elsewhere}):
             document.add(at, message)
     if document.mistakes:
@@ -207,6 +207,7 @@ class _Document:
         # What the schema refused of rules, receivers and tests: "" for the whole, else fields. Only the rest is checked
         # for its meaning.
         self.bad: defaultdict[Place, set[str]] = defaultdict(set)
+        self.read_whole = True  # whether `bad` has everything that the schema refuses
         self._data: Any = None
         self._nodes = 0
 
@@ -271,7 +272,9 @@ class _Document:
     def check_schema(self, data: Any) -> None:
         from jsonschema import Draft202012Validator
 
-        for error in islice(Draft202012Validator(_schema()).iter_errors(data), MAX_MISTAKES):
+        errors = list(islice(Draft202012Validator(_schema()).iter_errors(data), MAX_MISTAKES))
+        self.read_whole = len(errors) < MAX_MISTAKES
+        for error in errors:
             at: Place = tuple(error.absolute_path)
             if len(at) < 3:
                 self.bad[at[:2]] |= _wrong(error)

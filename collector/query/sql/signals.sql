@@ -23,7 +23,7 @@ counted as (
     count(case when operation = 'tool' and {counts} then 1 end) over so_far as ours,
     count(case when operation = 'tool' and outcome = 'error' then 1 end) over so_far as tool_errors,
     count(case when operation in ('tool', 'model') and outcome = 'error' then 1 end) over so_far as errors,
-    count(case when error_class = 'ConsecutiveMistakeError' then 1 end) over before > 0 as asked
+    count(case when error_class = 'ConsecutiveMistakeError' then 1 end) over before as times_asked
   from runs
   window so_far as (partition by service, session, subagent, part, run order by place),
     before as (partition by service, session, subagent order by place rows between unbounded preceding and 1 preceding)
@@ -38,7 +38,7 @@ select time_ns as time, source, service, session, subagent, model, tool, event_i
     when error_class = 'ToolRepetitionError' then 'repeats'
     when reported_streak = tool_errors then 'no_mistakes'
     when reported_streak = errors then 'model_errors'
-    when reported_streak < ours and asked then 'reset'
+    when reported_streak < ours and times_asked > 0 then 'reset'
     when reported_streak < ours and not coalesce({rated}, true) then 'failures_only'
     when reported_streak < ours then 'own_rule'
     else 'not_seen'

@@ -16,7 +16,7 @@ parts as (              -- numbered stretches without such a pause, and how ofte
     count(case when idle then 1 end) over so_far as part,
     count(case when idle then 1 end) over (partition by service, session) as last_part,
     count(case when error_class = 'ConsecutiveMistakeError' then 1 end) over (
-      partition by service, session, subagent order by place) as asked
+      partition by service, session, subagent order by place) as times_asked
   from timeline
   window so_far as (partition by service, session order by place)
 ),
@@ -40,7 +40,7 @@ steps as (              -- the events of streaks, and whether the agent's own co
   window streak as (partition by {key}, part, successes order by place)
 ),
 counted as (            -- and their number since the agent last reset its own count
-  select *, row_number() over (partition by {key}, part, successes, asked, falls order by place) as count_since
+  select *, row_number() over (partition by {key}, part, successes, times_asked, falls order by place) as count_since
   from (
     select *, count(case when fell then 1 end) over (partition by {key}, part, successes order by place) as falls from steps
   )
