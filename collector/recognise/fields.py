@@ -187,7 +187,7 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
     for key in keys:
         uses = row.uses.get(key)
         if uses is None:
-            uses = _worded(key) if row.worded else ()
+            uses = _worded(key) if row.worded and len(key) <= WORDED_CHARS else ()
         if not uses:
             if not (key.startswith(PRIVATE) or SAID.fullmatch(key) or (row.ignored and row.ignored.fullmatch(key))):
                 kept.append(key)
@@ -208,10 +208,13 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
     return Shape(tuple(columns), tuple(signs), tuple(kept))
 
 
+WORDED_CHARS = 120  # of an attribute's name that is looked at; longer ones are not remembered
+
+
 @lru_cache(maxsize=2_000)
 def _worded(key: str) -> tuple[Use, ...]:
     """What an attribute is evidence of by its name alone."""
-    found = next(((kind, column) for name, kind, column in WORDED if len(key) <= 120 and name.fullmatch(key)), None)
+    found = next(((kind, column) for name, kind, column in WORDED if name.fullmatch(key)), None)
     if found is None:
         return ()
     kind, column = found
