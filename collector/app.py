@@ -48,7 +48,7 @@ def main() -> int:
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "start new thread" not in str(error):
             raise
-        print(
+        say(
             f"misstep: memory or threads ran out ({error}): see `ulimit -v`, `ulimit -u` and the container's limits",
             file=sys.stderr,
         )

@@ -62,15 +62,21 @@ def none(_: pytest.MonkeyPatch) -> None:
 
 
 def a_call_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recognise._Reading, "_report", lambda *_: None)
+    run = recognise._Reading.run
+
+    def hasty(reading: Any) -> None:
+        reading._records = [one for one in reading._records if "gen_ai.tool.name" not in one.attributes]
+        run(reading)
+
+    patch.setattr(recognise._Reading, "run", hasty)
 
 
 def a_call_counts_as_dropped_too(patch: pytest.MonkeyPatch) -> None:
     report = recognise._Reading._report
 
-    def twice(reading: Any, row: Any, record: Any) -> None:
-        report(reading, row, record)
+    def twice(reading: Any, row: Any, record: Any) -> bool:
         reading._found.dropped["no_event"] += 1
+        return report(reading, row, record)
 
     patch.setattr(recognise._Reading, "_report", twice)
 
