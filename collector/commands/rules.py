@@ -18,6 +18,9 @@ from collector.visible import say
 SHOWN_FIRINGS = 5
 
 
+YAML = {"Content-Type": "application/yaml"}
+
+
 def try_rules(path: Path, what: str, url: str, token: str = "", **params: str) -> Iterator[dict[str, Any]]:
     """The collector's row for each rule of a file, one after the other; `what` is backtest or suggest.
 
@@ -27,7 +30,9 @@ def try_rules(path: Path, what: str, url: str, token: str = "", **params: str) -
     body = path.read_bytes()
     with progress(what, len(rules)) as advance, collector(url, token) as client:
         for rule in rules:
-            answer = client.post(f"/api/v1/rules/{what}", content=body, params={**params, "rule": rule.name})
+            answer = client.post(
+                f"/api/v1/rules/{what}", content=body, params={**params, "rule": rule.name}, headers=YAML
+            )
             if not answer.is_success:
                 raise OSError(f"rule {rule.name}: the collector answered {answer.status_code}: {said(answer)}")
             (row,) = answer.json()["rows"]
