@@ -221,7 +221,8 @@ def test_which_tool_should_we_fix_first(busy: Dashboard, tab: Tab) -> None:
     tab.open(f"{busy.url}/", "Overview")
     asked = {"by": "tool", "operation": "tool", "sort": "-lasting,-not_known_yet,-errors", "limit": 1}
     [worst] = busy.collector.get("/api/v1/retries", **asked)["rows"]
-    tab.page.get_by_test_id("stMain").get_by_role("link", name=re.compile(rf"^[█▒▁\s]*{worst['tool']}\s.*lasting")).click()
+    named = re.compile(rf"^[█▒▁\s]*{worst['tool']}\s.*lasting")
+    tab.page.get_by_test_id("stMain").get_by_role("link", name=named).click()
     tab.wait("Tool")
     expect(tab.page.get_by_role("heading", name=worst["tool"])).to_be_visible()
     tab.check()
