@@ -189,7 +189,7 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
         if uses is None:
             uses = _worded(key) if row.worded and len(key) <= WORDED_CHARS else ()
         if not uses:
-            if not (key.startswith(PRIVATE) or SAID.fullmatch(key) or (row.ignored and row.ignored.fullmatch(key))):
+            if not (key.startswith(PRIVATE) or SAID.fullmatch(key) or row.ignored.has(key)):
                 kept.append(key)
             continue
         for use in uses:

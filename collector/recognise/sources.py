@@ -22,6 +22,7 @@ from collector.tables import TableError, load_toml, schemas
 T = TypeVar("T", bound=Hashable)
 
 SHAPE_KEYS, SHAPE_CHARS = 64, 4096  # limits of a set of names that is cached: number and total length
+GLOB = re.compile(r"[*?\[]")  # what a pattern has that is no plain word
 PLANS = 2000  # scopes and names cached, limited because senders may use random names
 OF_A_CALL = ("tool", "params")
 FRAMEWORK = 40  # the least `order` of a table of frameworks and conventions, whose spans may speak several vocabularies
@@ -94,6 +95,10 @@ class Wanted(NamedTuple):
     words: frozenset[str]
     globs: re.Pattern[str] | None
 
+    def has(self, text: str) -> bool:
+        """Whether the text matches one."""
+        return text in self.words or (self.globs is not None and self.globs.fullmatch(text) is not None)
+
 
 class Condition(NamedTuple):
     """What the value at a key must be: present or absent (True, False), or one that matches."""
@@ -152,11 +157,11 @@ class Row:
     disguised: bool
     keys: frozenset[str]
     twin: tuple[str | list[str], ...]
-    uses: dict[str, tuple[Use, ...]]
+    uses: Mapping[str, tuple[Use, ...]]
     special: tuple[tuple[Use, Reader], ...]
     resource: tuple[tuple[Use, str], ...]
     never: frozenset[str]
-    ignored: re.Pattern[str] | None
+    ignored: Wanted
     rules: Rules
     worded: bool  # what attributes of any vendor say by their names is evidence
     examples: tuple[str, ...]
@@ -313,7 +318,7 @@ def _holds(wanted: bool | Wanted, value: Any) -> bool:
     if isinstance(wanted, bool):
         return present(value) == wanted
     if isinstance(value, str):
-        return value in wanted.words or (wanted.globs is not None and wanted.globs.fullmatch(value) is not None)
+        return wanted.has(value)
     if value is None or isinstance(value, dict):
         return False
     if isinstance(value, list):
@@ -484,19 +489,7 @@ def _row(table: dict[str, Any], row: dict[str, Any], standard: dict[str, Any], *
         special=special,
         resource=resource,
         never=_same(frozenset(column for column, keys in fields.items() if not keys)),
-        ignored=glob(
-            dict.fromkeys(
-                [
-                    *(
-                        one
-                        for part in ("content", "noise")
-                        for words in (table, standard)
-                        for one in words.get(part, ())
-                    ),
-                    *filter(is_attribute, said),
-                ]
-            )
-        ),
+        ignored=_words_and_globs((*_unread(table), *_unread(standard), *filter(is_attribute, said))),
         rules=_same(_rules(evidence)),
         worded=bool(evidence.get("worded", False)),
         examples=tuple(row.get("examples", ())),
@@ -515,8 +508,18 @@ def _name_pattern(name: str) -> re.Pattern[str]:
 def _wanted(value: Any) -> bool | Wanted:
     if isinstance(value, bool):
         return value
-    listed = _listed(value)
-    return Wanted(frozenset(listed), glob(one for one in listed if any(mark in one for mark in "*?[")))
+    return _words_and_globs(tuple(_listed(value)))
+
+
+@cache  # most rows inherit the same ones
+def _words_and_globs(listed: tuple[str, ...]) -> Wanted:
+    words = dict.fromkeys(listed)
+    return Wanted(frozenset(words), glob(one for one in words if GLOB.search(one)))
+
+
+def _unread(table: Mapping[str, Any]) -> list[str]:
+    """The attributes that are read for no column: what people and models said, and noise."""
+    return [*table.get("content", ()), *table.get("noise", ())]
 
 
 def _rules(evidence: Mapping[str, Any]) -> Rules:
@@ -540,7 +543,7 @@ def _rules(evidence: Mapping[str, Any]) -> Rules:
 
 def _uses(
     fields: Mapping[str, Any], evidence: Mapping[str, Any]
-) -> tuple[dict[str, tuple[Use, ...]], tuple[tuple[Use, Reader], ...], tuple[tuple[Use, str], ...]]:
+) -> tuple[Mapping[str, tuple[Use, ...]], tuple[tuple[Use, Reader], ...], tuple[tuple[Use, str], ...]]:
     """The inverted keys: uses by attribute, uses of keys of other forms, uses of resource attributes."""
     uses: dict[str, list[Use]] = {}
     special: list[tuple[Use, Reader]] = []
@@ -551,14 +554,35 @@ def _uses(
     for slot, kind, keys in wanted:
         for preference, written in enumerate(keys):
             key = written.removesuffix("|s")
-            use = _same(Use(slot, kind, preference, 1000.0 if key != written else 1.0))
+            use = _use(slot, kind, preference, 1000.0 if key != written else 1.0)
             if is_attribute(key):
                 uses.setdefault(key, []).append(use)
             elif key.startswith("resource:") and "#" not in key:
                 resource.append((use, key.removeprefix("resource:")))
             else:
                 special.append((use, reader(key)))
-    return {key: _same(tuple(found)) for key, found in uses.items()}, _same(tuple(special)), _same(tuple(resource))
+    by_key = _same_mapping({key: _same(tuple(found)) for key, found in uses.items()})
+    return by_key, _same(tuple(special)), _same(tuple(resource))
+
+
+@cache
+def _use(slot: str, kind: str, preference: int, scale: float) -> Use:
+    """One shared object for all equal ones."""
+    return Use(slot, kind, preference, scale)
+
+
+def _same_mapping(uses: Mapping[str, tuple[Use, ...]]) -> Mapping[str, tuple[Use, ...]]:
+    """The same for mappings, found by their hash: most rows have that of another."""
+    known = _mappings(hash(frozenset(uses.items())))
+    found = next((one for one in known if one == uses and list(one) == list(uses)), None)
+    if found is None:
+        known.append(found := uses)
+    return found
+
+
+@cache
+def _mappings(_: int) -> list[Mapping[str, tuple[Use, ...]]]:
+    return []
 
 
 @cache
