@@ -9,7 +9,7 @@ CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench benchqueries benchpages pictures soak demo lock
+.PHONY: help setup run test check bench benchqueries benchpages pictures modules soak demo lock
 
 help:      ## this list
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,6 +46,9 @@ benchpages: $(LOCKED) .venv/.chromium ## the dashboard's pages in a browser, ove
 
 pictures: $(LOCKED) .venv/.chromium ## screenshots of the dashboard, into docs/images
 	$(BIN)/python -m benchmarks.pictures
+
+modules: $(LOCKED) ## the list of modules, from their docstrings, into docs/modules.md
+	$(BIN)/python tests/module_list.py
 
 demo: $(LOCKED) ## sends realistic traffic to the collector that `make run` started
 	$(BIN)/misstep demo

@@ -30,16 +30,16 @@ from collector.classify.classify import load_taxonomy
 from collector.columns import TABLES
 from collector.commands.recordings import find
 from collector.commands.recordings import read as recordings
+from collector.correlate.correlate import Correlator
 from collector.decode.otlp import JSON, PROTOBUF, decode
 from collector.decode.otlp_json import DECODERS
+from collector.engine.duckdb.arrow import ArrowColumns, columns_of
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.store import Store
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
 from collector.sanitise.redactions import load_rules
 from collector.sanitise.sanitise import Sanitiser
-from collector.store.arrow import ArrowColumns, columns_of
-from collector.store.correlate import Correlator
-from collector.store.lookup import Lookup
-from collector.store.store import Store
 
 GROUP = 4  # requests in one transaction, as under load (`WORTH_BYTES` of the writer)
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from collector.commands.bulk import bulk
-from collector.store.kept import forget, model_calls
-from collector.store.store import Store
+from collector.engine.duckdb.derive import forget, model_calls
+from collector.engine.duckdb.store import Store
 
 EVENTS = 200_000
 SESSIONS = 2_000  # in one transaction, as the keeper takes them

@@ -29,9 +29,9 @@ from playwright.sync_api import Locator, Page, TimeoutError, sync_playwright
 
 from benchmarks.load import TICK, cpu, free_port, wait_ready
 from collector.commands.bulk import bulk
-from collector.store.opening import path_of
+from collector.engine.duckdb.open import path_of
 from dashboard import launch, menu
-from dashboard.moment import STALE_S
+from dashboard.data.moment import STALE_S
 
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import median
 
 from collector.commands.bulk import bulk
+from collector.engine.duckdb.open import path_of
+from collector.engine.duckdb.store import Store
 from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
 from collector.query.changes import changes
 from collector.query.compare import compare
@@ -28,8 +30,6 @@ from collector.query.queries import events, newest_ns, sessions, sources
 from collector.query.retries import curve, retries, storms
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits, streaks, summary
-from collector.store.opening import path_of
-from collector.store.store import Store
 from collector.times import SECOND, UNITS
 
 ALL = ("sessions", "p50_ms", "p95_ms", "recovery_rate")

@@ -13,11 +13,11 @@ import time
 from collections import defaultdict
 
 from collector.alerts.rules import MEASURES
+from collector.engine.duckdb.store import Store
+from collector.measures.all import measure_all
+from collector.measures.families import MeasureQuery
 from collector.query.filters import terms_of_rule
-from collector.query.measures import MeasureQuery
 from collector.query.queries import newest_ns
-from collector.query.shared import measure_all
-from collector.store.store import Store
 from collector.times import SECOND, UNITS
 
 WHERES: tuple[dict[str, list[str] | str], ...] = (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from collector import columns
 from collector.classify.classify import load_taxonomy
+from collector.engine.duckdb.open import StoreError
 from collector.errors import Rejected
 from collector.hash_key import hash_key, sanitiser_of
 from collector.pipeline import Pipeline
@@ -25,7 +26,6 @@ from collector.sanitise.examples import check_cuts
 from collector.sanitise.redactions import Rule, load_rules
 from collector.sanitise.sanitise import Sanitiser
 from collector.settings import Address, Settings, SettingsError, load
-from collector.store.opening import StoreError
 from collector.streams import open_streams
 from collector.tables import TableError
 from collector.telemetry import Scrub, configure_logging

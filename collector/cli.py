@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from collector.engine.duckdb.open import StoreError
 from collector.errors import Mistaken, Unavailable
 from collector.plural import plural
 from collector.settings import Settings, SettingsError, check_dashboard, load, without_proxy
-from collector.store.opening import StoreError
 from collector.streams import in_utf8, open_streams
 from collector.tables import TableError
 from collector.visible import say
@@ -447,7 +447,7 @@ def _try_rules(
 def rules_test(file: RuleFile) -> int:
     """Run the tests in a file of alert rules."""
     from collector.alerts.rulefile import load_rules
-    from collector.alerts.ruletest import failures
+    from collector.alerts.trying.ruletest import failures
 
     _settings_for_rules()
     found = load_rules(file)

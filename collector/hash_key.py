@@ -10,10 +10,10 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
+from collector.engine.duckdb.open import StoreError, make_folder, path_of
 from collector.sanitise.redactions import Rule
 from collector.sanitise.sanitise import Sanitiser
 from collector.settings import Settings
-from collector.store.opening import StoreError, make_folder, path_of
 
 
 def hash_key(settings: Settings) -> bytes:

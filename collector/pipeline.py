@@ -18,8 +18,8 @@ from xxhash import xxh3_128_digest, xxh32_intdigest
 
 from collector.batch import SENDERS, Batch, Sender
 from collector.classify.classify import Evidence, Taxonomy
-from collector.classify.fingerprint import fingerprint, template
 from collector.classify.target import TARGET_CHARS, command_in, extract_target, target_from_params
+from collector.classify.template.fingerprint import fingerprint, template
 from collector.columns import COLUMNS, INTEGERS, TEXTS, Report
 from collector.decode import otlp, plain
 from collector.decode.record import Metrics, Request, joined

@@ -22,20 +22,27 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.types import ASGIApp
 
 from collector import telemetry
-from collector.alerts.backtest import LookedBack
 from collector.alerts.engine import Engine
 from collector.alerts.notify import send
-from collector.alerts.routes import ALERT_ROUTES
 from collector.alerts.rulefile import RuleBook
-from collector.alerts.trial_routes import TRIAL_ROUTES
-from collector.apply import APPLY_ROUTES, Applying
-from collector.backup import BACKUP_ROUTES, Backups
+from collector.alerts.trying.backtest import LookedBack
+from collector.api.alert_routes import ALERT_ROUTES
+from collector.api.apply import APPLY_ROUTES, Applying
+from collector.api.backup import BACKUP_ROUTES, Backups
+from collector.api.health import HEALTH_ROUTES, health
+from collector.api.routes import api_routes, exception_handlers, guard_query
+from collector.api.trial_routes import TRIAL_ROUTES
 from collector.columns import add_dimensions
-from collector.health import HEALTH_ROUTES, health
+from collector.engine.duckdb.derive_loop import Keeper
+from collector.engine.duckdb.open import SETTINGS
+from collector.engine.duckdb.retention import Retention
+from collector.engine.duckdb.store import Store
+from collector.journal.journal import Journal, records_in
+from collector.journal.queue import Taker
+from collector.journal.writer import Waiting, Writer
+from collector.measures.all import measure_all
 from collector.pipeline import Pipeline
-from collector.query.api import api_routes, exception_handlers, guard_query
 from collector.query.queries import most_called
-from collector.query.shared import measure_all
 from collector.receive.delivery import Delivery
 from collector.receive.entrance import Entrance
 from collector.receive.grpc import grpc_server
@@ -44,13 +51,6 @@ from collector.receive.intake import Intake
 from collector.receive.room import Room
 from collector.receive.workers import Readers
 from collector.settings import LOOPBACK, Address, Settings
-from collector.store.journal import Journal, records_in
-from collector.store.keeper import Keeper
-from collector.store.opening import SETTINGS
-from collector.store.retention import Retention
-from collector.store.store import Store
-from collector.store.taking import Taker
-from collector.store.writer import Waiting, Writer
 from collector.telemetry import Scrub
 
 if TYPE_CHECKING:

@@ -185,7 +185,7 @@ def dimensions(text: str) -> tuple[str, ...]:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", name):
             raise ValueError(f"{name[:70]!r} is no attribute name of letters, digits, _, . and -")
     if names:
-        from collector.query.taken import RESERVED
+        from collector.api.reserved import RESERVED
 
         for name in names:
             if name.lower() in RESERVED:

@@ -14,9 +14,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
-from dashboard import launch, menu, signin
-from dashboard.back import Back
-from dashboard.callers import Callers, names
+from dashboard import launch, menu
+from dashboard.access import sign_in
+from dashboard.access.host_guard import Callers, names
+from dashboard.access.sign_in_return import Back
 from dashboard.page import NARROW_PX, WIDTH
 
 # The script sets Streamlit's base URL: opened at a page's own address, it would first look for its server below that
@@ -61,10 +62,11 @@ def warm() -> None:
     """
     import polars as pl
 
-    from dashboard import colours, components, shares  # noqa: F401
+    from dashboard.charts import colours, proportions
+    from dashboard.parts import components  # noqa: F401
 
     rows = pl.DataFrame({"attribution": ["model"], "errors": [1.0], "label": ["1"]})
-    json.dumps(shares.share_bar(rows, colours.LIGHT).to_dict())
+    json.dumps(proportions.share_bar(rows, colours.LIGHT).to_dict())
     gc.collect()
     gc.freeze()
 
@@ -79,7 +81,7 @@ async def started(app: st.App) -> AsyncIterator[None]:
 HOSTS = names(
     st.get_option("server.address") or "",
     launch.listed(os.environ, "MISSTEP_ALLOWED_HOSTS"),
-    signs_in=signin.AT_START,
+    signs_in=sign_in.AT_START,
 )
 app = st.App(
     "main.py",

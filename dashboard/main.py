@@ -4,8 +4,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard import components, signin
+from dashboard.access import sign_in
 from dashboard.menu import FIRST, TITLES
+from dashboard.parts import components
 
 SIDEBAR_PX = 220
 
@@ -23,6 +24,6 @@ page = st.navigation(
     ],
     position="hidden",
 )
-if signin.passed():
+if sign_in.passed():
     components.sidebar(page.url_path)
     page.run()

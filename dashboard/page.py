@@ -11,11 +11,12 @@ import polars as pl
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import colours, filterbar, share, words
-from dashboard.client import Answer, Collector
-from dashboard.filters import Filters
+from dashboard.charts import colours
+from dashboard.data.client import Answer, Collector
+from dashboard.data.filters import Filters
+from dashboard.data.moment import Moment
 from dashboard.menu import SUBJECTS
-from dashboard.moment import Moment
+from dashboard.parts import filter_bar, share, words
 
 BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)  # seconds
 BARS = 96  # in a chart of full width
@@ -171,14 +172,14 @@ def collector() -> Collector:
 
 
 def open_page(
-    name: str, title: str, question: str, *, bar: filterbar.Bar = "filters",
+    name: str, title: str, question: str, *, bar: filter_bar.Bar = "filters",
     view: Mapping[str, Collection[str] | None] | None = None,
 ) -> Page:  # fmt: skip
     """Shows the title, question and filter bar of a page, and notices that come before everything else.
 
     `view`: the keys of the view's state that its link may have, each with the values that are known, None for any.
     """
-    filters = filterbar.from_link()
+    filters = filter_bar.from_link()
     usual = {"tz": _named(filters.state("tz")) is not None, "refresh": filters.state("refresh").isdecimal()}
     filters = filters.viewed({name: None for name, known in usual.items() if known} | dict(view or {}))
     width = dict(st.context.cookies).get(WIDTH, "")
@@ -186,10 +187,10 @@ def open_page(
     page = Page(name, filters, collector(), colours.palette(st.context.theme.type), _zone(filters), narrow, small)
     share.forget(name, filters)
     st.session_state["page"] = name
-    filterbar.addressed(name)
+    filter_bar.addressed(name)
     st.title(title, anchor=False)
     st.caption(question)
-    filterbar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), bar)
+    filter_bar.show(name, page.collector, page.zone, SUBJECTS.get(name, ()), bar)
     ignored(*filters.ignored)
     return page
 

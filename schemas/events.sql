@@ -13,7 +13,7 @@ create table if not exists events (
   environment        varchar,
   agent              varchar,
   model              varchar,           -- of a tool call, the model that asked for it
-  model_from         varchar,           -- record, request, session: how the model is known (collector/store/sql/models.sql)
+  model_from         varchar,           -- record, request, session: how the model is known (collector/engine/duckdb/sql/models.sql)
   asked_by           ubigint,           -- of a tool call, the event of the model request that asked for it
   provider           varchar,
   session            varchar,

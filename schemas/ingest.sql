@@ -32,7 +32,7 @@ create table if not exists waiting (
   received_ns bigint not null
 );
 
--- Reports without a common id that are one event because they match and are near in time (collector/store/twins.py). `unit` is the
+-- Reports without a common id that are one event because they match and are near in time (collector/correlate/twins.py). `unit` is the
 -- event that their keys alone would make, and has its reports in `reports`; `event_id` is the event that combines them.
 create table if not exists twins (
   identity    ubigint not null,
@@ -51,7 +51,7 @@ create table if not exists trace_session (
   named_ns    bigint
 );
 
--- Conversations of clients that name none, each of whose requests is a trace of its own (collector/store/conversations.py): what a
+-- Conversations of clients that name none, each of whose requests is a trace of its own (collector/correlate/conversations.py): what a
 -- request retells of others, and the name of the conversation of each trace. Of several names the smallest (named_ns, session) counts.
 create table if not exists conversation_keys (
   key         ubigint not null,

@@ -1,5 +1,5 @@
 -- Data derived from the events, so that a query over a month does not read them all: updated about once a second for the sessions that
--- changed (collector/store/sql/keep.sql), and recomputed from all events by `misstep rebuild`.
+-- changed (collector/engine/duckdb/sql/keep.sql), and recomputed from all events by `misstep rebuild`.
 
 -- Sessions with events added, changed or removed since they were last computed, and the earliest such time in each hour. Written in the
 -- transaction that changes the events, so that a crash loses nothing. A null session: events without a session.
@@ -7,7 +7,7 @@ create table if not exists changed (
   service               varchar,
   session               varchar,
   time_ns               bigint not null,
-  modelled              boolean            -- the models of its calls are found (collector/store/sql/models.sql): null, not yet
+  modelled              boolean            -- the models of its calls are found (collector/engine/duckdb/sql/models.sql): null, not yet
 );
 
 -- Time of the newest event of each service: it decides which streaks and chains are still open.

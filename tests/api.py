@@ -10,10 +10,10 @@ from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
+from collector.api.routes import api_routes, exception_handlers
 from collector.classify.classify import load_taxonomy
-from collector.query.api import api_routes, exception_handlers
+from collector.engine.duckdb.store import Store
 from collector.settings import Settings
-from collector.store.store import Store
 from tests.recorded import event, failed
 
 SOURCES = SimpleNamespace(

@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 import dashboard
-from collector.store.store import Store
+from collector.engine.duckdb.store import Store
 
 MISSTEP = str(Path(sys.executable).with_name("misstep"))
 APP = str(Path(dashboard.__file__).with_name("main.py"))

@@ -13,13 +13,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.batch import Batch
 from collector.classify.classify import load_taxonomy
 from collector.columns import Report
+from collector.correlate.correlate import Correlator
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.store import Store
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
 from collector.sanitise.redactions import load_rules
 from collector.sanitise.sanitise import Sanitiser
-from collector.store.correlate import Correlator
-from collector.store.lookup import Lookup
-from collector.store.store import Store
 
 NOW = 1_795_297_311_000_000_000  # 2026-11-21T21:41:51Z
 MS = NOW // 10**6 - 1000  # the format of the documented log entries

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.store import Store
+from collector.measures.families import MeasureQuery, measure_family
+from collector.measures.measure import Sample
 from collector.query.filters import terms_of_rule
-from collector.query.measures import MeasureQuery, measure_family
-from collector.query.sample import Sample
-from collector.store.changes import Changes
-from collector.store.store import Store
 from collector.times import SECOND
 
 MINUTE = 60 * SECOND

@@ -9,16 +9,16 @@ from typing import Any
 import duckdb
 import pytest
 
+from collector.api.health import account
 from collector.batch import Body
-from collector.health import account
+from collector.engine.duckdb.retention import Retention
+from collector.engine.duckdb.store import Store
+from collector.journal.journal import Journal
+from collector.journal.queue import Taker
+from collector.journal.writer import Writer
 from collector.receive.intake import Intake
 from collector.receive.workers import Readers
 from collector.recognise import recognise
-from collector.store.journal import Journal
-from collector.store.retention import Retention
-from collector.store.store import Store
-from collector.store.taking import Taker
-from collector.store.writer import Writer
 from tests.conftest import RunningCollector, wait_until
 from tests.doors import pipeline, span, traces
 

@@ -15,8 +15,8 @@ from collector.alerts.ledger import Silence, new_id
 from collector.alerts.notify import Notification
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.state import State
+from collector.engine.duckdb.store import Store
 from collector.errors import Unavailable
-from collector.store.store import Store
 from collector.times import SECOND
 from tests.recorded import HOUR, MINUTE, NOW
 from tests.test_alert_engine import Values

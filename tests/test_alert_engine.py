@@ -24,10 +24,10 @@ from collector.alerts.rulefile import RuleBook
 from collector.alerts.rules import Rule, parse_condition
 from collector.alerts.state import Alert, State
 from collector.alerts.status import alert_rows, history_rows, receiver_rows, rule_rows, sample_rows
-from collector.query.measures import MeasureQuery
-from collector.query.sample import Sample
-from collector.query.shared import Measured, measure_all
-from collector.store.store import Store
+from collector.engine.duckdb.store import Store
+from collector.measures.all import Measured, measure_all
+from collector.measures.families import MeasureQuery
+from collector.measures.measure import Sample
 from tests.recorded import HOUR, MINUTE, NOW, event, failed, holding
 from tests.webhook import Webhook
 
@@ -44,7 +44,7 @@ receivers:
 
 
 class Values:
-    """Values of rules, set by a test; the engine reads them in place of collector.query.shared.measure_all."""
+    """Values of rules, set by a test; the engine reads them in place of collector.measures.all.measure_all."""
 
     def __init__(self) -> None:
         self.by_measure: dict[str, list[Sample] | Exception] = {}

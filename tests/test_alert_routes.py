@@ -17,13 +17,13 @@ from litestar.testing import TestClient
 from structlog.testing import capture_logs
 
 from collector.alerts.engine import Engine
-from collector.alerts.routes import ALERT_ROUTES
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.rules import SEVERITIES
-from collector.query.api import exception_handlers
-from collector.query.forms import ARROW
-from collector.query.shared import measure_all
-from collector.store.store import Store
+from collector.api.alert_routes import ALERT_ROUTES
+from collector.api.representations import ARROW
+from collector.api.routes import exception_handlers
+from collector.engine.duckdb.store import Store
+from collector.measures.all import measure_all
 from collector.times import iso_ns
 from tests.recorded import MINUTE, NOW, failed, holding
 

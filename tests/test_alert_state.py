@@ -10,7 +10,7 @@ import pytest
 
 from collector.alerts.rules import Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Notified, Reason, State, due, step
-from collector.query.sample import Sample
+from collector.measures.measure import Sample
 from collector.times import SECOND
 
 MINUTE = 60 * SECOND

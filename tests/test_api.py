@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from collector.api.describe import ANSWERS
+from collector.api.endpoints import ENDPOINTS
+from collector.api.representations import ARROW
 from collector.classify.classify import load_taxonomy
-from collector.query.describe import ANSWERS
-from collector.query.endpoints import ENDPOINTS
+from collector.engine.duckdb.read import QueryTooLarge
+from collector.engine.duckdb.store import Store
 from collector.query.filters import DIMENSIONS
-from collector.query.forms import ARROW
 from collector.settings import Settings
-from collector.store.reading import QueryTooLarge
-from collector.store.store import Store
 from collector.times import rfc3339
 from tests.api import application, events
 from tests.recorded import HOUR, MINUTE, NOW, event, failed, holding

@@ -15,22 +15,22 @@ import duckdb
 import httpx
 import pytest
 
-from collector.apply import Apply, Applying
+from collector.api.apply import Apply, Applying
 from collector.columns import COLUMNS, TABLES
+from collector.correlate.changes import Changes
+from collector.correlate.correlate import Correlator
+from collector.engine.duckdb import rewrite as rewriting
+from collector.engine.duckdb import store as module
+from collector.engine.duckdb.copy import copy
+from collector.engine.duckdb.derive import KEPT
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.retention import Retention
+from collector.engine.duckdb.store import Store
+from collector.journal.journal import Journal, pack
+from collector.journal.writer import Writer
 from collector.pipeline import Pipeline
 from collector.sanitise.redactions import load_rules
 from collector.sanitise.sanitise import Sanitiser
-from collector.store import rewriting
-from collector.store import store as module
-from collector.store.changes import Changes
-from collector.store.copying import copy
-from collector.store.correlate import Correlator
-from collector.store.journal import Journal, pack
-from collector.store.kept import KEPT
-from collector.store.lookup import Lookup
-from collector.store.retention import Retention
-from collector.store.store import Store
-from collector.store.writer import Writer
 from tests.conftest import RunningCollector, misstep
 from tests.doors import NOW, logs, pipeline, spans, taken
 from tests.recorded import event as made

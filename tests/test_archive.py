@@ -16,22 +16,23 @@ import httpx
 import pytest
 from litestar.testing import TestClient
 
-from collector.apply import Apply
+from collector.api.apply import Apply
+from collector.api.sql_queries import answer_sql
 from collector.commands.bulk import bulk
+from collector.correlate.changes import Changes
+from collector.engine.duckdb import archive, maintenance
+from collector.engine.duckdb import read as reading
+from collector.engine.duckdb.connection import CalledOff
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.read import QueryTimeout
+from collector.engine.duckdb.retention import ROOM, Retention
+from collector.engine.duckdb.store import Store
 from collector.errors import Unavailable
 from collector.query.breakdowns import breakdown
 from collector.query.filters import Selection
 from collector.query.queries import event, events, sessions
 from collector.query.retries import retries
-from collector.query.sql_queries import answer_sql
 from collector.query.streaks import Scope, streaks
-from collector.store import archive, reading, upkeep
-from collector.store.changes import Changes
-from collector.store.connection import CalledOff
-from collector.store.lookup import Lookup
-from collector.store.reading import QueryTimeout
-from collector.store.retention import ROOM, Retention
-from collector.store.store import Store
 from tests.api import application
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import DAY, MINUTE, failed
@@ -192,7 +193,7 @@ def test_retention_removes_whole_files(store: Store, tmp_path: Path, monkeypatch
         pass
     compared(store, ALL_SETS[:2])
     archived = sum(path.stat().st_size for path in left)
-    monkeypatch.setattr("collector.store.store.FULL", ROOM)
+    monkeypatch.setattr("collector.engine.duckdb.store.FULL", ROOM)
     assert store.fit(NOW, int((store.space().used + archived / 2) / ROOM)) > 0
     assert 0 < sum(path.exists() for path in left) < len(left)
     leftover = tmp_path / "old" / "day=2001-01-01" / "1-2-3.parquet"
@@ -211,9 +212,9 @@ def test_files_stay_while_their_events_are_still_listed(
         raise CalledOff
 
     files, whole, prune = moved(store, tmp_path), stored(store), store.prune
-    monkeypatch.setattr(upkeep, "PRUNE_EVERY_S", -1)
-    monkeypatch.setattr(upkeep, "FIT_EVERY_S", -1)
-    keep = upkeep.Upkeep(store, Retention(20 * DAY, 0, tmp_path / "old", 7 * DAY), lambda: NOW, lambda: None)
+    monkeypatch.setattr(maintenance, "PRUNE_EVERY_S", -1)
+    monkeypatch.setattr(maintenance, "FIT_EVERY_S", -1)
+    keep = maintenance.Upkeep(store, Retention(20 * DAY, 0, tmp_path / "old", 7 * DAY), lambda: NOW, lambda: None)
     for step, left in ((stopped, len(files)), (prune, 0)):
         monkeypatch.setattr(store, "prune", step)
         keep.turn()
@@ -486,7 +487,7 @@ def test_what_was_computed_while_files_were_away_is_computed_again_when_they_are
             store.close()
             store = Store.open(f"duckdb:///{tmp_path}/m.duckdb")
         else:
-            upkeep.Upkeep(store, Retention(3650 * DAY), lambda: NOW, lambda: None).turn()
+            maintenance.Upkeep(store, Retention(3650 * DAY), lambda: NOW, lambda: None).turn()
         assert not store.in_doubt
     while store.keep_up() or store.count_hours():
         pass

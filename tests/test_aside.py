@@ -11,14 +11,14 @@ import pytest
 
 from collector.batch import Batch
 from collector.commands.refused import store_refused
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.retention import Retention
+from collector.engine.duckdb.store import Store
+from collector.journal import writer as writer_module
+from collector.journal.dead_letters import Aside, SetAside
+from collector.journal.journal import Journal, pack
+from collector.journal.writer import Waiting, Writer
 from collector.settings import load
-from collector.store import writer as writer_module
-from collector.store.aside import Aside, SetAside
-from collector.store.changes import Changes
-from collector.store.journal import Journal, pack
-from collector.store.retention import Retention
-from collector.store.store import Store
-from collector.store.writer import Waiting, Writer
 from tests.conftest import RunningCollector, misstep
 from tests.doors import span, taken, traces
 

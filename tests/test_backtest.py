@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from collector.alerts import backtest as module
-from collector.alerts.backtest import REMEMBERED_S, LookedBack, Trial, find_sessions, look_back, run
 from collector.alerts.dispatch import in_batches
 from collector.alerts.engine import Engine
 from collector.alerts.notify import Notification
 from collector.alerts.rulefile import RuleBook, parse_rules
 from collector.alerts.rules import RuleFile, parse_condition
 from collector.alerts.status import history_rows
-from collector.alerts.trials import evaluations, suggest_row, with_threshold
-from collector.query.history_sql import Evaluations
-from collector.query.shared import measure_all
-from collector.store.changes import Changes
-from collector.store.reading import QueryTimeout
-from collector.store.store import Store
+from collector.alerts.trying import backtest as module
+from collector.alerts.trying.backtest import REMEMBERED_S, LookedBack, Trial, find_sessions, look_back, run
+from collector.alerts.trying.trials import evaluations, suggest_row, with_threshold
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.read import QueryTimeout
+from collector.engine.duckdb.store import Store
+from collector.measures.all import measure_all
+from collector.measures.history_sql import Evaluations
 from collector.times import SECOND, rfc3339
 from tests.recorded import DAY, HOUR, MINUTE, NOW, failed, holding
 from tests.test_history import START, lively

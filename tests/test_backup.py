@@ -17,11 +17,11 @@ import duckdb
 import httpx
 import pytest
 
-from collector.backup import Backups
+from collector.api.backup import Backups
 from collector.commands import backup
+from collector.engine.duckdb.store import Store
+from collector.journal.journal import Journal
 from collector.settings import Settings
-from collector.store.journal import Journal
-from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep, wait_until
 
 
@@ -228,7 +228,7 @@ def test_progress_is_told_whenever_a_copy_is_fetched(tmp_path: Path, monkeypatch
 
 
 def test_a_copy_that_nobody_fetches_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collector.backup.KEPT_S", 0.1)
+    monkeypatch.setattr("collector.api.backup.KEPT_S", 0.1)
     store = Store.open(f"duckdb:///{tmp_path / 'm.duckdb'}")
     backups = Backups(store)
     backups.begin()

@@ -9,12 +9,12 @@ import pytest
 
 from collector.columns import COLUMNS
 from collector.commands.bulk import bulk
+from collector.engine.duckdb.store import Store
 from collector.query.breakdowns import breakdown
 from collector.query.filters import Selection, terms_of
 from collector.query.groups import groups
 from collector.query.retries import retries
 from collector.query.streaks import Scope, streaks
-from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import DAY, NOW
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from dashboard.callers import Callers, names, refusal
+from dashboard.access.host_guard import Callers, names, refusal
 
 HERE = names("127.0.0.1", (), signs_in=False)
 NAMED = names("127.0.0.1", ("Dash.Example",), signs_in=False)

@@ -25,8 +25,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from collector.api.endpoints import ENDPOINTS
 from collector.columns import TEXTS
-from collector.query.endpoints import ENDPOINTS
 from collector.receive.grpc import SERVICES
 from collector.sanitise.redactions import load_rules
 from collector.sanitise.unwrap import in_base64

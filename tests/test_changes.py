@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from collector.engine.duckdb.store import Store
 from collector.query import changes as module
 from collector.query.changes import EXPLAINED, MEASURES, VOLUME, added, changes
 from collector.query.filters import BY_NAME, Selection
-from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding, mixed
 
 HALF = Selection(NOW - 5 * HOUR, NOW, failure_only=SILENT)

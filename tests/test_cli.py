@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from collector import app as collector_app
-from collector.store.store import Store
+from collector.engine.duckdb.store import Store
 from tests.conftest import MISSTEP, RunningCollector, free_port, misstep, wait_until
 
 AWS = "AKIA" + "QWERTYUIOPASDFGH"
@@ -70,7 +70,7 @@ def test_readers_share_no_memory_with_what_only_serves() -> None:
         "grpc",
         "uvloop",
         "cyclopts",
-        "collector.store.store",
+        "collector.engine.duckdb.store",
         "collector.serve",
     )
     assert loaded("import collector.app", *serving) == set()

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from collector.engine.duckdb.store import Store
 from collector.query.breakdowns import timeseries
 from collector.query.compare import COMPARED, compare
 from collector.query.filters import BadParameter, Selection, select
 from collector.query.verdicts import Gathered, Side, Unit, count, judge, newcombe, per_session, percent, rate
-from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding, mixed
 
 NOW_AND_BEFORE = Selection(NOW - 5 * HOUR, NOW, failure_only=SILENT)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from collector.batch import Batch
+from collector.correlate import conversations as module
+from collector.correlate import correlate
+from collector.correlate.correlate import Correlator
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.store import Store
 from collector.recognise.identify import LIKELY, UNIQUE, uniqueness
-from collector.store import conversations as module
-from collector.store import correlate
-from collector.store.correlate import Correlator
-from collector.store.lookup import Lookup
-from collector.store.store import Store
 from tests.doors import NOW, spans, taken
 
 S = 1_000_000_000

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 from collector.batch import SENDERS, Batch
 from collector.columns import Report
+from collector.correlate import correlate as module
+from collector.correlate.changes import Changes, Named
+from collector.correlate.correlate import Correlator, keys_of
+from collector.correlate.fold import adding, fold
+from collector.correlate.pacing import Later
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.schema import SCHEMA_VERSION
+from collector.engine.duckdb.store import Store
 from collector.recent import Recent
 from collector.recognise.identify import key64
-from collector.store import correlate as module
-from collector.store.changes import Changes, Named
-from collector.store.correlate import Correlator, keys_of
-from collector.store.fold import adding, fold
-from collector.store.later import Later
-from collector.store.lookup import Lookup
-from collector.store.schema import SCHEMA_VERSION
-from collector.store.store import Store
 from collector.times import DAY, HOUR, SECOND
 
 NOW = 1_800_000_000_000_000_000

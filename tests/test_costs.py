@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from collector.engine.duckdb.store import Store
 from collector.query.costs import costs
 from collector.query.filters import Selection
-from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 from tests.reference import expected_costs
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from dashboard.back import COOKIE, MOST, Back
+from dashboard.access.sign_in_return import COOKIE, MOST, Back
 
 
 async def led(request: Request) -> Response:

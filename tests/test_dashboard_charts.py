@@ -7,7 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from dashboard import attempts, axes, charts, colours, frames, shares, words
+from dashboard.charts import attempts, axes, charts, colours, proportions
+from dashboard.data import frames
+from dashboard.parts import words
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPAN = (START - timedelta(hours=1), START + timedelta(hours=1))
@@ -72,15 +74,15 @@ CASES = {
         before=pl.DataFrame({"time": [START], "previous_errors": [3.0]}),
         deploys=pl.DataFrame({"time": [START, START], "label": ["coder 3.2", "coder 3.3"]}),
     ),
-    "paired": lambda p: shares.paired_bars(
+    "paired": lambda p: proportions.paired_bars(
         pl.DataFrame({"name": ["tool = a"], "a_errors": [1.0], "b_errors": [4.0], "sentence": ["s"]}), p
     ),
-    "dumbbells": lambda p: shares.dumbbells(SIDES, p),
-    "over-represented": lambda p: shares.over_share(
+    "dumbbells": lambda p: proportions.dumbbells(SIDES, p),
+    "over-represented": lambda p: proportions.over_share(
         pl.DataFrame({"name": ["Models", "m"], "share": [None, 0.8], "expected": [None, 0.3], "events": [None, 4.0]}),
         p,
     ),
-    "scatter": lambda p: shares.scatter(
+    "scatter": lambda p: proportions.scatter(
         RATES.with_columns(calls=pl.lit(40.0), sessions=pl.lit(3.0), attribution=pl.lit("model")), p
     ),
     "firings": lambda p: charts.firings(
@@ -91,16 +93,16 @@ CASES = {
     "strip": lambda p: charts.storm_strip(pl.DataFrame({"time": [START], "errors": [4.0]}), p, SPAN, 60),
     "calls": lambda p: charts.calls_over_time(over_time(), p, SPAN, 300),
     "rates": lambda p: charts.rate_over_time(over_time(), p, SPAN),
-    "shares": lambda p: shares.share_bar(
+    "shares": lambda p: proportions.share_bar(
         pl.DataFrame({"attribution": ["tool", "model"], "errors": [1.0, 3.0], "label": ["1", "3"]}), p
     ),
-    "heat": lambda p: shares.heat_map(
+    "heat": lambda p: proportions.heat_map(
         pl.DataFrame({"tool": ["a"], "error_class": ["E"], "errors": [12.0], "calls": [20.0], "share": [0.6]}),
         p,
         ["a"],
         ["E"],
     ),
-    "dots": lambda p: shares.dots(RATES, p, "tool", "error_rate"),
+    "dots": lambda p: proportions.dots(RATES, p, "tool", "error_rate"),
     "lengths": lambda p: attempts.streak_lengths(
         pl.DataFrame({"length": ["1"], "state": ["open"], "number": [2.0]}), p
     ),
@@ -157,7 +159,7 @@ def test_an_axis_of_calls_has_marks_however_near_they_are(calls: tuple[int, int]
     rows = pl.DataFrame({"tool": ["a", "b"], "calls": calls, "error_rate": [0.1] * count, "low": [0.0] * count,
                          "high": [0.2] * count, "sessions": [1] * count, "attribution": ["model"] * count,
                          "label": ["right"] * count})  # fmt: skip
-    layers = spec(shares.scatter(rows, colours.LIGHT))["layer"]
+    layers = spec(proportions.scatter(rows, colours.LIGHT))["layer"]
     [axis] = [layer["encoding"]["x"]["axis"] for layer in layers if layer["mark"]["type"] == "circle"]
     assert axis["values"] == marks
 
@@ -266,7 +268,7 @@ RATES = pl.DataFrame(
 
 def test_in_a_small_window_names_and_legends_leave_room_for_the_chart() -> None:
     wide, small = (
-        spec(shares.dots(RATES, colours.LIGHT, "tool", "error_rate", small=small)) for small in (False, True)
+        spec(proportions.dots(RATES, colours.LIGHT, "tool", "error_rate", small=small)) for small in (False, True)
     )
     assert [sum(layer["mark"]["type"] == "text" for layer in made["layer"]) for made in (wide, small)] == [1, 0]
     limits = [made["layer"][0]["encoding"]["y"]["axis"]["labelLimit"] for made in (wide, small)]
@@ -277,14 +279,14 @@ def test_in_a_small_window_names_and_legends_leave_room_for_the_chart() -> None:
 
 def test_where_a_dot_would_contradict_what_was_said_its_row_is_tinted() -> None:
     rows = RATES.with_columns(tint_from=pl.Series([0.0, None]), tint_to=pl.Series([0.2, None]))
-    tint, *others = spec(shares.dots(rows, colours.LIGHT, "tool", "error_rate"))["layer"]
+    tint, *others = spec(proportions.dots(rows, colours.LIGHT, "tool", "error_rate"))["layer"]
     assert (tint["encoding"]["x"]["field"], tint["encoding"]["x2"]["field"]) == ("tint_from", "tint_to")
-    assert len(others) == len(spec(shares.dots(RATES, colours.LIGHT, "tool", "error_rate"))["layer"])
+    assert len(others) == len(spec(proportions.dots(RATES, colours.LIGHT, "tool", "error_rate"))["layer"])
 
 
 def test_a_cell_of_few_calls_has_no_colour_but_its_count() -> None:
     few = pl.DataFrame({"tool": ["a"], "error_class": ["E"], "errors": [1.0], "calls": [1.0], "share": [1.0]})
-    made = spec(shares.heat_map(few, colours.LIGHT, ["a"], ["E"]))
+    made = spec(proportions.heat_map(few, colours.LIGHT, ["a"], ["E"]))
     assert [row["certain"] for row in next(iter(made["datasets"].values()))] == [False]
     cells, counts = made["layer"]
     assert cells["encoding"]["fill"]["condition"]["test"] == "datum.certain"
@@ -295,7 +297,7 @@ def test_a_cell_of_few_calls_has_no_colour_but_its_count() -> None:
 
 def test_small_shares_of_calls_have_a_colour_of_a_fixed_scale() -> None:
     cells = {"tool": ["a"], "error_class": ["E"], "errors": [13.0], "calls": [100.0], "share": [0.13]}
-    made = spec(shares.heat_map(pl.DataFrame(cells), colours.LIGHT, ["a"], ["E"]))
+    made = spec(proportions.heat_map(pl.DataFrame(cells), colours.LIGHT, ["a"], ["E"]))
     scale = made["layer"][0]["encoding"]["fill"]["condition"]["scale"]
     assert (scale["type"], scale["domain"]) == ("sqrt", [0, 1])
 

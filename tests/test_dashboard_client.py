@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dashboard import client
-from dashboard.client import Collector, Problem
+from dashboard.data import client
+from dashboard.data.client import Collector, Problem
 
 
 @dataclass

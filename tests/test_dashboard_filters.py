@@ -16,7 +16,7 @@ from collector.alerts.rules import Rule, parse_condition
 from collector.alerts.state import Alert, State
 from collector.query.filters import select, terms_of_rule
 from dashboard import launch
-from dashboard.filters import CHOICES, DIMENSIONS, NUMBERS, VIEW_KEYS, Condition, Filters, parse
+from dashboard.data.filters import CHOICES, DIMENSIONS, NUMBERS, VIEW_KEYS, Condition, Filters, parse
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 import yaml
 
-from dashboard import client, components, explained, frames, sentences, share
+from dashboard.data import client, frames
+from dashboard.parts import change_list, components, sentences, share
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -195,7 +196,7 @@ def test_what_a_limit_would_have_done() -> None:
     ],
 )  # fmt: skip
 def test_groups_of_one_class_are_told_apart_by_their_messages(sentence: str, subject: str) -> None:
-    assert explained.subject({"dimension": "fingerprint", "sentence": sentence}) == subject
+    assert change_list.subject({"dimension": "fingerprint", "sentence": sentence}) == subject
 
 
 def test_a_rule_says_of_how_many_calls_its_share_is_and_of_how_many_it_must_be() -> None:

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import sentences, words
-from dashboard.filters import NO_VALUE
+from dashboard.data.filters import NO_VALUE
+from dashboard.parts import sentences, words
 from tests.conftest import RunningCollector, misstep
 from tests.traffic import storm, two_versions
 

@@ -25,11 +25,13 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import ButtonGroup, Selectbox
 
 from collector.classify.classify import load_taxonomy
-from dashboard import components, launch, sentences, signin, start, tables, words
-from dashboard.client import Answer, Collector
-from dashboard.filters import escaped
+from dashboard import launch, start
+from dashboard.access import sign_in
+from dashboard.data.client import Answer, Collector
+from dashboard.data.filters import escaped
 from dashboard.menu import TITLES
 from dashboard.page import WIDTH, Page, same_clock, same_clocks
+from dashboard.parts import components, sentences, tables, words
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
 from tests.traffic import storm, two_versions
@@ -1282,7 +1284,7 @@ def test_nothing_is_shown_before_sign_in_where_it_is_asked_for(
 def test_nothing_is_shown_where_sign_in_was_asked_for_and_its_secrets_are_gone(
     busy: RunningCollector, open_app: Callable[..., AppTest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signin, "AT_START", True)
+    monkeypatch.setattr(sign_in, "AT_START", True)
     app = open_app(busy.url)
     assert [each.value for each in app.title] == ["Misstep"]
     assert ["Sign-in is not available" in each.value for each in app.warning] == [True]

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from collector.classify.classify import Evidence, load_taxonomy
-from collector.classify.fingerprint import template
-from dashboard.taxonomy import CLASSES, alias_row, message_row
+from collector.classify.template.fingerprint import template
+from dashboard.data.taxonomy import CLASSES, alias_row, message_row
 
 LONG = "the warp core of deck 12 says: " + "no " * 400
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.times import lasting
-from dashboard import words
+from dashboard.parts import words
 
 NOW = datetime(2026, 11, 21, 21, 41, 51, tzinfo=UTC)
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from collector.alerts.backtest import look_back, run
 from collector.alerts.engine import Engine
 from collector.alerts.rulefile import RuleBook, default_rules
 from collector.alerts.status import history_rows
+from collector.alerts.trying.backtest import look_back, run
 from collector.commands.demo import demo
-from collector.query.history_sql import Evaluations
-from collector.query.shared import measure_all
-from collector.store.changes import Changes
-from collector.store.store import Store
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.store import Store
+from collector.measures.all import measure_all
+from collector.measures.history_sql import Evaluations
 from tests.conftest import RunningCollector
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event
 from tests.test_recordings import FOLDER, SCRIPTED, stored

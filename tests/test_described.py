@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, status_code_conformance
 
-from collector.query.describe import ANSWERS, TAKEN_AS_IS
-from collector.query.endpoints import ENDPOINTS
-from collector.store.store import Store
+from collector.api.describe import ANSWERS, TAKEN_AS_IS
+from collector.api.endpoints import ENDPOINTS
+from collector.engine.duckdb.store import Store
 from tests.api import application, events
 from tests.conftest import HTTP, RunningCollector
 from tests.recorded import holding

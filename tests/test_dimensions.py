@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from collector.commands.export import export
+from collector.engine.duckdb.store import Store
 from collector.settings import SettingsError, load
-from collector.store.store import Store
 from tests.conftest import HTTP, RunningCollector
 from tests.recorded import event, failed, holding
 

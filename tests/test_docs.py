@@ -17,6 +17,7 @@ import yaml
 from collector.classify.classify import load_taxonomy
 from collector.cli import app
 from collector.settings import Settings, load
+from tests import module_list
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -105,12 +106,8 @@ def test_every_make_target_in_the_documents_exists() -> None:
         assert {one or other for one, other in named} <= targets, document.name
 
 
-def test_every_module_is_in_the_architecture() -> None:
-    text = (ROOT / "docs/architecture.md").read_text()
-    named = set(re.findall(r"`(\w+)\.py`", text))
-    paths = [*(ROOT / "collector").rglob("*.py"), *(ROOT / "dashboard").glob("*.py")]
-    modules = {path.stem for path in paths} - {"__init__"}
-    assert named == modules
+def test_the_list_of_modules_is_as_the_tree_is() -> None:
+    assert module_list.PAGE.read_text(encoding="utf-8") == module_list.page(), "run `make modules`"
 
 
 def test_every_file_of_the_tables_is_in_the_architecture() -> None:

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from collector.commands.doctor import Check, examine
-from collector.store.store import Store
+from collector.engine.duckdb.store import Store
 from tests.conftest import RunningCollector, free_port, misstep
 from tests.doors import logs, spans
 from tests.secrets import OWN_RULE

@@ -19,15 +19,15 @@ import duckdb
 import pytest
 
 from collector.commands.bulk import bulk
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.connection import CalledOff, OutOfMemory, all_or_nothing
+from collector.engine.duckdb.derive_loop import Keeper
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.open import SETTINGS, StoreError, connect
+from collector.engine.duckdb.store import Store
+from collector.engine.duckdb.write import put
 from collector.errors import Unavailable
-from collector.store.changes import Changes
-from collector.store.complaint import Complaint, remedy
-from collector.store.connection import CalledOff, OutOfMemory, all_or_nothing
-from collector.store.keeper import Keeper
-from collector.store.lookup import Lookup
-from collector.store.opening import SETTINGS, StoreError, connect
-from collector.store.store import Store
-from collector.store.writing import put
+from collector.journal.failure_log import Complaint, remedy
 from tests.conftest import HTTP, RunningCollector, largest_file, misstep, wait_until
 from tests.doors import span, traces
 from tests.recorded import event
@@ -194,7 +194,7 @@ def test_who_asks_whether_it_can_be_written_disturbs_no_transaction(
         finally:
             asked.set()
 
-    monkeypatch.setattr("collector.store.store.put", slowly)
+    monkeypatch.setattr("collector.engine.duckdb.store.put", slowly)
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(asks)
         store.write(Changes(1, identities=[b"1" * 16]))
@@ -268,7 +268,7 @@ def test_a_database_that_the_engine_gave_up_is_opened_again(tmp_path: Path, monk
             store.execute("checkpoint")
         with pytest.raises(Unavailable, match="is being opened again"):
             write(3)  # not at every request
-    monkeypatch.setattr("collector.store.connection.AGAIN_S", 0)
+    monkeypatch.setattr("collector.engine.duckdb.connection.AGAIN_S", 0)
     write(3)
     assert len(Lookup(store).known_requests([number.to_bytes(16, "big") for number in (1, 2, 3)])) == 3
     store.execute("checkpoint")
@@ -288,7 +288,7 @@ def test_a_file_that_was_written_anew_and_cannot_be_opened_is_tried_again(
         raise duckdb.IOException("Could not set lock on file")
 
     with monkeypatch.context() as changed:
-        changed.setattr("collector.store.connection.attach", locked)
+        changed.setattr("collector.engine.duckdb.connection.attach", locked)
         with pytest.raises(Unavailable, match="Could not set lock"):
             connection.swap(fresh)
     with connection.use() as cursor:
@@ -336,7 +336,7 @@ def test_one_line_a_minute_while_it_lasts(capsys: pytest.CaptureFixture[str]) ->
 def test_the_keeper_too_says_each_reason_once_a_minute(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("collector.store.keeper.EVERY_S", 0.01)
+    monkeypatch.setattr("collector.engine.duckdb.derive_loop.EVERY_S", 0.01)
     store = Store.open("duckdb://:memory:")
     keeper = Keeper(store)
     store.close()
@@ -427,8 +427,8 @@ def test_a_transaction_that_could_not_be_rolled_back_does_not_stop_the_next(tmp_
 
 def test_the_file_is_opened_again_when_much_was_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not while somebody reads, and not again before as much is added; tables in memory stay."""
-    monkeypatch.setattr("collector.store.store.MOST_ADDED", 3)
-    monkeypatch.setattr("collector.store.store.MOMENT_S", 0.05)
+    monkeypatch.setattr("collector.engine.duckdb.store.MOST_ADDED", 3)
+    monkeypatch.setattr("collector.engine.duckdb.store.MOMENT_S", 0.05)
     store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
     table = store.keep("held", "select 1 as one")
     engine = store._connection._connection
@@ -446,7 +446,7 @@ def test_the_file_is_opened_again_when_much_was_added(tmp_path: Path, monkeypatc
 
 def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process may lock it at the moment at which nobody has it open."""
-    monkeypatch.setattr("collector.store.store.MOST_ADDED", 1)
+    monkeypatch.setattr("collector.engine.duckdb.store.MOST_ADDED", 1)
     store = Store.open(f"duckdb:///{tmp_path}/x.duckdb")
     store.write(Changes(1, events=[event(1)]))
     with monkeypatch.context() as locked:
@@ -454,7 +454,7 @@ def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path, monke
         def refused(*_: object) -> None:
             raise duckdb.IOException("Could not set lock on file")
 
-        locked.setattr("collector.store.connection.attach", refused)
+        locked.setattr("collector.engine.duckdb.connection.attach", refused)
         with pytest.raises(Unavailable, match="Could not set lock"):
             store.reopen()
     store.write(Changes(2, events=[event(2)]))

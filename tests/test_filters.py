@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from collector.engine.duckdb.store import Store
 from collector.query.filters import (
     BY_NAME,
     DIMENSIONS,
@@ -22,7 +23,6 @@ from collector.query.filters import (
     terms_of_rule,
     time_ns,
 )
-from collector.store.store import Store
 from collector.times import HOUR, SECOND, rfc3339
 from tests.recorded import NOW, event, failed, holding
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.classify.dress import LAYERS, undressed
-from collector.classify.fingerprint import TEMPLATE_CHARS, fingerprint, template
+from collector.classify.template.fingerprint import TEMPLATE_CHARS, fingerprint, template
+from collector.classify.template.strip import LAYERS, undressed
 from collector.tables import load_toml, schemas
 from tests.cpu import cpu_seconds
 

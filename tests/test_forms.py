@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.query.forms import ARROW, wants_arrow
+from collector.api.representations import ARROW, wants_arrow
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.classify.fingerprint import fingerprint, template
+from collector.classify.template.fingerprint import fingerprint, template
 
 DATA = Path(__file__).parent / "data"
 WRITTEN = tomllib.loads((DATA / "error-groups.toml").read_text())

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from collector.api.representations import read_body
+from collector.engine.duckdb.store import Store
 from collector.errors import Rejected
 from collector.query.filters import BadParameter, Selection, select
-from collector.query.forms import read_body
 from collector.query.groups import SLOTS, Mark, groups, mark
-from collector.store.store import Store
 from tests.conftest import RunningCollector
 from tests.recorded import DAY, HOUR, MINUTE, NOW, event, failed, holding
 

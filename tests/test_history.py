@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from collector.alerts.rules import MEASURES
+from collector.engine.duckdb.store import Store
 from collector.errors import Unavailable
-from collector.query import history as module
-from collector.query import measures
+from collector.measures import families
+from collector.measures import history as module
+from collector.measures.all import measure_all
+from collector.measures.families import RELATIONS, First, MeasureQuery, measure_family, nearest
+from collector.measures.history import History, history
+from collector.measures.history_sql import Evaluations
+from collector.measures.measure import Labels, Sample, labels_of
 from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
 from collector.query.groups import Mark, mark
-from collector.query.history import History, history
-from collector.query.history_sql import Evaluations
-from collector.query.measures import RELATIONS, First, MeasureQuery, measure_family, nearest
-from collector.query.sample import Labels, Sample, labels_of
-from collector.query.shared import measure_all
-from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, failed, holding, measure
 from tests.recorded import event as well
 
@@ -172,7 +172,7 @@ def test_of_very_many_label_sets_those_nearest_to_firing_are_answered(
     store: Store, monkeypatch: pytest.MonkeyPatch, low_first: bool, least_calls: int, by: str, first: str
 ) -> None:
     """Session a has one call, b two …; one error more would make each twice as likely to come first."""
-    monkeypatch.setattr(measures, "MOST", 2)
+    monkeypatch.setattr(families, "MOST", 2)
     calls = [(name, number) for many, name in enumerate("abcd", 1) for number in range(many)]
     holding(store, [
         failed(place, session=name, tool=name, time_ns=START - MINUTE) for place, (name, _) in enumerate(calls)

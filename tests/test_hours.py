@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.derive import KEPT, Slice
+from collector.engine.duckdb.read import whole
+from collector.engine.duckdb.store import Store
 from collector.query.breakdowns import breakdown, timeseries, values
 from collector.query.changes import changes
 from collector.query.compare import compare
@@ -20,10 +24,6 @@ from collector.query.queries import sources
 from collector.query.retries import retries
 from collector.query.statement import Answer
 from collector.query.streaks import Scope, limits
-from collector.store.changes import Changes
-from collector.store.kept import KEPT, Slice
-from collector.store.reading import whole
-from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding
 
 RANGES = [

@@ -10,8 +10,8 @@ import pytest
 
 from collector.batch import Batch
 from collector.errors import Unavailable
-from collector.store import journal as module
-from collector.store.journal import HEAD, Journal, pack, unpack
+from collector.journal import journal as module
+from collector.journal.journal import HEAD, Journal, pack, unpack
 from tests.conftest import RunningCollector, largest_file
 from tests.doors import span, traces
 

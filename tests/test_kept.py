@@ -17,6 +17,12 @@ from hypothesis import strategies as st
 
 from collector.columns import TABLES
 from collector.commands.bulk import bulk
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.connection import OutOfMemory
+from collector.engine.duckdb.derive import COUNTED, FIRSTS, KEPT
+from collector.engine.duckdb.derive import DIMENSIONS as OF_CHAINS
+from collector.engine.duckdb.derive_loop import Keeper, rest_after
+from collector.engine.duckdb.store import Store
 from collector.query.costs import costs
 from collector.query.filters import DIMENSIONS, Selection, terms_of
 from collector.query.retries import AS_OF_END, EVENTS, chains, judged, retries
@@ -31,12 +37,6 @@ from collector.query.streaks import (
     streaks_from_events,
     streaks_then,
 )
-from collector.store.changes import Changes
-from collector.store.connection import OutOfMemory
-from collector.store.keeper import Keeper, rest_after
-from collector.store.kept import COUNTED, FIRSTS, KEPT
-from collector.store.kept import DIMENSIONS as OF_CHAINS
-from collector.store.store import Store
 from tests.conftest import RunningCollector, misstep
 from tests.cpu import cpu_seconds
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed

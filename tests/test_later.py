@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from collector.store.later import Later
+from collector.correlate.pacing import Later
 
 
 def looks(later: Later) -> bool:

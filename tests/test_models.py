@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.store.changes import Changes
-from collector.store.fold import began_ns
-from collector.store.store import Store
+from collector.correlate.changes import Changes
+from collector.correlate.fold import began_ns
+from collector.engine.duckdb.store import Store
 from tests.recorded import DAY, NOW, Event, event
 from tests.reference import CHECKED, STEPS
 from tests.test_kept import emptied

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from collector.engine.duckdb.store import Store
 from collector.query.filters import Selection
 from collector.query.retries import curve, retries
 from collector.query.statement import Statement
 from collector.query.streaks import Scope, limits, summary
-from collector.store.store import Store
 from tests.recorded import HOUR, NOW, SILENT, failed, holding, mixed
 
 PERIODS = [

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.alerts.rules import MEASURES
+from collector.engine.duckdb.store import Store
 from collector.pipeline import MOST
 from collector.query import queries
 from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
 from collector.query.filters import BadParameter, Selection, select
 from collector.query.statement import wilson
-from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding, measure, mixed
 from tests.reference import CHECKED, expected_chains, recorded_sessions, session_of
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.correlate.correlate import keys_of
+from collector.correlate.fold import fold
+from collector.correlate.twins import parts_of
 from collector.decode.record import Record, Scope, SpanEvent
 from collector.recognise.readers import as_params
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.sources import Sources, load_sources
-from collector.store.correlate import keys_of
-from collector.store.fold import fold
-from collector.store.twins import parts_of
 from tests.doors import NOW, any_value, logs, only, pairs, stored, taken
 
 TABLES = load_sources()

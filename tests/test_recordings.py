@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from collector.correlate.correlate import Correlator
 from collector.decode.record import Record, Request, Scope, SpanEvent
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.store import Store
 from collector.recent import Recent
 from collector.recognise.sources import Sources
-from collector.store.correlate import Correlator
-from collector.store.lookup import Lookup
-from collector.store.store import Store
 from tests.conftest import RunningCollector
 from tests.doors import NOW, any_value, pairs, pipeline
 

@@ -13,7 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from collector.times import iso_ns
-from dashboard import sentences, words
+from dashboard.parts import sentences, words
 from tests.conftest import RunningCollector
 from tests.recorded import Event
 from tests.reference import expected_chains, expected_costs, expected_streaks, session_of

@@ -10,10 +10,10 @@ import pytest
 
 from collector.batch import Batch
 from collector.columns import Report
-from collector.store.correlate import Correlator
-from collector.store.later import Later
-from collector.store.lookup import Lookup
-from collector.store.store import Store
+from collector.correlate.correlate import Correlator
+from collector.correlate.pacing import Later
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.store import Store
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, spans, taken, through
 
 

@@ -13,10 +13,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from collector.commands.bulk import bulk
+from collector.engine.duckdb import maintenance
+from collector.engine.duckdb.retention import FULL, IDENTITIES, Retention
+from collector.engine.duckdb.store import OWED, Store
 from collector.errors import Unavailable
-from collector.store import upkeep
-from collector.store.retention import FULL, IDENTITIES, Retention
-from collector.store.store import OWED, Store
 from collector.times import DAY, HOUR, MINUTE
 from tests.conftest import RunningCollector, wait_until
 
@@ -101,7 +101,7 @@ def test_of_many_identities_only_the_newest_are_kept(store: Store, monkeypatch: 
     """Two a minute for an hour. Those of the last ten minutes stay however many they are."""
 
     def left(most: int) -> int:
-        monkeypatch.setattr("collector.store.retention.MOST_IDENTITIES", most)
+        monkeypatch.setattr("collector.engine.duckdb.retention.MOST_IDENTITIES", most)
         store.prune(NOW, 60 * DAY)
         return store.count(table)
 
@@ -123,7 +123,7 @@ def test_a_file_that_is_mostly_empty_is_written_anew(store: Store, monkeypatch: 
         pass
     store.execute("checkpoint")
     assert not store.give_back()
-    monkeypatch.setattr("collector.store.store.LEAST_REWRITTEN", 0)
+    monkeypatch.setattr("collector.engine.duckdb.store.LEAST_REWRITTEN", 0)
     left = received(store)
     assert store.give_back()
     assert received(store) == left
@@ -177,14 +177,14 @@ def test_a_step_that_fails_keeps_no_other_back(store: Store, tmp_path: Path, mon
         "move": "old events could not be archived",
     }
     for step in said:
-        place = upkeep if step == "sweep" else store
+        place = maintenance if step == "sweep" else store
         monkeypatch.setattr(place, step, fail)
-    monkeypatch.setattr("collector.store.store.LEAST_REWRITTEN", 0)
+    monkeypatch.setattr("collector.engine.duckdb.store.LEAST_REWRITTEN", 0)
     assert store.path
     noted, size, before = [], store.path.stat().st_size, received(store)[0]
-    monkeypatch.setattr(upkeep, "PRUNE_EVERY_S", -1)
-    monkeypatch.setattr(upkeep, "FIT_EVERY_S", -1)
-    keep = upkeep.Upkeep(store, Retention(3 * DAY, 1 << 40, tmp_path, DAY), lambda: NOW, lambda: noted.append(1))
+    monkeypatch.setattr(maintenance, "PRUNE_EVERY_S", -1)
+    monkeypatch.setattr(maintenance, "FIT_EVERY_S", -1)
+    keep = maintenance.Upkeep(store, Retention(3 * DAY, 1 << 40, tmp_path, DAY), lambda: NOW, lambda: noted.append(1))
     with capture_logs() as logs:
         keep.turn()
     failed = [(line["event"], line["kind"]) for line in logs if line["log_level"] == "error"]
@@ -237,8 +237,8 @@ def test_a_clock_that_leaps_ahead_removes_nothing_until_it_has_stayed_there(monk
     def clock() -> int:
         return NOW + int(passed * 1e9) + leap
 
-    monkeypatch.setattr(upkeep, "time", SimpleNamespace(monotonic=lambda: passed))
-    keep = upkeep.Upkeep(held, Retention(30 * DAY), clock, lambda: None)
+    monkeypatch.setattr(maintenance, "time", SimpleNamespace(monotonic=lambda: passed))
+    keep = maintenance.Upkeep(held, Retention(30 * DAY), clock, lambda: None)
 
     def turns(times: int) -> int:
         nonlocal passed

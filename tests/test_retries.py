@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from collector.engine.duckdb.open import SETTINGS
+from collector.engine.duckdb.store import Store
 from collector.query.filters import Selection, select
 from collector.query.retries import curve, retries, storms
-from collector.store.opening import SETTINGS
-from collector.store.store import Store
 from collector.times import SECOND
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed, holding
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.alerts.rulefile import RuleError, parse_rules
-from collector.alerts.ruletest import failures, run, unfolded
+from collector.alerts.trying.ruletest import failures, run, unfolded
 from tests.conftest import misstep
 
 RULES = """

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from collector.correlate.correlate import Correlator
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.store import Store
 from collector.query.filters import Selection
 from collector.query.queries import sources
 from collector.recognise.sampling import READ, Signs, gaps, load_signs
-from collector.store.correlate import Correlator
-from collector.store.lookup import Lookup
-from collector.store.store import Store
 from collector.tables import load_toml, schemas
 from tests.doors import NOW, logs, spans, taken
 

@@ -6,8 +6,8 @@ import hashlib
 import re
 
 from collector import columns
-from collector.store.schema import MIGRATIONS, SCHEMA_VERSION
-from collector.store.store import Store
+from collector.engine.duckdb.schema import MIGRATIONS, SCHEMA_VERSION
+from collector.engine.duckdb.store import Store
 
 TABLES_OF = {22: "acb7e9eb399525b7"}
 

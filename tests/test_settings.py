@@ -9,6 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from collector.engine.duckdb.open import StoreError, path_of
+from collector.engine.duckdb.store import Store
 from collector.serve import store_of
 from collector.settings import (
     Address,
@@ -21,8 +23,6 @@ from collector.settings import (
     size,
     without_proxy,
 )
-from collector.store.opening import StoreError, path_of
-from collector.store.store import Store
 
 
 def test_defaults_need_nothing(tmp_path: Path) -> None:

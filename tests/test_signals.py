@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from collector.engine.duckdb.store import Store
 from collector.query.filters import Selection
 from collector.query.signals import agreement, signals
 from collector.query.streaks import Scope, streaks
-from collector.store.store import Store
 from tests.recorded import HOUR, MINUTE, NOW, Event, event, failed, holding
 
 EVER = Selection(0, NOW + HOUR)

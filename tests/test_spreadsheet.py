@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from collector.commands.sql import Found, _table
-from dashboard import share
-from dashboard.spreadsheet import inert
+from dashboard.parts import share
+from dashboard.parts.spreadsheet import inert
 
 FORMULAS = (
     "=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\rx", "\nx", "  =1", '"=1', "'=1", "\u00a0=1",

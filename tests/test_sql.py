@@ -22,14 +22,14 @@ import polars as pl
 import pytest
 from nanoarrow.ipc import StreamWriter
 
+from collector.api.sandbox import Task, needed
+from collector.api.sql_queries import ONE_AT_A_TIME, answer_sql, names
+from collector.engine.duckdb.arrow import ArrowColumns
+from collector.engine.duckdb.connection import CalledOff
+from collector.engine.duckdb.read import CALL_OFF, CallOff, QueryTimeout
+from collector.engine.duckdb.store import Store
 from collector.errors import Rejected, Unavailable
 from collector.query.filters import Selection, select
-from collector.query.sandbox import Task, needed
-from collector.query.sql_queries import ONE_AT_A_TIME, answer_sql, names
-from collector.store.arrow import ArrowColumns
-from collector.store.connection import CalledOff
-from collector.store.reading import CALL_OFF, CallOff, QueryTimeout
-from collector.store.store import Store
 from collector.times import rfc3339
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import HOUR, NOW, holding, mixed
@@ -137,7 +137,7 @@ def test_now_is_in_utc_wherever_the_machine_is() -> None:
     with StreamWriter.from_writable(events) as writer:
         writer.write_stream(ArrowColumns({"time": [1]}, {"time": "bigint"}))
     done = subprocess.run(
-        [sys.executable, "-m", "collector.query.sandbox"],
+        [sys.executable, "-m", "collector.api.sandbox"],
         env={**os.environ, "TZ": "Asia/Kolkata"},
         input=task + events.getvalue(),
         capture_output=True,
@@ -273,7 +273,7 @@ def test_who_leaves_ends_the_process(store: Store) -> None:
 
 
 def test_one_statement_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collector.query.sql_queries.PATIENCE_S", 0.05)
+    monkeypatch.setattr("collector.api.sql_queries.PATIENCE_S", 0.05)
     with ONE_AT_A_TIME, pytest.raises(Unavailable) as refused:
         answer_sql(store, TEN_HOURS, "select 1", 10)
     assert refused.value.status == 429

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.engine.duckdb.store import Store
 from collector.query.filters import Selection, select, terms_of
 from collector.query.retries import AS_OF_END, EVENTS, curve, judged, retries
 from collector.query.streaks import AGENTS_COLUMNS, COLUMNS, Scope, limits, streaks, summary
-from collector.store.store import Store
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding, measure
 from tests.reference import CHECKED, expected_chains, expected_streaks, recorded_sessions, session_of
 

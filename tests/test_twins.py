@@ -11,11 +11,11 @@ import pytest
 
 from collector.batch import Batch
 from collector.columns import Report
+from collector.correlate.correlate import Correlator
+from collector.correlate.twins import NEAR_NS, REACH, parts_of
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.store import Store
 from collector.query.queries import redirected
-from collector.store.correlate import Correlator
-from collector.store.lookup import Lookup
-from collector.store.store import Store
-from collector.store.twins import NEAR_NS, REACH, parts_of
 from tests.doors import KODE_MONITOR, KODE_PROGRESS, MS, NOW, cline, logs, missing, spans, stored, taken, through
 
 

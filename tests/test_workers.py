@@ -22,11 +22,11 @@ import pytest
 from collector.batch import Batch, Body
 from collector.decode.otlp import JSON, PROTOBUF
 from collector.errors import Rejected, Unavailable
+from collector.journal.journal import unpack
 from collector.pipeline import TOLD_REMEMBERED, Pipeline
 from collector.receive import workers
 from collector.receive.workers import MOST_CHOSEN, SMALL, Here, Readers, Worker, chosen
 from collector.sanitise.sanitise import FAILED
-from collector.store.journal import unpack
 from collector.tables import TableError
 from tests.conftest import RunningCollector, wait_until
 from tests.doors import NOW, pipeline, span, spans, traces

@@ -17,19 +17,19 @@ import msgspec
 import pytest
 
 from collector.batch import Batch
+from collector.correlate.changes import Changes
+from collector.correlate.correlate import Correlator
+from collector.engine.duckdb import store as store_module
+from collector.engine.duckdb import write as writing_module
+from collector.engine.duckdb.connection import OutOfMemory
+from collector.engine.duckdb.retention import Retention
+from collector.engine.duckdb.store import Store
 from collector.errors import Unavailable
-from collector.store import store as store_module
-from collector.store import writer as module
-from collector.store import writing as writing_module
-from collector.store.changes import Changes
-from collector.store.connection import OutOfMemory
-from collector.store.correlate import Correlator
-from collector.store.journal import Journal, pack, records_in
-from collector.store.priority import step_back
-from collector.store.retention import Retention
-from collector.store.store import Store
-from collector.store.taking import Taker
-from collector.store.writer import Waiting, Writer
+from collector.journal import writer as module
+from collector.journal.journal import Journal, pack, records_in
+from collector.journal.queue import Taker
+from collector.journal.writer import Waiting, Writer
+from collector.priority import step_back
 from tests.conftest import wait_until
 from tests.doors import span, taken, traces
 

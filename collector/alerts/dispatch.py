@@ -19,7 +19,7 @@ from collector.alerts.notify import MAX_ALERTS, Item, Notification, Scrub, group
 from collector.alerts.rules import SEVERITIES, Receiver
 from collector.alerts.state import Alert, Notified, Reason, State, due
 from collector.errors import Rejected, Unavailable
-from collector.query.sample import Labels
+from collector.measures.measure import Labels
 from collector.times import DAY, HOUR, SECOND
 
 REST_NS = 15 * SECOND  # after a failure; doubled after each further one in a row

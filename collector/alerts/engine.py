@@ -23,15 +23,15 @@ from collector.alerts.recorder import Evaluation, Recorder, worst_first
 from collector.alerts.rulefile import RuleBook, RuleError
 from collector.alerts.rules import Condition, Rule
 from collector.alerts.state import Alert, State, step
+from collector.measures.all import Measured
+from collector.measures.families import First, MeasureQuery, nearest
+from collector.measures.measure import Sample, labels_of
 from collector.query.filters import terms_of_rule
-from collector.query.measures import First, MeasureQuery, nearest
-from collector.query.sample import Sample, labels_of
-from collector.query.shared import Measured
 from collector.threads import in_daemon
 from collector.times import DAY, HOUR
 
 if TYPE_CHECKING:
-    from collector.store.store import Store
+    from collector.engine.duckdb.store import Store
 
 INTERVAL_S = 15.0
 REST = 4  # times as long as an evaluation took: they take a fifth of the time at most
@@ -42,7 +42,7 @@ log = structlog.get_logger()
 
 
 class Measuring(Protocol):
-    """Answers all queries: collector.query.shared.measure_all."""
+    """Answers all queries: collector.measures.all.measure_all."""
 
     def __call__(self, store: Store, queries: Sequence[MeasureQuery]) -> Mapping[MeasureQuery, Measured]: ...
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from collector.alerts.state import Alert, Notified, State, seen_as
 from collector.columns import ALERTS_DDL, tables_of
-from collector.query.sample import Labels
+from collector.measures.measure import Labels
 from collector.times import DAY, MAX_NS, WEEK
 
 if TYPE_CHECKING:
-    from collector.store.store import Store
+    from collector.engine.duckdb.store import Store
 
 Key = tuple[str, Labels]  # of an alert: rule and label set
 

@@ -23,9 +23,9 @@ from collector.alerts import summary
 from collector.alerts.rules import MEASURES, Receiver, Rule, parse_condition
 from collector.alerts.state import Alert, Reason, State, rule_labels, seen_as
 from collector.errors import Rejected, Unavailable
+from collector.measures.families import GONE
+from collector.measures.measure import Labels
 from collector.query.filters import escaped
-from collector.query.measures import GONE
-from collector.query.sample import Labels
 from collector.times import SECOND, lasting, retry_after_s, rfc3339
 from collector.visible import visible
 

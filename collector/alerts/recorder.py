@@ -9,7 +9,7 @@ from heapq import nsmallest
 from collector.alerts.ledger import Key, labels_text
 from collector.alerts.rules import Rule
 from collector.alerts.state import Alert, State
-from collector.query.sample import Sample, labels_of
+from collector.measures.measure import Sample, labels_of
 from collector.times import MINUTE, SECOND
 
 SHOWN_LABEL_SETS = 100  # of one rule, those nearest to firing or beyond

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from collector.alerts.meaning import Place, meaning, nearest, suggestion
+from collector.alerts.rule_checks import Place, meaning, nearest, suggestion
 from collector.alerts.rules import Receiver, RuleFile, receivers_of, rule_of, test_of
 from collector.errors import Mistaken
 from collector.tables import schemas

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
 from collector.alerts.rules import Receiver, Rule
-from collector.query.sample import Labels, Sample, labels_of
+from collector.measures.measure import Labels, Sample, labels_of
 from collector.times import MINUTE
 
 # A pending alert that was not evaluated for this long (a stopped collector, a sleeping laptop) starts its `for` again.

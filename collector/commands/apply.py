@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from collector.api.apply import Apply
 from collector.app import pipeline_of
-from collector.apply import Apply
 from collector.columns import add_dimensions
 from collector.commands.client import check_store, collector, followed
 from collector.commands.progress import progress
+from collector.engine.duckdb.open import StoreInUse, existing
+from collector.engine.duckdb.store import Store
+from collector.journal.journal import check_stored
 from collector.settings import Settings
-from collector.store.journal import check_stored
-from collector.store.opening import StoreInUse, existing
-from collector.store.store import Store
 
 
 def apply(settings: Settings) -> dict[str, Any]:

@@ -12,10 +12,10 @@ import httpx
 from collector.commands.client import check, check_store, collector, followed
 from collector.commands.naming import naming
 from collector.commands.progress import progress
+from collector.engine.duckdb.copy import archived_files, copy_closed
+from collector.engine.duckdb.open import StoreInUse, path_of
 from collector.plural import plural
 from collector.settings import Settings, without_user
-from collector.store.copying import archived_files, copy_closed
-from collector.store.opening import StoreInUse, path_of
 
 
 def backup(settings: Settings, place: Path) -> Path:

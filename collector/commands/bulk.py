@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 from collector.classify.classify import load_taxonomy
-from collector.classify.fingerprint import fingerprint, template
+from collector.classify.template.fingerprint import fingerprint, template
 from collector.columns import Report
 from collector.commands.progress import progress
 from collector.commands.rebuild import rebuilt
-from collector.store.bulk import Cast, fill
-from collector.store.store import Store
+from collector.engine.duckdb.bulk import Cast, fill
+from collector.engine.duckdb.store import Store
 
 # ruff: noqa: E501 - a row of a table is a line
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
+from collector.engine.duckdb.open import file_id, path_of
 from collector.plural import plural
 from collector.settings import without_user
-from collector.store.opening import file_id, path_of
 from collector.visible import say
 
 TIMEOUT_S = 60

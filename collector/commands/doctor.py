@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 
 from collector.commands.client import collector
+from collector.engine.duckdb.open import StoreError, path_of
+from collector.engine.duckdb.schema import unfit
+from collector.journal.dead_letters import Aside
 from collector.plural import plural
 from collector.settings import Settings, SettingsError, as_in_variable, is_secret, load, without_user
-from collector.store.aside import Aside
-from collector.store.opening import StoreError, path_of
-from collector.store.schema import unfit
 from collector.tables import TableError, load_toml
 from dashboard import launch
 

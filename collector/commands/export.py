@@ -22,7 +22,7 @@ from collector.commands.client import ARROW, check, collector, filters, say_miss
 from collector.commands.naming import naming
 from collector.commands.progress import progress
 from collector.query.queries import token as position
-from dashboard.spreadsheet import inert
+from dashboard.parts.spreadsheet import inert
 
 RFC3339 = "%Y-%m-%dT%H:%M:%S%.9fZ"
 PAGE = 4_999  # plus the one that shows whether there are more, this is the most for which DuckDB never sorts all rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from collector.commands.progress import progress
-from collector.store.opening import existing
-from collector.store.store import Store
+from collector.engine.duckdb.open import existing
+from collector.engine.duckdb.store import Store
 
 
 def rebuild(url: str, archive: Path | None = None) -> int:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from collector import columns
 from collector.commands.progress import progress
+from collector.correlate.correlate import Correlator
+from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.open import existing
+from collector.engine.duckdb.store import Store
 from collector.errors import Unavailable, where
+from collector.journal.dead_letters import Aside, restored
 from collector.plural import plural
 from collector.settings import Settings
-from collector.store.aside import Aside, restored
-from collector.store.correlate import Correlator
-from collector.store.lookup import Lookup
-from collector.store.opening import existing
-from collector.store.store import Store
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from collector.commands.client import check, collector, filters, say_missing
 from collector.visible import say
-from dashboard.spreadsheet import inert
+from dashboard.parts.spreadsheet import inert
 
 
 class Found(msgspec.Struct):

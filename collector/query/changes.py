@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from collector.engine.duckdb.derive import COUNTED
 from collector.plural import plural
 from collector.query.compare import COMPARED, RATED
 from collector.query.filters import BY_NAME, NO_VALUE, Selection
@@ -18,7 +19,6 @@ from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import relation, unjudged
 from collector.query.statement import Derived, Row, Statement, load
 from collector.query.verdicts import FEW_COUNTED, VERDICTS, Gathered, Unit, judge, percent, rate, share
-from collector.store.kept import COUNTED
 
 EXPLAINED = (
     "tool", "mcp_server", "error_class", "category", "attribution", "fingerprint", "model", "provider", "agent",

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from collector.engine.duckdb.derive import COUNTED, FACTS
+from collector.engine.duckdb.read import whole
 from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.statement import load
-from collector.store.kept import COUNTED, FACTS
-from collector.store.reading import whole
 from collector.times import HOUR, MAX_NS
 
 OF_ALL, OF_SESSIONS = "hourly", "hourly_sessions"

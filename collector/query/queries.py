@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from collector.engine.duckdb.derive import FACTS, IDLE_NS, LAST, WINDOW_NS
 from collector.query.breakdowns import OUTCOMES
 from collector.query.filters import BadParameter, Selection
 from collector.query.hours import counted
 from collector.query.retries import judged, relation
 from collector.query.statement import ROWS, Reads, Row, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
-from collector.store.kept import FACTS, IDLE_NS, LAST, WINDOW_NS
 from collector.switches import agents
 from collector.times import DAY
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from collector.engine.duckdb.derive import ACTED_ON, CHAINS, COUNTED, IDLE_NS, PATIENCE, WINDOW_NS
+from collector.engine.duckdb.read import whole
 from collector.query.filters import Selection, own_dimensions
 from collector.query.quantiles import at_place, ranked
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
-from collector.store.kept import ACTED_ON, CHAINS, COUNTED, IDLE_NS, PATIENCE, WINDOW_NS
-from collector.store.reading import whole
 from collector.times import DAY, HOUR, MINUTE
 
 FEW = 20  # with fewer retried errors there is no verdict on retrying

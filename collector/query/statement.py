@@ -8,8 +8,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
+from collector.engine.duckdb.arrow import arrow_stream
 from collector.query.filters import BY_NAME, BadParameter, Selection
-from collector.store.arrow import arrow_stream
 
 Row = dict[str, Any]
 ROWS = "$most_rows"  # the limit, in a statement that applies it itself

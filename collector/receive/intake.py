@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from collector import telemetry
 from collector.batch import Body, Receipt
 from collector.errors import Unavailable
+from collector.journal.queue import Taker
 from collector.receive.workers import Readers
-from collector.store.taking import Taker
 
 if TYPE_CHECKING:
     from collector.forward.forward import Forwarder

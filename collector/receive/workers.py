@@ -31,9 +31,9 @@ import structlog
 from collector import telemetry
 from collector.batch import Body, Receipt
 from collector.errors import Rejected, Unavailable, where
+from collector.journal.journal import pack, receipt
 from collector.pipeline import TOLD_REMEMBERED, Pipeline
 from collector.sanitise.sanitise import SEARCH_S
-from collector.store.journal import pack, receipt
 
 MOST_CHOSEN = 4  # about three workers saturate the single writer
 SMALL = 4 << 20  # gRPC's default limit; even expanded 70-fold it fits the main process

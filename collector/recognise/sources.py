@@ -1,7 +1,7 @@
 """Loads `schemas/sources/*.toml`: which records are reports, which fields they have, where the outcome can be read.
 
 Tables are compiled once into `Row`s. `Sources.plan` selects the rows for a scope, so that most spans are dropped by
-their name alone. `schemas/sources/README.md` describes the format; `collector/recognise/checks.py` reports every
+their name alone. `schemas/sources/README.md` describes the format; `collector/recognise/source_checks.py` reports every
 mistake in a table.
 """
 
@@ -15,8 +15,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from collector.recognise.checks import ABOVE_CALLS, EVIDENCE_LISTS, mistakes_in
 from collector.recognise.readers import Reader, glob, is_attribute, present, reader
+from collector.recognise.source_checks import ABOVE_CALLS, EVIDENCE_LISTS, mistakes_in
 from collector.tables import TableError, load_toml, schemas
 
 T = TypeVar("T", bound=Hashable)

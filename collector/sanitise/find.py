@@ -9,7 +9,7 @@ from typing import Any
 
 import hyperscan
 
-from collector.sanitise.columns import column
+from collector.sanitise.csv import column
 from collector.sanitise.headers import header_secrets
 from collector.sanitise.keyed import REACH, Span, announced, bare_end, closing, header
 from collector.sanitise.keys import Keys

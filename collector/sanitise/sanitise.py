@@ -19,10 +19,10 @@ from typing import TypeVar
 import msgspec
 
 from collector.sanitise.find import Finder, merged
-from collector.sanitise.gate import Gate, Verdict
 from collector.sanitise.keyed import Span
 from collector.sanitise.keys import Keys
 from collector.sanitise.personal import KINDS, Personal
+from collector.sanitise.prefilter import Gate, Verdict
 from collector.sanitise.redactions import Rule
 from collector.sanitise.walk import Walk
 

@@ -8,11 +8,13 @@ from urllib.parse import parse_qsl
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, client, colours, components, frames, sentences, tables, words
-from dashboard.client import Problem
-from dashboard.filters import NO_VALUE
+from dashboard.charts import charts, colours
+from dashboard.data import client, frames
+from dashboard.data.client import Problem
+from dashboard.data.filters import NO_VALUE
 from dashboard.menu import TITLES
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, sentences, tables, words
 
 STATES = {"firing": ":red", "pending": ":orange", "resolved": ":green"}
 SILENCES = {"1 h": "1h", "8 h": "8h", "a day": "24h", "a week": "7d", "until resolved": "until resolved"}

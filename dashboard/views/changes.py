@@ -5,8 +5,9 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import components, explained, headline, sentences, shares
+from dashboard.charts import proportions
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import change_list, components, headline, sentences
 
 BARS, LISTED = 16, 40
 
@@ -22,33 +23,34 @@ def body(page: Page) -> None:
             components.nothing(page)
             return
         if not headline.comparable(page, total) or not kept():
-            explained.nothing_before(page)
+            change_list.nothing_before(page)
             return
         [(verdict, said)] = page.ask("compare", measure=headline.measured(page)).pick("verdict", "sentence").rows()
         st.markdown(sentences.compared(verdict, said))
         components.sampled(page)
     if total:
         components.beside("Errors before and now", _periods, page, verdict)
-        components.beside("One by one", _values, page, verdict, help=explained.ORDER)
+        components.beside("One by one", _values, page, verdict, help=change_list.ORDER)
 
 
 def _periods(page: Page, verdict: str) -> None:
-    rows = explained.rows(page, explained.ALL, verdict)
+    rows = change_list.rows(page, change_list.ALL, verdict)
     if rows.is_empty():
-        components.quiet(explained.nothing(verdict))
+        components.quiet(change_list.nothing(verdict))
         return
-    for said in explained.volume(page):
+    for said in change_list.volume(page):
         components.quiet(said)
     shown = rows.head(BARS).with_columns(
-        pl.Series("name", [explained.subject(row)[:60] for row in rows.head(BARS).iter_rows(named=True)]),
+        pl.Series("name", [change_list.subject(row)[:60] for row in rows.head(BARS).iter_rows(named=True)]),
         a_errors=pl.col("a_errors").cast(pl.Float64), b_errors=pl.col("b_errors").cast(pl.Float64),
     ).unique("name", maintain_order=True)  # fmt: skip
-    components.chart(shares.paired_bars(shown, page.palette, small=page.small), "changes", str(rows["sentence"][0]))
+    bars = proportions.paired_bars(shown, page.palette, small=page.small)
+    components.chart(bars, "changes", str(rows["sentence"][0]))
 
 
 def _values(page: Page, verdict: str) -> None:
-    rows = explained.rows(page, explained.ALL, verdict)
-    explained.listed(page, rows.head(LISTED))
+    rows = change_list.rows(page, change_list.ALL, verdict)
+    change_list.listed(page, rows.head(LISTED))
     if rows.height > LISTED:
         components.quiet(f"The first {LISTED}.")
 

@@ -8,10 +8,12 @@ from datetime import datetime
 import polars as pl
 import streamlit as st
 
-from dashboard import components, filterbar, frames, sentences, shares, tables, words
-from dashboard.client import MOST
-from dashboard.filters import NO_VALUE, OWN, escaped, rfc3339, unescaped
+from dashboard.charts import proportions
+from dashboard.data import frames
+from dashboard.data.client import MOST
+from dashboard.data.filters import NO_VALUE, OWN, escaped, rfc3339, unescaped
 from dashboard.page import Page, ignored, open_page, refreshing
+from dashboard.parts import components, filter_bar, sentences, tables, words
 
 WAYS: Mapping[str, str] = {
     "version": "service_version", "model": "model", "agent": "agent", "service": "service",
@@ -32,7 +34,7 @@ TOOLS = 14
 
 def body(page: Page) -> None:
     """What is compared, a verdict for each measure, the tools, the classes."""
-    filterbar.follow()
+    filter_bar.follow()
     asked: dict[str, str] | None = None
     sides = "A", "B"
     with components.part():
@@ -127,7 +129,7 @@ def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
             st.markdown(f"{sentences.VERDICTS[verdict]}: {', '.join(words.plain(tool, 40) for tool in tools)}")
     worst = str(shown["sentence"][0])
     components.chart(
-        shares.dumbbells(shown, page.palette, small=page.small), "dumbbells", f"{shown['name'][0]}: {worst}"
+        proportions.dumbbells(shown, page.palette, small=page.small), "dumbbells", f"{shown['name'][0]}: {worst}"
     )
     components.quiet(
         f"○ {words.plain(sides[0], 40)} ● {words.plain(sides[1], 40)}, with 95 % intervals; coloured where the "

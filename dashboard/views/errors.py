@@ -3,9 +3,11 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, frames, tables, words
-from dashboard.client import MOST
+from dashboard.charts import charts
+from dashboard.data import frames
+from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, tables, words
 
 STATES = ("new", "regressed", "ongoing", "resolved")
 SORTS = {"last_seen": "last seen", "events": "events", "sessions": "sessions", "lasting": "lasting", "growth": "growth"}

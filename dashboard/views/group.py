@@ -7,11 +7,13 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, client, components, frames, sentences, shares, tables, taxonomy, words
-from dashboard.card import event_card
-from dashboard.client import Answer, Problem, path
-from dashboard.filters import EVER, Filters, escaped
+from dashboard.charts import charts, proportions
+from dashboard.data import client, frames, taxonomy
+from dashboard.data.client import Answer, Problem, path
+from dashboard.data.filters import EVER, Filters, escaped
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, sentences, tables, words
+from dashboard.parts.card import event_card
 
 DIMENSIONS = {"model": "Models", "service_version": "Versions", "agent": "Agents"}  # not tools: a group has one
 TOGETHER = {"by": ",".join(DIMENSIONS), "limit": client.MOST}
@@ -171,7 +173,7 @@ def _where(page: Page) -> None:
     if not parts:
         components.quiet("Its senders tell neither model, version nor agent.")
         return
-    picture = shares.over_share(pl.concat(parts, how="diagonal"), page.palette)
+    picture = proportions.over_share(pl.concat(parts, how="diagonal"), page.palette)
     components.chart(picture, "where", f"Most often in {', '.join(said)}.")
     components.quiet("Bar: share of this group. Tick: share of all calls.")
 

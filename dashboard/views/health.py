@@ -6,9 +6,9 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import components, sentences, tables, words
-from dashboard.components import Figure
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, sentences, tables, words
+from dashboard.parts.components import Figure
 
 EVENTS = (
     "Calls in the store. Several records can tell of one call, such as its span and its log line, and make one event: "

@@ -5,10 +5,11 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import components, filterbar, frames, share, tables, words
-from dashboard.card import event_card
-from dashboard.filters import Condition
+from dashboard.data import frames
+from dashboard.data.filters import Condition
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, filter_bar, share, tables, words
+from dashboard.parts.card import event_card
 
 NEWEST = 200
 EVERY_S = 2.0
@@ -92,16 +93,16 @@ def _let_go() -> None:
 
 
 def _errors_only() -> None:
-    filterbar.go(filterbar.from_link().set("outcome", ["error"] if st.session_state["live-errors"] else []))
+    filter_bar.go(filter_bar.from_link().set("outcome", ["error"] if st.session_state["live-errors"] else []))
 
 
 def _pause() -> None:
-    filterbar.go(filterbar.from_link().showing(refresh="0" if st.session_state["live-pause"] else ""))
+    filter_bar.go(filter_bar.from_link().showing(refresh="0" if st.session_state["live-pause"] else ""))
 
 
 page = open_page("live", "Live", "What is happening right now?")
 with st.container(horizontal=True):
-    st.toggle("Pause", **filterbar.bind("live-pause", page.filters.state("refresh") == "0", _pause, label="visible"))
+    st.toggle("Pause", **filter_bar.bind("live-pause", page.filters.state("refresh") == "0", _pause, label="visible"))
     only = page.filters.on("outcome") == Condition("outcome", ("error",))
-    st.toggle("Errors only", **filterbar.bind("live-errors", only, _errors_only, label="visible"))
+    st.toggle("Errors only", **filter_bar.bind("live-errors", only, _errors_only, label="visible"))
 refreshing(body, page, EVERY_S, paused=page.every is None)

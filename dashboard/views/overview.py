@@ -6,21 +6,12 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import (
-    charts,
-    components,
-    explained,
-    filterbar,
-    frames,
-    headline,
-    sentences,
-    shares,
-    start,
-    tables,
-    words,
-)
-from dashboard.client import MOST
+from dashboard import start
+from dashboard.charts import charts, proportions
+from dashboard.data import frames
+from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import change_list, components, filter_bar, headline, sentences, tables, words
 
 ROWS = 6
 FRESH = ("new", "regressed")
@@ -50,7 +41,7 @@ def body(page: Page) -> None:
     with left:
         components.beside("Fix first", _fix_first, page, help=words.HELP["lasting errors"])
     with right:
-        components.beside("What changed", _changes, page, now, help=explained.ORDER)
+        components.beside("What changed", _changes, page, now, help=change_list.ORDER)
     components.beside("New and regressed groups", _groups, page, help=words.HELP["spread"])
     components.beside("Whose turn is it", _turns, page, help=words.HELP["attribution"])
     components.beside("Right now", _now, page)
@@ -119,13 +110,13 @@ def _fix_first(page: Page) -> None:
 
 def _changes(page: Page, now: dict[str, Any]) -> None:
     if not headline.comparable(page, now):
-        explained.nothing_before(page)
+        change_list.nothing_before(page)
         return
     verdict = headline.against(page)[headline.measured(page)]["verdict"]
-    rows = explained.rows(page, explained.ACTS, verdict).head(ROWS)
-    explained.listed(page, rows, limit=components.HALF_WIDTH)
+    rows = change_list.rows(page, change_list.ACTS, verdict).head(ROWS)
+    change_list.listed(page, rows, limit=components.HALF_WIDTH)
     if rows.is_empty():
-        components.quiet(explained.nothing(verdict))
+        components.quiet(change_list.nothing(verdict))
 
 
 def _groups(page: Page) -> None:
@@ -163,9 +154,9 @@ def _turns(page: Page) -> None:
     labels = [f"{words.count(errors)} · {words.rate(errors / total)}" for errors in rows["errors"]]
     first = rows.row(0)
     text = f"Most errors are the turn of the {first[0]}: {words.count(first[1])} of {words.count(total)}."
-    picture = shares.share_bar(rows.with_columns(label=pl.Series(labels)), page.palette)
+    picture = proportions.share_bar(rows.with_columns(label=pl.Series(labels)), page.palette)
     if picked := components.clicked(picture, f"turns-{components.key_of(page)}", text):
-        filterbar.go(page.filters.set("attribution", [str(picked["attribution"])]))
+        filter_bar.go(page.filters.set("attribution", [str(picked["attribution"])]))
         st.rerun()
 
 

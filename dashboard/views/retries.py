@@ -5,10 +5,12 @@ from typing import Any
 
 import polars as pl
 
-from dashboard import attempts, charts, components, frames, sentences, shares, tables, words
-from dashboard.client import MOST
-from dashboard.components import Figure
+from dashboard.charts import attempts, charts, proportions
+from dashboard.data import frames
+from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, sentences, tables, words
+from dashboard.parts.components import Figure
 
 STORM = "At least ten errors of one class within a minute of each other."
 COSTS = (
@@ -112,7 +114,7 @@ def _said_and_seen(page: Page) -> None:
         tint_to=pl.when(against).then(CONTRARY).when(~against).then(1.0),
     )
     components.chart(
-        shares.dots(shown, page.palette, "name", "recovery_rate", small=page.small),
+        proportions.dots(shown, page.palette, "name", "recovery_rate", small=page.small),
         "said",
         f"First: {shown['name'][0]} {shown['label'][0]}.",
     )

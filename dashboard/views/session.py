@@ -5,9 +5,9 @@ from datetime import datetime
 import polars as pl
 import streamlit as st
 
-from dashboard import components, sentences, story, words
-from dashboard.client import MOST
+from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, sentences, session_story, words
 
 WHO = ("service", "service_version", "agent", "model")
 
@@ -20,11 +20,11 @@ def body(page: Page) -> None:
         return
     st.subheader(words.plain(session), anchor=False)
     with components.part():
-        rows, more = story.events(page, session)
+        rows, more = session_story.events(page, session)
         wanted = page.filters.state("event")
-        near = {"", *rows["event_id"].head(story.MOST_EVENTS // 2)} if more else set()
-        if more and wanted not in near and (since := story.before(page, wanted)):
-            around, later = story.events(page, session, since)
+        near = {"", *rows["event_id"].head(session_story.MOST_EVENTS // 2)} if more else set()
+        if more and wanted not in near and (since := session_story.before(page, wanted)):
+            around, later = session_story.events(page, session, since)
             if around.height and wanted in around["event_id"]:
                 rows, more = around, later
         if rows.is_empty():
@@ -32,10 +32,10 @@ def body(page: Page) -> None:
             components.link(page, "sessions", "Choose a session on the Sessions page →")
             return
         longest = {"kind": "mistake", "min_length": "2", "sort": "-length", "limit": MOST}
-        answer = page.ask("streaks", **story.whole(page) | longest)
+        answer = page.ask("streaks", **session_story.whole(page) | longest)
         streaks = answer.rows
         part = more or rows["order"][0] > 1
-        whole = page.ask("breakdown", **story.whole(page)).first() if part else None
+        whole = page.ask("breakdown", **session_story.whole(page)).first() if part else None
         said = sentences.session(rows, streaks, whole, more=answer.cut)
         began: datetime = whole["first_seen"] if whole else rows["time"].min()  # type: ignore[assignment]
         components.quiet(" · ".join(filter(None, (_who(rows), words.began(began, page.now, page.zone)))))
@@ -44,7 +44,7 @@ def body(page: Page) -> None:
             components.quiet("The event of the link is not in this session.")
         if part:
             _pages(page, session, rows, more)
-        story.show(page, rows, streaks, said)
+        session_story.show(page, rows, streaks, said)
 
 
 def _pages(page: Page, session: str, rows: pl.DataFrame, more: bool) -> None:

@@ -2,8 +2,9 @@
 
 import polars as pl
 
-from dashboard import components, frames, tables, words
+from dashboard.data import frames
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, tables, words
 
 SESSIONS = 500  # in the table
 LONGEST_ID = 24  # characters that its column has room for: browsers cut longer ones without a sign

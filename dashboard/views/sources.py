@@ -3,9 +3,10 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import components, frames, tables, taxonomy, words
-from dashboard.filters import NO_VALUE
+from dashboard.data import frames, taxonomy
+from dashboard.data.filters import NO_VALUE
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, tables, words
 
 SILENT_S = 3600
 SENDERS, NAMED = 20, 5  # rows in the table, names in a sentence

@@ -6,9 +6,9 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import components, sentences, story, words
-from dashboard.client import MOST
+from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, sentences, session_story, words
 
 
 def body(page: Page) -> None:
@@ -20,7 +20,7 @@ def body(page: Page) -> None:
     with components.part():
         scope, kind = page.filters.state("scope", "session"), page.filters.state("kind", "mistake")
         asked = {"scope": scope, "kind": kind, "sort": "-length", "limit": MOST}
-        streaks = page.ask("streaks", **story.whole(page) | asked).rows
+        streaks = page.ask("streaks", **session_story.whole(page) | asked).rows
         if streaks.is_empty():
             components.quiet(f"Session {words.plain(session, 60)} has no such streak.")
             components.link(page, "streaks", "Choose a streak on the Streaks page →")
@@ -32,7 +32,7 @@ def body(page: Page) -> None:
         st.markdown(sentences.streak(streak))
         if started and same.is_empty():
             components.quiet("No streak of this session began when the link says: this is its longest.")
-        rows, more = story.events(page, session, streak["started"])
+        rows, more = session_story.events(page, session, streak["started"])
         last = _last(rows, streak) if rows.height else streak["ended"]
         around = rows.filter(pl.col("time").is_between(streak["started"], last)) if rows.height else rows
         if around.is_empty():
@@ -40,7 +40,7 @@ def body(page: Page) -> None:
             return
         if more and around.height == rows.height:
             components.quiet(f"The first {words.count(rows.height)} events of it.")
-        story.show(page, around, same if same.height else streaks.head(1), sentences.streak(streak))
+        session_story.show(page, around, same if same.height else streaks.head(1), sentences.streak(streak))
         about = {"session": session, "service": page.filters.only("service") or None}
         components.link(page, "session", "The whole session →", **about)
 
@@ -68,6 +68,6 @@ def _last(rows: pl.DataFrame, streak: dict[str, Any]) -> datetime:
 
 page = open_page(
     "streak", "Streak", "What went wrong again and again, and what ended it?", bar="none",
-    view={"started": None, "scope": story.SCOPES, "kind": story.KINDS},
+    view={"started": None, "scope": session_story.SCOPES, "kind": session_story.KINDS},
 )  # fmt: skip
 refreshing(body, page)

@@ -3,11 +3,13 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import attempts, components, frames, sentences, tables, words
-from dashboard.client import MOST
-from dashboard.filters import NO_VALUE
+from dashboard.charts import attempts
+from dashboard.data import frames
+from dashboard.data.client import MOST
+from dashboard.data.filters import NO_VALUE
 from dashboard.page import Page, open_page, refreshing
-from dashboard.story import KINDS, SCOPES
+from dashboard.parts import components, sentences, tables, words
+from dashboard.parts.session_story import KINDS, SCOPES
 
 LONGEST = 10
 LIMITS, USUAL = range(2, 11), 3  # as in Roo Code

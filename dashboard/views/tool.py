@@ -3,10 +3,11 @@
 import polars as pl
 import streamlit as st
 
-from dashboard import charts, components, shares, tables, words
-from dashboard.client import MOST
-from dashboard.components import Figure
+from dashboard.charts import charts, proportions
+from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, tables, words
+from dashboard.parts.components import Figure
 
 RATES = 24  # buckets; with more, each would have too few calls for a rate
 MODELS, LISTED = 12, 8
@@ -107,7 +108,7 @@ def _models(page: Page) -> None:
     if rows.is_empty():
         components.quiet("Neither these calls nor the sessions that they are in tell a model.")
         return
-    picture = shares.dots(
+    picture = proportions.dots(
         tables.with_rate_words(rows).with_columns(label=pl.col("rate")),
         page.palette,
         "model",

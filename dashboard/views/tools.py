@@ -5,9 +5,11 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import components, frames, shares, tables, words
-from dashboard.client import MOST
+from dashboard.charts import proportions
+from dashboard.data import frames
+from dashboard.data.client import MOST
 from dashboard.page import Page, open_page, refreshing
+from dashboard.parts import components, tables, words
 
 COUNTED = ("calls", "ok", "errors", "cancelled", "denied", "unknown", "rated")
 TOP_TOOLS, TOP_CLASSES, LABELS, RATES, SERVERS = 20, 15, 8, 12, 50
@@ -111,7 +113,7 @@ def _scatter(page: Page, rows: pl.DataFrame) -> None:
     highest = highest.with_columns(label=pl.Series(labelled, dtype=pl.String))
     shown = shown.join(highest.select("tool", "label"), on="tool", maintain_order="left")
     text = f"Most errors: {shown['tool'][0]}, {words.rate_of(shown['error_rate'][0], shown['rated'][0], 'call')}."
-    if picked := components.clicked(shares.scatter(shown, page.palette), f"dots-{components.key_of(page)}", text):
+    if picked := components.clicked(proportions.scatter(shown, page.palette), f"dots-{components.key_of(page)}", text):
         tool = str(picked["tool"])
         components.link(page, "tool", f"Open {words.plain(tool, 60)} →", tool=tool)
     else:
@@ -131,7 +133,7 @@ def _rates(page: Page, rows: pl.DataFrame) -> None:
     if shown.is_empty():
         components.quiet("No tool failed.")
         return
-    picture = shares.dots(
+    picture = proportions.dots(
         shown.with_columns(label=pl.col("rate")), page.palette, "tool", "error_rate", small=page.small
     )
     components.chart(picture, "tool-rates", f"Error rates of {words.plural(shown.height, 'tool')} with 95 % intervals.")
@@ -163,7 +165,8 @@ def _heat(page: Page, rows: pl.DataFrame) -> None:
     shown = shown.with_columns(share=pl.col("errors") / pl.col("calls"))
     text = f"Errors by class ÷ calls, for {len(top)} tools and {len(classes)} classes."
     key = f"heat-{components.key_of(page)}"
-    if picked := components.clicked(shares.heat_map(shown, page.palette, top, classes, small=page.small), key, text):
+    heat_map = proportions.heat_map(shown, page.palette, top, classes, small=page.small)
+    if picked := components.clicked(heat_map, key, text):
         tool, name = str(picked["tool"]), str(picked["error_class"])
         components.link(
             page, "errors", f"{words.plain(name)} of {words.plain(tool, 60)} →", tool=tool, error_class=name

@@ -17,7 +17,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Locator, expect
 
-from dashboard import colours, menu, sentences, start
+from dashboard import menu, start
+from dashboard.charts import colours
+from dashboard.parts import sentences
 from tests.browser.conftest import Dashboard, Tab
 from tests.conftest import RunningCollector, misstep, wait_until
 from tests.traffic import storm, two_versions

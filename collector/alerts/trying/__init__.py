@@ -1,0 +1,1 @@
+"""Trying rules, conditions and receivers before they are in force."""

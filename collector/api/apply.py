@@ -1,0 +1,175 @@
+"""Applies the rules in force to stored data, and then copies the database file to remove the old bytes.
+
+Rows are rewritten slice by slice, each in a transaction of its own, so that the work can stop at any time and continue
+with the next call. Deleted rows stay in the file until it is copied, so the work is done only after that.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import structlog
+from litestar import Request, Response, get, post
+from litestar.types import ControllerRouterHandler
+
+from collector.access import check_json
+from collector.api.parameters import read_none
+from collector.columns import Report
+from collector.engine.duckdb import rewrite
+from collector.engine.duckdb.store import Store
+from collector.journal.writer import Writer
+from collector.pipeline import Pipeline
+
+SLICE = 2_000  # rows per transaction; ingest continues in between
+PASSES = 5  # reports that arrive meanwhile may be folded with rows not yet processed
+
+log = structlog.get_logger()
+
+
+class Apply:
+    """One run over the store. `step` does a slice and returns whether there is more; not thread-safe."""
+
+    def __init__(self, store: Store, pipeline: Pipeline, renamed: Callable[[], None] = lambda: None) -> None:
+        """`renamed` is called after names were rewritten, so that cached ones are read again."""
+        self._store, self._renamed = store, renamed
+        # Columns of former dimensions may contain secrets too.
+        self._pipeline = replace(pipeline, dimensions=store.dimensions)
+        self._work = self._all()
+        self.state = "running"  # done, failed
+        self.done = self.rows = self.changed = 0
+        self.redacted: Counter[str] = Counter()
+
+    def step(self) -> bool:
+        """Does the next slice."""
+        try:
+            next(self._work)
+        except StopIteration:
+            self.state = "done"
+        except Exception as error:  # rewritten rows stay; the next call continues
+            log.error("stored events could not be sanitised again", kind=type(error).__name__, error=str(error)[:500])
+            self.state = "failed"
+        return self.state == "running"
+
+    def told(self) -> dict[str, Any]:
+        """Progress, and what was cut."""
+        counts = {"done": self.done, "rows": self.rows, "changed": self.changed}
+        return {"state": self.state, **counts, "redactions": dict(sorted(self.redacted.items()))}
+
+    def _all(self) -> Iterator[None]:
+        for _ in range(PASSES):
+            before = self.changed
+            self.done, self.rows = 0, self._store.count("reports") + self._store.count("events")
+            yield from self._slices("reports")
+            yield from self._slices("events")
+            yield from self._archived()
+            between = self.changed
+            yield from self._names()
+            if self.changed > between:
+                self._renamed()
+            if self.changed == before:
+                break
+        else:
+            raise RuntimeError(f"rules still cut after {PASSES} passes")
+        while not self._store.rewrite_file():
+            yield
+
+    def _slices(self, table: str) -> Iterator[None]:
+        after_ns = -1
+        while (until := rewrite.slice_end(self._store, table, after_ns, SLICE)) is not None:
+            rows = rewrite.slice_rows(self._store, table, after_ns, until)
+            new = [self._row(row) for row in rows]
+            ids = {row["event_id"] for row, clean in zip(rows, new, strict=True) if clean is not row}
+            if ids:
+                cut = [row for row in new if row["event_id"] in ids]
+                rewrite.rewrite(self._store, table, sorted(ids), cut, after_ns, until)
+            self.changed += sum(clean is not row for row, clean in zip(rows, new, strict=True))
+            self.done += len(rows)
+            after_ns = until
+            yield
+
+    def _archived(self) -> Iterator[None]:
+        for file in rewrite.archived_files(self._store):
+            before = self.changed
+            for rows in rewrite.archived_slices(self._store, file):
+                cut = [clean for row in rows if (clean := self._row(row)) is not row]
+                rewrite.set_aside(self._store, cut)
+                self.changed += len(cut)
+                self.done += len(rows)
+                yield
+            if self.changed > before:
+                rewrite.rewrite_archived(self._store, file)
+
+    def _row(self, row: Report) -> Report:
+        if "report" not in row:
+            return self._pipeline.again(row, self.redacted)
+        report = msgspec.json.decode(row["report"])
+        clean = self._pipeline.again(report, self.redacted)
+        return row if clean is report else {**row, "report": msgspec.json.encode(clean).decode()}
+
+    def _names(self) -> Iterator[None]:
+        """The texts of all other tables, each once."""
+        for table, column in rewrite.text_columns(self._store):
+            for text in rewrite.distinct(self._store, table, column):
+                clean = self._text(column, text)
+                if clean != text:
+                    rewrite.replace_text(self._store, table, column, text, clean)
+                    self.changed += 1
+            yield
+
+    def _text(self, column: str, text: str) -> str:
+        """The sanitised text in the form of its table: labels of an alert are a JSON object, a session keeps a hash."""
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
+            if isinstance(value, dict):
+                clean = self._pipeline.again({"params": value}, self.redacted)
+                if clean["params"] is value:
+                    return text
+                return json.dumps(json.loads(clean["params"]), ensure_ascii=False, sort_keys=True)
+        name = column if column in ("session", "service", "source") else "message"
+        return str(self._pipeline.again({name: text}, self.redacted)[name])
+
+
+class Applying:
+    """The run in a running collector, done by its writer between requests."""
+
+    def __init__(
+        self, store: Store, pipeline: Callable[[], Pipeline], writer: Writer, renamed: Callable[[], None]
+    ) -> None:
+        """`pipeline` creates one for the writer's thread, or raises Rejected."""
+        self._store, self._pipeline, self._writer, self._renamed = store, pipeline, writer, renamed
+        self.current: Apply | None = None
+        self._lock = threading.Lock()
+
+    def begin(self) -> Apply:
+        """The run in progress, or a new one."""
+        with self._lock:
+            if self.current is None or self.current.state != "running":
+                self.current = Apply(self._store, self._pipeline(), self._renamed)
+                self._writer.between(self.current.step)
+            return self.current
+
+
+@post("/api/v1/sanitise", status_code=202, sync_to_thread=True, summary="Sanitise stored data with the rules in force")
+def begin(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
+    """Starts a run, unless one is in progress. `GET` returns its progress."""
+    read_none(request.scope["query_string"])
+    check_json(request.content_type[0])
+    return Response(request.app.state.applying.begin().told(), status_code=202)
+
+
+@get("/api/v1/sanitise", sync_to_thread=False, summary="Progress of sanitising stored data")
+def told(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    """State (idle, running, done, failed), rows processed, rows changed, redactions by rule."""
+    read_none(request.scope["query_string"])
+    current = request.app.state.applying.current
+    return current.told() if current else {"state": "idle"}
+
+
+APPLY_ROUTES: list[ControllerRouterHandler] = [begin, told]

@@ -1,0 +1,236 @@
+"""The OpenAPI description of the query API, from the same tables that read its parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from litestar.openapi.spec import (
+    Example,
+    OpenAPIMediaType,
+    OpenAPIResponse,
+    OpenAPIType,
+    Operation,
+    Reference,
+    RequestBody,
+    Schema,
+)
+from litestar.openapi.spec import Parameter as OpenAPIParameter
+from litestar.openapi.spec.enums import OpenAPIFormat
+
+from collector.api.parameters import MOST_ROWS, RANGE, Parameter
+from collector.api.representations import ARROW
+from collector.query.filters import BY_NAME, Dimension
+from collector.tables import schemas
+from collector.times import DURATION
+
+TEXT = Schema(type=OpenAPIType.STRING)
+PROBLEM = Schema(
+    type=OpenAPIType.OBJECT,
+    properties={
+        "error": Schema(
+            type=OpenAPIType.OBJECT,
+            properties={
+                "parameter": TEXT,
+                "value": TEXT,
+                "message": TEXT,
+                "allowed": Schema(type=OpenAPIType.ARRAY, items=TEXT),
+            },
+        )
+    },
+)
+ROW = Schema(type=OpenAPIType.OBJECT)
+ROWS = Schema(
+    type=OpenAPIType.OBJECT,
+    properties={
+        "rows": Schema(type=OpenAPIType.ARRAY, items=ROW),
+        "truncated": Schema(type=OpenAPIType.BOOLEAN),
+        "exact": Schema(type=OpenAPIType.BOOLEAN),
+        "from": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
+        "to": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
+        "missing_events": Schema(type=OpenAPIType.INTEGER),
+        "next": Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL]),
+        "after": TEXT,
+        "newest": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
+    },
+    required=["rows"],
+)
+REFUSALS = {
+    "400": "A parameter is wrong: its name, its value, and what is allowed",
+    "401": "A query token is needed",
+    "403": "The token or the Host header is not allowed",
+    "404": "There is nothing with this name or id",
+    "409": "There is no finished copy, or one is being made",
+    "413": "The body is too large",
+    "415": "The body is not application/json",
+    "429": "Another statement is running",
+    "503": "The query took too long or needed too much memory: narrow the range, or lower the limit",
+}
+
+
+EVERYWHERE = ("400", "401", "403")
+# Refusals of addresses of which nothing but the handler describes them.
+ALSO_REFUSED: Mapping[str, Sequence[str]] = {
+    "post /api/v1/silences": ("415",),
+    "delete /api/v1/silences/{id}": ("404",),
+    "post /api/v1/receivers/{name}/test": ("404", "415"),
+    "post /api/v1/sanitise": ("415",),
+    "post /api/v1/backup": ("409", "415"),
+    "get /api/v1/backup/file": ("409",),
+}
+
+
+WHOLE = f"^{DURATION}$"
+TYPED = ("number", "flag")  # kinds of parameters whose values are no text
+
+# Bodies of requests: the fields, each with an example.
+BODIES: Mapping[str, Mapping[str, str]] = {
+    "mark": {"state": "resolved", "note": "the tool's path was wrong"},
+    "sql": {"sql": "select tool, count(*) as n from events group by all order by n desc"},
+}
+# Example bodies for addresses of which nothing but the handler describes the body.
+TAKEN_AS_IS: Mapping[str, Mapping[str, Any]] = {
+    "post /v1/events": {
+        "tool": "apply_diff", "outcome": "error", "error_class": "DiffApplyFailedError", "message": "no such hunk",
+        "service": "coder", "session": "task-7", "call_id": "call-42", "time": "2026-11-21T21:41:51.123Z",
+        "params": {"path": "a.py"}, "duration_ms": 12.5,
+    },
+}  # fmt: skip
+
+
+# Examples: a row of each list, by its path; and complete answers, by method and path.
+ANSWERS: Mapping[str, Mapping[str, Any]] = msgspec.json.decode(schemas().joinpath("answers.json").read_bytes())
+RANGE_SHOWN = {"from": "2026-11-20T21:41:51.000000000Z", "to": "2026-11-21T21:41:51.000000000Z"}
+
+
+def operation(
+    takes: Sequence[Parameter], filters: bool, one: str, body: str = "", answers: str = "", *, tagged: bool = True
+) -> type[Operation]:
+    """The operation of an address that takes these parameters, and with `filters` also the filters.
+
+    `body` is a key of `BODIES`, `answers` a key of `ANSWERS`; `tagged` answers have an ETag.
+    """
+    row = ANSWERS.get(answers)
+    whole = row if one or row is None else {"rows": [row], **RANGE_SHOWN, "truncated": False, "exact": True}
+    shown: dict[str, Example | Reference] | None = {"example": Example(value=whole)} if whole else None
+    without = {"409", "413", "415", "429"} if not body else {"409", "429"} if body != "sql" else {"409"}
+    without |= set() if one else {"404"}
+    places = {parameter.name for parameter in takes}
+    described = [_parameter(parameter) for parameter in takes]
+    if filters:
+        described += [_parameter(parameter) for parameter in RANGE]
+        described += [_filter(dimension) for dimension in BY_NAME.values() if dimension.name not in places]
+
+    @dataclass
+    class Described(Operation):
+        def __post_init__(self) -> None:
+            self.parameters = list(described)
+            answer = OpenAPIResponse(
+                description=f"The {one}" if one else "The rows, and whether there are more",
+                content={
+                    "application/json": OpenAPIMediaType(schema=ROW if one else ROWS, examples=shown),
+                    ARROW: OpenAPIMediaType(),
+                },
+            )
+            refusals = {
+                status: OpenAPIResponse(text, content={"application/json": OpenAPIMediaType(schema=PROBLEM)})
+                for status, text in REFUSALS.items()
+                if status not in without
+            }
+            self.responses = {"200": answer, **refusals}
+            if body:
+                self.request_body = _body(BODIES[body], required=[body] if body == "sql" else [])
+            elif tagged:
+                self.responses["304"] = OpenAPIResponse("Nothing has been written since the answer with this ETag")
+
+    return Described
+
+
+def taking(media_type: str, example: object, takes: Sequence[Parameter] = ()) -> type[Operation]:
+    """The operation of an address that reads its body itself: its media type, an example of it, and parameters."""
+    shown = OpenAPIMediaType(schema=Schema(), examples={"example": Example(value=example)})
+
+    @dataclass
+    class Taking(Operation):
+        def __post_init__(self) -> None:
+            self.request_body = RequestBody({media_type: shown}, required=True)
+            self.parameters = [_parameter(one) for one in takes]
+
+    return Taking
+
+
+def completed(description: dict[str, Any]) -> dict[str, Any]:
+    """The description with what is listed by method and path: examples of answers and bodies, and refusals."""
+    for path, methods in description["paths"].items():
+        for method, described in methods.items():
+            name = f"{method} {path}"
+            if name in TAKEN_AS_IS:
+                described["requestBody"] = {
+                    "content": {"application/json": _shown(TAKEN_AS_IS[name])},
+                    "required": True,
+                }
+            problem = {"application/json": {"schema": PROBLEM.to_schema()}}
+            for status in (*(EVERYWHERE if path.startswith("/api/v1/") else ()), *ALSO_REFUSED.get(name, ())):
+                described["responses"].setdefault(status, {"description": REFUSALS[status], "content": problem})
+            for status, answer in described["responses"].items():
+                for media_type in answer.get("content", {}) if name in ANSWERS and status.startswith("2") else ():
+                    if media_type in ("application/json", "text/plain"):
+                        answer["content"][media_type] |= _shown(ANSWERS[name])
+                    if media_type == "application/json" and isinstance(ANSWERS[name], dict):
+                        answer["content"][media_type]["schema"] = ROW.to_schema()
+    return description
+
+
+def _shown(value: Any) -> dict[str, Any]:
+    return {"examples": {"example": {"value": value}}}
+
+
+def _body(example: Mapping[str, str], required: list[str]) -> RequestBody:
+    schema = Schema(
+        type=OpenAPIType.OBJECT,
+        properties=dict.fromkeys(example, TEXT),
+        required=required or None,
+        additional_properties=False,
+    )
+    shown = OpenAPIMediaType(schema=schema, examples={"example": Example(value=dict(example))})
+    return RequestBody({"application/json": shown}, required=True)
+
+
+def _parameter(one: Parameter) -> OpenAPIParameter:
+    plain = Schema(type=OpenAPIType.STRING, enum=list(one.choices) or None, default=one.default or None)
+    match one.kind:
+        case "number":
+            plain = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=MOST_ROWS, default=one.default)
+        case "duration":
+            plain = Schema(type=OpenAPIType.STRING, pattern=WHOLE, default=one.example if one.default else None)
+        case "words":
+            either = "|".join(re.escape(word) for word in one.choices)
+            plain = Schema(type=OpenAPIType.STRING, pattern=f"^({either})(,({either}))*$" if either else None)
+        case "id":
+            plain = Schema(type=OpenAPIType.STRING, pattern="^[0-9]{1,20}$")
+        case "flag":
+            plain = Schema(type=OpenAPIType.BOOLEAN, default=one.default)
+    listed = f"; any of {', '.join(one.choices)}, comma-separated" if one.kind == "words" and one.choices else ""
+    return OpenAPIParameter(
+        name=one.name,
+        param_in="path" if one.path else "query",
+        description=one.text + listed,
+        required=one.path,
+        schema=plain,
+        examples={"example": Example(value=msgspec.json.decode(one.example) if one.kind in TYPED else one.example)},
+    )
+
+
+def _filter(dimension: Dimension) -> OpenAPIParameter:
+    kind = {"flag": "true or false", "integer": "integers", "id": "64-bit ids"}.get(dimension.type, "values")
+    allowed = f" ({', '.join(dimension.allowed)})" if dimension.allowed else ""
+    return OpenAPIParameter(
+        name=dimension.name,
+        param_in="query",
+        description=f"{dimension.text}: {kind}{allowed}, comma-separated, ! before one for not, empty for none",
+        required=False,
+        schema=TEXT,
+    )

@@ -1,0 +1,417 @@
+"""The query API, /api/v1: one handler per row of `ENDPOINTS`, authentication, and the format of answers and errors.
+
+Answers are JSON, or the same rows as an Arrow stream for `Accept: application/vnd.apache.arrow.stream`. A parameter
+that cannot be used is a 400 with the parameter, its value and what is allowed; a question that takes too long is a
+503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import msgspec
+import structlog
+from litestar import Request, Response, get, patch, post
+from litestar.connection import ASGIConnection
+from litestar.datastructures import State
+from litestar.exceptions import HTTPException
+from litestar.handlers import BaseRouteHandler
+from litestar.params import FromPath
+from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
+
+from collector.access import check_caller, check_json
+from collector.api import classes
+from collector.api.describe import operation
+from collector.api.endpoints import ENDPOINTS, GROUP, Endpoint
+from collector.api.parameters import LIMIT, Parameter, ParsedQuery, read
+from collector.api.representations import ARROW, json_answer, list_answer, read_body, wants_arrow
+from collector.api.sql_queries import answer_sql
+from collector.engine.duckdb.connection import CalledOff
+from collector.engine.duckdb.read import CALL_OFF, CallOff, QueryTimeout
+from collector.errors import Rejected, Unavailable
+from collector.query.filters import BadParameter, whole_number
+from collector.query.groups import Mark, mark
+from collector.query.queries import last_silence, newest_ns, redirected
+from collector.query.statement import Answer, Reads, Row
+from collector.times import MINUTE, rfc3339
+
+QUERY_SECONDS = 20.0
+QUERIES = ThreadPoolExecutor(4, "query")  # more would only compete for the same cores and memory
+# Longest wait of streaks and retries for the keeper. Under a load that needs longer, they do not wait at all.
+SETTLE_SECONDS = 0.5
+IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
+JSON_COLUMNS = ("params", "attributes")
+
+log = structlog.get_logger()
+
+HttpRequest = Request[Any, Any, Any]
+
+
+class Holds(Reads, Protocol):
+    """The part of the store that answers need."""
+
+    rebuilding: bool
+
+    @property
+    def missing_events(self) -> int: ...
+
+    @property
+    def in_doubt(self) -> bool: ...
+
+
+class Settles(Protocol):
+    """The part of the writer that answers need."""
+
+    def settle(self) -> bool: ...
+
+
+def api_routes() -> list[ControllerRouterHandler]:
+    """One handler per row of `ENDPOINTS`, and those that change something.
+
+    They read `store`, `writer`, `keeper`, `settings`, `allowed_hosts`, `sources`, `taxonomy`, `scrub` of the state.
+    """
+    return [*(_handler(endpoint) for endpoint in ENDPOINTS), mark_group, ask_sql, list_classes]
+
+
+def guard_query(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Requires a query token if any are set, else one of our names in `Host`."""
+    state = connection.app.state
+    check_caller(connection.headers, state.settings.query_tokens, state.allowed_hosts)
+
+
+def _handler(endpoint: Endpoint) -> ControllerRouterHandler:
+    async def answer(request: HttpRequest) -> Response[bytes]:
+        return await answered(request, lambda: _answer(endpoint, request))
+
+    name = endpoint.path.split("{")[0].strip("/").replace("/", "_") + ("_one" if "{" in endpoint.path else "")
+    return get(
+        f"/api/v1{endpoint.path}",
+        name=name,
+        guards=[guard_query],
+        summary=endpoint.summary,
+        tags=["query"],
+        operation_id=name,
+        operation_class=operation(endpoint.takes, endpoint.filters, endpoint.one, answers=endpoint.path),
+    )(answer)
+
+
+async def answered(request: HttpRequest, work: Callable[[], Response[bytes]]) -> Response[bytes]:
+    """Runs `work` in a thread, once everything answered before is stored; its queries are interrupted when the client
+    disconnects.
+    """
+    writer: Settles = request.app.state.writer
+
+    def settled() -> Response[bytes]:
+        writer.settle()
+        return work()
+
+    call_off = CallOff()
+    context = copy_context()
+    context.run(CALL_OFF.set, call_off)
+    asking = asyncio.get_running_loop().run_in_executor(QUERIES, context.run, settled)
+    leaving = asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        if not asking.done():
+            call_off.now()
+    return await asking
+
+
+async def _left(request: HttpRequest) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
+    state = request.app.state
+    store: Holds = state.store
+    asked = _asked(request, endpoint.takes, filters=endpoint.filters, since=endpoint.since)
+    arrow = wants_arrow(request.headers.get("accept", ""))
+    statement = endpoint.ask(asked.selection, asked.options)
+    kept = not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
+    kept = kept and not store.in_doubt
+    tag = _tag(store, endpoint, asked, statement, arrow=arrow)
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(b"", status_code=304, headers=headers)
+    answer = _answer_to(endpoint, asked, statement, state, arrow=arrow, kept=kept)
+    if (place := answer.headers.get("Location")) and request.scope["raw_path"].endswith(b"/"):
+        answer.headers["Location"] = f"../{place}"
+    if not kept or store.missing_events:  # known only now: a query may find a file damaged
+        return answer  # without a tag: the same request runs the query again
+    if answer.status_code in (None, 200):
+        answer.headers |= headers
+    return answer
+
+
+def _tag(store: Holds, endpoint: Endpoint, asked: ParsedQuery, statement: Answer, *, arrow: bool) -> str:
+    """A tag that stays the same for the same request while nothing was written, and while no session whose fate it
+    tells becomes silent for an hour.
+
+    For a range that ends now, it stays for a thousandth of the range's length, at most a minute: meanwhile only the
+    oldest events leave the range.
+    """
+    selection = asked.selection
+    length = selection.end_ns - selection.start_ns
+    step = min(max(1, length // 1000), MINUTE) if selection.to_now else 1
+    silent_ns = last_silence(store, selection.clock_ns) if statement.of_clock else 0
+    placed = replace(
+        selection, start_ns=selection.start_ns // step, end_ns=selection.end_ns // step, clock_ns=silent_ns
+    )
+    text = repr((store.version, endpoint.path, placed, sorted(asked.options.items()), arrow))
+    return f'"{hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()}"'
+
+
+def _answer_to(
+    endpoint: Endpoint, asked: ParsedQuery, statement: Answer, state: State, *, arrow: bool, kept: bool
+) -> Response[bytes]:
+    store, seconds = state.store, state.get("query_seconds", QUERY_SECONDS)
+    if arrow and not endpoint.one:
+        return Response(statement.arrow(store, seconds), media_type=ARROW)
+    complete = endpoint.more(state, asked.options)
+    rows = statement.rows(store, seconds)
+    if endpoint.one and not rows:
+        return _gone(endpoint, store, asked)
+    if arrow:
+        return Response(statement.arrow(store, seconds), media_type=ARROW)
+    if endpoint.one:
+        return json_answer(_present(rows[0], statement, asked))
+    body = _page(store, asked, statement, rows, kept)
+    complete(body, rows[: statement.limit])
+    return json_answer(body)
+
+
+def _asked(
+    request: HttpRequest, takes: Sequence[Parameter], *, filters: bool = True, since: str = "-24h"
+) -> ParsedQuery:
+    """The parsed parameters of a request. Raises BadParameter."""
+    return read(
+        request.scope["query_string"],
+        takes,
+        dict.fromkeys(request.path_params, _rest(request)),
+        request.app.state.get("clock", time.time_ns)(),
+        filters=filters,
+        since=since,
+        failure_only=request.app.state.failure_only,
+    )
+
+
+def _rest(request: HttpRequest) -> str:
+    """What stands in the address for its one parameter, as it was sent: routing loses where a key had `%2F`."""
+    before = str(request.scope["path_template"]).partition("{")[0]
+    sent = request.scope["raw_path"].decode("latin-1").partition("?")[0]
+    return unquote(sent[len(before) :].strip("/"))
+
+
+@patch(
+    "/api/v1/groups/{fingerprint:str}",
+    guards=[guard_query],
+    request_max_body_size=64 << 10,
+    summary="Resolves a group, opens it again, or notes something on it",
+    tags=["query"],
+    operation_id="mark_group",
+    operation_class=operation(GROUP.takes, False, "group", "mark", answers="/groups/{fingerprint:str}"),
+)
+async def mark_group(request: HttpRequest, fingerprint: FromPath[str]) -> Response[bytes]:
+    """The group as it is then. The body is a `Mark` as JSON."""
+    check_json(request.content_type[0])
+    state, body = request.app.state, await request.body()
+    number = whole_number("fingerprint", fingerprint, 0, 2**64 - 1)
+    _asked(request, GROUP.takes, filters=GROUP.filters, since=GROUP.since)  # what is refused must not be marked
+
+    def work() -> Response[bytes]:
+        mark(state.store, number, read_body(body, Mark, "state (resolved or open), note, or both,"), state.scrub)
+        return _answer(GROUP, request)
+
+    return await answered(request, work)
+
+
+@get(
+    "/api/v1/classes",
+    guards=[guard_query],
+    sync_to_thread=False,
+    summary="Every class of error: what it means, what follows from it, what to do",
+    tags=["query"],
+    operation_id="classes",
+    operation_class=operation(classes.TAKEN, False, "", tagged=False),
+)
+def list_classes(request: HttpRequest) -> Response[bytes]:
+    """The taxonomy in force, including the user's own classes."""
+    options = _asked(request, classes.TAKEN, filters=False).options
+    return list_answer(request, classes.rows(request.app.state.taxonomy.classes), classes.TYPES, options)
+
+
+class SqlRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """One SELECT over `events`."""
+
+    sql: str
+
+
+@post(
+    "/api/v1/sql",
+    guards=[guard_query],
+    request_max_body_size=256 << 10,
+    status_code=200,
+    summary="One SELECT over the events that the range and the filters choose",
+    tags=["query"],
+    operation_id="sql",
+    operation_class=operation((LIMIT,), True, "", "sql"),
+)
+async def ask_sql(request: HttpRequest) -> Response[bytes]:
+    """The body is a `SqlRequest` as JSON. Nothing can be written, and nothing but `events` is there."""
+    check_json(request.content_type[0])
+    state, body = request.app.state, await request.body()
+    sql = read_body(body, SqlRequest, '{"sql": "select …"}').sql
+    asked = _asked(request, (LIMIT,))
+    arrow = wants_arrow(request.headers.get("accept", ""))
+
+    def work() -> Response[bytes]:
+        seconds, limit = state.get("query_seconds", QUERY_SECONDS), asked.options["limit"]
+        sure = not state.store.in_doubt
+        outcome, rows = answer_sql(state.store, asked.selection, sql, limit, arrow=arrow, seconds=seconds)
+        if arrow:
+            return Response(rows, media_type=ARROW)
+        missing = state.store.missing_events
+        return json_answer(
+            {
+                "rows": msgspec.Raw(rows),
+                "columns": outcome.columns,
+                "from": rfc3339(asked.selection.start_ns),
+                "to": rfc3339(asked.selection.end_ns),
+                "truncated": outcome.truncated,
+                "exact": sure and not missing,
+                **({"missing_events": missing} if missing else {}),
+            }
+        )
+
+    return await answered(request, work)
+
+
+def _gone(endpoint: Endpoint, store: Holds, asked: ParsedQuery) -> Response[bytes]:
+    """A redirect for an event that was merged into another; else raises Rejected 404."""
+    event_id = asked.options.get("event_id")
+    if event_id is not None and (now := redirected(store, event_id)) is not None:
+        return Response(b"", status_code=308, headers={"Location": str(now)})  # beside it, below any prefix
+    name = endpoint.takes[0].name
+    reason = "it never existed, or retention has removed it"
+    raise Rejected(f"there is no {endpoint.one} with {name} {asked.options[name]}: {reason}", 404)
+
+
+def _page(store: Holds, asked: ParsedQuery, statement: Answer, rows: list[Row], kept: bool) -> dict[str, Any]:
+    shown = rows[: statement.limit]
+    missing = store.missing_events
+    body: dict[str, Any] = {
+        "rows": [_present(row, statement, asked) for row in shown],
+        "from": rfc3339(asked.selection.start_ns),
+        "to": rfc3339(asked.selection.end_ns),
+        "truncated": len(rows) > statement.limit,
+        "exact": kept and not missing,
+    }
+    if missing:
+        body["missing_events"] = missing
+    if not any(_rests_on(row) for row in shown) and (newest := newest_ns(store)) is not None:
+        body["newest"] = rfc3339(newest)
+    return body
+
+
+def _rests_on(row: Row) -> Any:
+    """The number of events behind a row, if the row has it."""
+    return row["a_whole"] + row["b_whole"] if "a_whole" in row else row.get("calls", row.get("errors", 1))
+
+
+def _present(row: Row, statement: Answer, asked: ParsedQuery) -> Row:
+    """A row as JSON says it: RFC 3339, 64-bit ids as text, JSON columns as what they hold."""
+    shown = dict(row)
+    for name in statement.times:
+        shown[name] = None if row[name] is None else rfc3339(row[name])
+    ids = (*IDS, "value") if asked.options.get("dimension") == "fingerprint" else IDS
+    for name in ids:
+        if shown.get(name) is not None:
+            shown[name] = str(shown[name])
+    for name in JSON_COLUMNS:
+        if shown.get(name) is not None:
+            shown[name] = _parsed(shown[name])
+    return shown
+
+
+def _parsed(text: str) -> Any:
+    """The value of a JSON column; text that was cut to its limit may not be JSON and stays text."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _refusal(
+    request: HttpRequest, error: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None
+) -> Response[bytes]:
+    """An error answer; what it repeats of the request is sanitised."""
+    scrub = request.app.state.scrub
+    clean = {name: scrub(value) if isinstance(value, str) else value for name, value in error.items()}
+    return json_answer({"error": clean}, status, headers)
+
+
+def _bad_parameter(request: HttpRequest, error: BadParameter) -> Response[bytes]:
+    return _refusal(
+        request,
+        {
+            "parameter": error.parameter,
+            "value": error.value,
+            "message": error.message,
+            "allowed": list(error.allowed),
+        },
+        400,
+    )
+
+
+def _rejected(request: HttpRequest, error: Rejected) -> Response[bytes]:
+    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+    return _refusal(request, {"message": str(error)}, error.status, headers)
+
+
+def _unavailable(request: HttpRequest, error: Unavailable) -> Response[bytes]:
+    message = f"{error}: narrow the range, lower the limit, or ask for fewer measures"
+    message = message if isinstance(error, QueryTimeout) else str(error)
+    return _refusal(request, {"message": message}, error.status, {"Retry-After": str(max(1, round(error.retry_after)))})
+
+
+def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
+    message, path = error.detail, request.url.path  # sanitised before it is cut: no rule matches half a secret
+    if error.status_code == 404:
+        message = f"there is nothing at {path}; /openapi.json describes every address"
+    elif error.status_code == 405:
+        message = f"{request.method} is not allowed at {path}, only {(error.headers or {}).get('allow', 'others')}"
+    elif error.status_code == 413:
+        message = f"the body is larger than what is read at {path}: send less"
+    return _refusal(request, {"message": message}, error.status_code, error.headers)
+
+
+def _called_off(request: HttpRequest, _: CalledOff) -> Response[bytes]:
+    return _refusal(request, {"message": "the client went away"}, 499)  # for logs and proxies: no client reads it
+
+
+def _unexpected(request: HttpRequest, error: Exception) -> Response[bytes]:
+    log.error("a request failed", path=request.url.path, exc_info=error)
+    return _refusal(request, {"message": "this is a defect of Misstep: its log has the reason"}, 500)
+
+
+def exception_handlers() -> ExceptionHandlersMap:
+    """How every error of a route is answered: `{"error": {"message", …}}`."""
+    return {
+        BadParameter: _bad_parameter,
+        Rejected: _rejected,
+        Unavailable: _unavailable,
+        CalledOff: _called_off,
+        HTTPException: _http,
+        Exception: _unexpected,
+    }

@@ -1,0 +1,1 @@
+"""Reduces an error text to the template that alike texts share."""

@@ -1,0 +1,1 @@
+"""What events say about each other: batches become changes, whatever the engine."""

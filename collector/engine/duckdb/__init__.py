@@ -1,0 +1,1 @@
+"""The DuckDB file: nothing else knows it."""

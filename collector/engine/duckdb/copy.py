@@ -1,0 +1,76 @@
+"""Copies of the database file: whole, and with the rows in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from collector.engine.duckdb.open import DATABASE, SETTINGS, StoreError, attach_as, connect, unopened
+from collector.engine.duckdb.schema import POSITION, version_of
+from collector.errors import Unavailable
+from collector.journal.journal import check_stored
+
+COPY = "copy"  # by which statements refer to the new file, whose own name may be any
+
+
+def copy(connection: duckdb.DuckDBPyConnection, into: Path, without: str = "") -> None:
+    """Copies the database into a new file, rows in order, except for one entry of `meta`. A failed copy is removed."""
+    connection.execute("set preserve_insertion_order = true")
+    try:
+        attach_as(COPY, connection, into)
+        try:
+            connection.execute(f'copy from database {DATABASE} to "{COPY}"')
+            connection.execute(f'delete from "{COPY}".meta where name = ?', [without])
+        finally:
+            connection.execute(f'detach "{COPY}"')
+    except BaseException:
+        discard(into)
+        raise
+    finally:
+        connection.execute("set preserve_insertion_order = false")
+
+
+def discard(copy: Path) -> None:
+    """Removes a copy of the database, with its log."""
+    for left in (copy, Path(f"{copy}.wal")):
+        left.unlink(missing_ok=True)
+
+
+def copy_closed(url: str, into: Path) -> None:
+    """Copies a store that nobody has open, of whatever version, which it keeps; DuckDB's log is written into its file.
+
+    Raises StoreError, also where a collector that was killed left requests in the journal.
+    """
+    with _unchanged(url) as (cursor, path):
+        found = cursor.execute("select value from meta where name = ?", [POSITION]).fetchone()
+        check_stored(path, int(found[0]) if found else 0, "and a copy would lack them")
+        copy(cursor, into)
+
+
+def archived_files(copy: Path) -> list[tuple[Path, int]]:
+    """The Parquet files that a copy lists, with the number of events in each."""
+    with _unchanged(f"duckdb:///{copy.absolute()}") as (cursor, _):
+        if not cursor.execute("select 1 from duckdb_tables() where table_name = 'archived'").fetchone():
+            return []  # of a version without an archive
+        return [
+            (Path(file), events)
+            for file, events in cursor.execute("from (select file, events from archived)").fetchall()
+        ]
+
+
+@contextmanager
+def _unchanged(url: str) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path | None]]:
+    """A cursor of a store as it is, of whatever version, and its file."""
+    connection, path = connect(url, SETTINGS)
+    try:
+        with connection.cursor() as cursor:
+            if not version_of(cursor, path):
+                raise StoreError(f"{path} is empty: name the file of a store")
+            yield cursor, path
+    except (duckdb.Error, Unavailable) as error:
+        raise unopened(path, error) from None
+    finally:
+        connection.close()

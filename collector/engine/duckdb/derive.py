@@ -1,0 +1,269 @@
+"""Derived tables kept beside the events: streaks, retry chains, the newest event of each service, and counts of each
+hour.
+
+`compute` updates them for sessions that changed. However late or often events came, the result is the same as when
+computed from scratch: what an event can no longer change is left alone, the rest is recomputed (sql/bounds.sql says
+why). `count_hours` recounts whole hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+
+from collector.columns import TABLES
+from collector.engine.duckdb.connection import all_or_nothing, used
+from collector.engine.duckdb.open import DATABASE
+from collector.times import DAY, HOUR, MAX_NS
+
+IDLE_NS = HOUR  # a streak ends when its session has no event for longer than this
+WINDOW_NS = HOUR // 2  # length of an error's retry chain
+LAST = 2**63 - 1  # stands for an absent sequence number: sorted last
+# What a call acted on, for chains and streaks. A target that was found in an error's message would set it apart from
+# calls that end well, which have no message.
+ACTED_ON = "case when target_guessed is not true then target end"
+ASKED_NS = DAY  # a request is taken for the one that asked for a call if that ended at most this much later
+PATIENCE = 0.95  # of the wait that was asked for counts as waiting: clocks and durations are rounded
+COUNTED = {  # tables of hourly counts and their dimensions
+    table: [name for name in TABLES[table] if name in TABLES["events"] and name != "time_ns"]
+    for table in ("hourly", "hourly_sessions")
+}
+HOURS = (*COUNTED, "stale_hours")
+OF_SESSIONS = ("kept_streaks", "kept_chains", "kept_newest", "hourly_chains", "stale_chains")
+KEPT = (*OF_SESSIONS, *HOURS)
+MOST_HOURS = 12  # per transaction
+IN_DOUBT = "in_doubt"  # in `meta`: archived files of whose events these tables may have too few, or too many
+
+FIRSTS = [name for name in TABLES["kept_streaks"] if name.startswith("first_") and name != "first_event_id"]
+NO_DIMENSIONS = ("event_id", "time_ns", "retryable_declared")
+DIMENSIONS = [name for name in TABLES["kept_chains"] if name in TABLES["events"] and name not in NO_DIMENSIONS]
+FACTS = {  # column of `hourly`: which events it counts
+    "with_session": "session is not null",
+    "with_params": "params_hash is not null",
+    "with_sequence": "sequence is not null",
+    "with_declared": "outcome = 'error' and retryable_declared is not null",
+}
+
+NEWEST_OF_ALL = """
+  insert into kept_newest
+  select service, max(time_ns) from events
+  where exists (select 1 from services s where s.service is not distinct from events.service)
+    and not exists (select 1 from found f where f.service is not distinct from events.service)
+  group by service
+"""
+# Sessions that begin at the same time are in one part. Events outside of the sessions are not read, however late.
+SLICES = """
+  select min(from_ns), max(from_ns), coalesce(max(until_ns), 0), count(*)
+  from (
+    select min(time_ns) as from_ns, max(time_ns) filter (session is not null) as until_ns,
+      (rank() over (order by min(time_ns)) - 1) // ? as part
+    from events group by service, session
+  )
+  group by part order by part
+"""
+
+CHAINS = {  # column of `hourly_chains`: which chains it counts
+    "errors": "true",
+    "retried": "retried",
+    "repaired": "repaired",
+    "repaired_identical": "same",
+    "repaired_changed": "not same",
+    "identical_retries": "identical_retry",
+    "told_to_wait": "honoured is not null",
+    "honoured": "honoured",
+    "declared": "retryable_declared is not null",
+    "declared_retryable": "retryable_declared",
+}
+
+# Of chains, too, hours in `changed` are stale: those of removed events are gone already (retention.py).
+STALE = """
+  select time_ns, true from {notes}
+  union all select distinct time_ns - time_ns % $hour, true from changed
+  union all select max(time_ns) + $hour, false from {counts}
+"""
+
+
+def bounded_sum(name: str) -> str:
+    """The sum of a column as SQL, at most the largest number of 64 bits; `least` would make that of no values."""
+    return f"case when sum({name}) > {MAX_NS} then {MAX_NS} else sum({name}) end::bigint"
+
+
+def _statements(name: str) -> list[str]:
+    text = resources.files("collector.engine.duckdb").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    return text.format(
+        dimensions=", ".join(f"e.{name}" for name in DIMENSIONS),
+        firsts=", ".join(f"told.{name.removeprefix('first_')} as {name}" for name in FIRSTS),
+        **{table: ", ".join(names) for table, names in COUNTED.items()},
+        acted_on=ACTED_ON,
+        database=DATABASE,
+        last=LAST,
+        sum_of_input=bounded_sum("told.input_tokens"),
+        sum_of_output=bounded_sum("told.output_tokens"),
+        facts=_counts(FACTS),
+        chains=_counts(CHAINS),
+        most=MOST_HOURS,
+    ).split(";\n")
+
+
+def _counts(conditions: Mapping[str, str]) -> str:
+    return ", ".join(f"count(*) filter ({condition}) as {name}" for name, condition in conditions.items())
+
+
+class Slice(NamedTuple):
+    """Some sessions that are not computed yet: when the first and the last of them begin, and when all have ended."""
+
+    first_ns: int
+    last_ns: int
+    until_ns: int
+    sessions: int
+
+
+def model_calls(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None) -> None:
+    """Gives the calls of up to `most` changed sessions, or those of `part`, the models that asked for them, in one
+    transaction. Nobody else may change events meanwhile.
+    """
+    first, last, _, most = part or (0, MAX_NS, MAX_NS, most)
+    given: dict[str, Any] = {"first_ns": first, "last_ns": last, "most": most, "nothing_kept": part is not None}
+    choose, *find = _statements("models")
+    with all_or_nothing(cursor):
+        _run(cursor, choose, given)
+        sessions, since = cursor.execute("select count(*), min(from_ns) from unmodelled").fetchone() or (0, None)
+        if sessions:
+            given |= {"since_ns": since or 0, "window": ASKED_NS, "hour": HOUR}
+            for statement in find:
+                _run(cursor, statement, given)
+
+
+def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, missing: Set[Path]) -> int:
+    """Updates up to `most` changed sessions, or those of `part`, whose calls have their models, in one transaction;
+    returns how many.
+
+    Notes those of the `missing` archived files that may have events of them. Leaves temporary tables on the cursor,
+    which must be the caller's own.
+    """
+    given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "hour": HOUR}
+    first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
+    given |= {"first_ns": first, "last_ns": last, "most": most, "nothing_kept": part is not None}
+    with all_or_nothing(cursor):
+        for statement in _statements("take"):
+            _run(cursor, statement, given)
+        taken, changed = cursor.execute("select count(*), min(from_ns) from taken").fetchone() or (0, None)
+        if taken:
+            given["changed_ns"] = changed
+            for statement in _statements("bounds"):
+                _run(cursor, statement, given)
+            low, newest = cursor.execute(
+                "select (select min(begin_ns) from bounds), (select min(time_ns) from services)"
+            ).fetchone() or (None, None)
+            given |= {"low_ns": low or 0, "high_ns": until, "newest_ns": newest}
+            for statement in _statements("keep"):
+                _run(cursor, statement, given)
+            since = min(changed, low or changed)
+            if _newest_gone(cursor):
+                cursor.execute(NEWEST_OF_ALL)
+                since = 0
+            _doubt_since(cursor, missing, since)
+    return int(taken)
+
+
+def count_hours(cursor: duckdb.DuckDBPyConnection, missing: Set[Path]) -> int:
+    """Recounts past hours in which something changed, in one transaction; returns how many.
+
+    Notes those of the `missing` archived files that may have events of them.
+    """
+    with all_or_nothing(cursor):
+        hours = _recount(cursor, "count")
+        if hours:
+            _doubt_since(cursor, missing, min(hours))
+        return len(hours) + len(_recount(cursor, "count_chains"))
+
+
+def _recount(cursor: duckdb.DuckDBPyConnection, name: str) -> list[int]:
+    """Recounts the hours that the first statement of sql/<name>.sql chooses; returns them."""
+    choose, *count = _statements(name)
+    _run(cursor, choose, {"hour": HOUR, "window": WINDOW_NS})
+    hours = [hour for (hour,) in cursor.execute("select time_ns from counted_hours").fetchall()]
+    if hours:
+        given = {"hour": HOUR, "hours": hours, "low_ns": min(hours), "high_ns": max(hours) + HOUR}
+        for statement in count:
+            _run(cursor, statement, given)
+    return hours
+
+
+def whole_hours(
+    cursor: duckdb.DuckDBPyConnection, spans: Iterable[tuple[int, int]], *, chains: bool
+) -> list[tuple[int, int]]:
+    """For each range (from, until), the longest run of whole hours whose counts of events (or `chains`) are up to date,
+    as (from, until); an empty one at its end if there is none.
+    """
+    notes, counts = ("stale_chains", "hourly_chains") if chains else ("stale_hours", "hourly")
+    told = cursor.execute(STALE.format(notes=notes, counts=counts), {"hour": HOUR}).fetchall()
+    stale = {hour for hour, changed in told if changed}
+    counted = next(hour for hour, changed in told if not changed) or 0
+    return [_longest(start, until, stale, counted) for start, until in spans]
+
+
+def _longest(start: int, until: int, stale: set[int], counted: int) -> tuple[int, int]:
+    low, high = -(-start // HOUR) * HOUR, min(until // HOUR * HOUR, counted)
+    if low >= high:
+        return until, until
+    ends = (low - HOUR, *sorted(hour for hour in stale if low <= hour < high), high)
+    return max(((before + HOUR, after) for before, after in pairwise(ends)), key=lambda run: run[1] - run[0])
+
+
+def _run(cursor: duckdb.DuckDBPyConnection, statement: str, given: dict[str, Any]) -> None:
+    cursor.execute(statement, used(statement, given))
+
+
+def _newest_gone(cursor: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the event noted as a service's newest is gone: it was removed, or its time changed."""
+    [[gone]] = cursor.execute("select (select count(*) from services) > (select count(*) from found)").fetchall()
+    return bool(gone)
+
+
+def doubt(cursor: duckdb.DuckDBPyConnection, files: Iterable[Path | str]) -> None:
+    """Notes archived files of whose events the derived tables may have too few or too many, in the transaction that
+    makes it so.
+    """
+    cursor.execute(
+        "insert into meta (select $name, unnest($files::varchar[])) except from meta",
+        {"name": IN_DOUBT, "files": list(map(str, files))},
+    )
+
+
+def _doubt_since(cursor: duckdb.DuckDBPyConnection, missing: Set[Path], since_ns: int) -> None:
+    """The same for those of the missing files that may have events of this time or later."""
+    if missing:  # an event ends at most an hour after it is received
+        late = cursor.execute("select file from archived where received_ns >= ?", [since_ns - HOUR]).fetchall()
+        doubt(cursor, missing & {Path(file) for (file,) in late})
+
+
+def forget(cursor: duckdb.DuckDBPyConnection, missing: Set[Path] = frozenset()) -> None:
+    """Empties the derived tables and notes every session and hour as changed, so that all is computed again from all
+    events but those of the `missing` archived files, and these files.
+    """
+    cursor.execute("delete from meta where name = ?", [IN_DOUBT])
+    doubt(cursor, missing)
+    for table in (*OF_SESSIONS, "changed"):
+        cursor.execute(f"delete from {table}")
+    cursor.execute(
+        "insert into changed (service, session, time_ns) select service, session, min(time_ns) from events group by all"
+    )
+    forget_hours(cursor)
+
+
+def forget_hours(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Removes the hourly counts and notes every hour as changed."""
+    for table in HOURS:
+        cursor.execute(f"delete from {table}")
+    cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR])
+
+
+def slices(cursor: duckdb.DuckDBPyConnection, most: int) -> list[Slice]:
+    """All sessions in parts of about `most`, ordered by their beginning, for `compute` after `forget`."""
+    return [Slice(*row) for row in cursor.execute(SLICES, [most]).fetchall()]

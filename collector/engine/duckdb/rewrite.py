@@ -1,0 +1,115 @@
+"""Rewrites stored rows, slice by slice or text by text. The old contents stay in the file until `Store.rewrite_file`,
+which is due from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from collector.columns import Report
+from collector.engine.duckdb import archive
+from collector.engine.duckdb.derive import KEPT
+from collector.engine.duckdb.open import DATABASE
+from collector.engine.duckdb.store import Store, owe
+from collector.engine.duckdb.write import earliest, insert, noted
+
+
+def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
+    """The receive time of the last of the next `rows` rows after `after_ns`; None if there are none."""
+    found = store.rows(
+        f"select max(received_ns) as n from"
+        f" (select received_ns from {table} where received_ns > $after order by received_ns limit $rows)",
+        {"after": after_ns, "rows": rows},
+        archived=False,
+    )
+    end: int | None = found[0]["n"]
+    return end
+
+
+def slice_rows(store: Store, table: str, after_ns: int, until_ns: int) -> list[Report]:
+    """The rows received after `after_ns` and up to the other time."""
+    between = {"after": after_ns, "until": until_ns}
+    taken = f"select * from {table} where received_ns > $after and received_ns <= $until"
+    return store.rows(taken, between, archived=False)
+
+
+def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report], after_ns: int, until_ns: int) -> None:
+    """Replaces the rows of these events between the two times by `rows`; durable when it returns.
+
+    The old contents stay in the file until `rewrite_file`, which is due from now on.
+    """
+    with store.transaction() as cursor:
+        owe(cursor)
+        cursor.execute(
+            f"delete from {table} where event_id in (select unnest($ids::ubigint[]))"
+            " and received_ns > $after and received_ns <= $until",
+            {"ids": list(ids), "after": after_ns, "until": until_ns},
+        )
+        insert(cursor, table, rows)
+        if table == "events":
+            insert(cursor, "changed", earliest(noted(rows)))
+
+
+def text_columns(store: Store) -> list[tuple[str, str]]:
+    """Tables with their columns of text, but for `events`, `reports`, what names files, and what is computed anew
+    from the events (`Store.rewrite_file`).
+    """
+    found = store.rows(
+        "select table_name, column_name from duckdb_columns()"
+        " where not internal and data_type in ('VARCHAR', 'JSON')"
+        " and schema_name = 'main' and database_name = $database"
+        " and table_name in (select table_name from duckdb_tables())"
+        " and not list_contains($others, table_name) order by all",
+        {"database": DATABASE, "others": ["events", "reports", "meta", "archived", "changed", *KEPT]},
+    )
+    return [(row["table_name"], row["column_name"]) for row in found]
+
+
+def distinct(store: Store, table: str, column: str) -> list[str]:
+    """The texts in a column."""
+    found = store.rows(f"select distinct {column}::varchar as text from {table} where {column} is not null")
+    return [row["text"] for row in found]
+
+
+def replace_text(store: Store, table: str, column: str, old: str, new: str) -> None:
+    """Replaces `old` by `new`; if a row with the new text exists already, the old one is removed."""
+    with store.transaction() as cursor:
+        owe(cursor)
+        keyed = cursor.execute(
+            "select 1 from duckdb_constraints() where table_name = $table and constraint_type in"
+            " ('PRIMARY KEY', 'UNIQUE')",
+            {"table": table},
+        ).fetchone()
+        # Not an update: keys are only free after the commit, and rows with both texts may exist.
+        cursor.execute(
+            f"{'insert or ignore' if keyed else 'insert'} into {table} by name"
+            f" from (select * replace ($new as {column}) from {table} where {column}::varchar = $old)",
+            {"old": old, "new": new},
+        )
+        cursor.execute(f"delete from {table} where {column}::varchar = $old", {"old": old})
+
+
+def archived_files(store: Store) -> list[str]:
+    """The Parquet files of the store."""
+    return [row["file"] for row in store.rows("select file from archived order by file")]
+
+
+def archived_slices(store: Store, file: str) -> Iterator[list[Report]]:
+    """The events of a file; other writes may happen between two slices."""
+    with store.transaction() as cursor:
+        archive.begin_anew(cursor)
+    yield from archive.slices(store, file)
+
+
+def set_aside(store: Store, rows: Sequence[Report]) -> None:
+    """Notes events that will replace those with the same ids in the file that is being rewritten."""
+    with store.transaction() as cursor:
+        insert(cursor, "anew", rows, like="events")
+
+
+def rewrite_archived(store: Store, file: str) -> None:
+    """Rewrites a file with the events that were noted, and removes the old one."""
+    with store.transaction() as cursor:
+        owe(cursor)
+        archive.put_in_place(cursor, file)
+    store.see_archived()

@@ -1,0 +1,478 @@
+"""The store: one DuckDB file, opened by this process alone. Only this folder and the sandbox use DuckDB.
+
+DuckDB lets one process write and locks all others out. Writes come from one thread; each read has its own cursor and
+sees the last commit. A commit is durable when `write` returns: DuckDB has written and synchronised its log.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from collector.columns import EVENT_COLUMNS, Report
+from collector.correlate.changes import Changes
+from collector.engine.duckdb.archive import drop_files, follow, take_out, view, write_oldest
+from collector.engine.duckdb.arrow import ArrowColumns, columns_of
+from collector.engine.duckdb.connection import Busy, CalledOff, Connection, all_or_nothing
+from collector.engine.duckdb.copy import copy, discard
+from collector.engine.duckdb.derive import IN_DOUBT, Slice, compute, count_hours, forget, model_calls, slices
+from collector.engine.duckdb.open import DATABASE, SETTINGS, connect, unopened
+from collector.engine.duckdb.read import Reader, bound, stamps
+from collector.engine.duckdb.retention import FULL, ROOM, Space, drop, oldest_hours
+from collector.engine.duckdb.schema import POSITION, add_column, migrate
+from collector.engine.duckdb.write import put
+from collector.errors import Unavailable
+
+OWED = "rewrite_file"  # in `meta` while the file still contains what was cut from its rows
+
+WRITING = "there are other write transactions active"  # why there is no checkpoint now: one of our own writes
+LEAST_REWRITTEN = 256 << 20  # smaller files are not worth shrinking
+KEEP_UP_S = 600  # far longer than it ever takes
+MOST_ADDED = 3_000_000  # events, and what belongs to them: the engine has 20 MB about their row groups by then
+MOST_SESSIONS = 2_000  # in one transaction of `keep_up`: about half a second
+PATIENCE_S = 2.0  # wait for running queries, where it can be tried again later
+MOMENT_S = 0.2  # the same, where it does not matter when
+REBUILD_SESSIONS = 2_500  # more would exceed `memory_limit`
+
+
+class Store(Reader):
+    """One database file. Reading and `execute` are for any thread, `write` and `prune` for one only."""
+
+    def __init__(self, connection: Connection, path: Path | None) -> None:
+        super().__init__(connection, view)
+        self.path = path
+        self.dimensions: tuple[str, ...] = ()  # columns for MISSTEP_DIMENSIONS, also those no longer set
+        self._executing = threading.Lock()
+        self._writing = threading.Lock()  # rows of `events` are changed by one at a time: the engine refuses the second
+        self._versions = count()
+        self._keeping = threading.Lock()
+        self._copying = threading.RLock()  # the name of the new file is known to all cursors; taken before the others
+        self._doubted = "", False  # what `in_doubt` said at which version
+        self._interrupted = False
+        self._added = 0  # events since the file was opened
+        self._unlogged = False  # the log went, and what was in it may not be in the file
+        self.rebuilding = False  # derived tables are being recomputed, and incomplete
+        self.version = f"{uuid.uuid4()}.{next(self._versions)}"
+
+    def _changed(self) -> None:
+        """To be called after every write: while `version` stays the same, nothing was written."""
+        self.version = f"{self.version.partition('.')[0]}.{next(self._versions)}"
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        settings: Mapping[str, str] = SETTINGS,
+        dimensions: Sequence[str] = (),
+        archive: Path | None = None,
+    ) -> Store:
+        """Opens or creates the database of `duckdb:///relative`, `duckdb:////absolute` or `duckdb://:memory:`.
+
+        Its Parquet files are those in the folder `archive`; those that are not there are where they were written.
+        Raises StoreError where the file is locked, damaged, not ours or of a later version.
+        """
+        connection, path = connect(url, settings)
+        store = cls(connection, path)
+        try:
+            with store.transaction() as cursor:
+                migrate(cursor, path)
+                if archive:
+                    follow(cursor, archive)
+            known = {row["column_name"] for row in store.rows("describe events")}
+            for name in dimensions:
+                if name not in known:
+                    with store.transaction() as cursor:
+                        add_column(cursor, name)
+            store.dimensions = tuple(sorted(known.union(dimensions) - EVENT_COLUMNS))
+            store.see_archived()
+            with suppress(Unavailable):  # the first to find a file damaged; upkeep tries again
+                store.resolve_doubts()
+        except (duckdb.Error, Unavailable) as error:
+            connection.close()
+            raise unopened(path, error) from None
+        except BaseException:
+            connection.close()
+            raise
+        return store
+
+    def interrupt(self) -> None:
+        """Ends what the writing connection does now, and a rebuild; either can be done again later. From any thread."""
+        self._interrupted = True
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        """Writes the log into the file and closes it."""
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction of the writing connection, rolled back if the block raises. For the writer's thread only, as a
+        connection has one transaction at a time. Raises Unavailable.
+        """
+        with self._writing, self._connection.use() as cursor:
+            with all_or_nothing(cursor):
+                yield cursor
+                self._connection.check_file()
+            self._changed()
+
+    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> None:
+        """One small write outside the ingest path, in a transaction of its own."""
+        with self._executing, self._cursor(30) as cursor:
+            cursor.execute(sql, dict(params or {}))
+        self._changed()
+
+    def execute_all(self, statements: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """Several small writes outside the ingest path, in one transaction: all of them or none."""
+        with self._executing, self._cursor(30) as cursor, all_or_nothing(cursor):
+            for sql, params in statements:
+                cursor.execute(sql, dict(params))
+        self._changed()
+
+    def try_to_write(self) -> None:
+        """Writes a meaningless row as a trial, from any thread. Raises Unavailable if that fails."""
+        with self._executing, self._connection.cursor() as cursor, all_or_nothing(cursor):
+            cursor.execute("delete from meta where name = 'written'")
+            cursor.execute("insert into meta values ('written', '')")
+            self._connection.check_file()
+
+    def keep(self, name: str, sql: str, params: Mapping[str, Any] | None = None) -> str:
+        """Saves a result as a table in memory, outside the file; returns the table's name."""
+        self.execute("attach if not exists ':memory:' as kept")
+        with self._executing, self._cursor(30) as cursor, bound(cursor, sql, params) as given:
+            cursor.execute(f"create or replace table kept.{name} as {sql}", given)
+        return f"kept.{name}"
+
+    def drop_kept(self) -> None:
+        """Drops all tables made by `keep`."""
+        for row in self.rows("select table_name from duckdb_tables() where database_name = 'kept'"):
+            self.execute(f"drop table kept.{row['table_name']}")
+
+    @contextmanager
+    def temporary(
+        self, tables: Mapping[str, tuple[Sequence[Report], dict[str, str]]]
+    ) -> Iterator[Callable[[str, Mapping[str, Any]], object]]:
+        """Runs statements that also see these small tables (rows, types), each in a transaction of its own."""
+        with self._connection.cursor() as cursor:
+            for name, (rows, types) in tables.items():
+                cursor.register("incoming", ArrowColumns(columns_of(rows, types), types))
+                cursor.execute(f"create temporary table {name} as select * from incoming")
+            yield lambda sql, params: cursor.execute(sql, dict(params))
+
+    def write(self, changes: Changes) -> set[int]:
+        """Writes all changes or none; durable when it returns. Returns the ids of events that were stored before."""
+        with self.transaction() as cursor:
+            before = put(cursor, changes)
+        self._added += len(changes.events)
+        self._unlogged = self._unlogged or self._connection.log_is_gone()
+        if self._unlogged:  # DuckDB still has the log's rows in memory; after a checkpoint this does nothing
+            self._unlogged = not self._checkpoint()
+        return before
+
+    def _checkpoint(self) -> bool:
+        """Writes the log into the file; False if another transaction writes, and this is for later."""
+        try:
+            self.execute("checkpoint")
+        except Unavailable as error:
+            if WRITING not in str(error):
+                raise
+            return False
+        return True
+
+    def checkpointed(self) -> bool:
+        """Whether there was a checkpoint since the last call."""
+        return self._connection.log_shrank()
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self.rows(f"select count(*) as n from {table}")[0]["n"])
+
+    def rewrite_file(self) -> bool:
+        """If rows were rewritten, recomputes the derived tables, which repeat their texts, and replaces the file by a
+        new copy, so that no old contents are left. Does nothing and returns False while a backup is made.
+
+        Reading goes on meanwhile. For the writer's thread only.
+        """
+        if not self.rows("select 1 from meta where name = $name", {"name": OWED}):
+            return True
+        if not self._copying.acquire(timeout=MOMENT_S):
+            return False
+        try:
+            for _ in self.rebuild():
+                pass
+            if self.path is None:
+                self.execute("delete from meta where name = $name", {"name": OWED})
+            else:
+                self._copy_file(without=OWED)
+        finally:
+            self._copying.release()
+        return True
+
+    def give_back(self, most_bytes: int = 0) -> bool:
+        """Rewrites the file if most of it is empty, or if that makes it fit into `most_bytes` with the Parquet files;
+        whether it did.
+
+        For the writer's thread, which is blocked meanwhile. Reading goes on.
+        """
+        if self.path is None:
+            return False
+        space, archived = self.space(), self._archived_bytes()
+        empty = space.file > max(LEAST_REWRITTEN, 2 * space.used)
+        fits = space.used + archived <= FULL * most_bytes
+        if not (empty or (fits and 0 < most_bytes < space.file + archived)):
+            return False
+        if shutil.disk_usage(self.path.resolve().parent).free < space.used:
+            return False
+        self._copy_file()
+        return True
+
+    def reopen(self) -> bool:
+        """Closes the file and opens it again if much was added since it was opened; whether it did.
+
+        The engine keeps in memory what it knows of every row group that it wrote, but of a file that it opens only what
+        it needs. For the writer's thread. There is a next time, if others are busy with it.
+        """
+        if self.path is None or self._added < MOST_ADDED or not self._keeping.acquire(blocking=False):
+            return False
+        try:
+            with self._executing, self._connection.closed(MOMENT_S):
+                pass
+        except Busy:
+            return False
+        finally:
+            self._keeping.release()
+        self._added = 0
+        return True
+
+    def _copy_file(self, without: str = "") -> None:
+        assert self.path
+        fresh = Path(f"{self.path.resolve()}.fresh")  # a link stays a link, and the file it names is replaced
+        if not self._copying.acquire(timeout=MOMENT_S):
+            raise Busy("the store cannot be written anew while a backup is made", 5)
+        try:
+            with self._executing, self._keeping:
+                with self._connection.use() as connection:
+                    copy(connection, fresh, without)
+                self._connection.swap(fresh)
+        finally:
+            discard(fresh)
+            self._copying.release()
+
+    def copy_to(self, place: Path) -> None:
+        """Copies everything committed so far into a new file, while reading and writing go on; waits while the file is
+        written anew.
+
+        From any thread. Raises Unavailable if the disk is full; then nothing is left of the copy.
+        """
+        place.unlink(missing_ok=True)
+        with self._copying, self._connection.cursor() as cursor:
+            copy(cursor, place)
+
+    def keep_up(self, most: int = MOST_SESSIONS, part: Slice | None = None) -> int:
+        """Updates streaks, retry chains and the like for up to `most` changed sessions, or for `part` while nobody
+        writes; returns the number of sessions. From any thread.
+        """
+        with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen):
+            with self._writing:
+                model_calls(cursor, most, part)
+            done = compute(cursor, most, part, seen.missing)
+        if done:
+            self._changed()
+        return done
+
+    def count_hours(self) -> int:
+        """Recounts some of the hours in which something changed; returns how many. From any thread."""
+        with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen):
+            done = count_hours(cursor, seen.missing)
+        if done and seen.missing:  # they may be in doubt now
+            self._changed()
+        return done
+
+    def rebuild(self) -> Iterator[int]:
+        """Recomputes all derived tables from scratch; yields how many sessions are left to do."""
+        self.rebuilding = True
+        try:
+            self._forget()
+            with self._cursor(KEEP_UP_S) as cursor:
+                parts = slices(cursor, REBUILD_SESSIONS)
+            yield (left := sum(part.sessions for part in parts))
+            for part in parts:
+                if self._interrupted:
+                    raise CalledOff
+                left -= self.keep_up(part=part)
+                yield left
+            while self.count_hours():
+                yield 0
+        finally:
+            self.rebuilding = False
+            self._changed()
+
+    def _forget(self) -> None:
+        with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen), all_or_nothing(cursor):
+            forget(cursor, seen.missing)
+        self._changed()
+
+    def _in_doubt(self) -> set[Path]:
+        asked = "select value from meta where name = $name"
+        return {Path(row["value"]) for row in self.rows(asked, {"name": IN_DOUBT}, archived=False)}
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether derived tables were computed without archived events, or still contain some that are gone."""
+        version, doubted = self._doubted
+        if version != self.version:  # which every answer asks, so that it reads no table again
+            version = self.version
+            doubted = bool(self._in_doubt())
+            self._doubted = version, doubted
+        return doubted
+
+    def resolve_doubts(self) -> bool:
+        """Has all derived tables computed anew if that makes them right about a file in doubt; whether it did.
+
+        A file that is still missing stays in doubt.
+        """
+        found = self._in_doubt()
+        if not found:
+            return False
+        if self._view.stale():
+            self.see_archived()
+        with self._connection.cursor() as cursor:  # what can be opened may still be damaged inside
+            while self._damaged_file(cursor, found):
+                pass
+        if found <= self._view.missing:
+            return False
+        self._forget()
+        return True
+
+    def behind(self) -> int:
+        """The number of sessions that changed since `keep_up` last updated them."""
+        counted = self.rows("select count(*) as n from (select distinct service, session from changed)")
+        return int(counted[0]["n"])
+
+    def is_empty(self) -> bool:
+        """Whether no request was ever stored."""
+        return not self.rows("select 1 from requests limit 1") and not self.rows("select 1 from events limit 1")
+
+    def position(self) -> int:
+        """The position in the journal of the last batch that is stored."""
+        asked = "select value from meta where name = $name"
+        return int(self.rows(asked, {"name": POSITION}, archived=False)[0]["value"])
+
+    def check_file(self) -> None:
+        """Raises Unavailable if the file is no longer the one that was opened."""
+        self._connection.check_file()
+
+    def accounting(self) -> dict[str, int]:
+        """The number of records ever accepted, and how many were stored, duplicate, or dropped by reason."""
+        return {
+            row["reason"]: int(row["records"])
+            for row in self.rows("select reason, sum(records) as records from accounting group by reason")
+        }
+
+    def prune(self, now_ns: int, retention_ns: int) -> int:
+        """Removes what is older than the retention, and identities older than a day. Returns the number of events
+        removed. What was computed of them may be in doubt then.
+        """
+        before_ns = now_ns - retention_ns
+        with self.transaction() as cursor:
+            gone = drop(cursor, now_ns, before_ns)
+            dropped = drop_files(cursor, before_ns)
+        self._remove(dropped.files)
+        return gone + dropped.events
+
+    def move(self, folder: Path, before_ns: int) -> int:
+        """Moves the oldest events received before a time into a Parquet file, of one whole day or of the most that a
+        file may have; how many.
+
+        What is asked finds them there. To be called from the thread that writes. Raises Unavailable while queries run
+        on, and where a folder that had files has none: what a disk that is not mounted would hide.
+        """
+        had = [file for file in self._view.files if folder.absolute() in file.parents]
+        if had and not stamps(had):
+            raise Unavailable(f"none of the {len(had)} files in {folder} is there: is the disk mounted?", 60)
+        with self._connection.use() as connection:
+            moving = write_oldest(connection, folder, before_ns)
+        if moving is None:
+            return 0
+        with self._undisturbed() as connection:
+            take_out(connection, moving)
+        return moving.events
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction while nobody reads, so that the space is freed at once and the next query sees the present
+        files.
+        """
+        with self._executing, self._keeping, self._connection.alone(PATIENCE_S) as connection:
+            with all_or_nothing(connection):
+                yield connection
+                seen = view(connection, self._left_out)
+            self._view = seen
+            connection.execute("checkpoint")
+        self._changed()
+
+    def see_archived(self) -> None:
+        """Lets every query from now on see the Parquet files that belong to the store."""
+        with self._connection.cursor() as cursor:
+            self._view = view(cursor, self._left_out)
+
+    def _remove(self, files: Sequence[Path]) -> None:
+        if files:
+            self.see_archived()
+            for file in files:
+                with suppress(OSError):  # `sweep` tries again
+                    file.unlink()
+
+    def archived(self) -> dict[str, int]:
+        """The number of the store's Parquet files, their events and bytes, and the number of missing events."""
+        [found] = self.rows(
+            "select count(*) as files, coalesce(sum(events), 0)::bigint as events,"
+            " coalesce(sum(bytes), 0)::bigint as bytes from archived"
+        )
+        return found | {"missing_events": self.missing_events}
+
+    def _archived_bytes(self) -> int:
+        return self.archived()["bytes"]
+
+    def fit(self, now_ns: int, most_bytes: int) -> int:
+        """Removes the oldest files and whole hours where all fills nearly `most_bytes`, and gives the space back.
+
+        Returns how many events went. To be called from the thread that writes. Raises Unavailable while queries run on.
+        """
+        used = self.space().used
+        if self.path is None or used + self._archived_bytes() <= FULL * most_bytes:
+            return 0
+        dropped = 0
+        for row in self.rows("select received_ns, bytes from archived order by received_ns"):
+            if used + self._archived_bytes() > ROOM * most_bytes:
+                dropped += self.prune(now_ns, now_ns - row["received_ns"] - 1)
+        if used + self._archived_bytes() <= FULL * most_bytes:
+            return dropped
+        with self._undisturbed() as connection:
+            # A running query would keep removed rows in the file, and the next turn would remove more.
+            gone = drop(connection, now_ns, oldest_hours(connection, 1 - ROOM * most_bytes / used, now_ns))
+        if self.space().used > FULL * most_bytes:  # a few rows left in each row group can keep a small file full
+            self._copy_file()
+        return dropped + gone
+
+    def space(self) -> Space:
+        """The size of the file, and the bytes in use."""
+        [row] = self.rows(
+            "select block_size * total_blocks as file, block_size * used_blocks as used"
+            " from pragma_database_size() where database_name = $database",
+            {"database": DATABASE},
+        )
+        size = self.path.stat().st_size if self.path else row["file"]  # a file has a head beside its blocks
+        return Space(size, row["used"])
+
+
+def owe(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Notes that the file still contains what was cut from its rows, in the transaction that cuts it."""
+    cursor.execute("insert into meta select $name, '' where $name not in (select name from meta)", {"name": OWED})

@@ -1,0 +1,1 @@
+"""What alert rules measure, many at once."""

@@ -1,1 +1,0 @@
-"""Reports to events, once each, in the database file."""

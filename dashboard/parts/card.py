@@ -1,0 +1,62 @@
+"""One event in full."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from dashboard.data import frames
+from dashboard.page import Page
+from dashboard.parts import words
+from dashboard.parts.components import as_json, link
+
+
+def event_card(page: Page, event: Mapping[str, Any], among: pl.DataFrame | None = None) -> None:
+    """Shows one event in full, without what its page says anyway; `among` are the events of its session."""
+    within_session = page.name in {"session", "streak"}
+    with st.container(border=True, gap="small"):
+        name = event.get("error_class") or event.get("outcome") or ""
+        where = event.get("tool") or event.get("operation") or ""
+        st.markdown(f"**{words.plain(name)}** · {words.plain(where, 60)}", help=f"event {event.get('event_id')}")
+        st.caption(f"{' · '.join(_facts(page, event))}")
+        if among is not None and (twin := frames.twin(among, event)):
+            st.caption(f"The identical call as no. {twin}.")
+        if event.get("message"):
+            st.code(event["message"], language=None, wrap_lines=True)
+        if event.get("suggestion") and page.name != "group":
+            st.caption(f"What helps: {words.plain(event['suggestion'], 300)}")
+        if (params := as_json(event.get("params"))) is not None:
+            st.caption("Parameters")
+            if isinstance(params, dict | list):
+                st.json(params, expanded=within_session)
+            else:  # one text instead of named values, such as a patch
+                st.code(str(params), language=None, wrap_lines=True)
+        elif event.get("operation") == "tool":
+            st.caption("This agent does not send parameters. Sources says how to turn them on.")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if event.get("fingerprint") and page.name != "group":
+                link(page, "group", "All errors like this →", fingerprint=str(event["fingerprint"]))
+            if event.get("session") and not within_session:
+                at = {"service": event["service"]} if event.get("service") else {}
+                link(page, "session", "Its session →", session=event["session"], event=str(event["event_id"]), **at)
+            if (template := os.environ.get("MISSTEP_TRACE_URL")) and event.get("trace_id"):
+                st.link_button("Trace →", template.replace("{trace_id}", event["trace_id"]), type="tertiary")
+
+
+def _facts(page: Page, event: Mapping[str, Any]) -> list[str]:
+    facts = [words.clock(event.get("time"), page.zone, now=page.now), str(event.get("outcome"))]
+    if event.get("duration_ms") is not None:
+        facts.append(f"took {words.duration(event['duration_ms'])}")
+    if event.get("attribution"):
+        facts.append(f"turn of the {words.plain(event['attribution'])}")
+    if event.get("classified_by"):
+        facts.append(f"class {words.classified(event['classified_by'])}")
+    if (event.get("attempt") or 1) > 1:
+        facts.append(f"attempt {words.count(event['attempt'])}")
+    if event.get("redactions"):
+        facts.append(f"secrets cut: {words.count(event['redactions'])}")
+    if event.get("target"):
+        facts.append(words.plain(event["target"], 80))
+    return facts

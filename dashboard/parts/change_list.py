@@ -1,0 +1,108 @@
+"""Which values of which dimensions explain a rise or fall in errors: the rows, and the list of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from dashboard.data.filters import DIMENSIONS, escaped
+from dashboard.page import Page
+from dashboard.parts import components, words
+
+NAMES = (
+    "dimension", "value", "rate", "a_errors", "a_calls", "b_errors", "b_calls", "state", "verdict",
+    "sentence",
+)  # fmt: skip
+# What calls have whether or not they fail; for the others, all calls are the whole.
+WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
+HALF = 0.5
+ORDER = (
+    "At equal traffic: the errors that come from failing more (or less) often than before, not from more or fewer "
+    "calls. Only what is statistically clear is listed."
+)
+VOLUME = "volume"
+# What people mention first when they say what broke.
+ACTS = ("service_version", "tool", "model", "agent", "service", "error_class")
+# Dimensions that would only repeat these in words that nobody can act on are left out. Overview leaves out the volume
+# too, for which every session of both periods is counted.
+ALL = (VOLUME, *ACTS, "mcp_server", "category", "attribution", "fingerprint", "provider", "environment")
+
+
+def rows(page: Page, by: Sequence[str], verdict: str) -> pl.DataFrame:
+    """The values of these dimensions that clearly changed in the same way as the whole, at equal traffic; most first.
+
+    `verdict` is that on the whole: where it is not clear, there is nothing to explain. What has the same errors as an
+    earlier row is the same fact by another name.
+    """
+    answer = page.ask("changes", measure="errors", limit="200", by=",".join(by)).pick(*NAMES)
+    clear = pl.col("verdict") == (verdict if verdict in ("worse", "better") else "")
+    same_way = pl.col("rate") * (1 if verdict == "worse" else -1) > 0
+    found = answer.filter(pl.col("dimension") != VOLUME, pl.col("value").is_not_null(), clear, same_way)
+    told = pl.struct("a_errors", "b_errors")
+    return found.filter(told.is_first_distinct())
+
+
+def most(found: pl.DataFrame, whole: float) -> str:
+    """What stands out most, with the version that brought it: `Most of it: tool = x on version = 3.2`; may be empty.
+
+    `whole`: the change of all calls at equal traffic, in errors.
+    """
+    if found.is_empty():
+        return ""
+    half = HALF * abs(whole)
+    # What was called can be acted on sooner than what came of it.
+    tools = found.filter(pl.col("dimension") == "tool", pl.col("rate").abs() >= half)
+    leads = found["dimension"][0] == "error_class" and tools.height > 0
+    first = (tools if leads else found).row(0, named=True)
+    part = "Most of it" if abs(first["rate"]) >= half else "What stands out"
+    named = f"{part}: {words.plain(subject(first), 80)}"
+    brought = found.filter(pl.col("dimension") == "service_version", pl.col("rate").abs() >= half)
+    if brought.is_empty() or first["dimension"] == "service_version":
+        return named
+    return f"{named} on {words.plain(subject(brought.row(0, named=True)), 40)}"
+
+
+def nothing(verdict: str) -> str:
+    """What is said where nothing is listed."""
+    return "No single value stands out." if verdict in ("worse", "better") else "No clear change: nothing to explain."
+
+
+def volume(page: Page) -> list[str]:
+    """The same change in terms of sessions, calls per session, and the error rate."""
+    answer = page.ask("changes", measure="errors", limit="200", by=",".join(ALL)).pick("dimension", "sentence")
+    said = answer.filter(pl.col("dimension") == VOLUME)["sentence"]
+    return [words.plain(one[:1].upper() + one[1:]) for one in said]
+
+
+def subject(row: dict[str, Any]) -> str:
+    """The subject of a row: `tool = apply_diff`; the class and message of a group, since a class has several groups."""
+    if row["dimension"] == "fingerprint":  # whose sentence is `new: class of tool: how many: message`
+        named, *_, message = f"{row['sentence']}: ".removeprefix("new: ").split(": ", 2)
+        return f"group {named}: {message}".removesuffix(": ")
+    return f"{DIMENSIONS[row['dimension']]} = {row['value']}"
+
+
+def nothing_before(page: Page) -> None:
+    """Shows that the period before has nothing to compare with, and what else can be compared."""
+    components.quiet(f"Nothing to compare with in the {words.span(page.length)} before.")
+    components.link(page, "compare", "Compare versions, models or agents instead →")
+
+
+def listed(page: Page, found: pl.DataFrame, *, limit: int = components.FULL_WIDTH) -> None:
+    """Shows a link for each value, with its change at equal traffic: of a version to its comparison with the one
+    before, of others to their errors.
+    """
+    if found.height:
+        components.quiet("At equal traffic · errors before → now")
+    for row in found.iter_rows(named=True):
+        part = f"{words.count(abs(row['rate']))} {'more' if row['rate'] > 0 else 'fewer'}"
+        errors = words.count(row["b_errors"])
+        how = f"new, {errors}" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {errors}"
+        rated = row["dimension"] in WITH_CALLS and not page.filters.of_failures
+        failed = f" of {words.plural(row['b_calls'], 'call')}" if rated else ""
+        facts = f"{part} · {how}{failed}"
+        to = "group" if row["dimension"] == "fingerprint" else "errors"
+        about = {row["dimension"]: row["value"]}
+        if row["dimension"] == "service_version":
+            to, about = "compare", {"by": "version", "b": escaped(row["value"])}
+        components.row(page, to, subject(row), facts, limit=limit, **about)
