@@ -178,6 +178,12 @@ def test_what_a_limit_would_have_done() -> None:
     alone = row | {"interrupted": 1, "rated": 1, "recovered": 1}
     assert "of 120 sessions. It recovered by itself. This limit" in sentences.limit(3, alone)
     assert "of 120 sessions. It did not recover by itself. This" in sentences.limit(3, alone | {"recovered": 0})
+    open_ = row | {"not_known_yet": 4}
+    assert "29 of them (70.7 %) recovered by themselves. Of 4 it is not known yet. This" in spaced(
+        sentences.limit(3, open_)
+    )
+    waiting = alone | {"recovered": 0, "not_known_yet": 1}
+    assert "of 120 sessions. Whether it recovers is not known yet. This" in sentences.limit(3, waiting)
     assert "1 of them (2.4 %) recovered by itself." in spaced(
         sentences.limit(3, row | {"recovered": 1, "recovery_rate": 1 / 41})
     )

@@ -145,8 +145,10 @@ def test_summary_and_limits_follow_from_the_streaks(store: Store, events: list[E
         silent = {session_of(one) for one in firsts if one.get("source") in SILENT}
         rated = [runs for whose, runs in sessions.items() if whose not in silent]
         assert row["rated"] == len(rated)
-        mended = sum(all(one["state"] == "recovered" for one in runs) for runs in rated)
+        states = [{one["state"] for one in runs} for runs in rated]
+        mended = states.count({"recovered"})
         assert row["recovered"] == mended
+        assert row["not_known_yet"] == sum("open" in told and "ended" not in told for told in states)
         share = mended / len(rated) if rated else None
         assert row["recovery_rate"] == (None if share is None else pytest.approx(share))
         saved = [one["length"] - row["mistake_limit"] for runs in sessions.values() for one in runs]

@@ -37,7 +37,7 @@ AGENTS_COLUMNS = ("reported_streak", "agent_stopped")
 # What an agent says of its own streak: a count on a failed call, or an event of the state category.
 SAID = "(reported_streak is not null or coalesce(category = 'state', false))"
 LIMIT_COLUMNS = (
-    "sessions", "interrupted", "rated", "recovered", "recovery_rate", "low", "high", "mistakes_saved",
+    "sessions", "interrupted", "rated", "recovered", "not_known_yet", "recovery_rate", "low", "high", "mistakes_saved",
 )  # fmt: skip
 
 
@@ -200,7 +200,8 @@ def limits(
 ) -> Statement:
     """Per limit: sessions it would have interrupted, those whose streaks all recovered, mistakes saved.
 
-    Those that recovered, and their rate, are of the sessions whose sources also report successes (`rated`).
+    Those that recovered, their rate, and those of which that is not known yet are of the sessions whose sources also
+    report successes (`rated`).
     """
     low, high = wilson("recovered", "rated")
     keys = [f'"{name}"' for name in by]
@@ -215,7 +216,7 @@ def limits(
         low=low,
         high=high,
     )
-    empty = dict.fromkeys(("sessions", "interrupted", "rated", "recovered", "mistakes_saved"), "0")
+    empty = dict.fromkeys(("sessions", "interrupted", "rated", "recovered", "not_known_yet", "mistakes_saved"), "0")
     return rates(
         selection, sql, (*by, "mistake_limit"), LIMIT_COLUMNS, empty, previous=previous, sort=sort, limit=limit
     )

@@ -74,11 +74,13 @@ def hazard(frame: pl.DataFrame, palette: Palette, stops: pl.DataFrame) -> Pictur
 
 
 def limits(frame: pl.DataFrame, palette: Palette, chosen: int) -> Picture:
-    """Sessions that each limit would have stopped. `frame`: mistake_limit, fate, sessions."""
-    colours = {"recovered anyway": palette.outcome["ok"], "did not recover": palette.outcome["error"]}
-    silent = frame.filter(pl.col("fate") == "not known", pl.col("sessions") > 0)  # of sources without successes
-    if silent.height:
-        colours["not known"] = palette.quiet
+    """Sessions that each limit would have stopped. `frame`: mistake_limit, fate (as below), sessions."""
+    fates = {
+        "recovered anyway": palette.outcome["ok"], "did not recover": palette.outcome["error"],
+        "not known yet": palette.alert["pending"], "never known": palette.quiet,
+    }  # fmt: skip
+    seen = frame.filter(pl.col("sessions") > 0)["fate"].unique()
+    colours = {fate: shade for fate, shade in fates.items() if fate in seen}
     bars = (
         alt.Chart(frame, height=HEIGHT)
         .mark_bar()

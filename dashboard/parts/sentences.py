@@ -102,8 +102,12 @@ def limit(n: int, row: dict[str, float | None]) -> str:
     them = "them" if rated == stopped else f"the {words.count(rated)} whose agents also report successes"
     itself = "itself" if recovered == 1 else "themselves"
     repaired = f"{words.count(recovered)} of {them}{share} recovered by {itself}."
+    open_ = row.get("not_known_yet") or 0
     if stopped == rated == 1:
         repaired = "It recovered by itself." if recovered else "It did not recover by itself."
+        repaired = "Whether it recovers is not known yet." if open_ else repaired
+    elif open_:
+        repaired += f" Of {words.count(open_)} it is not known yet."
     return (
         f"A limit of **{n}** would have stopped **{words.count(stopped)}** of {sessions}. {repaired} "
         f"This limit would have saved {words.plural(row.get('mistakes_saved') or 0, 'failed call')}."

@@ -68,17 +68,19 @@ def _stops(page: Page, kind: str) -> pl.DataFrame:
 
 def _limits(page: Page, asked: dict[str, str]) -> None:
     """What each limit would have done. One answer has all limits, so that the slider seldom waits."""
-    names = ("mistake_limit", "sessions", "interrupted", "rated", "recovered", "recovery_rate", "mistakes_saved")
+    names = ("mistake_limit", "sessions", "interrupted", "rated", "recovered", "not_known_yet", "recovery_rate", "mistakes_saved")
     rows = page.ask("streaks/limits", limit=MOST, **asked).pick(*names)
     limit = _limit()
     chosen = rows.filter(pl.col("mistake_limit") == limit)
     sessions = rows["sessions"].max() if rows.height else 0
     st.markdown(sentences.limit(limit, chosen.row(0, named=True) if chosen.height else {"sessions": sessions}))  # type: ignore[dict-item]
+    open_ = pl.col("not_known_yet").fill_null(0)
     fates = rows.filter(pl.col("mistake_limit").is_between(LIMITS[0], LIMITS[-1])).select(
         "mistake_limit",
         pl.col("recovered").alias("recovered anyway"),
-        (pl.col("rated") - pl.col("recovered")).alias("did not recover"),
-        (pl.col("interrupted") - pl.col("rated")).alias("not known"),
+        (pl.col("rated") - pl.col("recovered") - open_).alias("did not recover"),
+        open_.alias("not known yet"),
+        (pl.col("interrupted") - pl.col("rated")).alias("never known"),
     )
     if fates.is_empty():
         return
@@ -112,6 +114,7 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
         ),
         "interrupted": tables.number("stopped"),
         "again": tables.text("recovered by themselves", 170),
+        "not_known_yet": tables.number("not known yet", "Sessions in which such a streak is still open.", width=110),
         "mistakes_saved": tables.number("failed calls saved", width=130),
     }
     shown = mine.with_columns(frames.rates(mine, "again", "recovery_rate", "rated"), pl.col(by).fill_null(NO_VALUE))
