@@ -357,6 +357,17 @@ def test_sessions_show_their_worst_streak_and_last_outcomes(store: Store) -> Non
     assert (rows[1]["session"], rows[1]["worst_streak"], rows[1]["strip"]) == ("s2", 0, "o")
 
 
+def test_sessions_tell_which_of_their_errors_last(store: Store) -> None:
+    """Of two errors half a minute ago nobody knows yet; one was repaired; another one was not within half an hour."""
+    old = [failed(90, session="s1"), failed(50, session="s1"), event(49, session="s1")]
+    holding(store, [*old, failed(1, session="s2"), failed(2, session="s2")])
+    rows = queries.sessions(EVER, ["session"]).rows(store)
+    assert [(row["session"], row["errors"], row["lasting"], row["not_known_yet"]) for row in rows] == [
+        ("s1", 2, 1, 0), ("s2", 2, 0, 2),
+    ]  # fmt: skip
+    assert queries.sessions(EVER, ["-not_known_yet"], 1).rows(store)[0]["session"] == "s2"
+
+
 def test_a_strip_holds_the_last_sixty(store: Store) -> None:
     holding(store, [failed(100), *(event(number) for number in range(1, 61))])
     assert queries.sessions(EVER).rows(store)[0]["strip"] == "o" * 60

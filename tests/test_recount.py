@@ -203,8 +203,9 @@ def test_errors(recorded: RunningCollector, events: list[Event], open_app: Calla
 
 def test_sessions(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
     rows = table(
-        open_app(recorded.url, "sessions", **LONG_AGO), "session", "service", "calls", "errors", "worst_streak"
-    )
+        open_app(recorded.url, "sessions", **LONG_AGO),
+        "session", "service", "calls", "errors", "worst_streak", "lasting", "not_known_yet",
+    )  # fmt: skip
     by_session: dict[Any, list[Event]] = {}
     for one in events:
         if "session" in one:
@@ -216,6 +217,33 @@ def test_sessions(recorded: RunningCollector, events: list[Event], open_app: Cal
         assert row["calls"] == len(mine)
         assert row["errors"] == len(of(mine, outcome="error"))
         assert row["worst_streak"] == max((streak["length"] for streak in streaks), default=0)
+        assert (row["lasting"], row["not_known_yet"]) == lasting(mine, events)[:2]
+
+
+def test_streaks(
+    recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
+) -> None:
+    """What a limit would have done, for each limit of the slider that stops a session."""
+    found = expected_streaks(events, "session", "mistake", 3)
+    by_id = {one["event_id"]: one for one in events}
+    whose = [session_of(by_id[one["first_event_id"]]) for one in found]
+    untold = {session_of(one) for one in events if "session" in one and one["source"] in silent}
+    in_tools = sessions(of(events, operation="tool"))
+    longest = max(one["length"] for one in found)
+    assert longest > 2
+    for limit in range(2, min(longest, 10) + 1):
+        reached = [(key, one) for key, one in zip(whose, found, strict=True) if one["length"] >= limit]
+        fates = {key: {one["state"] for other, one in reached if other == key} for key, _ in reached}
+        rated = [states for key, states in fates.items() if key not in untold]
+        recovered = rated.count({"recovered"})
+        facts = {
+            "sessions": len(in_tools), "interrupted": len(fates), "rated": len(rated), "recovered": recovered,
+            "recovery_rate": recovered / len(rated) if rated else None,
+            "not_known_yet": sum("open" in states and "ended" not in states for states in rated),
+            "mistakes_saved": sum(one["length"] - limit for _, one in reached),
+        }  # fmt: skip
+        app = open_app(recorded.url, "streaks", limit=str(limit), **LONG_AGO)
+        assert sentences.limit(limit, facts) in [each.value for each in app.markdown]
 
 
 def test_retries(

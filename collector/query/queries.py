@@ -10,7 +10,7 @@ from collector.engine.duckdb.derive import FACTS, IDLE_NS, LAST, WINDOW_NS
 from collector.query.breakdowns import OUTCOMES
 from collector.query.filters import BadParameter, Selection
 from collector.query.hours import counted
-from collector.query.retries import judged, relation
+from collector.query.retries import chains, judged, relation
 from collector.query.statement import ROWS, Reads, Row, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
 from collector.switches import agents
@@ -18,8 +18,8 @@ from collector.times import DAY
 
 EVENT_TIMES = ("time", "received_time")
 SESSION_COLUMNS = (
-    "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "unknown", "worst_streak",
-    "started", "ended", "strip",
+    "service", "session", "agent", "model", "calls", "ok", "errors", "cancelled", "denied", "unknown", "lasting",
+    "not_known_yet", "worst_streak", "started", "ended", "strip",
 )  # fmt: skip
 PLACE = f"{{'time': time_ns, 'sequence': coalesce(sequence, {LAST}), 'id': event_id}}"  # in its session
 TOLD_OF_SESSIONS = {
@@ -173,7 +173,7 @@ def last_silence(store: Reads, clock_ns: int) -> int:
 
 
 def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
-    """Sessions with their matching events counted, their longest mistake streak and a strip of their last outcomes."""
+    """Sessions with their matching events counted, their lasting errors, longest mistake streak and last outcomes."""
     wanted = tuple(sort) or ("-worst_streak", "-ended")
     sortable = [name for name in SESSION_COLUMNS if name != "strip"]  # which is read only for the rows of the page
     order = order_by(wanted, sortable, ("service", "session"))
@@ -186,6 +186,7 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -
         source=relation(selection),
         where=selection.where(),
         streaks=streak_sql(streaks, Scope()),
+        chains=chains(selection),
         order=order_by(wanted, sortable, ("whose",)),
         limit=limit + 1,
         strip=STRIP,

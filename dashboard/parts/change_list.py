@@ -62,6 +62,14 @@ def most(found: pl.DataFrame, whole: float) -> str:
     return f"{named} on {words.plain(subject(brought.row(0, named=True)), 40)}"
 
 
+def version(found: pl.DataFrame, whole: float) -> str | None:
+    """The version that `most` names, if it names one."""
+    brought = found.filter(pl.col("dimension") == "service_version", pl.col("rate").abs() >= HALF * abs(whole))
+    if found.height and found["dimension"][0] == "service_version":
+        brought = found
+    return str(brought["value"][0]) if brought.height else None
+
+
 def nothing(verdict: str) -> str:
     """What is said where nothing is listed."""
     return "No single value stands out." if verdict in ("worse", "better") else "No clear change: nothing to explain."

@@ -316,7 +316,7 @@ def all_versions(page: Page) -> Callable[[], pl.DataFrame]:
     """The same with the versions that made no call in the range, of services that made one; `calls` of those is 0."""
     asking = page.later("breakdown", by=VERSION, limit=client.MOST)
     always = page.later_all("breakdown", VERSIONS_EVER, EVER_S)
-    columns = ("service", "service_version", "first_seen")
+    columns = ("service", "service_version", "first_seen", "last_seen")
 
     def answered() -> pl.DataFrame:
         here, ever = asking().pick(*columns, "calls"), always().pick(*columns)

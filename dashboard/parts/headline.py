@@ -47,13 +47,14 @@ def verdict(page: Page, now: dict[str, Any], most: str = "") -> str:
     return told(now, words.span(page.length), most)
 
 
-def most(page: Page, now: dict[str, Any]) -> str:
-    """What explains most of the change, if the change is clear."""
+def most(page: Page, now: dict[str, Any]) -> tuple[str, str | None]:
+    """What explains most of the change, if the change is clear, and the version that this names."""
     rows = change_list.rows(page, change_list.ACTS, now["verdict"])
     calls, before = now["calls"] or 0, now["previous_calls"] or 0
     rates = [errors / of if of else 0.0 for errors, of in
              ((now["errors"] or 0, calls), (now["previous_errors"] or 0, before))]  # fmt: skip
-    return change_list.most(rows, (rates[0] - rates[1]) * (calls + before) / 2)
+    whole = (rates[0] - rates[1]) * (calls + before) / 2
+    return change_list.most(rows, whole), change_list.version(rows, whole)
 
 
 def figures(page: Page, now: dict[str, Any], both: dict[str, dict[str, Any]]) -> list[Figure]:

@@ -87,13 +87,27 @@ def _sides(
     others = [value for value in values if value != first]
     second = _choose("b", f"B{after}", others, usual[1] if usual[1] != first else usual[0])
     asked = {"dimension": dimension, "a": escaped(first), "b": escaped(second)}
-    ran = own.filter(pl.col("service_version").is_in([first, second]))["first_seen"].min() if newest else None
-    if isinstance(ran, datetime) and ran < page.filters.span(page.now)[0]:  # each version over the days on which it ran
-        asked["from"] = rfc3339(ran)
-        components.quiet(f"Since the first call of these versions, {words.age(ran, page.now, page.zone)}.")
+    asked |= _days(page, own, (first, second)) if newest else {}
     if newest and not page.filters.values("service"):
         asked |= {"service": escaped(newest[0] or "")} if {first, second} <= {*own["service_version"]} else {}
     return asked, (first, second)
+
+
+def _days(page: Page, own: pl.DataFrame, versions: tuple[str, str]) -> dict[str, str]:
+    """Each version over the days on which it ran, which are said where the range begins later: a range that has them
+    all, since the events of a version lie in its own days.
+    """
+    ran = own.filter(pl.col("service_version").is_in(versions))
+    began = ran["first_seen"].min()
+    if not isinstance(began, datetime) or began >= page.filters.span(page.now)[0]:
+        return {}
+    days = []
+    for version in versions:
+        first, last = ran.filter(pl.col("service_version") == version).select("first_seen", "last_seen").row(0)
+        spoken = " – ".join(dict.fromkeys(words.clock(at, page.zone, now=page.now) for at in (first, last)))
+        days.append(f"{words.plain(version, 40)}: {spoken}")
+    components.quiet(f"Each version over the days on which it ran, not only in this range. {' · '.join(days)}.")
+    return {"from": rfc3339(began)}
 
 
 def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:

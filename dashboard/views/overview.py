@@ -10,6 +10,7 @@ from dashboard import start
 from dashboard.charts import charts, proportions
 from dashboard.data import frames
 from dashboard.data.client import MOST
+from dashboard.data.filters import escaped
 from dashboard.page import Page, open_page, refreshing
 from dashboard.parts import change_list, components, filter_bar, headline, sentences, tables, words
 
@@ -57,10 +58,16 @@ def _headline(page: Page, now: dict[str, Any]) -> None:
         said.markdown(headline.verdict(page, now))
         if known:
             components.link(page, "changes", "What changed →")
+        accused = st.empty()
     components.figures(page, headline.figures(page, now, both))
     components.reconciled(page, now)
     if sentences.clear(now):
-        said.markdown(headline.verdict(page, now, headline.most(page, now)))
+        most, version = headline.most(page, now)
+        said.markdown(headline.verdict(page, now, most))
+        if version:
+            with accused:
+                label = f"Compare {words.plain(version, 40)} with the version before →"
+                components.link(page, "compare", label, by="version", b=escaped(version))
 
 
 def _over_time(page: Page, now: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ def body(page: Page) -> None:
         answer = page.ask("sessions", sort="-worst_streak,-errors", limit=str(SESSIONS))
         names = (
             "session", "service", "agent", "model", "started", "ended", "calls", "errors", "denied",
-            "worst_streak", "strip",
+            "lasting", "not_known_yet", "worst_streak", "strip",
         )  # fmt: skip
         rows = answer.pick(*names)
         if rows.is_empty():
@@ -46,13 +46,15 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         "length": tables.text("length", "small"),
         "calls": tables.number("calls", width=60),
         "errors": tables.number("errors", width=60),
+        "lasting": tables.number("lasting", words.HELP["lasting errors"], width=65),
+        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"], width=110),
         "worst_streak": tables.number("streak", words.HELP["streak"], width=60),
         "strip": tables.strip(),
     }
     worst = shown.row(0, named=True)
     text = f"Worst streak: {words.count(worst['worst_streak'])} in session {worst['id']}."
     picked = tables.table(page, shown, columns, key="sessions", alt_text=text, select=True, rows_shown=20,
-                          wide=("service", "agent", "model", "started"))  # fmt: skip
+                          wide=("service", "agent", "model", "started", "not_known_yet"))  # fmt: skip
     chosen = picked or worst
     label = "Open" if picked else "Worst:" if worst["errors"] else "Latest:"
     label = f"{label} {words.plain(chosen['id'], 60)} →"

@@ -68,7 +68,10 @@ def _stops(page: Page, kind: str) -> pl.DataFrame:
 
 def _limits(page: Page, asked: dict[str, str]) -> None:
     """What each limit would have done. One answer has all limits, so that the slider seldom waits."""
-    names = ("mistake_limit", "sessions", "interrupted", "rated", "recovered", "not_known_yet", "recovery_rate", "mistakes_saved")
+    names = (
+        "mistake_limit", "sessions", "interrupted", "rated", "recovered", "not_known_yet", "recovery_rate",
+        "mistakes_saved",
+    )  # fmt: skip
     rows = page.ask("streaks/limits", limit=MOST, **asked).pick(*names)
     limit = _limit()
     chosen = rows.filter(pl.col("mistake_limit") == limit)

@@ -3,14 +3,19 @@
 with worst as (
   select hash(service, session) as worst_whose, max(length) as worst_streak from ({streaks}) group by all
 ),
+fates as (
+  select hash(service, session) as fated_whose, count(*) filter (not recovered) as lasting, count(*) filter (recovered is null) as not_known_yet
+  from ({chains}) where {where} group by all
+),
 page as materialized (
-  select whose, coalesce(worst_streak, 0) as worst_streak
+  select whose, coalesce(worst_streak, 0) as worst_streak, coalesce(lasting, 0) as lasting, coalesce(not_known_yet, 0) as not_known_yet
   from (
     select hash(service, session) as whose{sorted} from {source} where {where} and session is not null group by all
-  ) left join worst on whose = worst_whose
+  ) left join worst on whose = worst_whose left join fates on whose = fated_whose
   order by {order} limit {limit}
 )
 select any_value(service) as service, any_value(session) as session, {told}, any_value(worst_streak) as worst_streak,
+  any_value(lasting) as lasting, any_value(not_known_yet) as not_known_yet,
   right(string_agg(left(outcome, 1), '' order by time_ns, sequence nulls last, event_id), {strip}) as strip
 from {source} as shown join page on hash(shown.service, shown.session) = whose
 where {where}
