@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from collector.correlate.correlate import Correlator
+from collector.batch import Batch
 from collector.decode.record import Record, Request, Scope, SpanEvent
-from collector.engine.duckdb.lookup import Lookup
-from collector.engine.duckdb.store import Store
 from collector.recent import Recent
 from collector.recognise.sources import Sources
 from tests.conftest import RunningCollector
 from tests.doors import NOW, any_value, pairs, pipeline
+from tests.memory import Memory, commit
 
 FOLDER = Path(__file__).parent / "data/sources"
 RECORDINGS = sorted(FOLDER.glob("*.json"))
@@ -39,20 +39,21 @@ def scope(item: dict[str, Any]) -> Scope:
     return Scope(item.get("resource", {}), item.get("scope", ""), item.get("scope_version", ""), [record])
 
 
-def stored(requests: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The events after these requests, one commit each, without what depends on arrival."""
-    store = Store.open("duckdb://:memory:")
-    correlator = Correlator(Lookup(store), fresh=True)
-    reader = replace(pipeline(), sources=Sources(pipeline().sources.sources), seen=Recent(1000))  # knows nothing yet
+def read(requests: list[list[dict[str, Any]]]) -> Iterator[Batch]:
+    """The batches of these requests, by a reader that knows nothing yet."""
+    reader = replace(pipeline(), sources=Sources(pipeline().sources.sources), seen=Recent(1000))
     for number, items in enumerate(requests):
         request = Request("traces", [scope(item) for item in items], len(items))
         batch = reader.batch(request, number.to_bytes(16, "big"), NOW + number)
-        changes = correlator.plan([batch])
-        store.write(changes)
-        correlator.learn(changes)
+        yield batch
         reader.stored(batch.told_ns)
-    rows = store.rows("select * from events")
-    store.close()
+
+
+def stored(requests: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The events after these requests, one commit each, without what depends on arrival."""
+    memory = Memory()
+    commit(memory, ([batch] for batch in read(requests)))
+    rows = memory.rows()
     return sorted(({k: v for k, v in row.items() if v is not None and k not in OWN} for row in rows), key=str)
 
 
