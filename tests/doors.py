@@ -13,11 +13,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.batch import Batch
 from collector.classify.classify import load_taxonomy
 from collector.columns import Report
+from collector.engine.duckdb.store import Store
 from collector.pipeline import Pipeline
 from collector.recognise.sources import load_sources
 from collector.sanitise.redactions import load_rules
 from collector.sanitise.sanitise import Sanitiser
 from tests.memory import Memory, commit
+from tests.recorded import emptied
 
 NOW = 1_795_297_311_000_000_000  # 2026-11-21T21:41:51Z
 MS = NOW // 10**6 - 1000  # the format of the documented log entries
@@ -136,10 +138,16 @@ def only(batch: Batch) -> Report:
 
 
 def stored(*groups: Iterable[Batch]) -> list[Report]:
-    """The events that a store holds after these batches, each group in a commit of its own, oldest first."""
+    """The events after these batches, each group in a commit of its own, oldest first."""
     memory = Memory()
     commit(memory, groups)
     return memory.rows()
+
+
+def held(store: Store, *groups: Iterable[Batch]) -> list[Report]:
+    """The same where what the columns of DuckDB can hold matters; `store` has nothing else."""
+    commit(emptied(store), groups)
+    return store.rows("select * from events order by time_ns, event_id")
 
 
 def missing(report: Report, wanted: Report) -> Report:

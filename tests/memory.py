@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +18,7 @@ from collector.correlate.changes import Changes, Named
 from collector.correlate.correlate import Correlator
 from collector.correlate.fold import orphan
 from collector.engine.duckdb.lookup import Lookup, Span, _report_of
+from collector.engine.duckdb.store import Store
 from collector.times import DAY, MINUTE
 
 TWINS_NEAR = 256  # units of one identity, the nearest first
@@ -245,11 +246,12 @@ def _is_below(row: Report) -> bool:
     return asks and row["source_signal"] == "span" and "trace_id" in row and "parent_span_id" in row
 
 
-def commit(engine: Any, groups: Iterable[Iterable[Batch]], correlator: Correlator | None = None) -> None:
-    """Has the groups of batches correlated and committed, one after another; `engine` has the look-ups and `write`,
-    and is empty unless a correlator is given.
+def commit(engine: Memory | Store, groups: Iterable[Iterable[Batch]], correlator: Correlator | None = None) -> None:
+    """Has the groups of batches correlated and committed, one after another; the engine is empty unless a correlator is
+    given.
     """
-    correlator = correlator or Correlator(engine, fresh=True)
+    if correlator is None:
+        correlator = Correlator(Lookup(engine) if isinstance(engine, Store) else engine, fresh=True)
     for group in groups:
         changes = correlator.plan(list(group))
         engine.write(changes)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from collector.columns import ALERTS_DDL, GROUPS_DDL, TABLES, tables_of
 from collector.correlate.changes import Changes
 from collector.engine.duckdb.store import Store
 from collector.measures.families import MeasureQuery, measure_family
@@ -20,6 +21,8 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 NOW = 1_795_297_311_123_456_789  # 2026-11-21T21:41:51.123456789Z
+
+ALL_TABLES = [*TABLES, *tables_of(ALERTS_DDL), *tables_of(GROUPS_DDL)]
 
 Event = dict[str, Any]
 
@@ -44,6 +47,12 @@ def failed(number: int, **fields: Any) -> Event:
         "fingerprint": 2**64 - 1, "template": "File <path> does not exist",
     }  # fmt: skip
     return event(number, **(base | fields))
+
+
+def emptied(store: Store) -> Store:
+    """The store with no rows, as if it had just been opened; that takes a fifth of the time."""
+    store.execute_all((f"delete from {table}", {}) for table in ALL_TABLES)
+    return store
 
 
 def holding(store: Store, events: Iterable[Event]) -> Store:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from collector.engine.duckdb.store import Store
 from collector.recognise.sources import Source
-from tests.doors import logs, pipeline, spans, stored, taken
+from tests.doors import held, logs, pipeline, spans, taken
 
 ABSURD: tuple[Any, ...] = (
     2**31, -(2**31) - 1, 2**63 - 1, -(2**63), -1, 0, 1e308, -1e308, 5e-324, 1.5, True, False,
@@ -44,8 +45,8 @@ SOURCES = [source for source in pipeline().sources.sources if any(row.examples f
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.id)
-def test_absurd_values_are_read_and_stored(source: Source) -> None:
+def test_absurd_values_are_read_and_stored(store: Store, source: Source) -> None:
     batches = [taken(body, "traces" if b"resourceSpans" in body[:20] else "logs") for body in bodies(source)]
-    held = stored(batches)
-    assert len(held) <= sum(batch.records for batch in batches)
+    rows = held(store, batches)
+    assert len(rows) <= sum(batch.records for batch in batches)
     assert not [batch.warning for batch in batches if "failed" in batch.warning]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from collector.engine.duckdb.store import Store
 from collector.pipeline import JSON_BYTES, MESSAGE_CHARS, NAME_CHARS, READ_BYTES
 from collector.sanitise.bounds import beginning
-from tests.doors import NOW, only, spans, stored, taken
+from tests.doors import NOW, held, only, spans, taken
 
 CALL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "write", "error.type": "ValueError"}
 
@@ -120,18 +121,18 @@ HUGE = (
 
 
 @pytest.mark.parametrize("name", [*TOLD, "duration_ms", "cost_usd"])
-def test_a_number_that_no_column_holds_costs_only_itself(name: str) -> None:
+def test_a_number_that_no_column_holds_costs_only_itself(store: Store, name: str) -> None:
     """However large it is: not its event, nor those beside it."""
     call = {"tool": "t", "outcome": "error", "message": "no"}
     events = [call | {name: value} for value in HUGE] + [call | {name: 3}]
-    held = stored([taken(json.dumps(events).encode(), "events")])
-    assert len(held) == len(events)
-    assert 3 in {row[name] for row in held}
+    rows = held(store, [taken(json.dumps(events).encode(), "events")])
+    assert len(rows) == len(events)
+    assert 3 in {row[name] for row in rows}
 
 
-def test_a_number_that_fits_is_kept_whole() -> None:
+def test_a_number_that_fits_is_kept_whole(store: Store) -> None:
     call = {"tool": "t", "outcome": "ok", "sequence": 2**63 - 1, "attempt": 2**31 - 1, "status_code": 200.0}
-    [row] = stored([taken(json.dumps(call).encode(), "events")])
+    [row] = held(store, [taken(json.dumps(call).encode(), "events")])
     assert (row["sequence"], row["attempt"], row["status_code"]) == (2**63 - 1, 2**31 - 1, 200)
 
 
@@ -150,8 +151,9 @@ def test_half_a_character_in_arguments_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("name", ["input_tokens", "output_tokens"])
-def test_counts_that_no_call_can_have_do_not_spoil_sums(name: str) -> None:
-    held = stored(
-        [taken(json.dumps([{"tool": "t", "outcome": "ok", name: each} for each in (2**62, -1, 7)]).encode(), "events")]
+def test_counts_that_no_call_can_have_do_not_spoil_sums(store: Store, name: str) -> None:
+    rows = held(
+        store,
+        [taken(json.dumps([{"tool": "t", "outcome": "ok", name: each} for each in (2**62, -1, 7)]).encode(), "events")],
     )
-    assert [row[name] for row in held if row[name] is not None] == [7]
+    assert [row[name] for row in rows if row[name] is not None] == [7]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.batch import SENDERS, Batch
@@ -26,73 +25,32 @@ from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.schema import SCHEMA_VERSION
 from collector.engine.duckdb.store import Store
 from collector.recent import Recent
-from collector.recognise.identify import key64
 from collector.times import DAY, HOUR, SECOND
-
-NOW = 1_800_000_000_000_000_000
+from tests.memory import Memory, commit
+from tests.recorded import emptied
+from tests.reports import CALLS, NOW, Slow, batch, made, pieces, report, span, told
+from tests.search import searching
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
+def store(store: Store) -> Store:
+    """The store that the tests of this module share, with nothing in it."""
+    return emptied(store)
 
 
-def report(**fields: Any) -> Report:
-    """A log report of a failed tool call; fields can be replaced, and None removes one."""
-    base: Report = {
-        "time_ns": NOW, "received_ns": NOW, "source": "x", "source_signal": "log", "service": "s", "operation": "tool",
-        "tool": "read", "session": "S", "session_source": "record", "call_id": "c1", "outcome": "error",
-        "error_class": "UnknownError", "_rank": 40, "_strength": 40,
-    }  # fmt: skip
-    return {name: value for name, value in (base | fields).items() if value is not None}
-
-
-def span(**fields: Any) -> Report:
-    """A span's report of the same call: without a session, with the ids of its trace, and successful."""
-    return report(
-        **{"source_signal": "span", "session": None, "session_source": None, "trace_id": "t1", "span_id": "a1",
-           "outcome": "ok", "error_class": None, "_rank": 30, "_strength": 10} | fields
-    )  # fmt: skip
-
-
-def told(number: int, **fields: Any) -> Report:
-    """The report of a successful call in a request to a model."""
-    ids = {"session": None, "session_source": None, "span_id": None, "call_id": f"c{number}"}
-    return span(
-        **(ids | {"trace_id": None, "_rank": 3, "_strength": 2, "_twin": ["told", "trace_id", "tool"]} | fields)
-    )
-
-
-def batch(
-    *reports: Report,
-    sessions: dict[str, str] | None = None,
-    named_ns: dict[str, int] | None = None,
-    identity: bytes = b"",
-) -> Batch:
-    name = identity or random.Random(str((reports, sessions, named_ns))).randbytes(16)
-    count = len(reports)
-    told = [dict(one) for one in reports]
-    dropped = Counter({"no_event": 1})
-    return Batch(name, NOW, told, sessions or {}, dropped, count + 1, kept=count, named_ns=named_ns or {})
-
-
-def store_all(store: Store, groups: Sequence[Sequence[Batch]], correlator: Correlator | None = None) -> list[Report]:
+def store_all(
+    engine: Store | Memory, groups: Sequence[Sequence[Batch]], correlator: Correlator | None = None
+) -> list[Report]:
     """Commits the groups one after another and returns the events, without ids and receive times."""
-    correlator = correlator or Correlator(Lookup(store), fresh=True)
-    for group in groups:
-        changes = correlator.plan(group)
-        store.write(changes)
-        correlator.learn(changes)
-    return events(store)
+    commit(engine, groups, correlator)
+    return events(engine)
 
 
-def events(store: Store) -> list[Report]:
+def events(engine: Store | Memory) -> list[Report]:
     hidden = {"event_id", "received_ns", "report_rank", "outcome_strength", "target_guessed"}
-    rows = [{name: value for name, value in row.items() if value is not None and name not in hidden}
-            for row in store.rows("select * from events")]  # fmt: skip
-    return sorted(rows, key=str)
+    rows = engine.rows() if isinstance(engine, Memory) else engine.rows("select * from events")
+    found = [{name: value for name, value in row.items() if value is not None and name not in hidden} for row in rows]
+    return sorted(found, key=str)
 
 
 def test_log_and_span_of_one_call_are_one_event(store: Store) -> None:
@@ -163,11 +121,11 @@ def test_a_call_is_corrected_however_old_its_event_is(store: Store, after_ns: in
 
 
 def test_reports_of_a_call_are_forgotten_together(store: Store) -> None:
-    for after_ns, told in (
+    for after_ns, one in (
         (0, report(message="no such file")),
         (20 * HOUR, span(session="S", session_source="record")),
     ):
-        late = batch(told | {"received_ns": NOW + after_ns})
+        late = batch(one | {"received_ns": NOW + after_ns})
         late.received_ns += after_ns
         store_all(store, [[late]], Correlator(Lookup(store), fresh=False))
     left = []
@@ -325,7 +283,7 @@ LINES = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@searching(4)
 @given(st.lists(LINES, max_size=8))
 def test_a_fold_takes_nothing_from_what_is_left_out(
     lines: list[tuple[bool, dict[str, Any], str | None, bool, tuple[int, int], int]],
@@ -387,105 +345,30 @@ def test_forgotten_keys_are_looked_up() -> None:
     assert (recent.get(0), recent.get(6)) == (None, 6)
 
 
-KINDS = st.sampled_from(
-    [
-        "log", "numbered", "span", "attempt", "its result", "both ids", "child", "told", "told in a trace",
-        "prefixed", "below it", "request", "its client",
-    ]
-)  # fmt: skip
-CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3), KINDS), min_size=1, max_size=12)
-
-
-def made(calls: Sequence[tuple[int, int, int, str]]) -> list[Report]:
-    """Reports of a few calls in a few traces of a few sessions, each with other details."""
-    reports = []
-    for trace, session, call, kind in calls:
-        ids = {"trace_id": f"t{trace}", "span_id": f"{trace}{call}"}
-        texts = {
-            "message": f"{kind} {call}",
-            "error_class": ["UnknownError", "FileNotFoundError", "TimeoutError"][call % 3],
-        }
-        if kind == "log":
-            reports.append(report(session=f"S{session}", call_id=f"c{call}", **texts))
-        elif kind == "numbered":
-            reports.append(report(session="S0", call_id=f"c{call}", attempt=session, **texts))
-        elif kind == "span":
-            reports.append(span(call_id=f"c{call}", duration_ms=float(call), **ids))
-        elif kind in ("attempt", "its result"):  # one second after another
-            fails = {"time_ns": NOW + session * SECOND, **(texts | {"outcome": "error"} if session % 2 else {})}
-            if kind == "attempt":
-                fails |= {"trace_id": f"t{trace}", "span_id": f"r{trace}{session}"}
-                reports.append(span(call_id=f"c{call}", duration_ms=1.0, **fails))
-            else:
-                reports.append(told(call, **(fails | {"trace_id": f"t{trace}", "_strength": 20})))
-        elif kind == "both ids":
-            reports.append(span(session=f"S{session}", session_source="record", call_id=f"c{call}", _rank=20, **ids))
-        elif kind.startswith("told"):
-            named = {"session": f"S{session}", "session_source": "record"}
-            reports.append(told(call, trace_id=f"t{trace}", **(named if kind == "told" else {})))
-        elif kind in ("prefixed", "request"):
-            tool, operation = ("x_read", "tool") if kind == "prefixed" else (None, "model")
-            whose = {"call_id": None, "span_id": f"o{trace}{call}", "tool": tool, "operation": operation}
-            reports.append(span(**(ids | whose), duration_ms=float(session)))
-        elif kind in ("below it", "its client"):
-            tool, operation = ("read", "tool") if kind == "below it" else (None, "model")
-            around = f"o{trace}{call}"
-            whose = {"call_id": None, "span_id": f"i{trace}{call}", "tool": tool, "operation": operation, **texts}
-            refs = [key64("call of", f"t{trace}", around, tool or operation)]
-            reports.append(span(**(ids | whose), outcome="error", parent_span_id=around, _refs=refs))
-        else:
-            reports.append(span(call_id=None, span_id=f"m{trace}{call}", trace_id=f"t{trace}", mcp_server="m",
-                                _refs=[key64("call of", f"t{trace}", f"{trace}{call}", "read")]))  # fmt: skip
-    return reports
-
-
-class Slow:
-    """A clock by which everything takes a second, so that the store is seldom asked."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 1
-        return self.now
-
-
-@pytest.mark.timeout(600)  # each example opens two stores and commits some twenty times
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@searching(4)
 @given(CALLS, st.randoms(use_true_random=False), st.sets(st.integers(0, 2)), st.sampled_from(["", "forgets", "late"]))
 def test_order_batching_and_repetition_change_nothing(
     calls: list[tuple[int, int, int, str]], chance: random.Random, linked: set[int], trouble: str
 ) -> None:
     """Also where the correlator remembers nothing, and where it asks the store only now and then."""
     reports = made(calls)
-    merged = {f"t{trace}": f"S{trace}" for trace in sorted(linked)}
-    whole = Store.open("duckdb://:memory:")
-    expected = store_all(whole, [[batch(*reports, sessions=merged, named_ns=dict.fromkeys(merged, NOW))]])
-    whole.close()
-
-    pieces: list[Batch] = [batch(one) for one in reports + chance.sample(reports, len(reports) // 2)]
-    pieces += [batch(sessions={trace: session}, named_ns={trace: NOW}) for trace, session in merged.items()]
-    pieces += [batch(sessions={trace: f"sub-agent of {trace}"}, named_ns={trace: NOW + 1}) for trace in merged]
-    chance.shuffle(pieces)
-    for position, piece in enumerate(pieces):  # sent again in different batches, so with different identities
-        piece.identity = position.to_bytes(16, "big")
-    cut = Store.open("duckdb://:memory:")
-    clock = Slow()
-    correlator = Correlator(Lookup(cut), fresh=not trouble, later=Later(clock, clock))
+    sessions = {f"t{trace}": f"S{trace}" for trace in sorted(linked)}
+    expected = store_all(Memory(), [[batch(*reports, sessions=sessions, named_ns=dict.fromkeys(sessions, NOW))]])
+    requests = pieces(reports, sessions, chance)
+    memory, clock = Memory(), Slow()
+    correlator = Correlator(memory, fresh=not trouble, later=Later(clock, clock))
     with ExitStack() as forgetting:
         if trouble == "late":
             for name in ("KEYS_REMEMBERED", "TRACES_REMEMBERED"):
                 forgetting.enter_context(patch.object(module, name, 0))
-        while pieces:
+        while requests:
             size = chance.randint(1, 3)
             if trouble == "forgets" or (trouble and chance.random() < 0.2):
-                correlator = Correlator(Lookup(cut), fresh=False, later=Later(clock, clock))
-            store_all(cut, [pieces[:size]], correlator)
-            pieces = pieces[size:]
+                correlator = Correlator(memory, fresh=False, later=Later(clock, clock))
+            store_all(memory, [requests[:size]], correlator)
+            requests = requests[size:]
         clock.now += 100
-        store_all(cut, [[batch(identity=b"the last request")]], correlator)
-    found = events(cut)
-    cut.close()
+        found = store_all(memory, [[batch(identity=b"the last request")]], correlator)
     assert found == expected
 
 
