@@ -42,14 +42,14 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
         "service": tables.text("service", 125),
         "agent": tables.text("agent", 65),
         "model": tables.text("model", 115),
-        "started": tables.when("started", page),
-        "length": tables.text("length", "small"),
-        "calls": tables.number("calls", width=60),
         "errors": tables.number("errors", width=60),
         "lasting": tables.number("lasting", words.HELP["lasting errors"], width=65),
-        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"], width=110),
+        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"], width=100),
         "worst_streak": tables.number("streak", words.HELP["streak"], width=60),
+        "calls": tables.number("calls", width=60),
         "strip": tables.strip(),
+        "started": tables.when("started", page),
+        "length": tables.text("length", "small"),
     }
     worst = shown.row(0, named=True)
     text = f"Worst streak: {words.count(worst['worst_streak'])} in session {worst['id']}."
