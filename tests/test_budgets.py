@@ -63,7 +63,7 @@ def test_a_second_start_costs_a_few_times_its_libraries(
         collector.restart()
         assert collector.process
         costs.append(cpu_so_far(collector.process.pid))
-    assert min(costs) < 4.5 * reference, f"{min(costs):.2f} s, its libraries {reference:.2f} s"
+    assert min(costs) < 4 * reference, f"{min(costs):.2f} s, its libraries {reference:.2f} s"
 
 
 def held(pid: int) -> dict[str, float]:
@@ -77,7 +77,7 @@ def held(pid: int) -> dict[str, float]:
     return {kind: sum(int(size.split()[0]) / 1024 for name, _, size in lines if name == kind) for kind, *_ in lines}
 
 
-@pytest.mark.parametrize(("workers", "most"), [(0, 116), (1, 126)])
+@pytest.mark.parametrize(("workers", "most"), [(0, 110), (1, 120)])
 def test_an_idle_collector_has_no_library_for_frames_in_memory(
     start_collector: Callable[..., RunningCollector], workers: int, most: int
 ) -> None:
@@ -93,6 +93,6 @@ def test_an_idle_collector_has_no_library_for_frames_in_memory(
             break
         time.sleep(0.5)
         memory = held(collector.process.pid)
-    # 112 to 113 MiB; polars adds 24.
+    # 106 MiB; polars adds 24.
     assert memory["Pss_Anon"] < most, f"{memory['Pss_Anon']:.0f} MiB of its own"
     assert memory["Pss"] < most + 80, f"{memory['Pss']:.0f} MiB with the code of libraries"

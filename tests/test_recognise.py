@@ -416,7 +416,8 @@ VALUES = st.recursive(
 )
 WRITTEN = (VALUES | st.dictionaries(st.integers() | st.booleans() | st.text(max_size=6), VALUES, max_size=3)).map(repr)
 KNOWN = sorted(
-    {key for source in TABLES.sources for row in source.rows for key in row.uses} | {"event.name", "log.bridge"}
+    {key for source in TABLES.sources for row in source.rows for key in row.reading().uses}
+    | {"event.name", "log.bridge"}
 )
 FLATTENED = st.builds(
     "{}.{}.message.{}".format,

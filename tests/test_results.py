@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from collector.decode.record import Record, Scope, SpanEvent
 from collector.recognise.messages import unflattened
+from collector.recognise.readings import Rules
 from collector.recognise.recognise import Recognised, recognise
 from collector.recognise.results import calls_in, tool_results
-from collector.recognise.sources import Rules, load_sources
+from collector.recognise.sources import load_sources
 
 TABLES = load_sources()
 PLAIN = Rules()

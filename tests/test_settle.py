@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from collector.recognise.outputs import breaks_schema, read_output, text_of, verdict_of
 from collector.recognise.readers import glob
+from collector.recognise.readings import Rules
 from collector.recognise.reasons import cause_in, decisive, is_generic, refusal_in, retry_after_in, status_in
 from collector.recognise.settle import Raised, Said, settle
-from collector.recognise.sources import Rules
 
 PLAIN = Rules()
 ABSENT: list[Any] = [False, 0, "false", "0", "none", "None", None]

@@ -35,7 +35,11 @@ def test_every_table_tells_what_it_covers() -> None:
 @pytest.mark.parametrize("source", TABLES.sources, ids=lambda source: source.id)
 def test_what_a_model_says_is_no_evidence(source: Source) -> None:
     above = [row for row in source.rows if row.operation in ("model", "agent")]
-    used = [use for row in above for use in (*chain(*row.uses.values()), *(use for use, _ in row.special))]
+    used = [
+        use
+        for row in above
+        for use in (*chain(*row.reading().uses.values()), *(use for use, _ in row.reading().special))
+    ]
     assert "outputs" not in {use.kind for use in used}
 
 
@@ -227,7 +231,7 @@ def test_only_what_is_inherited_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "ours.toml").write_text(text)
     own = load_sources(tmp_path).named("ours")
     assert own
-    rules = own.rows[0].rules
+    rules = own.rows[0].reading().rules
     assert rules.denied
     assert rules.denied.fullmatch("-32002")
     assert "-{3,} FAILED" in [one.pattern for one in rules.error_output]

@@ -10,7 +10,7 @@ import pytest
 from collector.classify.target import extract_target
 from collector.recognise.outputs import read_output, spoken
 from collector.recognise.readers import as_params, is_hidden
-from collector.recognise.sources import Rules
+from collector.recognise.readings import Rules
 from collector.tables import load_toml, schemas
 
 PLACEHOLDERS = load_toml(schemas() / "placeholders.toml")["placeholders"]

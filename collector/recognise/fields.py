@@ -28,7 +28,8 @@ from collector.recognise.readers import (
     as_text,
     present,
 )
-from collector.recognise.sources import Fitting, Row, Use
+from collector.recognise.readings import Use
+from collector.recognise.sources import Fitting, Row
 from collector.times import EARLIEST_NS, time_of
 
 Signs = dict[str, list[Any]]
@@ -184,12 +185,13 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
     wanted: dict[str, list[tuple[int, Place]]] = {}
     signs: list[tuple[str, str, Reader | None]] = []
     kept = []
+    reading = row.reading()
     for key in keys:
-        uses = row.uses.get(key)
+        uses = reading.uses.get(key)
         if uses is None:
-            uses = _worded(key) if row.worded and len(key) <= WORDED_CHARS else ()
+            uses = _worded(key) if reading.worded and len(key) <= WORDED_CHARS else ()
         if not uses:
-            if not (key.startswith(PRIVATE) or SAID.fullmatch(key) or row.ignored.has(key)):
+            if not (key.startswith(PRIVATE) or SAID.fullmatch(key) or reading.ignored.has(key)):
                 kept.append(key)
             continue
         for use in uses:
@@ -197,9 +199,9 @@ def _made(row: Row, keys: Iterable[str]) -> Shape:
                 _assign(Use("message", "", LEAST), Place(key, _said_at(key), use.scale), wanted, signs)
             else:
                 _assign(use, Place(key, None, use.scale, SESSION_SOURCES.get(key, "record")), wanted, signs)
-    for use, name in row.resource:
+    for use, name in reading.resource:
         _assign(use, Place(name, _of_resource(name), use.scale, "resource"), wanted, signs)
-    for use, special in row.special:
+    for use, special in reading.special:
         _assign(use, Place("", special, use.scale), wanted, signs)
     columns = (
         (slot, CONVERT.get(slot), tuple(place for _, place in sorted(places, key=itemgetter(0))))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.recognise.readers import as_bool, as_int, as_text, parsed, present, tells_error
-from collector.recognise.sources import Rules
+from collector.recognise.readings import Rules
 from collector.recognise.wrapped import said
 
 OK = ("ok", "success", "succeeded", "successful", "completed", "complete", "done", "passed", "finished")

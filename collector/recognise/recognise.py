@@ -206,7 +206,7 @@ class _Reading:
 
     def _results(self, row: Row, record: Record, model: Report) -> None:
         """What a model request tells of calls, and of the conversation that it belongs to if nothing names that."""
-        told = [tool_results(messages, row.rules) for messages in messages_at(row.told, record)]
+        told = [tool_results(messages, row.reading().rules) for messages in messages_at(row.told, record)]
         result_reports(row, record, model, told, self._told)
         if record.trace_id and "session" not in model:
             keys = conversation_keys(row.told, record, model.get("service", ""), told)
@@ -226,7 +226,7 @@ class _Reading:
         """The columns that every report of this row has in this scope; those of the record win over them."""
         start = self._starts.get(id(row))
         if start is None:
-            start = {column: value for column, value in self._base.items() if column not in row.never}
+            start = {column: value for column, value in self._base.items() if column not in row.reading().never}
             start.update(source=row.source, operation=row.operation)
             start["_rank"] = RANKS.get(record.signal, 0) if row.rank is None else row.rank
             if row.lends:
@@ -384,7 +384,7 @@ def _mark(record: Record, report: Report, marks: Counter[str]) -> str:
 
 
 def _settle(row: Row, record: Record, report: Report, signs: Signs) -> None:
-    rules = row.rules
+    rules = row.reading().rules
     if signs or row.outcome or record.status == 2 or record.events:
         settled = settle(signs, rules, _stated(row, record, report))
     else:

@@ -27,9 +27,10 @@ from collector.recognise.identify import (
 from collector.recognise.messages import MARKS, Call, Result, calls_and_results, messages_at, messages_in
 from collector.recognise.outputs import Output, read_output, text_of, verdict_of
 from collector.recognise.readers import parsed
+from collector.recognise.readings import Rules
 from collector.recognise.reasons import refusal_in
 from collector.recognise.settle import OK_DEFAULT
-from collector.recognise.sources import Row, Rules
+from collector.recognise.sources import Row
 
 # A text heuristic must never win over the call's own report (10 and more), but wins over an unmarked result.
 TOLD_ERROR, TOLD_MAYBE, TOLD_OK = 40, 5, 2

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from collector.recognise.outputs import Output, breaks_schema, exit_code_in, read_output, spoken, verdict_of
 from collector.recognise.readers import as_bool, as_int, tells_error
+from collector.recognise.readings import Rules
 from collector.recognise.reasons import HEAD, cause_in, decisive, is_generic, refusal_in, untraced
-from collector.recognise.sources import Rules
 
 # How certain an outcome is; the fold takes the strongest.
 STRENGTHS = {"denied": 60, "cancelled": 50, "error": 40, "ok": 20, "unknown": 1}

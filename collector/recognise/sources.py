@@ -8,38 +8,34 @@ mistake in a table.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from collector.recognise.readers import Reader, glob, is_attribute, present, reader
-from collector.recognise.source_checks import ABOVE_CALLS, EVIDENCE_LISTS, mistakes_in
+from collector.recognise.readings import (
+    SPOKEN,
+    Reading,
+    Wanted,
+    before,
+    is_standard,
+    listed,
+    reading,
+    same,
+    words_and_globs,
+)
+from collector.recognise.source_checks import EVIDENCE_LISTS, mistakes_in
 from collector.tables import TableError, load_toml, schemas
 
-T = TypeVar("T", bound=Hashable)
+T = TypeVar("T")
 
 SHAPE_KEYS, SHAPE_CHARS = 64, 4096  # limits of a set of names that is cached: number and total length
-GLOB = re.compile(r"[*?\[]")  # what a pattern has that is no plain word
 PLANS = 2000  # scopes and names cached, limited because senders may use random names
-OF_A_CALL = ("tool", "params")
 FRAMEWORK = 40  # the least `order` of a table of frameworks and conventions, whose spans may speak several vocabularies
-# The columns that a record of another table has from the conventions too, by operation.
-OF_ALL = ("session", "agent", "model", "provider", "reported_class", "message", "stack", "status_code")
-SPOKEN = {
-    "tool": (*OF_ALL, "call_id", "tool", "params", "mcp_server"),
-    "model": (*OF_ALL, "input_tokens", "output_tokens", "cost_usd"),
-    "agent": OF_ALL,
-    "link": ("session",),
-}
 STANDARD_COLUMNS = tuple(dict.fromkeys(column for columns in SPOKEN.values() for column in columns))
-EVIDENCE_OF = {
-    "tool": EVIDENCE_LISTS,
-    "model": tuple(one for one in EVIDENCE_LISTS if one not in ("outputs", "schemas", "exits")),
-}
-WEAK = ("@name", "=")  # keys that every record has
 # The AI SDK's own name of a span: it makes spans with whatever tracer it is given, and span processors rename them.
 AI_OPERATION = "ai.operationId"
 RANKS = {"log": 40, "span": 30, "event": 40, "moment": 40}
@@ -54,50 +50,6 @@ def cached(results: dict[tuple[str, ...], T], names: tuple[str, ...], result: T)
             results.clear()
         results[names] = result
     return result
-
-
-class Use(NamedTuple):
-    """What an attribute is used for: a column (the use with the lowest preference wins), or evidence of a kind."""
-
-    slot: str
-    kind: str = ""
-    preference: int = 0
-    scale: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How `settle` reads the evidence of a row."""
-
-    exit_header: tuple[re.Pattern[str], ...] = ()
-    error_output: tuple[re.Pattern[str], ...] = ()
-    denied_output: tuple[re.Pattern[str], ...] = ()
-    cancelled_output: tuple[re.Pattern[str], ...] = ()
-    preamble: tuple[re.Pattern[str], ...] = ()
-    denied: re.Pattern[str] | None = None
-    cancelled: re.Pattern[str] | None = None
-    wrappers: re.Pattern[str] | None = None
-    status: bool = True
-    exceptions: bool = True
-    silence: bool = True
-
-    @property
-    def reads_text(self) -> bool:
-        """Whether any pattern applies to texts."""
-        return bool(
-            self.exit_header or self.error_output or self.denied_output or self.cancelled_output or self.preamble
-        )
-
-
-class Wanted(NamedTuple):
-    """Texts and globs: a value must match one of them."""
-
-    words: frozenset[str]
-    globs: re.Pattern[str] | None
-
-    def has(self, text: str) -> bool:
-        """Whether the text matches one."""
-        return text in self.words or (self.globs is not None and self.globs.fullmatch(text) is not None)
 
 
 class Condition(NamedTuple):
@@ -157,13 +109,7 @@ class Row:
     disguised: bool
     keys: frozenset[str]
     twin: tuple[str | list[str], ...]
-    uses: Mapping[str, tuple[Use, ...]]
-    special: tuple[tuple[Use, Reader], ...]
-    resource: tuple[tuple[Use, str], ...]
-    never: frozenset[str]
-    ignored: Wanted
-    rules: Rules
-    worded: bool  # what attributes of any vendor say by their names is evidence
+    reading: Callable[[], Reading]  # made when first called: an installation meets few of all rows
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
 
@@ -362,27 +308,11 @@ def _whole(table: dict[str, Any], tables: dict[str, dict[str, Any]], below: tupl
         # examples are tested with the table that defines the row
         inherited = [{**row, "examples": [], "counter_examples": []} for row in other.get("records", ())]
         whole["records"] = [*whole.get("records", ()), *inherited]
-        whole["fields"] = _before(whole.get("fields", {}), other.get("fields", {}))
-        whole["outcome"] = _before(whole.get("outcome", {}), other.get("outcome", {}))
+        whole["fields"] = before(whole.get("fields", {}), other.get("fields", {}))
+        whole["outcome"] = before(whole.get("outcome", {}), other.get("outcome", {}))
         whole["coverage"] = {**other.get("coverage", {}), **whole.get("coverage", {})}
         whole.setdefault("told", other.get("told", "amend"))
     return whole
-
-
-def _before(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Merges list by list, own entries first; an own empty list or boolean replaces what is inherited, `-key` leaves it
-    out.
-    """
-    both = dict(other)
-    for name, value in own.items():
-        keys = [value] if isinstance(value, str) else value
-        inherited = both.get(name, [])
-        inherited = [inherited] if isinstance(inherited, str) else inherited
-        alone = isinstance(keys, bool) or not keys or isinstance(inherited, bool)
-        gone = set() if alone else {f"-{one}" for one in inherited}.intersection(keys)
-        listed = keys if alone else [*keys, *inherited]
-        both[name] = listed if alone else [one for one in listed if one not in gone and f"-{one}" not in gone]
-    return both
 
 
 def _vocabulary(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -395,32 +325,11 @@ def _vocabulary(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
             continue
         for part, names in (("fields", STANDARD_COLUMNS), ("outcome", EVIDENCE_LISTS)):
             for name in names:
-                keys = filter(_is_standard, _listed(table.get(part, {}).get(name) or []))
+                keys = filter(is_standard, listed(table.get(part, {}).get(name) or []))
                 words[part][name] = list(dict.fromkeys([*words[part].get(name, ()), *keys]))
         words["content"] += table.get("content", ())
         words["noise"] += table.get("noise", ())
     return words
-
-
-def _is_standard(key: str) -> bool:
-    """Whether a key names an attribute that no other software uses for something else: one with a namespace."""
-    head = key.partition("#")[0].partition("~")[0]
-    return is_attribute(head) and "." in head
-
-
-def _behind(own: dict[str, Any], standard: Mapping[str, list[str]], names: Iterable[str]) -> dict[str, Any]:
-    """The keys of a row with the conventions' behind them, but before names of spans and constants, which are always
-    there. An empty list stays empty, and what a row fixes stays fixed.
-    """
-    both = dict(own)
-    for name in names:
-        keys = _listed(own.get(name, ["-"]))
-        if not keys or keys[0].startswith("=") or not standard.get(name):
-            continue
-        weak = [key for key in keys if key.startswith(WEAK)]
-        firm = [key for key in keys if not key.startswith((*WEAK, "-"))]
-        both[name] = [*firm, *(key for key in standard[name] if key not in firm and f"-{key}" not in keys), *weak]
-    return both
 
 
 def _source(table: dict[str, Any], standard: dict[str, Any]) -> Source:
@@ -452,24 +361,12 @@ def _source(table: dict[str, Any], standard: dict[str, Any]) -> Source:
 
 
 def _row(table: dict[str, Any], row: dict[str, Any], standard: dict[str, Any], *, sole: bool) -> Row:
-    inherited, outcome, said = dict(table.get("fields", {})), dict(table.get("outcome", {})), list[str]()
-    if row.get("operation") in ABOVE_CALLS:  # there these keys hold an answer, which must never become a message
-        said += _listed(outcome.pop("outputs", None) or [])
-    if row.get("operation") == "model":  # and these the request or the answer
-        said += [key for column in OF_A_CALL for key in _listed(inherited.pop(column, []))]
-    fields = _before(row.get("fields", {}), inherited)
-    evidence = _before(row.get("evidence", {}), outcome)
-    if standard and not row.get("lends"):
-        said += [key for column in OF_A_CALL for key in standard["fields"].get(column, ())]
-        fields = _behind(fields, standard["fields"], SPOKEN.get(row.get("operation", ""), ()))
-        evidence = _behind(evidence, standard["outcome"], EVIDENCE_OF.get(row.get("operation", ""), ()))
-    uses, special, resource = _uses(fields, evidence)
     return Row(
         source=table["id"],
-        related=_same(frozenset((table["id"], *table.get("extends", ())))),
-        signals=_same(frozenset(_listed(row["signal"]))),
-        names=_same(tuple(_name_pattern(name) for name in _listed(row.get("name", [])))),
-        where=_same(tuple(Condition(key, reader(key), _wanted(value)) for key, value in row.get("where", {}).items())),
+        related=same(frozenset((table["id"], *table.get("extends", ())))),
+        signals=same(frozenset(listed(row["signal"]))),
+        names=same(tuple(_name_pattern(name) for name in listed(row.get("name", [])))),
+        where=same(tuple(Condition(key, reader(key), _wanted(value)) for key, value in row.get("where", {}).items())),
         operation=row.get("operation", ""),
         drop=row.get("drop", "noise"),
         rank=row.get("rank"),
@@ -483,22 +380,12 @@ def _row(table: dict[str, Any], row: dict[str, Any], standard: dict[str, Any], *
         sole=sole,
         told_policy=row.get("told_policy", table.get("told", "amend")),
         disguised=row.get("as") == "log",
-        keys=_same(frozenset(row.get("keys", ()))),
+        keys=same(frozenset(row.get("keys", ()))),
         twin=tuple(row.get("twin", ())),
-        uses=uses,
-        special=special,
-        resource=resource,
-        never=_same(frozenset(column for column, keys in fields.items() if not keys)),
-        ignored=_words_and_globs((*_unread(table), *_unread(standard), *filter(is_attribute, said))),
-        rules=_same(_rules(evidence)),
-        worded=bool(evidence.get("worded", False)),
+        reading=cache(partial(reading, table, row, standard)),
         examples=tuple(row.get("examples", ())),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
-
-
-def _listed(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
 
 
 def _name_pattern(name: str) -> re.Pattern[str]:
@@ -508,84 +395,4 @@ def _name_pattern(name: str) -> re.Pattern[str]:
 def _wanted(value: Any) -> bool | Wanted:
     if isinstance(value, bool):
         return value
-    return _words_and_globs(tuple(_listed(value)))
-
-
-@cache  # most rows inherit the same ones
-def _words_and_globs(listed: tuple[str, ...]) -> Wanted:
-    words = dict.fromkeys(listed)
-    return Wanted(frozenset(words), glob(one for one in words if GLOB.search(one)))
-
-
-def _unread(table: Mapping[str, Any]) -> list[str]:
-    """The attributes that are read for no column: what people and models said, and noise."""
-    return [*table.get("content", ()), *table.get("noise", ())]
-
-
-def _rules(evidence: Mapping[str, Any]) -> Rules:
-    def patterns(name: str) -> tuple[re.Pattern[str], ...]:
-        return tuple(re.compile(one, re.MULTILINE) for one in evidence.get(name) or ())
-
-    return Rules(
-        exit_header=patterns("exit_header"),
-        error_output=patterns("error_output"),
-        denied_output=patterns("denied_output"),
-        cancelled_output=patterns("cancelled_output"),
-        preamble=patterns("preamble"),
-        denied=glob(evidence.get("denied") or ()),
-        cancelled=glob(evidence.get("cancelled") or ()),
-        wrappers=glob(evidence.get("wrappers") or ()),
-        status=evidence.get("status", True),
-        exceptions=evidence.get("exceptions", True),
-        silence=evidence.get("silence", True),
-    )
-
-
-def _uses(
-    fields: Mapping[str, Any], evidence: Mapping[str, Any]
-) -> tuple[Mapping[str, tuple[Use, ...]], tuple[tuple[Use, Reader], ...], tuple[tuple[Use, str], ...]]:
-    """The inverted keys: uses by attribute, uses of keys of other forms, uses of resource attributes."""
-    uses: dict[str, list[Use]] = {}
-    special: list[tuple[Use, Reader]] = []
-    resource: list[tuple[Use, str]] = []
-    wanted = [(column, "", _listed(keys)) for column, keys in fields.items()]
-    wanted += [("", kind, _listed(evidence.get(kind) or [])) for kind in EVIDENCE_LISTS]
-    wanted += [("", f"shape:{key.rpartition('#')[2]}", [key]) for key in evidence.get("shapes") or ()]
-    for slot, kind, keys in wanted:
-        for preference, written in enumerate(keys):
-            key = written.removesuffix("|s")
-            use = _use(slot, kind, preference, 1000.0 if key != written else 1.0)
-            if is_attribute(key):
-                uses.setdefault(key, []).append(use)
-            elif key.startswith("resource:") and "#" not in key:
-                resource.append((use, key.removeprefix("resource:")))
-            else:
-                special.append((use, reader(key)))
-    by_key = _same_mapping({key: _same(tuple(found)) for key, found in uses.items()})
-    return by_key, _same(tuple(special)), _same(tuple(resource))
-
-
-@cache
-def _use(slot: str, kind: str, preference: int, scale: float) -> Use:
-    """One shared object for all equal ones."""
-    return Use(slot, kind, preference, scale)
-
-
-def _same_mapping(uses: Mapping[str, tuple[Use, ...]]) -> Mapping[str, tuple[Use, ...]]:
-    """The same for mappings, found by their hash: most rows have that of another."""
-    known = _mappings(hash(frozenset(uses.items())))
-    found = next((one for one in known if one == uses and list(one) == list(uses)), None)
-    if found is None:
-        known.append(found := uses)
-    return found
-
-
-@cache
-def _mappings(_: int) -> list[Mapping[str, tuple[Use, ...]]]:
-    return []
-
-
-@cache
-def _same(value: T) -> T:
-    """One shared object for all equal ones: tables that extend others repeat most parts, 27,000 with 200 distinct."""
-    return value
+    return words_and_globs(tuple(listed(value)))
