@@ -10,9 +10,10 @@ from collector.columns import Report
 
 Sender = tuple[str, str]  # source ("" if none claims it), service
 Switch = tuple[str, str, str]  # source, service, name of a setting of the agent that shows in its records
+Unread = tuple[str, str, str, str]  # source, service, scope, attribute by which its unread records speak a convention
 Sampling = tuple[float | None, str]  # the share that was kept (None: unknown), and what says so
 
-SENDERS = 1_000  # of metrics that are noted: random service names cannot grow the table
+SENDERS = 1_000  # in each table that notes them: random names of services cannot grow it
 
 
 class Body(NamedTuple):
@@ -45,6 +46,7 @@ class Batch:
     retold: list[tuple[str, int, list[int]]] = field(default_factory=list)
     named_ns: dict[str, int] = field(default_factory=dict)  # when what names the session of each trace began, if known
     switches: list[Switch] = field(default_factory=list)
+    unread: list[tuple[Unread, int]] = field(default_factory=list)  # and how many there are
 
 
 @dataclass(slots=True)

@@ -133,6 +133,10 @@ class Pipeline:
         for source, service, name in sorted(found.switches):
             service = cut(str(self._scrub({"service": service}, batch)["service"]), NAME_CHARS)
             batch.switches.append((source, service, name))
+        for (source, service, scope, key), records in sorted(found.unread.items()):
+            told = self._scrub({"service": service, "scope": scope}, batch)
+            sender = source, cut(str(told["service"]), NAME_CHARS), cut(str(told["scope"]), NAME_CHARS), key
+            batch.unread.append((sender, records))
         clean: dict[str, str] = {}
         for trace, (began_ns, session) in found.links.items():
             if (known := clean.get(session)) is None:

@@ -114,3 +114,16 @@ create table if not exists switches (
   last_ns     bigint not null,
   unique (source, service, name)
 );
+
+-- Records that no table of `schemas/sources/` takes although they speak a convention, counted: by the scope that sent them and the attribute
+-- that shows it (schemas/unread.toml). At most 1,000 rows.
+create table if not exists unread (
+  source      varchar not null,
+  service     varchar not null,
+  scope       varchar not null,
+  sign        varchar not null,
+  records     bigint not null,
+  first_ns    bigint not null,
+  last_ns     bigint not null,
+  unique (source, service, scope, sign)
+);

@@ -279,7 +279,8 @@ def unread(raw: Any) -> Any:
     ],
 )
 def test_noise_is_dropped_by_name(service: str, scope: str, name: str) -> None:
-    span = Record("span", name, parent_span_id="01", convert=Convert(unread, unread, unread))
+    names = Convert(unread, unread, unread, lambda _: ["code.file.path"])
+    span = Record("span", name, parent_span_id="01", convert=names)
     found = recognise([Scope({"service.name": service}, scope, "", [span])], TABLES)
     assert not found.reports
     assert found.dropped == {"no_event": 1}

@@ -193,9 +193,15 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:
         yield Check("warn", "sources: nothing has been received yet", remedy)
         return
     for row in rows:
-        if not row["tool_data"]:
+        if unread := row.get("unread"):
+            said = f"source {who(row)}: {plural(unread, 'record')} with {row['unread_by']} not read"
+            yield Check(
+                "warn", said, "add a row for them to a table in MISSTEP_TABLES, unless its other records tell the same"
+            )
+        if not row["tool_data"] and not unread:
             said = f"source {who(row)}: seen, no tool data"
             yield Check("warn", said, f"misstep doctor --agent {row['source'] or row['service']}")
+        if not row["tool_data"]:
             continue
         share = row.get("unclassified_rate") or 0
         counted = plural(row["events"], "event")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from collector.batch import Sampling, Sender, Switch
+from collector.batch import Sampling, Sender, Switch, Unread
 from collector.columns import Report
 
 Named = tuple[int, str]  # a session of a trace, after the time at which what names it began
@@ -42,3 +42,4 @@ class Changes:
     senders: dict[Sender, str] = field(default_factory=dict)
     sampled: dict[Sender, Sampling] = field(default_factory=dict)
     switches: dict[Switch, None] = field(default_factory=dict)
+    unread: Counter[Unread] = field(default_factory=Counter)

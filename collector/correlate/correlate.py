@@ -20,7 +20,7 @@ from collector.correlate.fold import adding, as_bytes, first_received, fold, old
 from collector.correlate.join import Entry, JoinedReports, Joiner
 from collector.correlate.nested import REMEMBERED, Below, around_of, below_key, is_call_span
 from collector.correlate.pacing import Later
-from collector.correlate.senders import Senders
+from collector.correlate.senders import Senders, counted
 from collector.correlate.sessions import adopt_session, is_sought
 from collector.correlate.sites import SITE, site_keys
 from collector.correlate.twins import pair
@@ -89,6 +89,7 @@ class Correlator:
         self._senders = Senders({} if fresh else lookup.known_senders("seen"))
         self._sampled = Senders({} if fresh else lookup.known_senders("sampled"))
         self._switches = Senders({} if fresh else lookup.known_switches())
+        self._unread = set() if fresh else lookup.known_unread()
 
     def plan(self, batches: Sequence[Batch]) -> Changes:
         """What must be written so that the store holds these batches, each request and each call once."""
@@ -104,6 +105,7 @@ class Correlator:
         changes.senders = self._senders.due((batch.senders for batch in new), changes.received_ns)
         changes.sampled = self._sampled.due((batch.sampled for batch in new), changes.received_ns)
         changes.switches = self._switches.due((dict.fromkeys(batch.switches) for batch in new), changes.received_ns)
+        changes.unread = counted(self._unread, (batch.unread for batch in new))
         entries = [entry for batch in new for entry in self._told(batch, sessions, conversations)]
         self._below.note(report for batch in new for report in batch.reports)
         entries += self._unchecked(since_ns)
@@ -120,6 +122,7 @@ class Correlator:
         self._senders.learn(changes.senders, changes.received_ns)
         self._sampled.learn(changes.sampled, changes.received_ns)
         self._switches.learn(changes.switches, changes.received_ns)
+        self._unread.update(changes.unread)
         self._requests.update(dict.fromkeys(changes.identities, True))
         self._keys.update(changes.keys)
         self._sessions.update(changes.sessions)

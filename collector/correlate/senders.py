@@ -1,11 +1,14 @@
-"""Senders of metrics and of sampled data, and settings of agents that showed: each noted at most once a minute."""
+"""Senders of metrics and of sampled data, and settings of agents that showed: each noted at most once a minute. Senders
+of records that no table takes although they speak a convention: all of these are counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 from typing import Generic, TypeVar
 
-from collector.batch import SENDERS
+from collector.batch import SENDERS, Unread
 from collector.times import MINUTE
 
 K = TypeVar("K")
@@ -36,3 +39,13 @@ class Senders(Generic[K]):
     def learn(self, written: Iterable[K], now_ns: int) -> None:
         """Remembers what was written. To be called after the commit."""
         self._noted.update(dict.fromkeys(written, now_ns))
+
+
+def counted(known: Set[Unread], told: Iterable[Iterable[tuple[Unread, int]]]) -> Counter[Unread]:
+    """How many records of each sender are to be added; new senders only while there is room."""
+    found: Counter[Unread] = Counter()
+    for senders in told:
+        for sender, records in senders:
+            if sender in known or sender in found or len(known) + len(found) < SENDERS:
+                found[sender] += records
+    return found

@@ -358,7 +358,12 @@ def _events(raw: _Span) -> list[SpanEvent]:
     ]
 
 
-_CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body))
+_CONVERT = Convert(
+    lambda raw: _attributes(raw.attributes),
+    _events,
+    lambda raw: value_of(raw.body),
+    lambda raw: [pair.key for pair in raw.attributes or ()],
+)
 
 
 def _metrics_request(message: _Metrics, warning: str) -> Request:

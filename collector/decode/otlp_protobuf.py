@@ -161,7 +161,12 @@ def _events(raw: Any) -> list[SpanEvent]:
     return [SpanEvent(event.name, _small(event.time_unix_nano), _attributes(event.attributes)) for event in raw.events]
 
 
-_CONVERT = Convert(lambda raw: _attributes(raw.attributes), _events, lambda raw: value_of(raw.body))
+_CONVERT = Convert(
+    lambda raw: _attributes(raw.attributes),
+    _events,
+    lambda raw: value_of(raw.body),
+    lambda raw: [pair.key for pair in raw.attributes],
+)
 
 
 def _metrics(message: Any, warning: str) -> Request:

@@ -5,7 +5,7 @@ Attributes, bodies and span events are converted only when they are read: most s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,6 +105,10 @@ class Record:
         if convert is None or events is not None:
             self.events = events or []
 
+    def names(self) -> Iterable[str]:
+        """The names of the attributes that it came with, which need not be converted for this."""
+        return self.attributes if self._convert is None else self._convert.names(self._raw)
+
     def __getattr__(self, name: str) -> Any:
         """Converts attributes, body and events on first access, which is when their slot is empty."""
         raw, convert = self._raw, self._convert
@@ -134,11 +138,12 @@ class Scope:
 
 @dataclass(slots=True, frozen=True)
 class Convert:
-    """How attributes, events and body are read from the raw records of one encoding."""
+    """How attributes, events, body, and the names of attributes are read from the raw records of one encoding."""
 
     attributes: Callable[[Any], dict[str, Any]]
     events: Callable[[Any], list[SpanEvent]]
     body: Callable[[Any], Any]
+    names: Callable[[Any], Iterable[str]]
 
 
 Metrics = tuple[Any, str, list[str]]  # `service.name`, scope name, metric names

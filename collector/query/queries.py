@@ -30,6 +30,7 @@ TOLD_OF_SESSIONS = {
 SOURCE_COLUMNS = (
     "source", "service", "events", "errors", "unknown", "last_seen", "unclassified", "unclassified_rate", "reports_ok",
     "coverage", "tool_data", "metrics", "sampled", "kept", "sampled_by", "switched",
+    "unread", "unread_since", "unread_by", "unread_scopes",
 )  # fmt: skip
 PAGED = "event_id, time_ns, received_ns, service, session, outcome"  # what `whole.sql` needs of a page
 STRIP = 60
@@ -214,7 +215,7 @@ def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) ->
         rated=selection.rated(),
     )
     order = order_by(sort or ["-last_seen"], SOURCE_COLUMNS, ("source", "service"))
-    return Statement(sql, selection.params(), order, limit, ("last_seen",))
+    return Statement(sql, selection.params(), order, limit, ("last_seen", "unread_since"))
 
 
 def add_remedies(state: Any, options: Mapping[str, Any]) -> Complete:

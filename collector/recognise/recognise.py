@@ -46,6 +46,7 @@ from collector.recognise.results import (
 from collector.recognise.sampling import Sampled, load_signs, look
 from collector.recognise.settle import OK_DEFAULT, UNDISPUTED, UNSURE, Raised, Said, Settled, settle
 from collector.recognise.sources import AI_OPERATION, RANKS, Fitting, Plan, Row, Sources
+from collector.recognise.unread import UNREAD, load_unread
 from collector.times import EARLIEST_NS, MAX_NS
 
 RESOURCE = {
@@ -79,6 +80,7 @@ class Recognised:
     retold: list[tuple[str, int, list[Key]]] = field(default_factory=list)
     sampled: dict[tuple[str, str], Sampled] = field(default_factory=dict)  # by source ("" if none claims it), service
     switches: set[tuple[str, str, str]] = field(default_factory=set)  # source, service, name of what is switched on
+    unread: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)  # by source, service, scope, sign's key
 
 
 def recognise(
@@ -132,13 +134,13 @@ class _Reading:
         plan, around, dropped = self._plan, self._around, self._found.dropped
         for record in self._records:
             if record.signal == "span" and not plan.rows("span", record.name):
-                dropped["no_event"] += 1
+                self._drop(record)
                 continue
             found = fitting(plan, record, around)
             if found is None and record.signal == "log" and _opened(record):
                 found = fitting(plan, record, around)
             if found is None:
-                dropped["no_event"] += 1
+                self._drop(record)
             elif found.row.operation == "drop":
                 dropped[found.row.drop] += 1
             elif self._report(found, record):
@@ -148,6 +150,20 @@ class _Reading:
             if plan.claimed and plan.sources[0].moments and record.signal == "span":
                 self._moments(record)
         self._sampled()
+
+    def _drop(self, record: Record) -> None:
+        """Counts a record that no row takes, apart if it speaks a convention. Senders of plain objects are told."""
+        sign = None if record.signal == "event" else load_unread().of_record(record)
+        self._found.dropped[UNREAD if sign else "no_event"] += 1
+        if sign:
+            sender = self._teller(), self._base.get("service", "")
+            self._found.unread[(*sender, self._scope.name, sign.key)] += 1
+
+    def _teller(self) -> str:
+        """The id of the table that this scope is of; "" if none claims it."""
+        plan = self._plan
+        source = plan.sources[0] if plan.claimed else None if plan.scope else plan.named
+        return source.id if source else ""
 
     def _moments(self, span: Record) -> None:
         """Events of a span that rows take for records of their own. No sender counts them, so neither do we."""

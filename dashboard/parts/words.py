@@ -99,7 +99,8 @@ WHY: Mapping[str, str] = {
 }
 # Why an accepted record is no event, by the API's word for it.
 DROPPED: Mapping[str, str] = {
-    "no_event": "tells of no call", "metric": "numbers without single calls",
+    "no_event": "tells of no call", "unread": "speaks a convention, but no table reads it",
+    "metric": "numbers without single calls",
     "duplicate_twin": "says again what another record says", "malformed": "not readable",
     "unstorable": "could not be stored, set aside",
 }  # fmt: skip

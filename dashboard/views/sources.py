@@ -35,6 +35,7 @@ def body(page: Page) -> None:
         names = (
             "source", "service", "events", "errors", "unknown", "last_seen", "unclassified_rate", "reports_ok",
             "coverage", "remedies", "untold", "tool_data", "metrics", "sampled", "kept", "sampled_by",
+            "unread", "unread_since", "unread_by", "unread_scopes",
         )  # fmt: skip
         rows = page.ask("sources", **components.SENDERS).pick(*names)
         # With a filter, they may have sent what is filtered out.
@@ -49,6 +50,7 @@ def body(page: Page) -> None:
             _left_open(rows)
             _only_errors(rows)
             _sampled(rows)
+            _unread(page, rows)
             _only_metrics(rows)
         if whole:
             _silent(page, rows)
@@ -195,9 +197,26 @@ def _sampled(rows: pl.DataFrame) -> None:
         )
 
 
+def _unread(page: Page, rows: pl.DataFrame) -> None:
+    """Names senders of records that speak a convention and are read by no table, and what to do about it."""
+    names = ("source", "service", "unread", "unread_since", "unread_by", "unread_scopes")
+    for source, service, unread, since, signs, scopes in rows.filter(pl.col("unread") > 0).select(names).iter_rows():
+        where = f" in {words.plain(scopes, 80)}" if scopes else ""
+        st.caption(
+            f"**{words.plain(service or source or NO_VALUE)}**: {words.plural(unread, 'record')} "
+            f"({words.plain(signs, 80)}{where}; since {words.age(since, page.now, page.zone)}) may tell of calls, but "
+            "no table of sources reads them: such calls are missing unless its other records tell them. "
+            "A row in a table of your own reads them (`schemas/sources/README.md`, `MISSTEP_TABLES`)."
+        )
+
+
 def _only_metrics(rows: pl.DataFrame) -> None:
     """Names senders of metrics alone: they report no single calls, which does not mean no errors."""
-    for source, service, metrics in rows.filter(~pl.col("tool_data")).select("source", "service", "metrics").rows():
+    for source, service, metrics in (
+        rows.filter(~pl.col("tool_data") & pl.col("metrics").is_not_null())
+        .select("source", "service", "metrics")
+        .rows()
+    ):
         st.caption(
             f"**{words.plain(service or source)}**: {NO_TOOL_DATA}. "
             f"It sends only metrics ({words.plain(metrics, 80)}); logs or traces, if it has any, tell of its calls."

@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from collector.batch import Sender, Switch
+from collector.batch import Sender, Switch, Unread
 from collector.columns import COLUMNS, Report
 from collector.correlate.changes import Named
 from collector.correlate.fold import GUESSED
@@ -201,6 +201,10 @@ class Lookup:
     def known_switches(self) -> dict[Switch, int]:
         """Settings of agents that showed in their records, and when each was last noted."""
         return {(row["source"], row["service"], row["name"]): row["last_ns"] for row in self._rows("from switches")}
+
+    def known_unread(self) -> set[Unread]:
+        """Senders of records that no table takes although they speak a convention."""
+        return {(row["source"], row["service"], row["scope"], row["sign"]) for row in self._rows("from unread")}
 
     def orphans(self, most: int) -> set[str]:
         """Up to `most` traces of the newest day whose events or reports have a guessed session."""

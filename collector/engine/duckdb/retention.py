@@ -53,7 +53,7 @@ def drop(cursor: duckdb.DuckDBPyConnection, now_ns: int, before_ns: int) -> int:
         [max(day, before_ns, _newest(cursor, "reports", now_ns))],
     )
     cursor.execute("delete from redirects where received_ns < ?", [before_ns])
-    for table in ("seen", "sampled", "switches"):
+    for table in ("seen", "sampled", "switches", "unread"):
         cursor.execute(f"delete from {table} where last_ns < ?", [before_ns])
     sums = cursor.execute("select reason, sum(records)::bigint from accounting group by reason").fetchall()
     cursor.execute("delete from accounting")

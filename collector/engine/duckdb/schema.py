@@ -13,7 +13,7 @@ from collector.engine.duckdb.derive import HOURS, KEPT, doubt, forget, forget_ho
 from collector.engine.duckdb.open import DATABASE, StoreError, StoreInUse, attach_as, unopened
 from collector.times import HOUR, MAX_NS
 
-SCHEMA_VERSION = 22
+SCHEMA_VERSION = 23
 POSITION = "journal"  # in `meta`: the position of the last batch that is stored
 
 _META = "create table if not exists meta (name varchar not null, value varchar not null)"
@@ -175,4 +175,5 @@ MIGRATIONS: tuple[Callable[[duckdb.DuckDBPyConnection], None], ...] = (
     _kept,
     _modelled,
     _kept,
+    _tables,
 )

@@ -39,6 +39,14 @@ NOTE_SWITCHES = """
   on conflict (source, service, name) do update set last_ns = excluded.last_ns
 """
 
+COUNT_UNREAD = """
+  insert into unread
+  select unnest($sources::varchar[]), unnest($services::varchar[]), unnest($scopes::varchar[]),
+    unnest($signs::varchar[]), unnest($records::bigint[]), $now, $now
+  on conflict (source, service, scope, sign) do update
+    set records = records + excluded.records, last_ns = excluded.last_ns
+"""
+
 
 def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
     """Writes all changes, in the caller's transaction; returns the events that were stored before, also under other
@@ -86,6 +94,10 @@ def put(cursor: duckdb.DuckDBPyConnection, changes: Changes) -> set[int]:
     if changes.switches:
         sources, services, names = map(list, zip(*changes.switches, strict=True))
         cursor.execute(NOTE_SWITCHES, {"sources": sources, "services": services, "names": names, "now": now})
+    if changes.unread:
+        by_column = [list(column) for column in zip(*changes.unread, strict=True)]
+        columns = dict(zip(("sources", "services", "scopes", "signs"), by_column, strict=True))
+        cursor.execute(COUNT_UNREAD, {**columns, "records": list(changes.unread.values()), "now": now})
     if changes.position:
         cursor.execute(
             "update meta set value = $position where name = $name",

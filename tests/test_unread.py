@@ -1,0 +1,53 @@
+"""Records that speak a convention and are read by no table: counted apart, by sender, and shown."""
+
+import json
+from typing import Any
+
+import pytest
+
+from collector.recognise.unread import load_unread
+from collector.tables import load_toml, schemas
+from tests.conftest import RunningCollector
+
+ROWS = load_toml(schemas().joinpath("unread.toml"))["signs"]
+
+
+def spans(*attributes: dict[str, str], scope: str = "qwen-code", trace: str = "0a") -> dict[str, Any]:
+    """A request of these spans, whose names no table knows."""
+    made = [
+        {
+            "name": "strange", "traceId": trace * 16, "spanId": f"{number:016x}",
+            "startTimeUnixNano": "1790000000000000000",
+            "endTimeUnixNano": "1790000000000000001",
+            "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in each.items()],
+        }
+        for number, each in enumerate(attributes, 1)
+    ]  # fmt: skip
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "qwen-code"}}]}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": scope}, "spans": made}]}]}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['key']} {' '.join(row.get('values', ()))}")
+def test_each_sign_is_found_by_its_examples_alone(row: dict[str, Any]) -> None:
+    signs = load_unread()
+    for text in row["examples"]:
+        found = signs.of(json.loads(text))
+        assert found is not None
+        assert (found.key, found.tells) == (row["key"], row["tells"])
+    assert not [text for text in row["counter_examples"] if signs.of(json.loads(text))]
+
+
+def test_unread_records_are_counted_once_and_shown_with_their_sender(collector: RunningCollector) -> None:
+    first = spans(
+        {"gen_ai.tool.name": "read", "error.type": "timeout"}, {"openinference.span.kind": "TOOL"}, {"a": "b"}
+    )
+    for body in (first, first, spans({"gen_ai.tool.name": "write"}, trace="0b")):
+        collector.post("/v1/traces", json.dumps(body))
+    collector.kept_up()
+    health = collector.get("/api/v1/health")
+    assert (health["dropped"], health["duplicate"], health["unaccounted"]) == ({"unread": 3, "no_event": 1}, 3, 0)
+    [row] = collector.get("/api/v1/sources")["rows"]
+    assert (row["source"], row["service"], row["events"], row["tool_data"]) == ("qwen-code", "qwen-code", 0, False)
+    assert (row["unread"], row["unread_by"], row["unread_scopes"]) == (
+        3, "gen_ai.tool.name, openinference.span.kind", "qwen-code",
+    )  # fmt: skip
