@@ -22,6 +22,7 @@ import pytest
 
 import dashboard
 from collector.engine.duckdb.store import Store
+from tests.forked import Forked, Streams, finished
 
 MISSTEP = str(Path(sys.executable).with_name("misstep"))
 APP = str(Path(dashboard.__file__).with_name("main.py"))
@@ -59,26 +60,30 @@ def free_port() -> int:
 
 @dataclass
 class RunningCollector:
-    """`misstep collector` with its store in `folder`; `settings` are MISSTEP_ variables, written without the prefix."""
+    """`misstep collector` with its store in `folder`; `settings` are MISSTEP_ variables, written without the prefix.
+
+    It is forked from a process that has loaded it (tests/forked.py), unless the test is about a `fresh` one.
+    """
 
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
     url: str = ""
     grpc: str = ""
-    process: subprocess.Popen[bytes] | None = None
+    fresh: bool = False
+    process: subprocess.Popen[bytes] | Forked | None = None
 
     def start(self) -> RunningCollector:
         """Starts it on free ports and returns when it is ready."""
         self.grpc = self.grpc or f"127.0.0.1:{free_port()}"
         self.url = self.url or f"http://127.0.0.1:{free_port()}"
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [MISSTEP, "collector", "--http", self.url.removeprefix("http://"), "--grpc", self.grpc],
-                cwd=self.folder,
-                env=self.environment,
-                stdout=log,
-                stderr=log,
-            )
+        command = ["collector", "--http", self.url.removeprefix("http://"), "--grpc", self.grpc]
+        if self.fresh:
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    [MISSTEP, *command], cwd=self.folder, env=self.environment, stdout=log, stderr=log
+                )
+        else:
+            self.process = Forked(command, self.folder, self.environment, Streams(stdout=self.log, stderr=self.log))
         wait_until(self._ready, 90, lambda: f"the collector is not ready:\n{self.logged()}")
         return self
 
@@ -172,10 +177,10 @@ def start_collector(tmp_path: Path) -> Iterator[Callable[..., RunningCollector]]
     """Starts collectors with settings of the test: `start_collector(QUERY_TOKENS="one")`."""
     running: list[RunningCollector] = []
 
-    def start(**settings: str) -> RunningCollector:
+    def start(*, fresh: bool = False, **settings: str) -> RunningCollector:
         folder = tmp_path / f"collector-{len(running)}"
         folder.mkdir()
-        running.append(RunningCollector(folder, settings))
+        running.append(RunningCollector(folder, settings, fresh=fresh))
         return running[-1].start()
 
     yield start
@@ -204,19 +209,18 @@ def misstep(
     stdin: str = "",
     settings: Mapping[str, str] = MappingProxyType({}),
     environ: Mapping[str, str] = MappingProxyType({}),
+    fresh: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Runs the command line in `cwd` and returns what it printed; `settings` are MISSTEP_ variables, `environ`
-    others.
+    others. It is forked from a process that has loaded it, unless the test is about a `fresh` one.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MISSTEP_", "OTEL_"))}
+    environment |= {f"MISSTEP_{name}": value for name, value in settings.items()} | dict(environ)
+    command = [str(one) for one in arguments]
+    if not fresh:
+        return finished(command, cwd, environment, stdin, 60)
     return subprocess.run(
-        [MISSTEP, *map(str, arguments)],
-        cwd=cwd,
-        env=environment | {f"MISSTEP_{name}": value for name, value in settings.items()} | dict(environ),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [MISSTEP, *command], cwd=cwd, env=environment, input=stdin, capture_output=True, text=True, timeout=60
     )
 
 

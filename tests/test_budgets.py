@@ -57,7 +57,7 @@ def test_a_second_start_costs_a_few_times_its_libraries(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    collector = start_collector()
+    collector = start_collector(fresh=True)
     costs = []
     for _ in range(2):
         collector.restart()
@@ -81,7 +81,7 @@ def held(pid: int) -> dict[str, float]:
 def test_an_idle_collector_has_no_library_for_frames_in_memory(
     start_collector: Callable[..., RunningCollector], workers: int, most: int
 ) -> None:
-    collector = start_collector(WORKERS=str(workers))
+    collector = start_collector(fresh=True, WORKERS=str(workers))
     collector.restart()  # compiling patterns leaves some memory allocated
     assert collector.process
     mapped = Path(f"/proc/{collector.process.pid}/maps").read_text()

@@ -222,11 +222,11 @@ def test_a_collector_needs_no_standard_error(tmp_path: Path) -> None:
 def test_any_text_can_be_printed(shared: RunningCollector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     settings = {"COLLECTOR_URL": shared.url}
-    shown = misstep("sql", "select 'é😀' x", cwd=tmp_path, settings=settings)
+    shown = misstep("sql", "select 'é😀' x", cwd=tmp_path, settings=settings, fresh=True)
     assert ("\\xe9\\U0001f600" in shown.stdout, shown.returncode) == (True, 0), shown.stderr
-    told = misstep("sql", "select 'é😀' x", "--format", "jsonl", cwd=tmp_path, settings=settings)
+    told = misstep("sql", "select 'é😀' x", "--format", "jsonl", cwd=tmp_path, settings=settings, fresh=True)
     assert json.loads(told.stdout) == {"x": "é😀"}, told.stderr
-    assert misstep("sanitise", "filter", cwd=tmp_path, stdin='"é😀"\n').stdout == '"é😀"\n'
+    assert misstep("sanitise", "filter", cwd=tmp_path, stdin='"é😀"\n', fresh=True).stdout == '"é😀"\n'
 
 
 def test_who_has_read_enough_is_told_of_no_mistake(tmp_path: Path) -> None:
