@@ -86,7 +86,8 @@ def _run(arguments: list[str], cwd: str, environment: dict[str, str], streams: l
     os.chdir(cwd)
     sys.argv = ["misstep", *arguments]
     os.execve = _instead  # type: ignore[assignment]
-    from tests.loaded import cli
+    import tests.loaded  # noqa: F401
+    from collector import cli
 
     cli.main()
 
@@ -103,6 +104,6 @@ def _instead(path: str, arguments: Sequence[str], environment: Mapping[str, str]
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     _surround(environment)
-    from tests.loaded import app
+    from collector import app
 
     sys.exit(app.main())

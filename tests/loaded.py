@@ -34,8 +34,9 @@ for _module, _name in ((sources, "load_sources"), (classify, "load_taxonomy"), (
 
 import anyio._backends._asyncio  # noqa: E402, F401  # as the first request would
 
+import collector.app  # noqa: E402
+import collector.cli  # noqa: E402
 import collector.serve  # noqa: E402, F401
-from collector import app, cli  # noqa: E402, F401
 
 assert threading.active_count() == 1, "a fork would lack the other threads"
 gc.collect()
