@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from collector.batch import Batch, Sender, Switch
+from collector.batch import Batch, Sender, Switch, Unread
 from collector.columns import TABLES, Report
 from collector.correlate.changes import Changes, Named
 from collector.correlate.correlate import Correlator
@@ -48,6 +48,7 @@ class Memory(Lookup):
         self.twins: list[Report] = []
         self.senders: dict[str, dict[Sender, int]] = {"seen": {}, "sampled": {}}
         self.switches: dict[Switch, int] = {}
+        self.unread: Counter[Unread] = Counter()
         self.account: Counter[str] = Counter()
         self.at = 0  # in the journal
 
@@ -145,6 +146,9 @@ class Memory(Lookup):
     def known_switches(self) -> dict[Switch, int]:
         return dict(self.switches)
 
+    def known_unread(self) -> set[Unread]:
+        return set(self.unread)
+
     def orphans(self, most: int) -> set[str]:
         return set(sorted({trace for _, trace in self._orphans(self.newest_ns() - DAY)})[:most])
 
@@ -236,6 +240,7 @@ class Memory(Lookup):
         self.senders["seen"].update(dict.fromkeys(changes.senders, now))
         self.senders["sampled"].update(dict.fromkeys(changes.sampled, now))
         self.switches.update(dict.fromkeys(changes.switches, now))
+        self.unread.update(changes.unread)
         self.account.update({"accepted": changes.accepted, **changes.accounting})
         self.at = changes.position or self.at
 

@@ -108,6 +108,7 @@ class Both:
             "misplaced": since,
             "known_senders": [("seen",), ("sampled",)],
             "known_switches": [()],
+            "known_unread": [()],
             "orphans": most,
             "orphaned": [(traces, newest), (traces, newest + DAY + 1), (traces[:1], newest), ([], newest)],
             "waiting": most,

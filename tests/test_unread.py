@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from collector.batch import SENDERS, Unread
+from collector.correlate.senders import counted
 from collector.recognise.unread import load_unread
 from collector.tables import load_toml, schemas
 from tests.conftest import RunningCollector
@@ -51,3 +53,12 @@ def test_unread_records_are_counted_once_and_shown_with_their_sender(collector: 
     assert (row["unread"], row["unread_by"], row["unread_scopes"]) == (
         3, "gen_ai.tool.name, openinference.span.kind", "qwen-code",
     )  # fmt: skip
+
+
+def test_random_names_cannot_grow_the_table_and_known_senders_are_counted_all_the_same() -> None:
+    def sender(number: int) -> Unread:
+        return "", f"s{number}", "", "tool.name"
+
+    known = {sender(number) for number in range(SENDERS - 1)}
+    found = counted(known, [[(sender(0), 2), (sender(SENDERS), 3)], [(sender(SENDERS + 1), 5), (sender(SENDERS), 7)]])
+    assert found == {sender(0): 2, sender(SENDERS): 10}

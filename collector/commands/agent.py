@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from collector.commands.doctor import Check, asked, refusal, sampled, who
+from collector.commands.doctor import NOT_READ, Check, asked, refusal, sampled, who
 from collector.plural import plural
 from collector.query.filters import escaped
 from collector.settings import Settings, without_user
@@ -50,6 +50,10 @@ def _agent(settings: Settings, name: str, client: httpx.Client) -> Iterator[Chec
 
 def _arrived(client: httpx.Client, row: Mapping[str, Any], lines: str) -> Iterator[Check]:
     sender = who(row)
+    if not row["tool_data"] and row["metrics"] is None:
+        said = f"{sender}: no calls, but {plural(row['unread'], 'record')} with {row['unread_by']} not read"
+        yield Check("warn", said, f"{NOT_READ}\n{lines}".rstrip())
+        return
     if not row["tool_data"]:
         said = f"{sender}: seen, no tool data; metrics {row['metrics']}, last {row['last_seen']}"
         yield Check(

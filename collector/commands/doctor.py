@@ -26,6 +26,7 @@ FREE_BYTES = 1 << 30
 SILENT = timedelta(hours=1)
 UNCLASSIFIED = 0.2
 AFTER_UPDATE = "after an update, stop the collector once and run misstep replay --refused"
+NOT_READ = "add a row for them to a table in MISSTEP_TABLES, unless its other records tell the same"
 SKEW_S = 5.0
 
 
@@ -195,9 +196,7 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:
     for row in rows:
         if unread := row.get("unread"):
             said = f"source {who(row)}: {plural(unread, 'record')} with {row['unread_by']} not read"
-            yield Check(
-                "warn", said, "add a row for them to a table in MISSTEP_TABLES, unless its other records tell the same"
-            )
+            yield Check("warn", said, NOT_READ)
         if not row["tool_data"] and not unread:
             said = f"source {who(row)}: seen, no tool data"
             yield Check("warn", said, f"misstep doctor --agent {row['source'] or row['service']}")

@@ -44,8 +44,12 @@ class Senders(Generic[K]):
 def counted(known: Set[Unread], told: Iterable[Iterable[tuple[Unread, int]]]) -> Counter[Unread]:
     """How many records of each sender are to be added; new senders only while there is room."""
     found: Counter[Unread] = Counter()
+    room = SENDERS - len(known)
     for senders in told:
         for sender, records in senders:
-            if sender in known or sender in found or len(known) + len(found) < SENDERS:
-                found[sender] += records
+            if sender not in known and sender not in found:
+                if room <= 0:
+                    continue
+                room -= 1
+            found[sender] += records
     return found
