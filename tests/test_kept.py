@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ from collector.query.streaks import (
 from tests.conftest import RunningCollector, misstep
 from tests.cpu import cpu_seconds
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, event, failed
-from tests.reference import CHECKED, recorded_sessions
+from tests.reference import BESIDE, MOST_EVENTS, apart, many_sessions, recorded_sessions
+from tests.search import searching
 
 EVER = Selection(0, 2**62, failure_only=("roo-code",))  # also for generated events with today's times
 LATER = replace(EVER, clock_ns=NOW - 10 * DAY + 2 * HOUR)  # some sessions are silent by then
@@ -113,10 +115,24 @@ def arrivals(draw: st.DrawFn) -> list[tuple[list[Event], list[int], bool]]:
     return steps
 
 
-@CHECKED
-@given(steps=arrivals(), most=st.sampled_from([1, 1000]), one=st.sampled_from(ALL_SETS), place=st.floats(0, 1))
+@st.composite
+def many_arrivals(draw: st.DrawFn) -> list[tuple[list[Event], list[int], bool]]:
+    """Several of `arrivals` beside each other: each step of one is a step of all."""
+    drawn = draw(st.lists(arrivals(), min_size=1, max_size=BESIDE))
+    steps: list[tuple[list[Event], list[int], bool]] = []
+    for some in zip_longest(*drawn, fillvalue=([], [], False)):
+        coming = [one for number, (events, _, _) in enumerate(some) for one in apart(events, number)]
+        gone = [one + MOST_EVENTS * number for number, (_, ids, _) in enumerate(some) for one in ids]
+        steps.append((coming, gone, sum(kept for *_, kept in some) * 2 >= len(some)))
+    return steps
+
+
+@pytest.mark.parametrize("since_ns", [None, 2 * HOUR])
+@searching(0.12)  # each example holds several
+@given(steps=many_arrivals(), most=st.sampled_from([1, 1000]), one=st.sampled_from(ALL_SETS), place=st.floats(0, 1))
 def test_streaks_as_known_at_an_earlier_time_are_what_the_events_until_then_say(
     store: Store,
+    since_ns: int | None,
     steps: Sequence[tuple[list[Event], list[int], bool]],
     most: int,
     one: tuple[str, str],
@@ -131,18 +147,14 @@ def test_streaks_as_known_at_an_earlier_time_are_what_the_events_until_then_say(
             store.keep_up(most)
         times = [row["time_ns"] for row in store.rows("select time_ns from events order by time_ns")]
         end = times[int(place * (len(times) - 1))] + 1 if times else NOW
-        for start in (0, end - 2 * HOUR):
-            then = Selection(start, end, failure_only=("roo-code",))
-            questions = (
-                streaks_then(then, asked_for, ["tool", "model"]),
-                streaks_from_events(then, asked_for, ["tool", "model"]),
-            )
-            found, said = (asked(store, f"select {SHOWN} from ({question})", then) for question in questions)
-            assert found == said
+        then = Selection(end - since_ns if since_ns else 0, end, failure_only=("roo-code",))
+        questions = (sql(then, asked_for, ["tool", "model"]) for sql in (streaks_then, streaks_from_events))
+        found, said = (asked(store, f"select {SHOWN} from ({question})", then) for question in questions)
+        assert found == said
 
 
-@CHECKED
-@given(steps=arrivals(), most=st.sampled_from([1, 2, 1000]), one=st.sampled_from(ALL_SETS))
+@searching(0.12)  # each example holds several
+@given(steps=many_arrivals(), most=st.sampled_from([1, 2, 1000]), one=st.sampled_from(ALL_SETS))
 def test_what_is_kept_up_is_what_the_events_say(
     store: Store, steps: Sequence[tuple[list[Event], list[int], bool]], most: int, one: tuple[str, str]
 ) -> None:
@@ -156,8 +168,8 @@ def test_what_is_kept_up_is_what_the_events_say(
     compared(store, [one])
 
 
-@CHECKED
-@given(events=recorded_sessions(), cut=st.integers(0, 40), one=st.sampled_from(ALL_SETS))
+@searching(0.12)  # each example holds several
+@given(events=many_sessions(), cut=st.integers(0, 40), one=st.sampled_from(ALL_SETS))
 def test_retention_takes_streaks_and_chains_along(
     store: Store, events: list[Event], cut: int, one: tuple[str, str]
 ) -> None:

@@ -13,7 +13,8 @@ from collector.correlate.changes import Changes
 from collector.correlate.fold import began_ns
 from collector.engine.duckdb.store import Store
 from tests.recorded import DAY, NOW, Event, event
-from tests.reference import CHECKED, STEPS
+from tests.reference import STEPS
+from tests.search import searching
 from tests.test_kept import emptied
 
 
@@ -74,10 +75,11 @@ def conversations(draw: st.DrawFn) -> list[Event]:
     return events
 
 
-@CHECKED
+@pytest.mark.parametrize("part", range(2))  # so that none takes long
+@searching(0.16)
 @given(data=st.data(), events=conversations(), most=st.sampled_from([1, 1000]))
 def test_models_are_what_the_rule_says_in_any_order_of_arrival(
-    store: Store, data: st.DataObject, events: list[Event], most: int
+    part: int, store: Store, data: st.DataObject, events: list[Event], most: int
 ) -> None:
     """Some arrive late, some are removed, and some move to another session, as when reports are merged."""
     emptied(store)

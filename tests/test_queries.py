@@ -20,7 +20,8 @@ from collector.query.breakdowns import breakdown, bucket_of, timeseries, values
 from collector.query.filters import BadParameter, Selection, select
 from collector.query.statement import wilson
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, counted, event, failed, holding, measure, mixed
-from tests.reference import CHECKED, expected_chains, recorded_sessions, session_of
+from tests.reference import expected_chains, recorded_sessions, session_of
+from tests.search import searching
 
 EVER = Selection(0, NOW)
 
@@ -45,7 +46,7 @@ KEYS = st.lists(
 )
 
 
-@CHECKED
+@searching(0.3)
 @given(events=recorded_sessions(), by=KEYS, hours=st.sampled_from([1, 6, 24]), recovery=st.booleans())
 def test_breakdowns_and_series_count_what_is_there(
     store: Store, events: list[Event], by: list[str], hours: int, recovery: bool

@@ -15,7 +15,7 @@ from collector.query.filters import Selection, select, terms_of
 from collector.query.retries import AS_OF_END, EVENTS, curve, judged, retries
 from collector.query.streaks import AGENTS_COLUMNS, COLUMNS, Scope, limits, streaks, summary
 from tests.recorded import DAY, HOUR, MINUTE, NOW, SILENT, Event, event, failed, holding, measure
-from tests.reference import CHECKED, expected_chains, expected_streaks, recorded_sessions, session_of
+from tests.reference import CHECKED, expected_chains, expected_streaks, many_sessions, session_of
 
 EVER = Selection(0, NOW + DAY)
 BEGUN = NOW - 10 * DAY  # recorded sessions begin then
@@ -36,7 +36,7 @@ SHOWN = (
 @pytest.mark.parametrize("scope", ["session", "tool", "target"])
 @pytest.mark.parametrize("kind", ["mistake", "error", "denied"])
 @CHECKED
-@given(events=recorded_sessions(), clock_ns=CLOCKS)
+@given(events=many_sessions(), clock_ns=CLOCKS)
 def test_streaks_are_what_the_rules_say(
     store: Store, scope: str, kind: str, events: list[Event], clock_ns: int
 ) -> None:
@@ -48,7 +48,7 @@ def test_streaks_are_what_the_rules_say(
 
 
 @CHECKED
-@given(events=recorded_sessions(), start=st.integers(0, 30), length=st.integers(0, 30))
+@given(events=many_sessions(), start=st.integers(0, 30), length=st.integers(0, 30))
 def test_a_range_and_a_filter_choose_streaks_and_never_cut_them(
     store: Store, events: list[Event], start: int, length: int
 ) -> None:
@@ -67,25 +67,25 @@ def test_a_range_and_a_filter_choose_streaks_and_never_cut_them(
     assert {row["last_event_id"]: (row["length"], row["state"]) for row in rows} == wanted
 
 
+@pytest.mark.parametrize("name", ["streak", "streaks", "recovery_rate"])
 @CHECKED
-@given(events=recorded_sessions())
-def test_what_an_alert_sees_is_what_was_known_then(store: Store, events: list[Event]) -> None:
+@given(events=many_sessions())
+def test_what_an_alert_sees_is_what_was_known_then(store: Store, name: str, events: list[Event]) -> None:
     """The measures of a past window equal those of a store that ends with it."""
     end = NOW - 10 * DAY + 2 * HOUR
-    known = [one for one in events if one["time_ns"] < end]
-    for name in ("streak", "streaks", "recovery_rate"):
-        holding(store, events)
-        later = measure(store, name, {}, ["session"], end - HOUR, end, failure_only=SILENT)
-        holding(store, known)
-        then = measure(store, name, {}, ["session"], end - HOUR, end, failure_only=SILENT)
-        assert sorted(map(str, later)) == sorted(map(str, then))
+    seen = []
+    for some in (events, [one for one in events if one["time_ns"] < end]):
+        holding(store, some)
+        samples = measure(store, name, {}, ["session"], end - HOUR, end, failure_only=SILENT)
+        seen.append(sorted(map(str, samples)))
+    assert seen[0] == seen[1]
 
 
 JUDGED = ("retried", "recovered", "identical_retry", "recovered_identical", "recovered_changed", "attempts")
 
 
 @CHECKED
-@given(events=recorded_sessions(), clock_ns=CLOCKS)
+@given(events=many_sessions(), clock_ns=CLOCKS)
 def test_retry_chains_are_what_the_rules_say(store: Store, events: list[Event], clock_ns: int) -> None:
     holding(store, events)
     selection = ever(clock_ns)
@@ -95,7 +95,7 @@ def test_retry_chains_are_what_the_rules_say(store: Store, events: list[Event], 
 
 
 @CHECKED
-@given(events=recorded_sessions(), clock_ns=CLOCKS)
+@given(events=many_sessions(), clock_ns=CLOCKS)
 def test_retries_and_their_curve_count_the_chains(store: Store, events: list[Event], clock_ns: int) -> None:
     holding(store, events)
     selection = ever(clock_ns)
@@ -120,7 +120,7 @@ def test_retries_and_their_curve_count_the_chains(store: Store, events: list[Eve
 
 
 @CHECKED
-@given(events=recorded_sessions())
+@given(events=many_sessions())
 def test_summary_and_limits_follow_from_the_streaks(store: Store, events: list[Event]) -> None:
     holding(store, events)
     every = expected_streaks(events, "session", "mistake", 3)
