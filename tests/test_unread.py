@@ -1,14 +1,17 @@
 """Records that speak a convention and are read by no table: counted apart, by sender, and shown."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from collector.batch import SENDERS, Unread
 from collector.correlate.senders import counted
 from collector.recognise.unread import load_unread
 from collector.tables import load_toml, schemas
+from dashboard.parts import words
 from tests.conftest import RunningCollector
 
 ROWS = load_toml(schemas().joinpath("unread.toml"))["signs"]
@@ -39,7 +42,9 @@ def test_each_sign_is_found_by_its_examples_alone(row: dict[str, Any]) -> None:
     assert not [text for text in row["counter_examples"] if signs.of(json.loads(text))]
 
 
-def test_unread_records_are_counted_once_and_shown_with_their_sender(collector: RunningCollector) -> None:
+def test_unread_records_are_counted_once_and_shown_with_their_sender(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
     first = spans(
         {"gen_ai.tool.name": "read", "error.type": "timeout"}, {"openinference.span.kind": "TOOL"}, {"a": "b"}
     )
@@ -53,6 +58,10 @@ def test_unread_records_are_counted_once_and_shown_with_their_sender(collector: 
     assert (row["unread"], row["unread_by"], row["unread_scopes"]) == (
         3, "gen_ai.tool.name, openinference.span.kind", "qwen-code",
     )  # fmt: skip
+    [said] = [
+        each.value for each in open_app(collector.url, "sources").caption if "no table of sources reads" in each.value
+    ]
+    assert said.startswith(f"**{words.plain('qwen-code')}**: {words.plural(3, 'record')} (")
 
 
 def test_random_names_cannot_grow_the_table_and_known_senders_are_counted_all_the_same() -> None:

@@ -204,7 +204,7 @@ def _unread(page: Page, rows: pl.DataFrame) -> None:
         where = f" in {words.plain(scopes, 80)}" if scopes else ""
         st.caption(
             f"**{words.plain(service or source or NO_VALUE)}**: {words.plural(unread, 'record')} "
-            f"({words.plain(signs, 80)}{where}; since {words.age(since, page.now, page.zone)}) may tell of calls, but "
+            f"({words.plain(signs, 80)}{where}; first {words.age(since, page.now, page.zone)}) may tell of calls, but "
             "no table of sources reads them: such calls are missing unless its other records tell them. "
             "A row in a table of your own reads them (`schemas/sources/README.md`, `MISSTEP_TABLES`)."
         )
