@@ -13,8 +13,8 @@ import pytest
 
 from collector.correlate.changes import Changes
 from collector.engine.duckdb.derive import KEPT, Slice
-from collector.engine.duckdb.read import whole
 from collector.engine.duckdb.store import Store
+from collector.engine.whole_hours import WholeHours, edges
 from collector.query.breakdowns import breakdown, timeseries, values
 from collector.query.changes import changes
 from collector.query.compare import compare
@@ -177,9 +177,10 @@ def test_the_longest_run_of_counted_hours_is_read_from_them(
     for table in ("events", "changed", *KEPT):
         store.execute(f"delete from {table}")
     store.execute("insert into stale_hours values ($hour)", {"hour": 4 * HOUR})
-    low, high = whole("$start", "$until")
-    asked = f"select {low} as low, {high} as high, $start::bigint as start, $until::bigint as until"
-    span = {"start": round(start * HOUR), "until": round(until * HOUR)}
+    hours = WholeHours("start", "until")
+    low, high = hours.names()
+    asked = f"select ${low} as low, ${high} as high, $start::bigint as start, $until::bigint as until"
+    span = {"start": round(start * HOUR), "until": round(until * HOUR), **edges(hours)}
     assert [store.rows(asked, span)[0][name] for name in ("low", "high")] == [span["until"]] * 2, "none is counted"
     needed = [row["column_name"] for row in store.rows("describe hourly") if row["null"] == "NO"]
     zeros = ", ".join(f"0 as {name}" for name in needed if name != "time_ns")

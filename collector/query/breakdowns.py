@@ -44,8 +44,9 @@ def breakdown(
 ) -> Statement:
     """Measures by the values of `by`; with `previous`, also as `previous_…`, of the period of equal length before."""
     sql, columns = _grouped(selection, {name: f'"{name}"' for name in by}, measures, previous)
-    params = selection.params() | {"previous_ns": selection.previous_ns}
-    return Statement(sql, params, order_by(sort or ["-errors", "-calls"], columns, by), limit, SEEN)
+    asks = "recovery_rate" in measures or selection.reads_chains(*by)
+    order = order_by(sort or ["-errors", "-calls"], columns, by)
+    return Statement(sql, selection.params(), order, limit, SEEN, of_kept=asks, of_clock=asks)
 
 
 def timeseries(
@@ -66,8 +67,9 @@ def timeseries(
     at = at if previous else "time_ns"
     keys = {"time": f"{at} - {at} % {int(bucket_ns)}", **{name: f'"{name}"' for name in by}}
     sql, columns = _grouped(selection, keys, measures, previous, bucket_ns)
-    params = selection.params() | {"previous_ns": selection.previous_ns}
-    return Statement(sql, params, order_by(sort, columns, keys), limit, ("time", *SEEN))
+    asks = "recovery_rate" in measures or selection.reads_chains(*by)
+    order = order_by(sort, columns, keys)
+    return Statement(sql, selection.params(), order, limit, ("time", *SEEN), of_kept=asks, of_clock=asks)
 
 
 def bucket_of(selection: Selection, asked_ns: int | None) -> int:
@@ -89,7 +91,9 @@ def values(selection: Selection, dimension: str, contains: str, sort: Sequence[s
     sql = f"""select "{dimension}" as value, {rows.count()} as calls, {rows.count("outcome = 'error'")} as errors
       from {rows.source} where {selection.where()} and {found} group by all"""
     order = order_by(sort or ["-calls"], ("value", "calls", "errors"), ["value"])
-    return Statement(sql, selection.params() | {"contains": contains}, order, limit)
+    asks = selection.reads_chains(dimension)
+    params = selection.params() | {"contains": contains}
+    return Statement(sql, params, order, limit, of_kept=asks, of_clock=asks)
 
 
 def _grouped(

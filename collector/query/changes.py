@@ -76,23 +76,31 @@ def changes(
     calls = [name for name in names if of_rate and BY_NAME[name].about == "call"]
     rest = [name for name in names if name not in calls]
     # One after the other: all grouping sets at once would hold all their sessions in memory.
-    asked = [
-        *(_most(sql, "part desc, whole desc") for sql in _counts(selection, rest, part, whole)),
-        *(_most(sql, "parts2 desc") for sql in _sessions(selection, rest, part, chains=True)),
-        *(_most(sql, "part desc, whole desc") for sql in _sessions(selection, calls, part, whole)),
-    ]
+    counts = [_most(sql, "part desc, whole desc") for sql in _counts(selection, rest, part, whole)]
+    likeness = [_most(sql, "parts2 desc") for sql in _sessions(selection, rest, part, chains=True)]
+    sums = [_most(sql, "part desc, whole desc") for sql in _sessions(selection, calls, part, whole)]
     beside = {}
     if not of_rate and (VOLUME in by or not by):
         beside[VOLUME] = _volumes(selection)
     if "fingerprint" in names:
         beside[GROUPS] = _groups(selection)
-    params = selection.params() | {"previous_ns": selection.previous_ns, "middle_ns": selection.start_ns}
+    params = selection.params() | {"middle_ns": selection.start_ns}
 
     def work(*answers: Sequence[Row]) -> list[Row]:
-        found = dict(zip(beside, answers[len(asked) :], strict=True))
-        return _explained(measure, names, added(answers[: len(asked)]), found)
+        first = len(answers) - len(beside)
+        found = dict(zip(beside, answers[first:], strict=True))
+        return _explained(measure, names, added(answers[:first]), found)
 
-    statements = tuple(Statement(sql, params, "1", MOST_ROWS) for sql in (*asked, *beside.values()))
+    asks = selection.reads_chains(*names)
+
+    def statement(sql: str, *, of_chains: bool = False) -> Statement:
+        return Statement(sql, params, "1", MOST_ROWS, of_kept=asks or of_chains, of_clock=asks)
+
+    statements = (
+        *(statement(sql) for sql in counts),
+        *(statement(sql, of_chains=True) for sql in likeness),
+        *(statement(sql) for sql in (*sums, *beside.values())),
+    )
     return Derived(statements, work, TYPES, sort, limit)
 
 

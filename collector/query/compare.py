@@ -203,7 +203,9 @@ def _statement(names: Sequence[str], sides: Sides, by: Sequence[str]) -> Stateme
             where=f"{selection.where()} and {measure.part}" if measure.beside_all else selection.where(),
             struck=struck,
         )
-    return Statement(sql, {**selection.params(), **sides.params}, "1", MOST_GROUPS)
+    of_chains = names[0] in COMPARED and COMPARED[names[0]].of_chains
+    asks = of_chains or "streak_rate" in names or selection.reads_chains(*named)
+    return Statement(sql, {**selection.params(), **sides.params}, "1", MOST_GROUPS, of_kept=asks, of_clock=asks)
 
 
 def _marks(names: Sequence[str], selection: Selection) -> Iterator[str]:

@@ -44,7 +44,7 @@ def costs(selection: Selection, by: Sequence[str], sort: Sequence[str] = (), lim
         sums=", ".join(_sum(name) for name in COLUMNS),
     )
     order = order_by(sort or ["-cost_usd", "-output_tokens", "-calls"], (*by, *COLUMNS), by)
-    return Statement(sql, selection.params(), order, limit)
+    return Statement(sql, selection.params(), order, limit, of_kept=True, of_clock=True)
 
 
 def _sum(name: str) -> str:

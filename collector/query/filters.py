@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from collector.engine.whole_hours import edges_between
 from collector.times import HOUR, MAX_NS, UNITS, iso_ns, length_ns, rfc3339
 
 Value = str | int | bool | None
@@ -128,12 +129,19 @@ class Term:
         return f"not {either}" if self.negated else either
 
 
+# Of all ranges that queries read from counted hours: `middle_ns` is where a comparison of two periods parts them.
+WHOLE_HOURS = edges_between(
+    ("0", "previous_ns", "start_ns", "middle_ns"), ("start_ns", "middle_ns", "until_ns", str(MAX_NS))
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Events with `start_ns` ≤ time < `until_ns` that meet every term and have `text` in their message.
 
     `failure_only` are the sources that never report a success, from their tables: no rate is computed over them.
     `clock_ns` is the collector's time: of sessions that it has not heard of for an hour, nothing more is expected.
+    `start` and `until` are the parameters of the range that SQL asks about; `before` asks about the earlier period.
     """
 
     start_ns: int
@@ -143,6 +151,8 @@ class Selection:
     failure_only: tuple[str, ...] = ()
     to_now: bool = False
     clock_ns: int = 0
+    start: str = "$start_ns"
+    until: str = "$until_ns"
 
     @property
     def until_ns(self) -> int:
@@ -154,8 +164,16 @@ class Selection:
         """Start of the equally long period before this one."""
         return max(0, 2 * self.start_ns - self.end_ns)
 
+    def before(self) -> Selection:
+        """The same in the period before, for SQL with the same parameters."""
+        return replace(self, start="$previous_ns", until="$start_ns")
+
     def uses(self, name: str) -> bool:
         return any(term.dimension.name == name for term in self.terms)
+
+    def reads_chains(self, *names: str) -> bool:
+        """Whether a query by these columns asks what became of errors."""
+        return self.uses("recovered") or "recovered" in names
 
     def about_call(self) -> Selection:
         """The same without the terms on how calls ended: the denominator of a share of all calls."""
@@ -163,18 +181,18 @@ class Selection:
         return replace(self, terms=terms, text="")
 
     def params(self) -> dict[str, object]:
-        """The parameters of `where`, `condition` and `rated`, and the bounds."""
+        """The parameters of `where`, `condition` and `rated`, the bounds, and whole hours between these."""
         bound: dict[str, object] = {
-            "start_ns": self.start_ns, "until_ns": self.until_ns, "text": self.text,
-            "clock_ns": self.clock_ns,
+            "start_ns": self.start_ns, "until_ns": self.until_ns, "previous_ns": self.previous_ns, "text": self.text,
+            "clock_ns": self.clock_ns, **WHOLE_HOURS,
         }  # fmt: skip
         for term in self.terms:
             bound |= term.params()
         return bound | {f"failure_only_{place}": source for place, source in enumerate(self.failure_only)}
 
-    def where(self, start: str = "$start_ns") -> str:
-        """Time range and condition, as SQL over `events`."""
-        return f"time_ns >= {start} and time_ns < $until_ns and {self.condition()}"
+    def where(self, start: str = "") -> str:
+        """Time range, by default the selection's, and condition, as SQL over `events`."""
+        return f"time_ns >= {start or self.start} and time_ns < {self.until} and {self.condition()}"
 
     def condition(self) -> str:
         """Everything but the time range, as SQL over `events`."""

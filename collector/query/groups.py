@@ -78,7 +78,8 @@ def groups(
     params = selection.params() | {"fingerprint": fingerprint, "end_ns": selection.end_ns}
     params |= {"fresh_ns": fresh, "trend_ns": fresh}
     order = order_by(sort or ["-last_seen"], columns, ("fingerprint",))
-    return Statement(sql, params, order, limit, TIMES)
+    asks = "recovery_rate" in measures or selection.reads_chains()
+    return Statement(sql, params, order, limit, TIMES, of_kept=asks, of_clock=asks)
 
 
 class Writes(Protocol):

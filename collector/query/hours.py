@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from collector.engine.duckdb.derive import COUNTED, FACTS
-from collector.engine.duckdb.read import whole
+from collector.engine.whole_hours import WholeHours
 from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.statement import load
@@ -71,7 +71,7 @@ def counted(
     `facts`: with the columns for `Counts.fact`, which add half as much again to the time for planning.
     """
     wanted = list(dict.fromkeys(names))
-    start = "$previous_ns" if previous else "$start_ns"
+    start = "$previous_ns" if previous else selection.start
     cuts = (*(["$start_ns"] if previous else []), *([cut] if cut else []))
     hours = bucket_ns % HOUR == 0 and selection.end_ns - selection.start_ns >= LEAST
     hours = hours and not (previous and bucket_ns and (selection.start_ns - selection.previous_ns) % HOUR)
@@ -79,7 +79,7 @@ def counted(
     table = next((name for name, columns in COUNTED.items() if needed <= set(columns)), "")
     if not (hours and table) or selection.text or (facts and table != OF_ALL):
         return Counts(relation(selection, *wanted, start=start))
-    spans = pairwise((start, *cuts, "$until_ns"))
+    spans = pairwise((start, *cuts, selection.until))
     parts = (_hours(table, low, high, FACTS if facts else {}) for low, high in spans)
     return Counts(f"({' union all '.join(f'({part})' for part in parts)})", table)
 
@@ -92,13 +92,13 @@ def ever(until: str = str(MAX_NS)) -> Counts:
 def _hours(table: str, start: str, until: str, facts: Mapping[str, str]) -> str:
     names = ", ".join(COUNTED[table])
     alone = table == OF_SESSIONS
-    low, high = whole(start, until)
+    low, high = WholeHours(start.removeprefix("$"), until.removeprefix("$")).names()
     return load("hours").format(
         table=table,
         start=start,
         until=until,
-        low=low,
-        high=high,
+        low=f"${low}",
+        high=f"${high}",
         names=f"{names}, event_id" if alone else names,
         counted=f"{names}, null as event_id" if alone else names,
         left_out="session is null" if alone else "false",

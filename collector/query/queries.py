@@ -56,7 +56,7 @@ def events(selection: Selection, limit: int, *, cursor: str = "", after: str = "
       from {relation(selection)} where {selection.where()} and {seek}
       order by {order} limit {ROWS}"""
     shown = order.replace("_ns", "_time" if after else "")
-    return Statement(_whole(page, selection), bound, shown, limit, EVENT_TIMES)
+    return _events_of(page, selection, bound, shown, limit)
 
 
 def next_events(state: Any, options: Mapping[str, Any]) -> Complete:
@@ -85,7 +85,7 @@ def session_events(selection: Selection, session: str, limit: int, cursor: str =
     page = f"""select {PAGED}
       from {relation(selection)} where {selection.where()} and {seek}
       order by {order} limit {ROWS}"""
-    return Statement(_whole(page, selection), bound, "time, sequence nulls last, event_id", limit, EVENT_TIMES)
+    return _events_of(page, selection, bound, "time, sequence nulls last, event_id", limit)
 
 
 def next_of_session(state: Any, options: Mapping[str, Any]) -> Complete:
@@ -104,8 +104,15 @@ def next_of_session(state: Any, options: Mapping[str, Any]) -> Complete:
 def event(event_id: int, failure_only: Sequence[str] = (), clock_ns: int = 0) -> Statement:
     """One event whole, as known at `clock_ns`."""
     selection = Selection(0, 0, failure_only=tuple(failure_only), clock_ns=clock_ns)
-    page = f"select {PAGED} from events where event_id = $event_id"
-    return Statement(_whole(page, selection), selection.params() | {"event_id": event_id}, "time", 1, EVENT_TIMES)
+    page = f"select {PAGED} from events where event_id = $event_id limit {ROWS}"
+    return _events_of(page, selection, selection.params() | {"event_id": event_id}, "time", 1)
+
+
+def _events_of(page: str, selection: Selection, params: Row, order: str, limit: int) -> Statement:
+    """The whole events of a page, which has no more than `ROWS` of them."""
+    kept = selection.reads_chains()
+    sql = _whole(page, selection)
+    return Statement(sql, params, order, limit, EVENT_TIMES, of_kept=kept, of_clock=True, limited=True)
 
 
 def _whole(page: str, selection: Selection) -> str:
@@ -193,7 +200,7 @@ def sessions(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -
         strip=STRIP,
     )
     sql = f"select {', '.join(SESSION_COLUMNS)} from ({sql})"
-    return Statement(sql, selection.params(), order, limit, ("started", "ended"))
+    return Statement(sql, selection.params(), order, limit, ("started", "ended"), of_kept=True, of_clock=True)
 
 
 def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) -> Statement:
@@ -215,7 +222,8 @@ def sources(selection: Selection, sort: Sequence[str] = (), limit: int = 100) ->
         rated=selection.rated(),
     )
     order = order_by(sort or ["-last_seen"], SOURCE_COLUMNS, ("source", "service"))
-    return Statement(sql, selection.params(), order, limit, ("last_seen", "unread_since"))
+    asks = selection.reads_chains()
+    return Statement(sql, selection.params(), order, limit, ("last_seen", "unread_since"), of_kept=asks, of_clock=asks)
 
 
 def add_remedies(state: Any, options: Mapping[str, Any]) -> Complete:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from collector.engine.duckdb.derive import ACTED_ON, CHAINS, COUNTED, IDLE_NS, PATIENCE, WINDOW_NS
-from collector.engine.duckdb.read import whole
+from collector.engine.whole_hours import WholeHours
 from collector.query.filters import Selection, own_dimensions
 from collector.query.quantiles import at_place, ranked
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
@@ -93,8 +94,7 @@ def unjudged(selection: Selection, *names: str) -> str:
     """The same for a question that does not ask whether an error recovered: telling which cannot any more reads the
     newest event of each one's service. `attempts` and `seconds` are also of sources that are not rated.
     """
-    asks = selection.uses("recovered") or "recovered" in names
-    return chains(selection, *names) if asks else _kept(selection, *names)
+    return chains(selection, *names) if selection.reads_chains(*names) else _kept(selection, *names)
 
 
 def _kept(selection: Selection, *names: str) -> str:
@@ -119,16 +119,17 @@ def _errors(selection: Selection, *names: str) -> str:
       select * from events where outcome = 'error' and session is null)"""
 
 
-def relation(selection: Selection, *more: str, start: str = "$start_ns") -> str:
+def relation(selection: Selection, *more: str, start: str = "") -> str:
     """`events`; if the selection or one of the named columns needs it, with the outcomes of retry chains."""
-    if not (selection.uses("recovered") or "recovered" in more):
+    if not selection.reads_chains(*more):
         return "events"
+    start = start or selection.start
     return f"""(select events.*, chains.event_id is not null as begins, coalesce(chains.retried, false) as retried,
         {", ".join(f"chains.{name}" for name in TOLD)}
       from events left join (
-        select * from ({chains(selection)}) where time_ns >= {start} and time_ns < $until_ns
+        select * from ({chains(selection)}) where time_ns >= {start} and time_ns < {selection.until}
       ) as chains on events.event_id = chains.event_id
-      where events.time_ns >= {start} and events.time_ns < $until_ns)"""
+      where events.time_ns >= {start} and events.time_ns < {selection.until})"""
 
 
 def counted(selection: Selection, names: Sequence[str]) -> str:
@@ -146,7 +147,7 @@ def counted(selection: Selection, names: Sequence[str]) -> str:
       from ({chains(selection, *names)})"""
     if selection.text or not {*wanted} <= {*COUNTED["hourly"]}:
         return single
-    low, high = whole("$start_ns", "$until_ns", chains=True)
+    low, high = WholeHours(selection.start.removeprefix("$"), selection.until.removeprefix("$"), of_chains=True).names()
     return load("hourly_chains").format(
         names=listed,
         counts=", ".join(CHAINS),
@@ -154,8 +155,10 @@ def counted(selection: Selection, names: Sequence[str]) -> str:
         window=WINDOW_NS,
         idle=IDLE_NS,
         hour=HOUR,
-        low=low,
-        high=high,
+        low=f"${low}",
+        high=f"${high}",
+        start=selection.start,
+        until=selection.until,
     )
 
 
@@ -163,12 +166,18 @@ def retries(
     selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 100, *, previous: bool = False
 ) -> Statement:
     """What became of errors, by the dimensions of the error."""
+    order = sort or ["-disagreement", "-errors"]
+    written = partial(_retries, by=by)
+    return rates(selection, written, by, COLUMNS, EMPTY, previous=previous, sort=order, limit=limit)
+
+
+def _retries(selection: Selection, by: Sequence[str]) -> str:
     keys = [f'"{name}"' for name in by]
     low, high = wilson("recovered", "rated")
     places = {f"key_{place}": key for place, key in enumerate(keys)}
     repaired = f"{selection.where()} and repaired and {selection.rated()}"
     middle = [f"{at_place(1)}) as median_seconds"]
-    sql = load("retries").format(
+    return load("retries").format(
         keys="".join(f"{key}, " for key in keys),
         counted=counted(selection, by),
         named="".join(f"{place} as {key}, " for place, key in places.items()),
@@ -193,8 +202,6 @@ def retries(
         same_tries=_same(keys, "tries"),
         same_waits=_same(keys, "waits"),
     )
-    order = sort or ["-disagreement", "-errors"]
-    return rates(selection, sql, by, COLUMNS, EMPTY, previous=previous, sort=order, limit=limit)
 
 
 def _same(keys: Iterable[str], other: str) -> str:
@@ -205,9 +212,19 @@ def curve(
     selection: Selection, by: Sequence[str], sort: Sequence[str] = (), limit: int = 1000, *, previous: bool = False
 ) -> Statement:
     """The share of retried errors that recovered, by number of attempts and by seconds."""
+    empty = dict.fromkeys(("retried", "recovered"), "0")
+    keys = (*by, "axis", "at")
+    written = partial(_curve, by=by)
+    asks = selection.reads_chains(*by)
+    return rates(
+        selection, written, keys, CURVE_COLUMNS, empty, previous=previous, sort=sort, limit=limit, of_clock=asks
+    )
+
+
+def _curve(selection: Selection, by: Sequence[str]) -> str:
     keys = "".join(f'"{name}", ' for name in by)
     low, high = wilson("recovered", "retried")
-    sql = load("curve").format(
+    return load("curve").format(
         keys=keys,
         chains=unjudged(selection, *by),
         where=selection.where(),
@@ -220,8 +237,6 @@ def curve(
         low=low,
         high=high,
     )
-    empty = dict.fromkeys(("retried", "recovered"), "0")
-    return rates(selection, sql, (*by, "axis", "at"), CURVE_COLUMNS, empty, previous=previous, sort=sort, limit=limit)
 
 
 def _reached(name: str, steps: Iterable[int]) -> str:
@@ -264,4 +279,5 @@ def storms(
         minute=MINUTE,
     )
     params = wide.params() | {"from_ns": selection.start_ns, "to_ns": selection.until_ns}
-    return Statement(sql, params, order, limit, ("started", "ended"))
+    asks = selection.reads_chains(*by)
+    return Statement(sql, params, order, limit, ("started", "ended"), of_kept=True, of_clock=asks)

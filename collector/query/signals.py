@@ -35,8 +35,10 @@ def _signals(selection: Selection, kind: str) -> str:
 
 def signals(selection: Selection, kind: str, sort: Sequence[str] = (), limit: int = 100) -> Statement:
     """Each time an agent reported something about its own streak, with our count at that moment, newest first."""
+    asks = selection.reads_chains()
     order = order_by(sort or ["-time"], SIGNAL_COLUMNS, ("event_id",))
-    return Statement(_signals(selection, kind), selection.params(), order, limit, ("time",))
+    sql = _signals(selection, kind)
+    return Statement(sql, selection.params(), order, limit, ("time",), of_kept=asks, of_clock=asks)
 
 
 def agreement(selection: Selection, kind: str, sort: Sequence[str] = (), limit: int = 100) -> Statement:
@@ -50,5 +52,6 @@ def agreement(selection: Selection, kind: str, sort: Sequence[str] = (), limit: 
           count(*) filter (reported_streak < ours) as lower,
           list_sort(list_distinct(list(why) filter (why not in ('equal', 'no_number')))) as whys
         from ({_signals(selection, kind)}) group by source, signal)"""
+    asks = selection.reads_chains()
     order = order_by(sort or ["-signals"], AGREEMENT_COLUMNS, ("source", "signal"))
-    return Statement(sql, selection.params(), order, limit)
+    return Statement(sql, selection.params(), order, limit, of_kept=asks, of_clock=asks)

@@ -12,7 +12,7 @@ from collector.engine.duckdb.arrow import arrow_stream
 from collector.query.filters import BY_NAME, BadParameter, Selection
 
 Row = dict[str, Any]
-ROWS = "$most_rows"  # the limit, in a statement that applies it itself
+ROWS = "$most_rows"  # the limit, as SQL
 
 
 class Reads(Protocol):
@@ -32,8 +32,11 @@ class Reads(Protocol):
 class Statement:
     """The columns of `sql` are those of the answer; `times` are those that hold nanoseconds since 1970.
 
-    A limit is put around `sql` unless it contains `ROWS`. To apply a limit, the engine holds several times as many
-    rows, and so many complete events do not fit into memory.
+    `of_kept`: it reads derived tables, which may be up to a second behind the events. `of_clock`: it tells what depends
+    on how long a session has been silent.
+
+    A limit is put around `sql` unless it is `limited` by itself, to `ROWS`. To apply a limit, the engine holds several
+    times as many rows, and so many complete events do not fit into memory.
     """
 
     sql: str
@@ -41,30 +44,25 @@ class Statement:
     order: str
     limit: int
     times: tuple[str, ...] = ()
-
-    @property
-    def of_kept(self) -> bool:
-        """Whether it reads derived tables, which may be up to a second behind the events."""
-        return "kept_" in self.sql
-
-    @property
-    def of_clock(self) -> bool:
-        """Whether it tells what depends on how long a session has been silent."""
-        return "$clock_ns" in self.sql
+    of_kept: bool = False
+    of_clock: bool = False
+    limited: bool = False
 
     def rows(self, store: Reads, timeout_s: float = 30) -> list[dict[str, Any]]:
         """Up to `limit` + 1 rows: the additional one shows that there are more."""
-        return store.rows(self._limited(self.limit + 1), self.params, timeout_s=timeout_s)
+        params = {**self.params, "most_rows": self.limit + 1}
+        return store.rows(self._ordered(), params, timeout_s=timeout_s)
 
     def arrow(self, store: Reads, timeout_s: float = 30) -> bytes:
         """Up to `limit` rows as an Arrow IPC stream, times as timestamps with nanoseconds in UTC."""
         stamps = ", ".join(f"make_timestamp_ns({name})::timestamptz_ns as {name}" for name in self.times)
         shape = f"* replace ({stamps})" if stamps else "*"
-        return store.arrow(f"select {shape} from ({self._limited(self.limit)})", self.params, timeout_s=timeout_s)
+        params = {**self.params, "most_rows": self.limit}
+        return store.arrow(f"select {shape} from ({self._ordered()})", params, timeout_s=timeout_s)
 
-    def _limited(self, rows: int) -> str:
-        limit = "" if ROWS in self.sql else f" limit {rows}"
-        return f"select * from ({self.sql.replace(ROWS, str(rows))}) order by {self.order}{limit}"
+    def _ordered(self) -> str:
+        limit = "" if self.limited else f" limit {ROWS}"
+        return f"select * from ({self.sql}) order by {self.order}{limit}"
 
 
 class Answer(Protocol):
@@ -165,7 +163,7 @@ PREVIOUS = "previous_"
 
 def rates(
     selection: Selection,
-    sql: str,
+    written: Callable[[Selection], str],
     keys: Sequence[str],
     columns: Sequence[str],
     empty: Mapping[str, str],
@@ -173,16 +171,17 @@ def rates(
     previous: bool,
     sort: Sequence[str],
     limit: int,
+    of_clock: bool = True,
 ) -> Statement:
-    """A statement with the `columns` of `sql` for each of `keys`, by default in the order of the keys.
+    """A statement over derived tables with the `columns` of the SQL `written` for each of `keys`, in their order.
 
     With `previous`, each column is added as `previous_…`, of the period of equal length before. Keys that only one
     period has get a row too: the columns of the other period are the SQL in `empty`, or null.
     """
+    sql = written(selection)
     if not previous:
-        return Statement(sql, selection.params(), order_by(sort, (*keys, *columns), keys), limit)
-    before = sql.replace("$start_ns", "$previous_ns").replace("$until_ns", "$start_ns")
-    before = before.replace("__start_ns__until_ns", "__previous_ns__start_ns")  # of `whole`
+        order = order_by(sort, (*keys, *columns), keys)
+        return Statement(sql, selection.params(), order, limit, of_kept=True, of_clock=of_clock)
     sides = {"": "present", PREVIOUS: "past"}
     listed = [f'coalesce(present."{key}", past."{key}") as "{key}"' for key in keys]
     listed += [
@@ -192,11 +191,12 @@ def rates(
     ]
     same = ["present.one = past.one", *(f'present."{key}" is not distinct from past."{key}"' for key in keys)]
     # Without a name for each side, DuckDB would look for its columns in the other side of the join too.
+    before = written(selection.before())
     both = f"""with present as (select *, 1 as one from ({sql})), past as (select *, 1 as one from ({before}))
       select {", ".join(listed)} from present full join past on {" and ".join(same)}"""
     named = (*keys, *(prefix + name for prefix in sides for name in columns))
-    params = selection.params() | {"previous_ns": selection.previous_ns}
-    return Statement(both, params, order_by(sort, named, keys), limit)
+    order = order_by(sort, named, keys)
+    return Statement(both, selection.params(), order, limit, of_kept=True, of_clock=of_clock)
 
 
 Z = 1.959963984540054  # two-sided 95 % of a normal distribution

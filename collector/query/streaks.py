@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from collector.engine.duckdb.derive import ACTED_ON, IDLE_NS, LAST
 from collector.query.filters import DIMENSIONS, Selection
@@ -80,6 +81,8 @@ def streak_sql(selection: Selection, asked: Scope, firsts: Sequence[str] = (), n
         firsts="".join(f', "{name}" as "first_{name}"' for name in firsts),
         newest=newest,
         idle=IDLE_NS,
+        start=selection.start,
+        until=selection.until,
     )
 
 
@@ -169,24 +172,29 @@ def streaks(
         idle=IDLE_NS,
         last=LAST,
     )
-    return Statement(sql, selection.params() | {"min_length": min_length}, order, limit, ("started", "ended"))
+    params = selection.params() | {"min_length": min_length}
+    return Statement(sql, params, order, limit, ("started", "ended"), of_kept=True, of_clock=True)
 
 
 def summary(
     selection: Selection, asked: Scope, sort: Sequence[str] = (), limit: int = 100, *, previous: bool = False
 ) -> Statement:
     """Per length: streaks that reached it, of these those that went on (hazard), recovered, are open, or ended."""
+    columns = ("streaks", "reached_next", "hazard", "low", "high", *STATES)
+    empty = dict.fromkeys(("streaks", "reached_next", *STATES), "0")
+    written = partial(_summary, asked=asked)
+    return rates(selection, written, ["length"], columns, empty, previous=previous, sort=sort, limit=limit)
+
+
+def _summary(selection: Selection, asked: Scope) -> str:
     low, high = wilson("reached_next", "streaks")
-    sql = f"""select length, streaks, reached_next, {share("reached_next", "streaks")} as hazard,
+    return f"""select length, streaks, reached_next, {share("reached_next", "streaks")} as hazard,
         {low} as low, {high} as high, recovered, open, ended
       from (
         select reached as length, count(*) as streaks, count(*) filter (length > reached) as reached_next,
           {", ".join(f"count(*) filter (state = '{state}') as {state}" for state in STATES)}
         from ({streak_sql(selection, asked)}), unnest(range(1, length + 1)) as steps(reached)
         group by reached)"""
-    columns = ("streaks", "reached_next", "hazard", "low", "high", *STATES)
-    empty = dict.fromkeys(("streaks", "reached_next", *STATES), "0")
-    return rates(selection, sql, ["length"], columns, empty, previous=previous, sort=sort, limit=limit)
 
 
 def limits(
@@ -203,20 +211,25 @@ def limits(
     Those that recovered, their rate, and those of which that is not known yet are of the sessions whose sources also
     report successes (`rated`).
     """
+    columns = ("sessions", "interrupted", "rated", "recovered", "not_known_yet", "mistakes_saved")
+    empty = dict.fromkeys(columns, "0")
+    keys = (*by, "mistake_limit")
+    written = partial(_limits, asked=asked, by=by)
+    return rates(selection, written, keys, LIMIT_COLUMNS, empty, previous=previous, sort=sort, limit=limit)
+
+
+def _limits(selection: Selection, asked: Scope, by: Sequence[str]) -> str:
     low, high = wilson("recovered", "rated")
     keys = [f'"{name}"' for name in by]
-    sql = load("limits").format(
+    return load("limits").format(
         keys="".join(f"{key}, " for key in keys),
         kind=f"hash({', '.join(keys)})" if keys else "0",
         firsts="".join(f'"first_{name}" as "{name}", ' for name in by),
         streaks=streak_sql(selection, asked, by),
         where=selection.where(),
+        start=selection.start,
         source=counted(selection, [*by, "operation", "session"]).source,
         rate=share("recovered", "rated"),
         low=low,
         high=high,
-    )
-    empty = dict.fromkeys(("sessions", "interrupted", "rated", "recovered", "not_known_yet", "mistakes_saved"), "0")
-    return rates(
-        selection, sql, (*by, "mistake_limit"), LIMIT_COLUMNS, empty, previous=previous, sort=sort, limit=limit
     )

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple, Protocol
@@ -19,6 +21,7 @@ from nanoarrow.ipc import StreamWriter
 
 from collector.engine.duckdb.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, used
 from collector.engine.duckdb.derive import whole_hours
+from collector.engine.whole_hours import Edge, WholeHours
 from collector.errors import Unavailable
 
 Stamp = tuple[int, int]  # a file's size, and when it was changed
@@ -117,7 +120,6 @@ STREAMED_KINDS = {
 }
 FAILED = (duckdb.Error, UnicodeDecodeError)  # the latter where an error's text quotes damaged bytes
 VAST = re.compile(r"allocate data of size [0-9.]+ [GT]iB")
-WHOLE = re.compile(r"\$low(_chains)?__(\w+?)__(\w+)")
 
 
 def damaged(error: Exception) -> bool:
@@ -142,34 +144,35 @@ def of_the_engine() -> Iterator[None]:
         raise STREAMED_KINDS.get(kind, duckdb.Error)(found[1]) from None
 
 
-def whole(start: str, until: str, *, chains: bool = False) -> tuple[str, str]:
-    """Two parameters that `bound` adds: between them all hours of a range are counted (kept.py), or the `chains` that
-    began in them.
-
-    The range is from one parameter or number of nanoseconds to another. Of constants the engine knows what it need not
-    read; of a subquery that finds the same it does not (docs/decisions/0008).
-    """
-    span = f"{'_chains' if chains else ''}__{start.removeprefix('$')}__{until.removeprefix('$')}"
-    return f"$low{span}", f"$high{span}"
-
-
 @contextmanager
 def bound(cursor: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """The parameters that a statement uses, also those of `whole`, and where it has such a transaction in which these
-    are true: what was counted when they were looked for is still counted when the statement runs.
+    """The parameters that a statement uses. If edges of whole hours are among them, this is a transaction: what was
+    counted when they were found is still counted when the statement runs.
+
+    They are found first, because of constants the engine knows what it need not read; of a subquery that finds the same
+    it does not (docs/decisions/0008).
     """
     given = dict(params or {})
-    names = sorted(set(WHOLE.findall(sql)))
-    if not names:
-        yield used(sql, given)
+    needed = used(sql, given)
+    edges = {name: value for name, value in needed.items() if isinstance(value, Edge)}
+    if not edges:
+        yield needed
         return
     with all_or_nothing(cursor):
-        for of in dict.fromkeys(of for of, _, _ in names):
-            named = [(start, until) for other, start, until in names if other == of]
-            spans = [(int(given.get(start, start)), int(given.get(until, until))) for start, until in named]
-            for (start, until), (low, high) in zip(named, whole_hours(cursor, spans, chains=bool(of)), strict=True):
-                given |= {f"low{of}__{start}__{until}": low, f"high{of}__{start}__{until}": high}
-        yield used(sql, given)
+        found = _found(cursor, dict.fromkeys(edge.hours for edge in edges.values()), given)
+        yield needed | {name: found[edge.hours][edge.last] for name, edge in edges.items()}
+
+
+def _found(
+    cursor: duckdb.DuckDBPyConnection, hours: Iterable[WholeHours], given: Mapping[str, Any]
+) -> dict[WholeHours, tuple[int, int]]:
+    """First and last moment of the counted run of each."""
+    found: dict[WholeHours, tuple[int, int]] = {}
+    for of_chains, alike in groupby(sorted(hours, key=attrgetter("of_chains")), attrgetter("of_chains")):
+        wanted = list(alike)
+        spans = [(int(given.get(each.start, each.start)), int(given.get(each.until, each.until))) for each in wanted]
+        found |= zip(wanted, whole_hours(cursor, spans, chains=of_chains), strict=True)
+    return found
 
 
 See = Callable[[duckdb.DuckDBPyConnection, Mapping[Path, Stamp]], ArchiveView]

@@ -10,6 +10,6 @@ from (
   where time_ns >= {low} and time_ns < {high}
 )
 union all
-{single} where time_ns >= $start_ns and time_ns < {low}
+{single} where time_ns >= {start} and time_ns < {low}
 union all
-{single} where time_ns >= {high} and time_ns < $until_ns
+{single} where time_ns >= {high} and time_ns < {until}

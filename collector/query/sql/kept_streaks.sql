@@ -15,6 +15,6 @@ from (
     {dimensions}{more}
   from kept_streaks {joined}
     left join (select service as newest_service, time_ns as newest_ns from {newest}) on service is not distinct from newest_service
-  where scope = '{scope}' and kind in ({kinds}) and ended >= $start_ns and ended < $until_ns
+  where scope = '{scope}' and kind in ({kinds}) and ended >= {start} and ended < {until}
 )
 where {chosen}

@@ -32,7 +32,7 @@ totals as (
   from (
     select {kind} as kind, hash(service, session) as whose from {source} where {where} and operation = 'tool' and session is not null
     union
-    select {kind} as kind, whose from found where started < $start_ns
+    select {kind} as kind, whose from found where started < {start}
   )
   group by kind
 )
