@@ -9,10 +9,10 @@ CHROMIUM_NAMES := chromium chromium-browser google-chrome google-chrome-stable
 export UV_SYSTEM_CERTS ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench benchqueries benchpages pictures modules soak demo lock
+.PHONY: help setup run test test-deep check bench benchqueries benchpages pictures modules soak demo lock
 
 help:      ## this list
-	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: $(LOCKED) ## the locked environment in .venv, with .venv/bin/misstep
 
@@ -20,15 +20,18 @@ run: $(LOCKED) ## collector and dashboard; prints their addresses and the line t
 	@exec $(BIN)/misstep up
 
 # Tests start Python hundreds of times: each start compiles what has no bytecode.
-test check: export PYTHONDONTWRITEBYTECODE :=
+test test-deep check: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(LOCKED) .venv/.node .venv/.chromium ## every test, the browser's too
-	$(BIN)/pytest -n 2 --dist loadscope
+test: $(LOCKED) .venv/.node .venv/.chromium ## every claim, the browser's too
+	$(BIN)/pytest -n 2 --dist worksteal -m "not deep"
 
-check: $(LOCKED) .venv/.node ## style, types and the tests that need no browser
+test-deep: $(LOCKED) .venv/.node .venv/.chromium ## larger searches: more examples, soaks, all widths and themes
+	MISSTEP_EXAMPLES=$${MISSTEP_EXAMPLES:-400} $(BIN)/pytest -n 2 --dist worksteal --timeout 3600 -m "deep or search"
+
+check: $(LOCKED) ## style, types and the tests that need neither a process nor a browser
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadscope -m "not browser"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not process and not browser and not deep"
 
 bench: $(LOCKED) ## CPU time per event, events/s, latency, memory and disk, compared with references in the same run
 	$(BIN)/python -m benchmarks.ingest

@@ -23,6 +23,21 @@ import pytest
 import dashboard
 from collector.engine.duckdb.store import Store
 from tests.forked import Forked, Streams, finished
+from tests.processes import (  # hooks
+    pytest_collection_modifyitems,
+    pytest_fixture_setup,
+    pytest_runtest_call,
+    pytest_runtest_setup,
+    pytest_terminal_summary,
+)
+
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_fixture_setup",
+    "pytest_runtest_call",
+    "pytest_runtest_setup",
+    "pytest_terminal_summary",
+]
 
 MISSTEP = str(Path(sys.executable).with_name("misstep"))
 APP = str(Path(dashboard.__file__).with_name("main.py"))
@@ -244,12 +259,7 @@ def open_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         app = AppTest.from_file(APP, default_timeout=60)
         for name, value in link.items():
             app.query_params[name.rstrip("_")] = value
-        if page == "overview":
-            return app.run()
-        app.run()
-        for name, value in link.items():
-            app.query_params[name.rstrip("_")] = value
-        return app.switch_page(f"views/{page}.py").run()
+        return app.run() if page == "overview" else app.switch_page(f"views/{page}.py").run()
 
     return opened
 

@@ -17,8 +17,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+STARTED = "tests.forked"  # the audit event of each start
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["tests.loaded"])
+
+
+def get_ready() -> None:
+    """Returns once there is a process to fork from, so that no test is charged for it."""
+    if not _ready:
+        _ready.append(True)
+        process = _SERVER.Process(target=_nothing)
+        process.start()
+        process.join()
+
+
+_ready: list[bool] = []
+
+
+def _nothing() -> None:
+    """In a fork: ends at once."""
 
 
 class Streams(NamedTuple):
@@ -35,6 +52,7 @@ class Forked:
     def __init__(self, arguments: Sequence[str], cwd: Path, environment: Mapping[str, str], streams: Streams) -> None:
         files = [str(path.absolute()) for path in (streams.stdin, streams.stdout, streams.stderr)]
         about = (list(arguments), str(cwd), dict(environment), files)
+        sys.audit(STARTED)
         self._process = _SERVER.Process(target=_run, args=about)
         self._process.start()
         assert self._process.pid

@@ -40,6 +40,8 @@ from tests.recorded import event as made
 from tests.test_apply import WORD, _with_rule, secret
 from tests.test_kept import ALL_SETS, compared
 
+pytestmark = pytest.mark.process  # files are read by a process of the archive's own
+
 NOW = time.time_ns()  # collectors use the real clock
 WEEK_AGO = (NOW // DAY - 7) * DAY  # the beginning of a day
 EVER = Selection(0, NOW + DAY)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.fuzz import fuzz
 from benchmarks.soak import storm
 from tests.conftest import RunningCollector
@@ -11,6 +13,7 @@ def silent(_: str) -> None:
     """Shows no progress."""
 
 
+@pytest.mark.deep
 def test_what_was_sent_is_stored_once_or_rejected_whatever_happens(collector: RunningCollector) -> None:
     ledger = storm(collector, 5, 3, silent)
     assert ledger.mistakes() == []

@@ -87,7 +87,7 @@ class Tab:
         expect(self.page.locator("h1")).to_have_text(title, timeout=60_000)
         for _ in range(2):  # a page that learns the window's width runs again at once
             expect(self.page.locator('[data-test-script-state="notRunning"]')).to_be_attached(timeout=60_000)
-            self.page.wait_for_timeout(500)
+            self.page.wait_for_timeout(100)
 
     def check(self) -> None:
         """Nothing is broken, cut off at the side, or fetched from elsewhere."""

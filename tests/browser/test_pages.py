@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import polars as pl
 import pytest
+from _pytest.mark import ParameterSet
 from PIL import Image
 from playwright.sync_api import Browser, Locator, expect
 
@@ -69,8 +70,15 @@ def details(busy: Dashboard) -> dict[str, dict[str, str]]:
     }
 
 
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-@pytest.mark.parametrize("title", [*MENU, *DETAILS])
+def looks() -> Iterator[ParameterSet]:
+    """Each page in one look, widths and themes by turns; in all others where searches are larger."""
+    for number, title in enumerate([*MENU, *DETAILS]):
+        for place, (width, scheme) in enumerate(LOOKS):
+            marks = [] if number % len(LOOKS) == place else [pytest.mark.deep]
+            yield pytest.param(title, width, scheme, marks=marks)
+
+
+@pytest.mark.parametrize(("title", "width", "scheme"), [*looks()])
 def test_every_page_is_whole_at_every_width_and_in_both_themes(
     browser: Browser, busy: Dashboard, tmp_path: Path, title: str, width: int, scheme: str
 ) -> None:

@@ -1,0 +1,160 @@
+"""Which tests start processes, read from what they use, and how much CPU time a test may take, its processes' included.
+
+`make check` runs those that start none. A test that is said to start none and does fails, and so does one of the fast
+set, which is all but those marked `deep`, that takes more than `MOST_S` and is not named in `tests/slow.toml`, where
+MISSTEP_SLOW=fail is set; elsewhere it is listed at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+from tests import forked
+
+MOST_S = 2.0
+MOST_NAMED = 40
+SLOW: dict[str, str] = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))
+EVENTS = {"subprocess.Popen", "os.fork", "os.posix_spawn", "os.system", forked.STARTED}
+STARTERS = {"Popen", "Forked", "Worker", "Readers", "sync_playwright", "fork"}  # whoever calls one starts a process
+TICKS = os.sysconf("SC_CLK_TCK")
+
+_known: dict[CodeType, bool] = {}
+_started: list[str] = []
+
+
+def _heard(event: str, _: tuple[Any, ...]) -> None:
+    if event in EVENTS:
+        _started.append(event)
+
+
+sys.addaudithook(_heard)
+
+
+def starts(what: object) -> bool:
+    """Whether a function of the tests, or one that it names, starts a process."""
+    what = getattr(what, "__wrapped__", what)
+    if isinstance(what, type):
+        return what.__name__ in STARTERS or any(starts(each) for each in vars(what).values())
+    code = getattr(what, "__code__", None)
+    if not isinstance(what, FunctionType) or code is None or not what.__module__.startswith("tests."):
+        return getattr(what, "__name__", "") in STARTERS
+    if code not in _known:
+        _known[code] = False  # until it is known: functions may name each other
+        _known[code] = any(_leads_to_one(what.__globals__.get(name, name)) for name in _names(code))
+    return _known[code]
+
+
+def _leads_to_one(named: object) -> bool:
+    if isinstance(named, str):  # no global: an attribute
+        return named in STARTERS
+    return named is subprocess or (not isinstance(named, ModuleType) and starts(named))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what starts processes, and what searches with examples that Hypothesis makes up."""
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        fixtures = [each.func for found in item._fixtureinfo.name2fixturedefs.values() for each in found]
+        test = getattr(item.obj, "hypothesis", None)
+        if any(map(starts, [getattr(test, "inner_test", item.obj), *fixtures])):
+            item.add_marker(pytest.mark.process)
+        if test is not None:
+            item.add_marker(pytest.mark.search)
+
+
+def cpu_s() -> float:
+    """CPU time of this process and all that it has started, those that still run included."""
+    ours = os.times()
+    return ours.user + ours.system + ours.children_user + ours.children_system + _of_children(os.getpid())
+
+
+def _of_children(pid: int) -> float:
+    total = 0.0
+    with contextlib.suppress(OSError):  # only Linux says so, and any of them may end meanwhile
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                with contextlib.suppress(OSError):
+                    told = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                    total += sum(map(int, told[11:15])) / TICKS + _of_children(int(child))
+    return total
+
+
+def _slowness() -> float:
+    """How much slower this machine is now than the one whose seconds are meant."""
+    began = time.process_time()
+    sum(number * number for number in range(1_000_000))
+    return max(1.0, (time.process_time() - began) / 0.04)
+
+
+class Cost:
+    """What one test has taken so far, without the fixtures that it shares with others."""
+
+    def __init__(self) -> None:
+        self.began = cpu_s()
+        self.shared = 0.0
+        self.inside = 0
+
+
+_COST = pytest.StashKey[Cost]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    if item.get_closest_marker("process"):
+        forked.get_ready()
+    item.stash[_COST] = Cost()
+    _started.clear()
+    yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[Any]:
+    cost: Cost | None = request.node.stash.get(_COST, None) or request._pyfuncitem.stash.get(_COST, None)
+    if cost is None or fixturedef.scope == "function" or cost.inside:
+        return (yield)
+    began, cost.inside = cpu_s(), 1
+    try:
+        return (yield)
+    finally:
+        cost.inside, cost.shared = 0, cost.shared + cpu_s() - began
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    yield
+    if not item.get_closest_marker("process") and _started:
+        pytest.fail(f"it starts a process ({_started[0]}), and tests/processes.py does not see how", pytrace=False)
+    cost = item.stash[_COST]
+    took = cpu_s() - cost.began - cost.shared
+    if took < MOST_S or item.get_closest_marker("deep") or not SLOW.keys().isdisjoint(_names_of(item)):
+        return
+    most = MOST_S * _slowness()
+    if took > most:
+        pytest.fail(
+            f"it took {took:.1f} s of CPU time: at most {most:.1f}, or a line of tests/slow.toml", pytrace=False
+        )
+
+
+def _names_of(item: pytest.Item) -> tuple[str, str]:
+    """A test as `tests/slow.toml` names it, without its parameters, and its file."""
+    name = item.nodeid.partition("[")[0].removeprefix("tests/")
+    return name, name.partition("::")[0]
