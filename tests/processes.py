@@ -149,9 +149,17 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         return
     most = MOST_S * _slowness()
     if took > most:
-        pytest.fail(
-            f"it took {took:.1f} s of CPU time: at most {most:.1f}, or a line of tests/slow.toml", pytrace=False
-        )
+        said = f"it took {took:.1f} s of CPU time: at most {most:.1f}, or a line of tests/slow.toml"
+        item.user_properties.append(("slow", said))
+        if os.environ.get("MISSTEP_SLOW") == "fail":
+            pytest.fail(said, pytrace=False)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Lists the tests that took too long, where they do not fail."""
+    for report in (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ())):
+        if report.when == "call" and (said := dict(report.user_properties).get("slow")):
+            terminalreporter.write_line(f"SLOW {report.nodeid}: {said}")
 
 
 def _names_of(item: pytest.Item) -> tuple[str, str]:

@@ -34,6 +34,8 @@ from collector.times import rfc3339
 from tests.conftest import RunningCollector, misstep
 from tests.recorded import HOUR, NOW, holding, mixed
 
+pytestmark = pytest.mark.process  # each question has one of its own
+
 NAMES = names()
 TEN_HOURS = Selection(NOW - 10 * HOUR, NOW)
 
