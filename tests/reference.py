@@ -133,11 +133,7 @@ def expected_chains(events: Sequence[Event], clock_ns: int = 0) -> dict[int, tup
             if other["time_ns"] - one["time_ns"] <= 30 * MINUTE and chain_key(other) == chain_key(one)
         ]
         ok = next((number for number, other in enumerate(chain) if other["outcome"] == "ok"), None)
-        heard = max(
-            other["received_ns"]
-            for other in members
-            if 0 <= other["time_ns"] - one["time_ns"] <= 30 * MINUTE
-        )
+        heard = max(other["received_ns"] for other in members if 0 <= other["time_ns"] - one["time_ns"] <= 30 * MINUTE)
         closed = newest[one.get("service")] - one["time_ns"] > 30 * MINUTE or clock_ns - heard > HOUR
         recovered = None if one["source"] in SILENT else True if ok is not None else False if closed else None
         same = [equal(one, other) for other in chain]

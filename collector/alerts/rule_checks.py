@@ -31,29 +31,31 @@ def meaning(
         return
     found = data.get("receivers")
     receivers: dict[str, Any] = found if isinstance(found, dict) else {}
-    names: set[str] = set()
-    labels = {"name", "severity", *BY_NAME}
     rules = [
         _sound(raw, bad.get(("rules", i), ())) if isinstance(raw, dict) else {}
         for i, raw in enumerate(data.get("rules", []))
     ]
+    yield from _rules_meaning(rules, (*receivers, *elsewhere))
+    yield from _tests_meaning(data, defaults, bad)
+    labels = {"name", "severity", *BY_NAME}.union(*(raw.get("labels", ()) for raw in rules))
+    for name, raw in receivers.items():
+        wrong = bad.get(("receivers", name), ())
+        if "" in wrong:
+            continue
+        for field, message in _receiver_meaning(_sound(raw, wrong), labels):
+            yield ("receivers", name, *field), message
+
+
+def _rules_meaning(rules: Sequence[dict[str, Any]], receivers: Collection[str]) -> Iterator[tuple[Place, str]]:
     graph = {raw["name"]: raw.get("inhibits", ()) for raw in rules if "name" in raw}
+    names: set[str] = set()
     for i, raw in enumerate(rules):
         at: Place = ("rules", i)
         if raw.get("name") in names:
             yield (*at, "name"), "is the name of an earlier rule; choose another"
         names |= {raw["name"]} if "name" in raw else set()
-        labels |= set(raw.get("labels", ()))
-        yield from ((at + field, message) for field, message in _inhibits_meaning(raw, graph))
-        yield from ((at + field, message) for field, message in _rule_meaning(raw, (*receivers, *elsewhere)))
-    yield from _tests_meaning(data, defaults, bad)
-    for name, raw in receivers.items():
-        wrong = bad.get(("receivers", name), ())
-        if "" not in wrong:
-            yield from (
-                (("receivers", name, *field), message)
-                for field, message in _receiver_meaning(_sound(raw, wrong), labels)
-            )
+        for field, message in (*_inhibits_meaning(raw, graph), *_rule_meaning(raw, receivers)):
+            yield at + field, message
 
 
 def _sound(raw: dict[str, Any], wrong: Collection[str]) -> dict[str, Any]:
@@ -89,34 +91,49 @@ def _tests_meaning(
 
 
 def _rule_meaning(raw: dict[str, Any], receivers: Collection[str]) -> Iterator[tuple[Place, str]]:
-    for i, name in enumerate(raw.get("by", ())):
-        if name not in BY_NAME:
-            yield ("by", i), f"is no dimension{suggestion(name, BY_NAME)}"
+    yield from _unknown(raw, "by", BY_NAME, "is no dimension")
     for name, value in raw.get("where", {}).items():
         if reason := _bad_filter(name, value):
             yield ("where", name), reason
     if not duration_ns("window", raw.get("window", "1h")):
         yield ("window",), "must be longer than nothing"
+    yield from _conditions_meaning(raw)
+    yield from _unknown(raw, "notify", receivers, "is no receiver of this file")
+    yield from _labels_meaning(raw)
+    for field in ("summary", "description"):
+        for message in summary.mistakes(raw.get(field, ""), (*raw.get("by", ()), *summary.VALUES)):
+            yield (field,), message
+
+
+def _unknown(raw: dict[str, Any], field: str, known: Collection[str], wrong: str) -> Iterator[tuple[Place, str]]:
+    """The names in a list that nothing has."""
+    for i, name in enumerate(raw.get(field, ())):
+        if name not in known:
+            yield (field, i), f"{wrong}{suggestion(name, known)}"
+
+
+def _conditions_meaning(raw: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+    if "measure" not in raw:
+        return
     conditions = {}
     for field in ("condition", "recover"):
+        if field not in raw:
+            continue
         try:
-            if field in raw and "measure" in raw:
-                conditions[field] = parse_condition(raw[field], raw["measure"])
+            conditions[field] = parse_condition(raw[field], raw["measure"])
         except ValueError as error:
             yield (field,), str(error)
     if len(conditions) == 2 and (reason := contradicts(conditions["condition"], conditions["recover"])):
         yield ("recover",), reason
-    for i, name in enumerate(raw.get("notify", ())):
-        if name not in receivers:
-            yield ("notify", i), f"is no receiver of this file{suggestion(name, receivers)}"
+
+
+def _labels_meaning(raw: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+    telling = {"event_severity" if name == "severity" else name for name in raw.get("by", ())} | {*raw.get("by", ())}
     for name in raw.get("labels", ()):
         if name in ("alertname", "severity"):
             yield ("labels", name), "is set by Misstep; choose another name"
-        elif name in raw.get("by", ()) or (name == "event_severity" and "severity" in raw.get("by", ())):
+        elif name in telling:
             yield ("labels", name), "is what tells the alerts of this rule apart (by); choose another name"
-    for field in ("summary", "description"):
-        for message in summary.mistakes(raw.get(field, ""), (*raw.get("by", ()), *summary.VALUES)):
-            yield (field,), message
 
 
 def _bad_filter(name: str, value: Any) -> str:
@@ -134,9 +151,7 @@ def _bad_filter(name: str, value: Any) -> str:
 
 
 def _receiver_meaning(raw: dict[str, Any], labels: Collection[str]) -> Iterator[tuple[Place, str]]:
-    for i, name in enumerate(raw.get("group_by", ())):
-        if name not in labels:
-            yield ("group_by", i), f"is no label of any rule{suggestion(name, labels)}"
+    yield from _unknown(raw, "group_by", labels, "is no label of any rule")
     if "webhook" in raw and not _reachable(raw["webhook"]):
         yield ("webhook",), "names no host and port that can be reached; write http://host:port/path"
     if not raw.get("apprise"):

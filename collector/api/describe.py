@@ -166,22 +166,29 @@ def completed(description: dict[str, Any]) -> dict[str, Any]:
     """The description with what is listed by method and path: examples of answers and bodies, and refusals."""
     for path, methods in description["paths"].items():
         for method, described in methods.items():
-            name = f"{method} {path}"
-            if name in TAKEN_AS_IS:
-                described["requestBody"] = {
-                    "content": {"application/json": _shown(TAKEN_AS_IS[name])},
-                    "required": True,
-                }
-            problem = {"application/json": {"schema": PROBLEM.to_schema()}}
-            for status in (*(EVERYWHERE if path.startswith("/api/v1/") else ()), *ALSO_REFUSED.get(name, ())):
-                described["responses"].setdefault(status, {"description": REFUSALS[status], "content": problem})
-            for status, answer in described["responses"].items():
-                for media_type in answer.get("content", {}) if name in ANSWERS and status.startswith("2") else ():
-                    if media_type in ("application/json", "text/plain"):
-                        answer["content"][media_type] |= _shown(ANSWERS[name])
-                    if media_type == "application/json" and isinstance(ANSWERS[name], dict):
-                        answer["content"][media_type]["schema"] = ROW.to_schema()
+            _complete(described, f"{method} {path}", everywhere=path.startswith("/api/v1/"))
     return description
+
+
+def _complete(described: dict[str, Any], name: str, *, everywhere: bool) -> None:
+    if name in TAKEN_AS_IS:
+        described["requestBody"] = {"content": {"application/json": _shown(TAKEN_AS_IS[name])}, "required": True}
+    problem = {"application/json": {"schema": PROBLEM.to_schema()}}
+    for status in (*(EVERYWHERE if everywhere else ()), *ALSO_REFUSED.get(name, ())):
+        described["responses"].setdefault(status, {"description": REFUSALS[status], "content": problem})
+    if name not in ANSWERS:
+        return
+    for status, answer in described["responses"].items():
+        if status.startswith("2"):
+            _exemplify(answer.get("content", {}), ANSWERS[name])
+
+
+def _exemplify(content: dict[str, Any], shown: Any) -> None:
+    """Adds an example to each media type of an answer."""
+    for media_type in content.keys() & {"application/json", "text/plain"}:
+        content[media_type] |= _shown(shown)
+    if "application/json" in content and isinstance(shown, dict):
+        content["application/json"]["schema"] = ROW.to_schema()
 
 
 def _shown(value: Any) -> dict[str, Any]:

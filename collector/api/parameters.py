@@ -171,19 +171,22 @@ def read(
 ) -> ParsedQuery:
     """Reads a query string against the parameters that an address declares. Raises BadParameter."""
     words = _words(query_string)
-    taken = {one.name: one for one in declared if not one.path}
-    places = {one.name for one in declared if one.path}
+    taken = {parameter.name: parameter for parameter in declared if not parameter.path}
+    places = {parameter.name: parameter for parameter in declared if parameter.path}
     known = [*taken]
     if filters:  # not on what the path names already
-        known = [*taken, *(one.name for one in RANGE), *(name for name in BY_NAME if name not in places)]
+        known += [*(parameter.name for parameter in RANGE), *(name for name in BY_NAME if name not in places)]
+    options = {name: parameter.default for name, parameter in taken.items()}
+    options |= {name: parameter.read(path[name]) for name, parameter in places.items()}
+    rest = {}
     for name, word in words.items():
         if name not in known:
             allowed = ", ".join(known) or "none"
             raise BadParameter(name, word, f"there is no parameter {name!r} here; allowed are {allowed}", known)
-    options = {one.name: one.default for one in taken.values()}
-    options |= {name: taken[name].read(word) for name, word in words.items() if name in taken}
-    options |= {one.name: one.read(path[one.name]) for one in declared if one.path}
-    rest = {name: word for name, word in words.items() if name not in taken}
+        if name in taken:
+            options[name] = taken[name].read(word)
+        else:
+            rest[name] = word
     return ParsedQuery(select(rest, now_ns, since=since, failure_only=failure_only), options)
 
 

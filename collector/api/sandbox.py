@@ -13,7 +13,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO
 
@@ -79,18 +79,33 @@ def needed(connection: duckdb.DuckDBPyConnection, sql: str, columns: Sequence[st
         return Needs([], f"write one SELECT: this has {given or 'no'} statements")
     nodes = [*_nodes(parsed["statements"])]
     words = {node.lower() for node in nodes if isinstance(node, str)}
-    maps = [node for node in nodes if isinstance(node, dict)]
-    tables = {(node.get("alias") or node["table_name"]).lower() for node in maps if node.get("type") == "BASE_TABLE"}
-    alone = {node["column_names"][0].lower() for node in maps if len(node.get("column_names") or ()) == 1}
-    whole = WHOLE & words or tables & alone or any(node.get("column_name_alias") for node in maps)
-    return Needs([name for name in columns if whole or name.lower() in words] or [columns[0]])
+    if WHOLE & words or _names_a_table([node for node in nodes if isinstance(node, dict)]):
+        return Needs(list(columns))
+    return Needs([name for name in columns if name.lower() in words] or [columns[0]])
+
+
+def _names_a_table(maps: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a table is asked for as one value, or its columns have other names."""
+    tables: set[str] = set()
+    alone: set[str] = set()
+    for node in maps:
+        if node.get("column_name_alias"):
+            return True
+        if node.get("type") == "BASE_TABLE":
+            tables.add((node.get("alias") or node["table_name"]).lower())
+        match node.get("column_names"):
+            case [name]:
+                alone.add(name.lower())
+    return bool(tables & alone)
 
 
 def _nodes(node: Any) -> Iterable[Any]:
     """Everything in a tree of JSON."""
     yield node
-    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from _nodes(child)
+    children = node.values() if isinstance(node, dict) else node
+    if isinstance(node, (dict, list)):
+        for child in children:
+            yield from _nodes(child)
 
 
 def answer(task: Task, source: BinaryIO, out: BinaryIO) -> None:
