@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urljoin
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from litestar import Litestar
 from litestar.testing import TestClient
@@ -28,6 +28,7 @@ from collector.settings import Settings
 from collector.times import rfc3339
 from tests.api import application, events
 from tests.recorded import HOUR, MINUTE, NOW, event, failed, holding
+from tests.search import searching
 
 DOCS = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
 ALWAYS = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-22T00:00:00Z"}
@@ -498,7 +499,7 @@ LIKELY = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@searching(6)
 @given(
     path=st.sampled_from([*PATHS, *SINGLES, "values/{}", "events/{}", "groups/{}", "sessions/{}"]),
     place=st.text(),
@@ -514,7 +515,7 @@ def test_no_query_string_is_our_fault(
     assert answer.status_code in (200, 400, 404), answer.text
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@searching(2)
 @given(st.sampled_from(PATHS), st.binary(max_size=60))
 def test_no_bytes_in_a_query_string_are_our_fault(client: TestClient[Litestar], path: str, query: bytes) -> None:
     plain = "".join(chr(byte) for byte in query if 32 < byte < 127 and byte != ord("#"))

@@ -6,12 +6,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.classify.classify import Evidence, load_taxonomy
 from collector.classify.template.fingerprint import template
 from dashboard.data.taxonomy import CLASSES, alias_row, message_row
+from tests.search import searching
 
 LONG = "the warp core of deck 12 says: " + "no " * 400
 
@@ -43,7 +44,7 @@ def test_the_row_for_a_message_is_taken(tmp_path: Path, operation: str, message:
     accepted(tmp_path, operation, message)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@searching()
 @given(st.text(max_size=60))
 def test_any_text_makes_a_row_that_is_toml_and_fits(text: str) -> None:
     message = f"the file cannot be read {text} any more"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.engine.duckdb.store import Store
@@ -25,6 +25,7 @@ from collector.query.filters import (
 )
 from collector.times import HOUR, SECOND, rfc3339
 from tests.recorded import NOW, event, failed, holding
+from tests.search import searching
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ def row_and_terms(draw: st.DrawFn) -> tuple[dict[str, Any], list[Term]]:
     return row, terms
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@searching(0.6)
 @given(row_and_terms())
 def test_the_statement_agrees_with_the_words(store: Store, case: tuple[dict[str, Any], list[Term]]) -> None:
     """`a,b` is any of them, `!a` is everything else including null, and an empty value is null."""

@@ -6,13 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.columns import TEXTS
 from collector.decode.plain import decode
 from collector.errors import Rejected
 from tests.doors import NOW, only, stored, taken
+from tests.search import searching
 
 CALL = {"tool": "read_file", "outcome": "error", "error_class": "FileNotFoundError", "message": "gone", "session": "s"}
 LINE = json.dumps(CALL).encode()
@@ -310,7 +311,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@searching(4)
 @given(JSON_VALUES)
 def test_any_json_is_a_batch_or_rejected(value: object) -> None:
     try:
@@ -320,7 +321,7 @@ def test_any_json_is_a_batch_or_rejected(value: object) -> None:
     assert len(batch.reports) + batch.dropped.total() == batch.records
 
 
-@settings(max_examples=200, deadline=None)
+@searching(4)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_any_bytes_are_a_batch_or_rejected(body: bytes) -> None:
     try:

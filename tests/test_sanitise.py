@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.commands.sanitise import check_lines, filter_lines
@@ -21,6 +21,7 @@ from collector.sanitise.plausible import CHECKS
 from collector.sanitise.redactions import Rule, load_rules
 from collector.sanitise.sanitise import FAILED, LIMIT, Sanitiser, written
 from tests.conftest import misstep
+from tests.search import searching
 from tests.secrets import assemble, fakes, harmless, kept, survives
 
 SEED = 20261121
@@ -494,7 +495,7 @@ _SIGNS = "\"'`\\:=@/,;&|<>{}[]()$%#!-_.\n\t 0aZ\x00\b\f\x1b"
 _secretish = st.lists(st.sampled_from([*_SIGNS, *_TELLING]), max_size=14).map("".join)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@searching(4)
 @given(st.one_of(st.text(), _secretish))
 def test_any_text_is_sanitised_and_stays_so(text: str) -> None:
     clean, rules = sanitiser("mask").scrub(text)
@@ -504,7 +505,7 @@ def test_any_text_is_sanitised_and_stays_so(text: str) -> None:
     assert rules or clean is text
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@searching(4)
 @given(
     st.one_of(
         _json,
@@ -672,7 +673,7 @@ def test_a_fingerprint_can_be_computed_for_a_leaked_secret(tmp_path: Path) -> No
     assert not list(tmp_path.rglob("*.key"))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@searching(2)
 @given(st.dictionaries(st.sampled_from(["message", "params", "stack", "tool", "session"]), _secretish), st.randoms())
 def test_the_order_of_fields_does_not_matter(report: dict[str, object], chance: random.Random) -> None:
     names = list(report)
@@ -709,7 +710,7 @@ def test_a_text_is_masked_alike_alone_in_a_report_and_in_a_value(text: str, clea
 _PERSONAL = ("/home/ann/", "/Users/ann lee", "C:\\Users\\ann", "ann@example.org", "next")
 
 
-@settings(max_examples=300, deadline=None)
+@searching(4)
 @given(st.lists(st.sampled_from([*_SIGNS, *_PERSONAL]), max_size=9).map("".join))
 def test_personal_data_is_masked_in_a_report_as_in_its_texts(text: str) -> None:
     assert sanitiser("mask").scrub_report({"message": text})[0] == {"message": cut(text, "mask")}
