@@ -14,7 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 STARTED = "tests.forked"  # the audit event of each start
@@ -27,11 +29,21 @@ def get_ready() -> None:
     if not _ready:
         _ready.append(True)
         process = _SERVER.Process(target=_nothing)
-        process.start()
+        _start(process)
         process.join()
 
 
 _ready: list[bool] = []
+
+
+def _start(process: BaseProcess) -> None:
+    """Starts it without running in it what is called the main module here, such as the last page that a test opened."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        process.start()
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _nothing() -> None:
@@ -54,7 +66,7 @@ class Forked:
         about = (list(arguments), str(cwd), dict(environment), files)
         sys.audit(STARTED)
         self._process = _SERVER.Process(target=_run, args=about)
-        self._process.start()
+        _start(self._process)
         assert self._process.pid
         self.pid: int = self._process.pid
 
