@@ -135,6 +135,18 @@ WRONG = [
         "examples: '{' is not JSON",
     ),
     (
+        'id = "x"\ntitle = "X"\n[[records]]\nsignal = "log"\noperation = "tool"\nexamples = [\'{"tool": "ls"}\']',
+        "examples: tool: is not known; known are name, attributes,",
+    ),
+    (
+        'id = "x"\ntitle = "X"\n[[records]]\nsignal = "log"\noperation = "tool"\nexamples = [\'{"events": [1]}\']',
+        "examples: events: must be a list of tables, not [1]",
+    ),
+    (
+        'id = "x"\ntitle = "X"\n[[records]]\nsignal = "log"\noperation = "tool"\nexamples = [\'{} => {"tol": 1}\']',
+        "examples: tol: is not known; known are ",
+    ),
+    (
         'id = "x"\ntitle = "X"\n[[records]]\nsignal = "log"\noperation = "drop"\nkeys = ["luck"]',
         "keys: 'luck' is not one",
     ),

@@ -83,6 +83,25 @@ ROW_FIELDS = {
     "examples": TEXTS,
     "counter_examples": TEXTS,
 }
+EXAMPLE_FIELDS = {
+    "name": TEXT,
+    "attributes": TABLE,
+    "body": ANY,
+    "status": INT,
+    "status_message": TEXT,
+    "kind": INT,
+    "events": ROWS,
+    "resource": TABLE,
+    "scope": TEXT,
+    "scope_version": TEXT,
+    "trace_id": TEXT,
+    "span_id": TEXT,
+    "parent_span_id": TEXT,
+    "trace_state": TEXT,
+    "time_ns": INT,
+    "start_ns": INT,
+    "severity": INT,
+}
 COLUMNS_WITH_KEYS = COLUMNS.keys() - {
     "received_ns",
     "event_id",
@@ -233,11 +252,18 @@ def _examples(row: Mapping[str, Any], place: str, *, needed: bool) -> Iterator[s
         yield f"{place}examples: is missing; a row that makes reports needs at least one"
     for field in ("examples", "counter_examples"):
         for text in row.get(field, ()):
-            for part in text.split(" => ", 1):
-                try:
-                    good = isinstance(json.loads(part), dict)
-                except ValueError as error:
-                    yield f"{place}{field}: {part[:60]!r} is not JSON: {error}"
-                else:
-                    if not good:
-                        yield f"{place}{field}: {part[:60]!r} must be a JSON object"
+            record, _, columns = text.partition(" => ")
+            yield from _example(record, f"{place}{field}: ", EXAMPLE_FIELDS)
+            yield from _example(columns or "{}", f"{place}{field}: ", dict.fromkeys(COLUMNS, ANY))
+
+
+def _example(text: str, place: str, allowed: Mapping[str, str]) -> Iterator[str]:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        yield f"{place}{text[:60]!r} is not JSON: {error}"
+        return
+    if isinstance(given, dict):
+        yield from _fields(given, allowed, place)
+    else:
+        yield f"{place}{text[:60]!r} must be a JSON object"
