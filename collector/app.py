@@ -14,9 +14,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from collector import columns
+from collector.api.reserved import reserved
 from collector.classify.classify import load_taxonomy
-from collector.engine.duckdb.open import StoreError
-from collector.errors import Rejected
+from collector.errors import Rejected, StoreError
 from collector.hash_key import hash_key, sanitiser_of
 from collector.pipeline import Pipeline
 from collector.query import filters
@@ -42,7 +42,7 @@ def main() -> int:
     open_streams()
     _open_many()
     try:
-        return run(load({}, os.environ))
+        return run(load({}, os.environ, reserved=reserved))
     except (SettingsError, TableError, StoreError, OSError) as error:
         say(f"misstep: {error}", file=sys.stderr)
         return 2

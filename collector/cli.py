@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from collector.engine.duckdb.open import StoreError
-from collector.errors import Mistaken, Unavailable
+from collector.api.reserved import reserved
+from collector.errors import Mistaken, StoreError, Unavailable
 from collector.plural import plural
 from collector.settings import Settings, SettingsError, check_dashboard, load, without_proxy
 from collector.streams import in_utf8, open_streams
@@ -95,7 +95,7 @@ def _end(number: int, _: object) -> None:
 
 
 def _settings(**flags: str | None) -> Settings:
-    return load(flags, os.environ)
+    return load(flags, os.environ, reserved=reserved)
 
 
 def _settings_for_rules(**flags: str | None) -> Settings:

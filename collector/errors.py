@@ -1,4 +1,4 @@
-"""The two kinds of errors of a request, and how HTTP and gRPC report them; and that a file to be checked has mistakes.
+"""The two kinds of errors of a request, and how HTTP and gRPC report them; those of a store; and of a checked file.
 
 A `Rejected` request fails however often it is sent; an `Unavailable` one may succeed later. Nothing else may leave the
 ingest path: an unexpected exception is answered as `Unavailable`, because OTLP exporters drop requests that get a 500.
@@ -44,6 +44,30 @@ class Unavailable(Exception):
     def spread(self, chance: Callable[[], float] = random.random) -> float:
         """A random time from one to two times `retry_after`: refused senders must not all come back at once."""
         return self.retry_after * (1 + chance())
+
+
+class StoreError(Exception):
+    """The store cannot be opened; the message says why and what to do."""
+
+
+class StoreInUse(StoreError):
+    """Another process has the file open."""
+
+
+class OutOfMemory(Unavailable):
+    """The engine's memory is used up, by queries that release it when they end."""
+
+
+class QueryTimeout(Unavailable):
+    """A query exceeded its time limit."""
+
+
+class QueryTooLarge(QueryTimeout, OutOfMemory):
+    """A query exceeded the memory limit."""
+
+
+class CalledOff(Exception):
+    """A statement was interrupted, because its client is gone or the collector stops."""
 
 
 class Mistaken(ValueError):

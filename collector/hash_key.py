@@ -10,7 +10,8 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from collector.engine.duckdb.open import StoreError, make_folder, path_of
+from collector.engine.duckdb.open import make_folder, path_of
+from collector.errors import StoreError
 from collector.sanitise.redactions import Rule
 from collector.sanitise.sanitise import Sanitiser
 from collector.settings import Settings

@@ -34,6 +34,7 @@ from collector.api.routes import api_routes, exception_handlers, guard_query
 from collector.api.trial_routes import TRIAL_ROUTES
 from collector.columns import add_dimensions
 from collector.engine.duckdb.derive_loop import Keeper
+from collector.engine.duckdb.maintenance import Upkeep
 from collector.engine.duckdb.open import SETTINGS
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
@@ -137,7 +138,8 @@ async def _stored(settings: Settings, readers: Readers, forward: Forwarder | Non
     add_dimensions(store.dimensions)
     keeper = Keeper(store)
     journal = Journal(store.path, store.check_file)
-    writer = Writer(store, journal, retention_of(settings), noted=keeper.noted)
+    upkeep = Upkeep(store, retention_of(settings), noted=keeper.noted)
+    writer = Writer(store, journal, upkeep, keeper.noted)
     taker = Taker(journal, writer)
     left = [Waiting(packed, position, records_in(packed)) for position, packed in journal.left(store.position())]
     accepted = store.accounting().get("accepted", 0) + sum(waiting.records for waiting in left)

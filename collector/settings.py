@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from ipaddress import ip_address
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -25,6 +26,7 @@ _BYTES = {
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 COMMAND_LINE = "command line"
+PERSONAL_KINDS = ("home", "email", "account-id")
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
@@ -91,10 +93,16 @@ def boolean(text: str) -> bool:
     raise ValueError("write true or false")
 
 
+def personal_kinds(text: str) -> tuple[str, ...]:
+    """The kinds of personal data to mask: `mask` means all, `keep` none, otherwise comma-separated names."""
+    kinds = {"mask": PERSONAL_KINDS, "keep": ()}.get(text, tuple(map(str.strip, text.split(","))))
+    if not set(kinds) <= set(PERSONAL_KINDS):
+        raise ValueError(f"write mask, keep, or some of {', '.join(PERSONAL_KINDS)} with commas between")
+    return kinds
+
+
 def personal(text: str) -> str:
     """Kinds of personal data to mask, as `personal_kinds` reads them."""
-    from collector.sanitise.sanitise import personal_kinds  # imported late: it loads hyperscan
-
     personal_kinds(text)
     return text
 
@@ -175,7 +183,7 @@ MOST_DIMENSIONS = 8
 
 
 def dimensions(text: str) -> tuple[str, ...]:
-    """Attribute names that become columns: at most eight, none of them a name that the API already uses."""
+    """Attribute names that become columns: at most eight. `load` refuses those that the API uses."""
     names = words(text)
     if len(names) > MOST_DIMENSIONS:
         raise ValueError(f"write at most {MOST_DIMENSIONS} names")
@@ -184,14 +192,6 @@ def dimensions(text: str) -> tuple[str, ...]:
     for name in names:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,62}", name):
             raise ValueError(f"{name[:70]!r} is no attribute name of letters, digits, _, . and -")
-    if names:
-        from collector.api.reserved import RESERVED
-
-        for name in names:
-            if name.lower() in RESERVED:
-                raise ValueError(
-                    f"{name!r} has a meaning already; it can be asked for without a setting, or is no name"
-                )
     return names
 
 
@@ -317,8 +317,17 @@ class SettingsError(ValueError):
     """One or more settings are wrong; the message says which, where each was set, and how to correct it."""
 
 
-def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Settings:
-    """The settings in force. `flags` that are None were not given. Raises SettingsError with all wrong ones."""
+def load(
+    flags: Mapping[str, Any],
+    environ: Mapping[str, str],
+    file: Path = Path("misstep.toml"),
+    reserved: Callable[[], Container[str]] = frozenset,
+) -> Settings:
+    """The settings in force. Raises SettingsError with all wrong ones.
+
+    `flags` that are None were not given. `reserved` says which names no dimension can have; it is called only if there
+    are dimensions.
+    """
     mistakes: list[str] = []
     known = {each.name: each for each in fields(Settings)}
     values: dict[str, Any] = {}
@@ -340,7 +349,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path = Path
                 values.pop(name, None)
                 wrong.add(name)
     settings = Settings(**values)
-    for names, remark in _disagreements(settings):
+    for names, remark in chain(_disagreements(settings), _taken(settings, reserved)):
         if wrong.isdisjoint(names) and (written := [told[name] for name in names if name in told]):
             mistakes.append(f"{', '.join(written)}: {remark}")
     if mistakes:
@@ -416,6 +425,17 @@ def _disagreements(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
             "others could read and write. Set MISSTEP_INGEST_TOKENS and MISSTEP_QUERY_TOKENS, or MISSTEP_OPEN=true "
             "where something else guards it",
         )
+
+
+def _taken(settings: Settings, reserved: Callable[[], Container[str]]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Dimensions that cannot be columns, as queries or answers use their names."""
+    taken = reserved() if settings.dimensions else ()
+    for name in settings.dimensions:
+        if name.lower() in taken:
+            yield (
+                ("dimensions",),
+                f"{name!r} has a meaning already; it can be asked for without a setting, or is no name",
+            )
 
 
 def check_dashboard(settings: Settings, *, signs_in: bool) -> None:

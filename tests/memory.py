@@ -17,7 +17,8 @@ from collector.columns import TABLES, Report
 from collector.correlate.changes import Changes, Named
 from collector.correlate.correlate import Correlator
 from collector.correlate.fold import orphan
-from collector.engine.duckdb.lookup import Lookup, Span, _report_of
+from collector.correlate.lookup import Lookup, Span, report_of
+from collector.engine.duckdb.lookup import Lookup as SqlLookup
 from collector.engine.duckdb.store import Store
 from collector.times import DAY, MINUTE
 
@@ -177,7 +178,7 @@ class Memory(Lookup):
             if kept := self.reports.get(event_id):
                 found[event_id] = [msgspec.json.decode(one.report) for one in kept]
             elif row := self.events.get(event_id):
-                found[event_id] = [_report_of(defaultdict(lambda: None, row))]
+                found[event_id] = [report_of(defaultdict(lambda: None, row))]
         return found
 
     def _now(self, event_id: int) -> int:
@@ -256,7 +257,7 @@ def commit(engine: Memory | Store, groups: Iterable[Iterable[Batch]], correlator
     given.
     """
     if correlator is None:
-        correlator = Correlator(Lookup(engine) if isinstance(engine, Store) else engine, fresh=True)
+        correlator = Correlator(SqlLookup(engine) if isinstance(engine, Store) else engine, fresh=True)
     for group in groups:
         changes = correlator.plan(list(group))
         engine.write(changes)

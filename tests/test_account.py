@@ -11,6 +11,7 @@ import pytest
 
 from collector.api.health import account
 from collector.batch import Body
+from collector.engine.duckdb.maintenance import Upkeep
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
 from collector.journal.journal import Journal
@@ -30,7 +31,7 @@ def taken(*bodies: bytes, impatient: bool = False) -> dict[str, Any]:
     """The account after these requests were answered with success; `impatient` senders first leave before that."""
     store = Store.open("duckdb://:memory:")
     readers, journal = Readers(pipeline(), 0, pipeline), Journal(None)
-    writer = Writer(store, journal, Retention(3600 * 10**9))
+    writer = Writer(store, journal, Upkeep(store, Retention(3600 * 10**9)))
     taker = Taker(journal, writer)
     intake = Intake(readers, taker, 1 << 20)
     writer.start()

@@ -21,8 +21,8 @@ from collector.api.describe import ANSWERS
 from collector.api.endpoints import ENDPOINTS
 from collector.api.representations import ARROW
 from collector.classify.classify import load_taxonomy
-from collector.engine.duckdb.read import QueryTooLarge
 from collector.engine.duckdb.store import Store
+from collector.errors import QueryTooLarge
 from collector.query.filters import DIMENSIONS
 from collector.settings import Settings
 from collector.times import rfc3339

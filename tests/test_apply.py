@@ -24,6 +24,7 @@ from collector.engine.duckdb import store as module
 from collector.engine.duckdb.copy import copy
 from collector.engine.duckdb.derive import KEPT
 from collector.engine.duckdb.lookup import Lookup
+from collector.engine.duckdb.maintenance import Upkeep
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
 from collector.journal.journal import Journal, pack
@@ -310,7 +311,7 @@ def test_whoever_asks_meanwhile_is_told_of_the_same_run(tmp_path: Path) -> None:
         time.sleep(0.2)
         return rules
 
-    applying = Applying(store, slow, Writer(store, Journal(None), Retention(1 << 62)), lambda: None)
+    applying = Applying(store, slow, Writer(store, Journal(None), Upkeep(store, Retention(1 << 62))), lambda: None)
     with ThreadPoolExecutor(3) as pool:
         [run] = set(pool.map(lambda _: applying.begin(), range(3)))
     assert applying.begin() is run

@@ -22,12 +22,10 @@ from collector.commands.bulk import bulk
 from collector.correlate.changes import Changes
 from collector.engine.duckdb import archive, maintenance
 from collector.engine.duckdb import read as reading
-from collector.engine.duckdb.connection import CalledOff
 from collector.engine.duckdb.lookup import Lookup
-from collector.engine.duckdb.read import QueryTimeout
 from collector.engine.duckdb.retention import ROOM, Retention
 from collector.engine.duckdb.store import Store
-from collector.errors import Unavailable
+from collector.errors import CalledOff, QueryTimeout, Unavailable
 from collector.query.breakdowns import breakdown
 from collector.query.filters import Selection
 from collector.query.queries import event, events, sessions
@@ -215,7 +213,7 @@ def test_files_stay_while_their_events_are_still_listed(
 
     files, whole, prune = moved(store, tmp_path), stored(store), store.prune
     monkeypatch.setattr(maintenance, "PRUNE_EVERY_S", -1)
-    monkeypatch.setattr(maintenance, "FIT_EVERY_S", -1)
+    monkeypatch.setattr(maintenance, "UPKEEP_EVERY_S", -1)
     keep = maintenance.Upkeep(store, Retention(20 * DAY, 0, tmp_path / "old", 7 * DAY), lambda: NOW, lambda: None)
     for step, left in ((stopped, len(files)), (prune, 0)):
         monkeypatch.setattr(store, "prune", step)

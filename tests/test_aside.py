@@ -12,6 +12,7 @@ import pytest
 from collector.batch import Batch
 from collector.commands.refused import store_refused
 from collector.correlate.changes import Changes
+from collector.engine.duckdb.maintenance import Upkeep
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
 from collector.journal import writer as writer_module
@@ -36,7 +37,7 @@ def put_aside(path: Path, *batches: Batch, monkeypatch: pytest.MonkeyPatch) -> N
         return write(changes)
 
     store.write = fails  # type: ignore[method-assign]
-    writer = Writer(store, journal, Retention(1 << 62))
+    writer = Writer(store, journal, Upkeep(store, Retention(1 << 62)))
     writer.start()
     packed = list(map(pack, batches))
     positions = journal.append(packed)

@@ -19,8 +19,8 @@ from collector.alerts.trying import backtest as module
 from collector.alerts.trying.backtest import REMEMBERED_S, LookedBack, Trial, find_sessions, look_back, run
 from collector.alerts.trying.trials import evaluations, suggest_row, with_threshold
 from collector.correlate.changes import Changes
-from collector.engine.duckdb.read import QueryTimeout
 from collector.engine.duckdb.store import Store
+from collector.errors import QueryTimeout
 from collector.measures.all import measure_all
 from collector.measures.history_sql import Evaluations
 from collector.times import SECOND, rfc3339

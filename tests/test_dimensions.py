@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from collector.api.reserved import reserved
 from collector.commands.export import export
 from collector.engine.duckdb.store import Store
 from collector.settings import SettingsError, load
@@ -168,7 +169,7 @@ def test_what_is_not_asked_for_is_there_when_it_comes_back(
 )  # fmt: skip
 def test_names_that_cannot_be_columns_are_refused(names: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        load({}, {"MISSTEP_DIMENSIONS": names})
+        load({}, {"MISSTEP_DIMENSIONS": names}, reserved=reserved)
 
 
 def test_attributes_whose_names_look_alike_are_filtered_apart(start_collector: Callable[..., RunningCollector]) -> None:

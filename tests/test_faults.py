@@ -20,13 +20,13 @@ import pytest
 
 from collector.commands.bulk import bulk
 from collector.correlate.changes import Changes
-from collector.engine.duckdb.connection import CalledOff, OutOfMemory, all_or_nothing
+from collector.engine.duckdb.connection import all_or_nothing
 from collector.engine.duckdb.derive_loop import Keeper
 from collector.engine.duckdb.lookup import Lookup
-from collector.engine.duckdb.open import SETTINGS, StoreError, connect
+from collector.engine.duckdb.open import SETTINGS, connect
 from collector.engine.duckdb.store import Store
 from collector.engine.duckdb.write import put
-from collector.errors import Unavailable
+from collector.errors import CalledOff, OutOfMemory, StoreError, Unavailable
 from collector.journal.failure_log import Complaint, remedy
 from tests.conftest import HTTP, RunningCollector, largest_file, misstep, wait_until
 from tests.doors import span, traces

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from collector.columns import TABLES
 from collector.commands.bulk import bulk
 from collector.correlate.changes import Changes
-from collector.engine.duckdb.connection import OutOfMemory
 from collector.engine.duckdb.derive import COUNTED, FIRSTS, KEPT
 from collector.engine.duckdb.derive import DIMENSIONS as OF_CHAINS
 from collector.engine.duckdb.derive_loop import Keeper, rest_after
 from collector.engine.duckdb.store import Store
+from collector.errors import OutOfMemory
 from collector.query.costs import costs
 from collector.query.filters import DIMENSIONS, Selection, terms_of
 from collector.query.retries import AS_OF_END, EVENTS, chains, judged, retries

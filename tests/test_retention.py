@@ -183,7 +183,7 @@ def test_a_step_that_fails_keeps_no_other_back(store: Store, tmp_path: Path, mon
     assert store.path
     noted, size, before = [], store.path.stat().st_size, received(store)[0]
     monkeypatch.setattr(maintenance, "PRUNE_EVERY_S", -1)
-    monkeypatch.setattr(maintenance, "FIT_EVERY_S", -1)
+    monkeypatch.setattr(maintenance, "UPKEEP_EVERY_S", -1)
     keep = maintenance.Upkeep(store, Retention(3 * DAY, 1 << 40, tmp_path, DAY), lambda: NOW, lambda: noted.append(1))
     with capture_logs() as logs:
         keep.turn()

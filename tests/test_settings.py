@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from collector.engine.duckdb.open import StoreError, path_of
+from collector.engine.duckdb.open import path_of
 from collector.engine.duckdb.store import Store
+from collector.errors import StoreError
 from collector.serve import store_of
 from collector.settings import (
     Address,

@@ -25,10 +25,9 @@ from nanoarrow.ipc import StreamWriter
 from collector.api.sandbox import Task, needed
 from collector.api.sql_queries import ONE_AT_A_TIME, answer_sql, names
 from collector.engine.duckdb.arrow import ArrowColumns
-from collector.engine.duckdb.connection import CalledOff
-from collector.engine.duckdb.read import CALL_OFF, CallOff, QueryTimeout
+from collector.engine.duckdb.read import CALL_OFF, CallOff
 from collector.engine.duckdb.store import Store
-from collector.errors import Rejected, Unavailable
+from collector.errors import CalledOff, QueryTimeout, Rejected, Unavailable
 from collector.query.filters import Selection, select
 from collector.times import rfc3339
 from tests.conftest import RunningCollector, misstep

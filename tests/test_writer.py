@@ -21,10 +21,10 @@ from collector.correlate.changes import Changes
 from collector.correlate.correlate import Correlator
 from collector.engine.duckdb import store as store_module
 from collector.engine.duckdb import write as writing_module
-from collector.engine.duckdb.connection import OutOfMemory
+from collector.engine.duckdb.maintenance import Upkeep
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
-from collector.errors import Unavailable
+from collector.errors import OutOfMemory, Unavailable
 from collector.journal import writer as module
 from collector.journal.journal import Journal, pack, records_in
 from collector.journal.queue import Taker
@@ -42,7 +42,7 @@ class Recorded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path | None = None) -> None:
         self.store = Store.open(f"duckdb:///{path}" if path else "duckdb://:memory:")
         self.journal = Journal(path)
-        self.writer = Writer(self.store, self.journal, Retention(1 << 62))
+        self.writer = Writer(self.store, self.journal, Upkeep(self.store, Retention(1 << 62)))
         self.groups: list[list[int]] = []
         self.failures: list[Exception] = []
         self.bad: bytes | None = None

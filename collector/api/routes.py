@@ -34,13 +34,13 @@ from collector.api.endpoints import ENDPOINTS, GROUP, Endpoint
 from collector.api.parameters import LIMIT, Parameter, ParsedQuery, read
 from collector.api.representations import ARROW, json_answer, list_answer, read_body, wants_arrow
 from collector.api.sql_queries import answer_sql
-from collector.engine.duckdb.connection import CalledOff
-from collector.engine.duckdb.read import CALL_OFF, CallOff, QueryTimeout
-from collector.errors import Rejected, Unavailable
+from collector.engine import Reads
+from collector.engine.duckdb.read import CALL_OFF, CallOff
+from collector.errors import CalledOff, QueryTimeout, Rejected, Unavailable
 from collector.query.filters import BadParameter, whole_number
 from collector.query.groups import Mark, mark
 from collector.query.queries import last_silence, newest_ns, redirected
-from collector.query.statement import Answer, Reads, Row
+from collector.query.statement import Answer, Row
 from collector.times import MINUTE, rfc3339
 
 QUERY_SECONDS = 20.0

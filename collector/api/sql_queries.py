@@ -17,9 +17,8 @@ import msgspec
 
 from collector.api.sandbox import Needs, Outcome, Task
 from collector.columns import COLUMNS
-from collector.engine.duckdb.connection import CalledOff
-from collector.engine.duckdb.read import CALL_OFF, QueryTimeout
-from collector.errors import Rejected, Unavailable
+from collector.engine.duckdb.read import CALL_OFF
+from collector.errors import CalledOff, QueryTimeout, Rejected, Unavailable
 from collector.query.filters import Selection
 from collector.query.retries import relation
 

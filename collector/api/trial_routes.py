@@ -27,8 +27,7 @@ from collector.alerts.trying.trials import backtest_row, evaluations, suggest_ro
 from collector.api.alert_routes import RULES_SHOWN, options_of
 from collector.api.describe import taking
 from collector.api.parameters import FROM, TO, Parameter, read_none
-from collector.engine.duckdb.read import QueryTimeout
-from collector.errors import Rejected
+from collector.errors import QueryTimeout, Rejected
 from collector.query.filters import BadParameter, duration_ns, range_ns
 from collector.threads import in_daemon
 from collector.times import rfc3339

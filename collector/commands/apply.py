@@ -10,8 +10,9 @@ from collector.app import pipeline_of
 from collector.columns import add_dimensions
 from collector.commands.client import check_store, collector, followed
 from collector.commands.progress import progress
-from collector.engine.duckdb.open import StoreInUse, existing
+from collector.engine.duckdb.open import existing
 from collector.engine.duckdb.store import Store
+from collector.errors import StoreInUse
 from collector.journal.journal import check_stored
 from collector.settings import Settings
 

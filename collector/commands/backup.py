@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -13,7 +14,9 @@ from collector.commands.client import check, check_store, collector, followed
 from collector.commands.naming import naming
 from collector.commands.progress import progress
 from collector.engine.duckdb.copy import archived_files, copy_closed
-from collector.engine.duckdb.open import StoreInUse, path_of
+from collector.engine.duckdb.open import path_of
+from collector.errors import StoreInUse
+from collector.journal.journal import check_stored
 from collector.plural import plural
 from collector.settings import Settings, without_user
 
@@ -51,7 +54,7 @@ def _write(settings: Settings, part: Path, place: Path) -> None:
     there = path is not None and path.exists()
     if there:
         with suppress(StoreInUse), naming(place, part):
-            copy_closed(settings.store, part)
+            copy_closed(settings.store, part, partial(check_stored, otherwise="and a copy would lack them"))
             return
     elif settings.store != Settings().store:  # it was named
         raise OSError(f"there is no store at {path or settings.store}")

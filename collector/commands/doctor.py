@@ -13,9 +13,11 @@ from typing import Any
 
 import httpx
 
+from collector.api.reserved import reserved
 from collector.commands.client import collector
-from collector.engine.duckdb.open import StoreError, path_of
+from collector.engine.duckdb.open import path_of
 from collector.engine.duckdb.schema import unfit
+from collector.errors import StoreError
 from collector.journal.dead_letters import Aside
 from collector.plural import plural
 from collector.settings import Settings, SettingsError, as_in_variable, is_secret, load, without_user
@@ -45,7 +47,7 @@ class Check:
 def examine(environ: Mapping[str, str], file: Path = Path("misstep.toml")) -> Iterator[Check]:
     """All checks that are possible from this machine, in the order in which one part depends on another."""
     try:
-        settings = load({}, environ, file)
+        settings = load({}, environ, file, reserved)
     except (SettingsError, TableError) as error:
         yield Check("fail", f"settings: {error}", "correct them; docs/configuration.md has every setting")
         return

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 from collector.batch import Batch
 from collector.correlate.changes import Changes, Named
+from collector.correlate.lookup import Lookup
 from collector.correlate.pacing import Later
-from collector.engine.duckdb.lookup import Lookup
 from collector.recent import Recent
 
 TOLD_NS = 1 << 62  # before all traces: a session that is told is a better name than any of them

@@ -18,13 +18,13 @@ from collector.correlate.changes import Changes, Named
 from collector.correlate.conversations import Conversations
 from collector.correlate.fold import adding, as_bytes, first_received, fold, oldest, orphan
 from collector.correlate.join import Entry, JoinedReports, Joiner
+from collector.correlate.lookup import Lookup
 from collector.correlate.nested import REMEMBERED, Below, around_of, below_key, is_call_span
 from collector.correlate.pacing import Later
 from collector.correlate.senders import Senders, counted
 from collector.correlate.sessions import adopt_session, is_sought
 from collector.correlate.sites import SITE, site_keys
 from collector.correlate.twins import pair
-from collector.engine.duckdb.lookup import Lookup
 from collector.recent import Recent
 from collector.recognise.identify import bare_tool, key64
 from collector.times import MAX_NS, MINUTE

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from collector.columns import Report
 from collector.correlate.changes import Changes
 from collector.correlate.fold import as_bytes, began_ns, first_received, fold, is_own, oldest
-from collector.engine.duckdb.lookup import Lookup, Span
+from collector.correlate.lookup import Lookup, Span
 from collector.recognise.identify import key64
 from collector.recognise.results import ASKED, BEGINNINGS, BEGUN, CALL_TWIN, REPEATED, TOLD, TWIN, each_twin
 from collector.times import MINUTE, SECOND

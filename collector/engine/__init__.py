@@ -1,1 +1,64 @@
-"""Where events are stored."""
+"""Where events are stored: what the other packages need of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collector.correlate.changes import Changes
+    from collector.correlate.lookup import Lookup
+
+UPKEEP_EVERY_S = 60  # no agent fills a tenth of the size limit in a minute
+
+
+class Reads(Protocol):
+    """The part of the store that queries need. While `version` stays the same, so do answers."""
+
+    @property
+    def version(self) -> str: ...
+
+    def rows(
+        self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30
+    ) -> list[dict[str, Any]]: ...
+
+    def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> bytes: ...
+
+
+class Commit(Protocol):
+    """The part of the store that the writer needs."""
+
+    @property
+    def path(self) -> Path | None: ...
+
+    def lookup(self) -> Lookup:
+        """What correlation may look up."""
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever stored."""
+
+    def position(self) -> int:
+        """The position in the journal of the last batch that is stored."""
+
+    def write(self, changes: Changes) -> set[int]:
+        """Stores everything or nothing; returns the ids of the events that were there before. Raises Unavailable."""
+
+    def try_to_write(self) -> None:
+        """Raises Unavailable if nothing can be written."""
+
+    def checkpointed(self) -> bool:
+        """Whether the last commit also compressed the log."""
+
+    def interrupt(self) -> None:
+        """Ends what is running, from another thread."""
+
+
+class Upkeep(Protocol):
+    """What is to be done between transactions, such as removing old events."""
+
+    def due(self) -> bool:
+        """Whether a turn is due."""
+
+    def turn(self) -> None:
+        """Does what is due."""

@@ -17,7 +17,8 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from collector.batch import Batch
-from collector.journal.journal import File, Left, record, records_in, synchronise, unpack, whole
+from collector.files import synchronise
+from collector.journal.journal import File, Left, record, records_in, unpack, whole
 
 
 class SetAside(NamedTuple):

@@ -21,8 +21,8 @@ import structlog
 from xxhash import xxh3_64_intdigest
 
 from collector.batch import Batch, Receipt
-from collector.engine.duckdb.open import StoreError
-from collector.errors import Unavailable
+from collector.errors import StoreError, Unavailable
+from collector.files import synchronise
 
 HEAD = Struct("<QQI")  # position, checksum of all that follows it, bytes of the batch
 TRIAL = 64 << 10  # bytes written as a trial: a few bytes could fit into blocks that the file already has
@@ -189,15 +189,6 @@ def _opened(path: Path) -> int:
     with suppress(OSError):  # not every file system can synchronise a folder
         synchronise(path.parent)
     return descriptor
-
-
-def synchronise(path: Path) -> None:
-    """Synchronises a file, or the entries of a folder, to disk. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def whole(path: Path) -> Iterator[tuple[int, bytes, int]]:

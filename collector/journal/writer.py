@@ -21,12 +21,8 @@ from collector import telemetry
 from collector.batch import Batch
 from collector.correlate.changes import Changes
 from collector.correlate.correlate import Correlator
-from collector.engine.duckdb.connection import CalledOff, OutOfMemory
-from collector.engine.duckdb.lookup import Lookup
-from collector.engine.duckdb.maintenance import FIT_EVERY_S, Upkeep
-from collector.engine.duckdb.retention import Retention
-from collector.engine.duckdb.store import Store
-from collector.errors import Unavailable, where
+from collector.engine import UPKEEP_EVERY_S, Commit, Upkeep
+from collector.errors import CalledOff, OutOfMemory, Unavailable, where
 from collector.journal.dead_letters import Aside, tombstone
 from collector.journal.failure_log import Complaint
 from collector.journal.journal import Journal, unpack
@@ -101,10 +97,9 @@ class Writer:
 
     def __init__(
         self,
-        store: Store,
+        store: Commit,
         journal: Journal,
-        retention: Retention,
-        clock: Callable[[], int] = time.time_ns,
+        upkeep: Upkeep,
         noted: Callable[[], None] = lambda: None,
     ) -> None:
         """`noted` is called whenever events have changed."""
@@ -112,9 +107,9 @@ class Writer:
         self._journal = journal
         self.aside = Aside(store.path)
         self._noted = noted
-        self._correlator: Correlator | None = Correlator(Lookup(store), fresh=store.is_empty())
+        self._correlator: Correlator | None = Correlator(store.lookup(), fresh=store.is_empty())
         self.complaint = Complaint(str(store.path))
-        self._upkeep = Upkeep(store, retention, clock, noted)
+        self._upkeep = upkeep
         self._queue: deque[Waiting] = deque()
         self.records = self._bytes = 0  # in the queue
         self._put = self._done = 0  # batches, ever
@@ -222,7 +217,7 @@ class Writer:
     def _turn(self) -> bool:
         """One transaction, then other work that is due; whether to go on."""
         with self._wake:
-            self._wake.wait_for(lambda: self._queue or self._jobs or self._closing, timeout=FIT_EVERY_S)
+            self._wake.wait_for(lambda: self._queue or self._jobs or self._closing, timeout=UPKEEP_EVERY_S)
             if self._queue and not self._jobs:
                 pause = AGAIN_S if self.refusing or self._again else EVERY_S
                 self._wake.wait_for(self._worth_it, self._began + pause - time.monotonic())
@@ -360,7 +355,7 @@ class Writer:
                 self._works_again(lot)
                 self._noted()
                 return
-        correlator = self._correlator or Correlator(Lookup(self._store), fresh=False)
+        correlator = self._correlator or Correlator(self._store.lookup(), fresh=False)
         batches = [_unpacked(waiting) for waiting in lot]
         self._correlator = None  # until the commit is known to have worked: after a failure only the store knows
         changes = correlator.plan(batches)

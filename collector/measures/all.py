@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from collector.engine import Reads
 from collector.errors import Unavailable
 from collector.measures.families import RELATIONS, MeasureQuery, measure_family, relations
 from collector.measures.measure import Sample
 from collector.query.filters import Selection
-from collector.query.statement import Reads
 from collector.times import HOUR
 
 TOGETHER = 16  # queries per statement; each adds three columns

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from collector.engine import Reads
 from collector.engine.duckdb.derive import COUNTED as HOURLY
 from collector.measures.measure import Sample
 from collector.query.breakdowns import SESSION
@@ -17,7 +18,7 @@ from collector.query.filters import BY_NAME, Selection, Term
 from collector.query.groups import SILENCE
 from collector.query.hours import OF_ALL, counted, ever
 from collector.query.retries import AS_OF_END, EVENTS, judged
-from collector.query.statement import Reads, load, share
+from collector.query.statement import load, share
 from collector.query.streaks import Scope, streaks_from_events, streaks_then
 from collector.times import DAY, HOUR, WEEK
 

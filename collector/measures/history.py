@@ -11,11 +11,11 @@ from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from collector.engine import Reads
 from collector.measures.families import GONE, SHARES, label
 from collector.measures.history_sql import Evaluations, WindowedMeasure, statement
 from collector.measures.measure import Labels, Sample, labels_of
 from collector.query.filters import BadParameter, Selection, terms_of_rule
-from collector.query.statement import Reads
 
 MOST_ROWS = 300_000
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from collector.engine.duckdb.derive import IDLE_NS, WINDOW_NS
 from collector.measures.families import COUNTED, DISTINCT, FAILING, GONE, SHARES, needs_chains, returned, silence_start
 from collector.query.filters import Selection
 from collector.query.retries import AS_OF_END, EVENTS, judged
 from collector.query.statement import load
 from collector.query.streaks import Scope, key_of, streak_steps
+from collector.streak_rules import IDLE_NS, WINDOW_NS
 from collector.times import DAY, LONGEST
 
 QUANTILE = "quantile_cont(duration_ms, 0.95) as value, count(duration_ms) as calls"

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.engine.duckdb.derive import ASKED_NS, LAST, bounded_sum
+from collector.engine.duckdb.derive import bounded_sum
 from collector.query.filters import Selection
 from collector.query.retries import chains
 from collector.query.statement import Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
+from collector.streak_rules import ASKED_NS, LAST
 
 COUNTED = ("streaks", "mistakes", "asking", "calls", "told", "wasted_retries", "wasted_told")  # 0 if there are none
 NAMES = ("tokens_not_told_by", "money_not_told_by")  # of services

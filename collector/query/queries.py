@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from collector.engine.duckdb.derive import FACTS, IDLE_NS, LAST, WINDOW_NS
+from collector.engine import Reads
+from collector.engine.duckdb.derive import FACTS
 from collector.query.breakdowns import OUTCOMES
 from collector.query.filters import BadParameter, Selection
 from collector.query.hours import counted
 from collector.query.retries import chains, judged, relation
-from collector.query.statement import ROWS, Reads, Row, Statement, load, order_by
+from collector.query.statement import ROWS, Row, Statement, load, order_by
 from collector.query.streaks import Scope, streak_sql
+from collector.streak_rules import IDLE_NS, LAST, WINDOW_NS
 from collector.switches import agents
 from collector.times import DAY
 

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from collector.engine.duckdb.derive import ACTED_ON, CHAINS, COUNTED, IDLE_NS, PATIENCE, WINDOW_NS
+from collector.engine.duckdb.derive import CHAINS, COUNTED
 from collector.engine.whole_hours import WholeHours
 from collector.query.filters import Selection, own_dimensions
 from collector.query.quantiles import at_place, ranked
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
+from collector.streak_rules import ACTED_ON, IDLE_NS, PATIENCE, WINDOW_NS
 from collector.times import DAY, HOUR, MINUTE
 
 FEW = 20  # with fewer retried errors there is no verdict on retrying

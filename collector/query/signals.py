@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.engine.duckdb.derive import IDLE_NS
 from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.statement import Statement, load, order_by, share, wilson
 from collector.query.streaks import KINDS, SAID
+from collector.streak_rules import IDLE_NS
 
 SIGNAL_COLUMNS = (
     "time", "source", "service", "session", "subagent", "model", "tool", "event_id", "reported_streak", "ours",

@@ -8,24 +8,12 @@ from functools import cache
 from importlib import resources
 from typing import Any, Protocol
 
+from collector.engine import Reads
 from collector.engine.duckdb.arrow import arrow_stream
 from collector.query.filters import BY_NAME, BadParameter, Selection
 
 Row = dict[str, Any]
 ROWS = "$most_rows"  # the limit, as SQL
-
-
-class Reads(Protocol):
-    """The part of the store that queries need. While `version` stays the same, so do answers."""
-
-    @property
-    def version(self) -> str: ...
-
-    def rows(
-        self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30
-    ) -> list[dict[str, Any]]: ...
-
-    def arrow(self, sql: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = 30) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from collector.engine.duckdb.derive import ACTED_ON, IDLE_NS, LAST
 from collector.query.filters import DIMENSIONS, Selection
 from collector.query.hours import counted
 from collector.query.retries import AS_OF_END, beyond, chains, judged
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
+from collector.streak_rules import ACTED_ON, IDLE_NS, LAST
 
 SCOPES = {"session": (), "tool": ("tool",), "target": ("tool", ACTED_ON)}
 KINDS = {

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from collector.sanitise.keyed import Span, closing
 from collector.sanitise.plausible import MARK, WORDS, placeholder
 from collector.sanitise.redactions import Rule
+from collector.settings import PERSONAL_KINDS
 
-KINDS = ("home", "email", "account-id")
 _ACCOUNTS = "|".join(map(re.escape, WORDS["shared_account"]))
 _SYSTEM = re.compile(rf"(?i)(?:{_ACCOUNTS}|x+|\.+|.*\.(?:html?|php|[tj]sx?|vue|py|css))".encode())
 _USER = re.compile(rb"[A-Za-z0-9_\x80-\xff][\w.\x80-\xff-]{0,63}")
@@ -123,7 +123,7 @@ _HOMES = (
 class Personal:
     """Finds personal data; `patterns` are for hyperscan, by number, and `span` gives the part to cut."""
 
-    def __init__(self, rules: Sequence[Rule], kinds: Container[str] = KINDS) -> None:
+    def __init__(self, rules: Sequence[Rule], kinds: Container[str] = PERSONAL_KINDS) -> None:
         """Only the rules of these `kinds` apply."""
         known = {rule.id: rule for rule in rules if rule.family == "personal"}
         self._home, self._email, self.account_rule = known["home"], known["email"], known["account-id"]

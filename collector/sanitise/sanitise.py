@@ -21,10 +21,11 @@ import msgspec
 from collector.sanitise.find import Finder, merged
 from collector.sanitise.keyed import Span
 from collector.sanitise.keys import Keys
-from collector.sanitise.personal import KINDS, Personal
+from collector.sanitise.personal import Personal
 from collector.sanitise.prefilter import Gate, Verdict
 from collector.sanitise.redactions import Rule
 from collector.sanitise.walk import Walk
+from collector.settings import personal_kinds
 
 LIMIT = 64 * 1024
 SEARCH_S = 20  # CPU seconds spent on one body: 64 MiB with a secret in each line would take minutes
@@ -225,14 +226,6 @@ def _written(value: object) -> bytes | None:
     with suppress(*_UNWRITABLE):
         return _encode(value)
     return None
-
-
-def personal_kinds(text: str) -> tuple[str, ...]:
-    """The kinds of personal data to mask: `mask` means all, `keep` none, otherwise comma-separated names."""
-    kinds = {"mask": KINDS, "keep": ()}.get(text, tuple(map(str.strip, text.split(","))))
-    if not set(kinds) <= set(KINDS):
-        raise ValueError(f"write mask, keep, or some of {', '.join(KINDS)} with commas between")
-    return kinds
 
 
 def fingerprint(key: bytes, secret: bytes) -> str:

@@ -19,13 +19,13 @@ from collector.alerts.ledger import Key
 from collector.alerts.notify import Item, labels
 from collector.alerts.rules import Condition, Receiver, Rule
 from collector.alerts.state import Alert, Notified, Reason, State, step
-from collector.engine.duckdb.read import QueryTimeout
+from collector.engine import Reads
+from collector.errors import QueryTimeout
 from collector.measures.history import History, Point, history
 from collector.measures.history_sql import Evaluations
 from collector.measures.measure import Labels, Sample
 from collector.query.filters import Selection, escaped, terms_of, terms_of_rule
 from collector.query.retries import relation
-from collector.query.statement import Reads
 from collector.query.streaks import KINDS
 
 MOST_FIRINGS = 1_000

@@ -11,10 +11,10 @@ from typing import Any
 
 from collector.alerts.rules import MEASURES, Condition, Receiver, Rule
 from collector.alerts.trying.backtest import Past, Trial, find_sessions, run
+from collector.engine import Reads
 from collector.measures.history_sql import Evaluations
 from collector.measures.measure import Labels
 from collector.query.filters import BadParameter
-from collector.query.statement import Reads
 from collector.times import SECOND, WEEK, rfc3339
 
 LEAST_STEP_NS, MOST_STEP_NS = 15 * SECOND, 300 * SECOND  # a pending alert does not survive a longer gap

@@ -20,7 +20,7 @@ from collector.engine.duckdb.derive import doubt
 from collector.engine.duckdb.open import DATABASE
 from collector.engine.duckdb.read import FAILED, ArchiveView, Reader, Stamp, damaged, stamps
 from collector.engine.duckdb.retention import forget_events
-from collector.journal.journal import synchronise
+from collector.files import synchronise
 from collector.times import DAY
 
 MOST_EVENTS = 1_000_000  # per file, which takes about five seconds to write

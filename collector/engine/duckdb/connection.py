@@ -20,8 +20,8 @@ import structlog
 
 from collector import telemetry
 from collector.engine.duckdb.open import DATABASE, attach, detach
-from collector.errors import Unavailable
-from collector.journal.journal import synchronise
+from collector.errors import CalledOff, OutOfMemory, Unavailable
+from collector.files import synchronise
 
 AGAIN_S = 3.0  # between attempts to reopen the database: each may have to read a long log
 USED_UP = re.compile(r"[KMGT]iB used\)")
@@ -30,16 +30,8 @@ IDLE_S = 30.0  # for users of the old connection to finish
 log = structlog.get_logger()
 
 
-class OutOfMemory(Unavailable):
-    """The engine's memory is used up, by queries that release it when they end."""
-
-
 class Busy(Unavailable):
     """Queries run, and did not end in time."""
-
-
-class CalledOff(Exception):
-    """A statement was interrupted, because its client is gone or the collector stops."""
 
 
 class Connection:

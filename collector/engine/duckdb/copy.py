@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
-from collector.engine.duckdb.open import DATABASE, SETTINGS, StoreError, attach_as, connect, unopened
+from collector.engine.duckdb.open import DATABASE, SETTINGS, attach_as, connect, unopened
 from collector.engine.duckdb.schema import POSITION, version_of
-from collector.errors import Unavailable
-from collector.journal.journal import check_stored
+from collector.errors import StoreError, Unavailable
 
 COPY = "copy"  # by which statements refer to the new file, whose own name may be any
 
@@ -39,14 +38,14 @@ def discard(copy: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def copy_closed(url: str, into: Path) -> None:
+def copy_closed(url: str, into: Path, check: Callable[[Path | None, int], None]) -> None:
     """Copies a store that nobody has open, of whatever version, which it keeps; DuckDB's log is written into its file.
 
-    Raises StoreError, also where a collector that was killed left requests in the journal.
+    `check` gets its file and its position in the journal, and may refuse. Raises StoreError.
     """
     with _unchanged(url) as (cursor, path):
         found = cursor.execute("select value from meta where name = ?", [POSITION]).fetchone()
-        check_stored(path, int(found[0]) if found else 0, "and a copy would lack them")
+        check(path, int(found[0]) if found else 0)
         copy(cursor, into)
 
 

@@ -19,16 +19,9 @@ import duckdb
 from collector.columns import TABLES
 from collector.engine.duckdb.connection import all_or_nothing, used
 from collector.engine.duckdb.open import DATABASE
-from collector.times import DAY, HOUR, MAX_NS
+from collector.streak_rules import ACTED_ON, ASKED_NS, IDLE_NS, LAST, PATIENCE, WINDOW_NS
+from collector.times import HOUR, MAX_NS
 
-IDLE_NS = HOUR  # a streak ends when its session has no event for longer than this
-WINDOW_NS = HOUR // 2  # length of an error's retry chain
-LAST = 2**63 - 1  # stands for an absent sequence number: sorted last
-# What a call acted on, for chains and streaks. A target that was found in an error's message would set it apart from
-# calls that end well, which have no message.
-ACTED_ON = "case when target_guessed is not true then target end"
-ASKED_NS = DAY  # a request is taken for the one that asked for a call if that ended at most this much later
-PATIENCE = 0.95  # of the wait that was asked for counts as waiting: clocks and durations are rounded
 COUNTED = {  # tables of hourly counts and their dimensions
     table: [name for name in TABLES[table] if name in TABLES["events"] and name != "time_ns"]
     for table in ("hourly", "hourly_sessions")

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 import structlog
 
 from collector import telemetry
-from collector.engine.duckdb.connection import CalledOff, OutOfMemory
 from collector.engine.duckdb.read import CALL_OFF, CallOff
 from collector.engine.duckdb.store import MOST_SESSIONS, Store
-from collector.journal.failure_log import Seldom
+from collector.errors import CalledOff, OutOfMemory
 from collector.priority import KEEPING, step_back
+from collector.seldom import Seldom
 
 EVERY_S = 1.0
 # Sleep nine times as long as the last turn took: at most 10 % of the time is spent here. `settle` cuts it short.

@@ -9,9 +9,10 @@ from functools import partial
 import msgspec
 
 from collector.batch import Sender, Switch, Unread
-from collector.columns import COLUMNS, Report
+from collector.columns import Report
 from collector.correlate.changes import Named
 from collector.correlate.fold import GUESSED
+from collector.correlate.lookup import Span, report_of
 from collector.engine.duckdb.read import Reader
 from collector.times import DAY, HOUR, MINUTE
 
@@ -96,9 +97,6 @@ ORPHANS = """
     and report_rank is not null -- of a single report
   union all select event_id, orphan from reports where orphan is not null
 """
-
-LENT = ("request", "session")  # how a model that no report of the call names is known
-Span = tuple[int, int]  # first and last time
 
 
 class Lookup:
@@ -242,19 +240,5 @@ class Lookup:
         for since in (now_ns - HOUR, now_ns - DAY, 0):
             alone = [event_id for event_id in event_ids if event_id not in found]
             for row in self._rows(EVENTS_OF, {"ids": alone, "since": since}) if alone else ():
-                found[row["event_id"]] = [_report_of(row)]
+                found[row["event_id"]] = [report_of(row)]
         return found
-
-
-def _report_of(row: Report) -> Report:
-    """The one report of an event that has no rows in `reports`."""
-    report = {name: row[name] for name in COLUMNS if row.get(name) is not None and name != "event_id"}
-    report.pop("asked_by", None)  # this and what a model request lent is no word of the call's own report
-    if row["model_from"] in LENT:
-        for name in ("model", "model_from"):
-            report.pop(name, None)
-    report["_rank"] = row["report_rank"] or 0
-    report["_strength"] = row["outcome_strength"] or 0
-    if row["target_guessed"]:
-        report["target_guessed"] = True
-    return report

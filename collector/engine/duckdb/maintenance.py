@@ -8,13 +8,14 @@ from collections.abc import Callable
 import structlog
 
 from collector import telemetry
+from collector.engine import UPKEEP_EVERY_S
 from collector.engine.duckdb.archive import sweep
-from collector.engine.duckdb.connection import Busy, CalledOff
+from collector.engine.duckdb.connection import Busy
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
+from collector.errors import CalledOff
 
 PRUNE_EVERY_S = 600
-FIT_EVERY_S = 60  # no agent fills a tenth of the size limit in a minute
 LEAP_S = 3_600  # If the clock jumps ahead by more, wait this long before pruning: a wrong clock must not delete data.
 
 log = structlog.get_logger()
@@ -23,7 +24,13 @@ log = structlog.get_logger()
 class Upkeep:
     """`turn` may be called as often as one likes, from the writer's thread."""
 
-    def __init__(self, store: Store, retention: Retention, clock: Callable[[], int], noted: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        retention: Retention,
+        clock: Callable[[], int] = time.time_ns,
+        noted: Callable[[], None] = lambda: None,
+    ) -> None:
         """`noted` is called whenever events were removed, or are there again."""
         self._store = store
         self._retention = retention
@@ -35,7 +42,7 @@ class Upkeep:
 
     def due(self) -> bool:
         """Whether a turn is due."""
-        return time.monotonic() - self._fitted >= FIT_EVERY_S
+        return time.monotonic() - self._fitted >= UPKEEP_EVERY_S
 
     def turn(self) -> None:
         """Does what is due."""
@@ -75,7 +82,7 @@ class Upkeep:
         try:
             return step()
         except Busy as error:
-            log.warning(failed, error=str(error), again_in_s=FIT_EVERY_S)
+            log.warning(failed, error=str(error), again_in_s=UPKEEP_EVERY_S)
         except CalledOff:
             log.info(f"{failed}, because the collector stops")
         except Exception as error:  # keeping old rows is better than refusing new ones

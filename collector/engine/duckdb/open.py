@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from collector.errors import StoreError, StoreInUse
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -29,14 +31,6 @@ SETTINGS = {
     "preserve_insertion_order": "false",
     "asof_loop_join_threshold": "0",
 }
-
-
-class StoreError(Exception):
-    """The store cannot be opened; the message says why and what to do."""
-
-
-class StoreInUse(StoreError):
-    """Another process has the file open."""
 
 
 def connect(url: str, settings: Mapping[str, str]) -> tuple[Connection, Path | None]:

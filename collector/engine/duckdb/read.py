@@ -19,20 +19,12 @@ from typing import IO, Any, NamedTuple, Protocol
 import duckdb
 from nanoarrow.ipc import StreamWriter
 
-from collector.engine.duckdb.connection import CalledOff, Connection, OutOfMemory, all_or_nothing, used
+from collector.engine.duckdb.connection import Connection, all_or_nothing, used
 from collector.engine.duckdb.derive import whole_hours
 from collector.engine.whole_hours import Edge, WholeHours
-from collector.errors import Unavailable
+from collector.errors import CalledOff, QueryTimeout, QueryTooLarge, Unavailable
 
 Stamp = tuple[int, int]  # a file's size, and when it was changed
-
-
-class QueryTimeout(Unavailable):
-    """A query exceeded its time limit."""
-
-
-class QueryTooLarge(QueryTimeout, OutOfMemory):
-    """A query exceeded the memory limit."""
 
 
 class Running(Protocol):

@@ -10,7 +10,8 @@ import duckdb
 from collector.columns import ALERTS_DDL, ARCHIVE_DDL, EVENTS_DDL, GROUPS_DDL, INGEST_DDL, KEPT_DDL
 from collector.correlate.fold import GUESSED
 from collector.engine.duckdb.derive import HOURS, KEPT, doubt, forget, forget_hours
-from collector.engine.duckdb.open import DATABASE, StoreError, StoreInUse, attach_as, unopened
+from collector.engine.duckdb.open import DATABASE, attach_as, unopened
+from collector.errors import StoreError, StoreInUse
 from collector.times import HOUR, MAX_NS
 
 SCHEMA_VERSION = 23

@@ -21,15 +21,16 @@ from collector.columns import EVENT_COLUMNS, Report
 from collector.correlate.changes import Changes
 from collector.engine.duckdb.archive import drop_files, follow, take_out, view, write_oldest
 from collector.engine.duckdb.arrow import ArrowColumns, columns_of
-from collector.engine.duckdb.connection import Busy, CalledOff, Connection, all_or_nothing
+from collector.engine.duckdb.connection import Busy, Connection, all_or_nothing
 from collector.engine.duckdb.copy import copy, discard
 from collector.engine.duckdb.derive import IN_DOUBT, Slice, compute, count_hours, forget, model_calls, slices
+from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.open import DATABASE, SETTINGS, connect, unopened
 from collector.engine.duckdb.read import Reader, bound, stamps
 from collector.engine.duckdb.retention import FULL, ROOM, Space, drop, oldest_hours
 from collector.engine.duckdb.schema import POSITION, add_column, migrate
 from collector.engine.duckdb.write import put
-from collector.errors import Unavailable
+from collector.errors import CalledOff, Unavailable
 
 OWED = "rewrite_file"  # in `meta` while the file still contains what was cut from its rows
 
@@ -355,6 +356,10 @@ class Store(Reader):
         """The number of sessions that changed since `keep_up` last updated them."""
         counted = self.rows("select count(*) as n from (select distinct service, session from changed)")
         return int(counted[0]["n"])
+
+    def lookup(self) -> Lookup:
+        """What correlation may look up."""
+        return Lookup(self)
 
     def is_empty(self) -> bool:
         """Whether no request was ever stored."""
