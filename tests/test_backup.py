@@ -150,7 +150,7 @@ def test_databases_of_other_programs_are_left_alone(tmp_path: Path, table: str) 
 
 
 def test_a_copy_for_which_there_is_no_space_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(url: str, part: Path) -> None:
+    def full(url: str, part: Path, *_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     path = tmp_path / "m.duckdb"
