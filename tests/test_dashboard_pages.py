@@ -367,7 +367,7 @@ def test_the_page_of_a_streak_whose_events_are_gone_says_so(
     failed = {"tool": "t", "outcome": "error", "error_class": "ContentNotFoundError", "message": "m", "session": "gone"}
     assert shared.post("/v1/events", json.dumps([failed, failed])).is_success
     shared.kept_up()
-    monkeypatch.setattr("dashboard.story.events", lambda page, session, since: (pl.DataFrame(), False))
+    monkeypatch.setattr("dashboard.parts.session_story.events", lambda page, session, since: (pl.DataFrame(), False))
     app = open_app(shared.url, "streak", session="gone")
     check(app, "Streak")
     assert "Its events are no longer kept." in captions(app)
@@ -990,7 +990,7 @@ def test_the_last_answer_of_a_collector_that_is_stuck_is_shown_with_its_age(
 ) -> None:
     running = start_collector()
     assert running.post("/v1/events", b'{"tool": "t", "outcome": "ok"}').is_success
-    monkeypatch.setattr("dashboard.client.TIMEOUT_S", 2.0)
+    monkeypatch.setattr("dashboard.data.client.TIMEOUT_S", 2.0)
     app = open_app(running.url, "tools")
     check(app, "Tools")
     assert running.process is not None
@@ -1483,7 +1483,7 @@ def test_columns_of_your_own_are_compared_from_a_list_which_is_never_cut_off(
 
     usual = ["version", "model", "agent", "service", "environment", "period"]
     assert chosen(open_app(coder.url, "compare", from_="-7d")) == (ButtonGroup, usual)
-    monkeypatch.setattr("dashboard.filters.OWN", ("team", "prompt.version"))
+    monkeypatch.setattr("dashboard.data.filters.OWN", ("team", "prompt.version"))
     app = open_app(coder.url, "compare", from_="-7d")
     check(app, "Compare")
     assert chosen(app) == (Selectbox, [*usual[:-1], "team", "prompt.version", "period"])
