@@ -16,6 +16,7 @@ from collector.engine.duckdb.store import Store
 
 EVENTS = 200_000
 SESSIONS = 2_000  # in one transaction, as the keeper takes them
+UNKNOWN = "update events set model = null, model_from = null, asked_by = null where operation = 'tool'"
 
 
 def main() -> None:
@@ -27,7 +28,7 @@ def main() -> None:
         for known in (False, True):
             with store.transaction() as cursor:
                 if not known:
-                    cursor.execute("update events set model = null, model_from = null where operation = 'tool'")
+                    cursor.execute(UNKNOWN)
                 forget(cursor)
                 left = cursor.execute("select count(*) from (select distinct service, session from changed)").fetchall()
             began = time.process_time()

@@ -120,14 +120,14 @@ def model_calls(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None
     """Gives the calls of up to `most` changed sessions, or those of `part`, the models that asked for them, in one
     transaction. Nobody else may change events meanwhile.
     """
-    first, last, _, most = part or (0, MAX_NS, MAX_NS, most)
+    first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
     given: dict[str, Any] = {"first_ns": first, "last_ns": last, "most": most, "nothing_kept": part is not None}
     choose, *find = _statements("models")
     with all_or_nothing(cursor):
         _run(cursor, choose, given)
         sessions, since = cursor.execute("select count(*), min(from_ns) from unmodelled").fetchone() or (0, None)
         if sessions:
-            given |= {"since_ns": since or 0, "window": ASKED_NS, "hour": HOUR}
+            given |= {"since_ns": since or 0, "until_ns": until, "window": ASKED_NS, "hour": HOUR}
             for statement in find:
                 _run(cursor, statement, given)
 

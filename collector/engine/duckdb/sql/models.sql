@@ -8,52 +8,51 @@ select service, session, min(time_ns) as from_ns from changed
 where modelled is null and time_ns between $first_ns and $last_ns
 group by all order by from_ns limit $most;
 
--- What asked is found by the time when it began, `place`. Sub-agents are hashes below, in which no sub-agent is one more value.
+-- What asked is found by the time when it began, `place`. Sessions are numbers below, `part`, and sub-agents hashes, in which no sub-agent is one
+-- more value.
 create or replace temporary table asking as
-select event_id, time_ns, model, asked, purpose, u.service, u.session, subagent, least(began_ns + 1, time_ns) as place
+select event_id, time_ns, model, asked, purpose, u.rowid as part, subagent, least(began_ns + 1, time_ns) as place
 from (
   select *, time_ns - (coalesce(duration_ms, 0) * 1e6)::bigint as began_ns from events
-  where time_ns >= $since_ns - $window and operation = 'model' and model is not null
+  where time_ns between $since_ns - $window and $until_ns and operation = 'model' and model is not null
 ) as e join unmodelled u on e.session = u.session and e.service is not distinct from u.service and e.time_ns >= u.from_ns - $window;
 
 create or replace temporary table calls as
-select e.rowid as row, e.event_id, e.time_ns, e.call_id, e.model, e.model_from, e.asked_by, u.service, u.session,
+select e.rowid as row, e.time_ns, e.call_id, e.model, e.model_from, e.asked_by, u.rowid as part,
   e.model is not null and coalesce(e.model_from not in ('request', 'session'), true) as own,
-  hash(u.service, u.session, e.subagent, coalesce(e.duration_ms > 0, false)) as helper, e.time_ns - (coalesce(e.duration_ms, 0) * 1e6)::bigint as place
+  hash(u.rowid, e.subagent, coalesce(e.duration_ms > 0, false)) as helper, e.time_ns - (coalesce(e.duration_ms, 0) * 1e6)::bigint as place
 from {database}.main.events e join unmodelled u on e.session = u.session and e.service is not distinct from u.service and e.time_ns >= u.from_ns
-where e.time_ns >= $since_ns and e.operation = 'tool';
+where e.time_ns between $since_ns and $until_ns and e.operation = 'tool';
 
 create or replace temporary table modelled as
 with named as (         -- of several requests whose answers have an id, as some servers count their calls anew, the last before the call
-  select c.row, arg_max(struct_pack(model := r.model, event_id := r.event_id), struct_pack(place := r.place, event_id := r.event_id)) as request
+  select c.row, arg_max(r.event_id, struct_pack(place := r.place, event_id := r.event_id)) as event_id
   from (select *, unnest(string_split(asked, ' ')) as call_id from asking where asked is not null) as r
-    join calls c on c.session = r.session and c.service is not distinct from r.service and c.call_id = r.call_id
+    join calls c on c.part = r.part and c.call_id = r.call_id
   where r.place between c.time_ns - $window and c.time_ns
   group by c.row
 ),
 latest as (             -- one request for each moment, for calls of which it is known when they began, and for the others
-  select helper, place, arg_max(struct_pack(model := model, event_id := event_id), event_id) as request
+  select helper, place, max(event_id) as event_id
   from (
-    select hash(service, session, subagent, true) as helper, place, model, event_id from asking where purpose is null union all
-    select hash(service, session, subagent, false) as helper, time_ns as place, model, event_id from asking where purpose is null
+    select hash(part, subagent, true) as helper, place, event_id from asking where purpose is null union all
+    select hash(part, subagent, false) as helper, time_ns as place, event_id from asking where purpose is null
   )
   group by helper, place
 ),
+before as (             -- of few columns, as all of them are sorted
+  select c.row, latest.event_id
+  from (select row, helper, place, time_ns from calls) as c asof join latest on latest.helper = c.helper and latest.place <= c.place
+  where latest.place >= c.time_ns - $window
+),
 found as (
-  select c.*, named.request as told,
-    case when latest.place >= c.time_ns - $window then latest.request end as last
-  from calls c left join named using (row) asof left join latest on latest.helper = c.helper and latest.place <= c.place
+  select c.row, c.part, c.time_ns, c.model as old_model, c.model_from as old_from, c.asked_by as old_by, r.event_id as asked_by,
+    case when own then c.model else r.model end as model,
+    case when own then c.model_from when named.row is not null then 'request' when before.row is not null then 'session' end as model_from
+  from calls c left join named using (row) left join before using (row) left join asking r on r.event_id = coalesce(named.event_id, before.event_id)
 )
-select row, service, session, time_ns, asking.*
-from (
-  select found.*, case
-      when own then struct_pack(model := model, model_from := model_from, asked_by := coalesce(told.event_id, last.event_id))
-      when told is not null then struct_pack(model := told.model, model_from := 'request', asked_by := told.event_id)
-      else struct_pack(model := last.model, model_from := case when last is not null then 'session' end, asked_by := last.event_id)
-    end as asking
-  from found
-)
-where (model, model_from, asked_by) is distinct from (asking.model, asking.model_from, asking.asked_by);
+select row, part, time_ns, model, model_from, asked_by from found
+where model is distinct from old_model or model_from is distinct from old_from or asked_by is distinct from old_by;
 
 update {database}.main.events set model = m.model, model_from = m.model_from, asked_by = m.asked_by
 from modelled m where events.rowid = m.row;
@@ -64,4 +63,5 @@ where changed.session is not distinct from u.session and changed.service is not 
 
 -- Their hours are counted anew; all are, if nothing is kept.
 insert into changed
-select service, session, min(time_ns), true from modelled where not $nothing_kept group by service, session, time_ns // $hour
+select any_value(service), any_value(session), min(time_ns), true from modelled join unmodelled u on u.rowid = modelled.part
+where not $nothing_kept group by u.rowid, time_ns // $hour
