@@ -487,6 +487,10 @@ NAMES = [
     ("registry.example.test/library/long-context-128k-overflow:latest does not support tools", "model", "ApiError"),
     ("The 'rate-limit-7b' does not support tools", "model", "ApiError"),
     ("Unknown mode: rewrite in overloaded-context-window-2", "tool", "InvalidParameterError"),
+    ("Report 'invalid logins by region' finished with warnings", "tool", "UnknownError"),
+    ('The job "not found page redesign" ended with state ERROR', "tool", "UnknownError"),
+    ("Task 'fix the rate limit' not found", "tool", "ResourceNotFoundError"),
+    ('{"event": "permission denied"}', "tool", "PermissionDeniedError"),
     ("rate-limit reached for gpt-4", "model", "RateLimitError"),
     ('{"error": {"code": "rate-limit-exceeded"}}', "model", "RateLimitError"),
 ]

@@ -52,6 +52,12 @@ NAMES = re.compile(
     rb"|(?<=['\"`])[\w.]+-[\w.:-]+(?=['\"`])"  # hyphens in quotes
 )
 NAME_CHARS = 200
+# What somebody called a thing: its words say what it is about. Not of things that an error may be the name of.
+TITLED = re.compile(
+    rb"\b(?:alert|board|build|card|dashboard|event|issue|job|pipeline|playbook|query|report|rule|step|suite|task|test"
+    rb"|ticket|workflow)(?: #?\d{1,6})?(?: of)? (?P<title>\"[^\"\n]{1,100}\"|'[^'\n]{1,100}'|`[^`\n]{1,100}`)",
+    re.IGNORECASE,
+)
 RESCANS = 4
 
 
@@ -234,7 +240,10 @@ class _Texts:
 
 
 def _name_around(raw: bytes, end: int) -> bytes:
-    """The name within which a match ends; b"" if there is none."""
+    """The name or title within which a match ends; b"" if there is none."""
+    for titled in TITLED.finditer(raw, max(0, end - NAME_CHARS), end + NAME_CHARS):
+        if titled.start("title") < end < titled.end():
+            return titled["title"]
     start = max(raw.rfind(b" ", max(0, end - NAME_CHARS), end), raw.rfind(b"\n", max(0, end - NAME_CHARS), end)) + 1
     word = raw[start : end + NAME_CHARS].split(maxsplit=1)[:1]
     bare = word[0].rstrip(b".,:;!)'\"") if word else b""
