@@ -15,7 +15,7 @@ SPACE = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 TEXT = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 PLAIN = re.compile(r"[-+.\w]+")
 # What may follow the last entry on its line.
-REST = re.compile(r"[ \t]*(,?)[ \t]*(?://[^\n]*?|/\*[^\n]*?\*/[ \t]*)?(?=\r?\n)")
+REST = re.compile(r"[ \t]*+(,?)[ \t]*+(?://[^\n]*?|/\*[^\n]*?\*/[ \t]*)?(?=\r?\n)")
 COMMA, LINE_END = re.compile(r"[ \t]*,"), re.compile(r"[ \t]*\r?\n")
 INDENTED = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 

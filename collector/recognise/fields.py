@@ -109,9 +109,9 @@ CONVERT: dict[str, Callable[[Any], Any]] = {
 
 # Names of tools that run commands, in lower case without `_` and a final "tool".
 COMMAND_TOOLS = re.compile(
-    "(local|container|run|in|exec|execute)*(bash|sh|(power)?shell|pwsh|terminal|commands?|cmd|exec)+"
-    "|(run|exec|execute)(i?python|code|node|javascript|js)(code|script|cell)*"
-    "|(i?python|jupyter|code)(repl|code|interpreter|execution|executor|runner|sandbox)+|i?python"
+    "(local|container|run|in|exec|execute){0,4}(bash|sh|(power)?shell|pwsh|terminal|commands?|cmd|exec){1,4}"
+    "|(run|exec|execute)(i?python|code|node|javascript|js)(code|script|cell){0,4}"
+    "|(i?python|jupyter|code)(repl|code|interpreter|execution|executor|runner|sandbox){1,4}|i?python"
 )
 
 

@@ -118,7 +118,7 @@ FAILED_START = re.compile(
     r"|(?:client|server) error '\d{3}\b"
     r"|[\w.]{1,200}\(\) missing \d+ required"
     rf"|{BAD_JSON}"
-    r"|[A-Za-z_.]*(?:Error|Exception): "
+    r"|[A-Za-z_.]{0,200}(?:Error|Exception): "
     r"|(?:(?:tool|function|command|request|operation|query|execution)(?: call| execution)? )?"
     rf"(?:failed(?: with\b|{STOP})|timed out(?: after\b| waiting\b|{STOP}))|timeout: (?!\d|set\b)\w+ \w"
     rf"|(?:process )?exit(?:ed with)? code:? (?!0\b)\d{{1,3}}{STOP}|<error>|fatal: "

@@ -19,7 +19,7 @@ _QUOTED = r"\\{0,15}\"[^\"\\\r\n]*\\{0,15}\""
 _PARAMETERS = re.compile(
     rf"[^\s,\"'\\\xe2]+(?:(?<==){_QUOTED})?(?:\s{{0,3}},\s{{0,3}}[\w-]+=(?:{_QUOTED}|[^\s,\"'\\]+))*".encode()
 )
-_COOKIE = re.compile(rb"(?P<name>[\w.$!*+^~%-]+)\s?=\s?(?P<value>[^\s;,\"'\\&]+)")
+_COOKIE = re.compile(rb"(?P<name>[\w.$!*+^~%-]{1,128})\s?=\s?(?P<value>[^\s;,\"'\\&]+)")
 _COOKIE_LINE = re.compile(rb"[^\r\n\"'\\]*")
 _TELLING_COOKIE = re.compile(
     rb"(?i)sess|sid\b|token|auth|csrf|xsrf|jwt|login|remember|secret|key|user|\bcf_|__secure|__host"

@@ -66,7 +66,7 @@ _PLACEHOLDER = _pattern(
 _SAYS_PLACEHOLDER = _pattern(
     rf"(?i)[\s(-]*+(?>(?>{_any_of(WORDS['placeholder'])})(?>s(?![a-z]))?[-_.\ /*]*+)+\d?[.:?\s]*\)?"
 )
-_INTERPOLATION = re.compile(rb"\$?\{+[^{}]*\}+|%\(\w+\)s|<[A-Za-z_ -]+>|\$\([^()]*\)|\$[A-Z_]{2,}\b")
+_INTERPOLATION = re.compile(rb"\$?(?<!\{)\{++[^{}]*+\}++|%\(\w+\)s|<[A-Za-z_ -]+>|\$\([^()]*\)|\$[A-Z_]{2,}\b")
 _NUMBER = _pattern(
     r"""[-+]?\d[\d_,]*(?:\.\d+)*(?:e[-+]?\d+)?[a-zA-Z%]{0,3} | 0x[0-9a-fA-F]{1,16} | \#[0-9a-fA-F]{3,8}
     | v\d+(?:\.\d+)*[\w.+-]{0,16} | \d+(?:\.\d+){1,3}[\w.+-]{0,16} | \d{4}-\d\d-\d\d(?:[T\ ][\d:.+Z-]*)?"""
@@ -109,7 +109,7 @@ _TELLING_PART = _pattern(
 _SIGN = re.compile(rb"[0-9!#%^*~@$&+]|=\Z")
 _PLAIN_WORDS = re.compile(rb"[a-z]{3,12}(?: [a-z]{3,12}){2,9}")
 _PHRASE = re.compile(rb"[a-z]{3,8}(?: [a-z]{3,8}){11,23}")
-_REGEX = re.compile(rb"\\+[wdsbWDS]")
+_REGEX = re.compile(rb"\\[wdsbWDS]")
 
 
 def placeholder(value: bytes) -> bool:

@@ -23,7 +23,7 @@ ECHO = re.compile(r"\n[ \t│>]*\d+[ \t]*[|│].*|\n[ \t│]{2,}\d+: .*")  # a l
 CARET = re.compile(r"\n.*\n[ \t|]*[\^~]+[ \t]*(?=\n|$)")
 
 # The input that a shell, an edit tool or a database repeats; the id of the request.
-GIVEN = re.compile(r"(?<=\bString: )(?s:.+)|(?<=\bCommand: ).+(?=\n)|(?<=match for edit:\n)(?s:.+)")
+GIVEN = re.compile(r"(?<=\bString: )(?s:.+)|(?<=\bCommand: )(?:(?!\bCommand: ).)+(?=\n)|(?<=match for edit:\n)(?s:.+)")
 SQL = re.compile(
     r"\bLINE \d+: .*|\bin scope (?=SELECT |WITH )[^\n]+?(?=\. \([A-Z]|\s*\(version |\Z)"
     r"|\[(?:SQL|parameters): .*"
@@ -107,7 +107,7 @@ BANNER = re.compile(
 )
 LEADS_ON = re.compile(
     r"[:\[{(]\s*\Z|following (?:error|issue)|Timeout [\d.]+m?s exceeded|validation error|panicked at|fetch failed"
-    r"|multiple|compilation (?:error|failure)|\d+ (?:errors?|problems?|issues?)\b|===|___|\A[^\"]*\"[^\"]*\Z",
+    r"|multiple|compilation (?:error|failure)|(?<!\d)\d+ (?:errors?|problems?|issues?)\b|===|___|\A[^\"]*\"[^\"]*\Z",
     re.IGNORECASE,
 )
 

@@ -175,7 +175,7 @@ PLACEHOLDERS = re.compile(
 )
 # Prefixes attached to a name: `O'<name>`, `App\<name>`.
 BEFORE = re.compile(r"['\\!&/]<")
-JOINED = re.compile(r"\w+['\\!&/](?=<)")
+JOINED = re.compile(r"(?<!\w)\w++['\\!&/](?=<)")
 # The location of an error, which only some of its messages have (WHERE); parts by which it is noticed (PLACES).
 WHERE = re.compile(
     r"(?<!:),? (?:(?:characters )?(?:at|on|near|in) )?\(?(?:line|column|position|character|char|offset|byte) <>"
