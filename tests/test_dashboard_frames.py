@@ -66,8 +66,8 @@ def test_streaks_by_exact_length_are_those_that_did_not_reach_the_next() -> None
 @pytest.mark.parametrize(
     ("said_retryable", "declared", "verdict", "said", "finding"),
     [
-        (True, 30.0, "seldom_works", "● yes, agent", "says retry, seldom works ✕"),
-        (False, 30.0, "often_works", "○ no, agent", "says do not retry, often works ✕"),
+        (True, 30.0, "seldom_works", "● yes, agent", "✕ says retry, seldom works"),
+        (False, 30.0, "often_works", "○ no, agent", "✕ says do not retry, often works"),
         (True, 0.0, "agrees", "● yes, table", "agrees"),
         (False, 0.0, "unclear", "○ no, table", "unclear"),
         (None, 0.0, "unclear", "–", "unclear"),

@@ -1569,3 +1569,51 @@ def test_the_limit_of_the_simulator_is_part_of_the_link(
     app.slider[0].set_value(3).run()
     assert "limit" not in app.query_params
     assert open_app(busy.url, "streaks", limit="99").slider[0].value == 3
+
+
+def test_a_version_first_seen_after_a_past_range_is_not_offered(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    """Version 1 ran before the range, 2 and 3 in it, 4 after it."""
+    now = datetime.now(UTC)
+    calls = [
+        {"service": "coder", "service_version": version, "tool": "t", "outcome": "ok", "session": version,
+         "time": (now - timedelta(hours=hours)).isoformat()}
+        for version, hours in (("1", 30), ("2", 20), ("3", 12), ("4", 2))
+    ]  # fmt: skip
+    assert collector.post("/v1/events", json.dumps(calls)).is_success
+    collector.kept_up()
+    past = [(now - timedelta(hours=hours)).isoformat() for hours in (24, 10)]
+    for range_, offered in (({"from_": past[0], "to": past[1]}, {"1", "2", "3"}), ({"from_": "-24h"}, {*"1234"})):
+        app = open_app(collector.url, "compare", **range_)
+        check(app, "Compare")
+        [first] = [each for each in app.selectbox if each.label.startswith("A")]
+        assert {*first.options} == offered
+
+
+def test_what_is_the_same_events_by_another_name_is_listed_once(
+    collector: RunningCollector, open_app: Callable[..., AppTest]
+) -> None:
+    """All but one error of a service are those of its agent; two tools fail as often as each other, by chance."""
+    now = datetime.now(UTC)
+
+    def calls(hours: int, failed: int) -> list[dict[str, Any]]:
+        return [
+            {"service": "shop", "agent": "other" if number == 0 else "fixer", "tool": f"t{number % 2}",
+             "session": f"{hours}-{number}", "time": (now - timedelta(hours=hours, seconds=number)).isoformat()}
+            | ({"outcome": "error", "error_class": "TimeoutError", "message": f"late {chr(97 + number % 2)}"}
+               if number < failed else {"outcome": "ok"})
+            for number in range(200)
+        ]  # fmt: skip
+
+    for sent in (calls(71, 20), calls(40, 0), calls(10, 120)):
+        assert collector.post("/v1/events", json.dumps(sent)).is_success
+    collector.kept_up()
+    app = open_app(collector.url, "changes", from_="-36h")
+    check(app, "What changed")
+    listed = [each.proto.label for each in app.get("page_link") if "more · " in each.proto.label]
+    assert listed, captions(app)
+    [one] = [label for label in listed if "fixer" in label]
+    assert "service \\= shop" in one
+    assert "also" in one
+    assert not [label for label in listed if "t0" in label and "t1" in label]

@@ -54,7 +54,7 @@ COMPARED = {
     "mistake_rate": Compared(Unit("rate", 1), f"{ERROR} and mistake", RATED),
     # A success is known at once, its absence only when the chain's window has closed: of younger errors, a share would
     # be that of the fast ones.
-    "lasting_rate": Compared(Unit("rate", 1, "error"), "not recovered", "closed and {rated}", of_chains=True),
+    "lasting_rate": Compared(Unit("rate", 1, "settled error"), "not recovered", "closed and {rated}", of_chains=True),
     "recovery_rate": Compared(Unit("rate", -1, "retried error"), "recovered", "retried and {rated}", of_chains=True),
     "unclassified_rate": Compared(
         Unit("rate", 1, "error"), "error_class = 'UnknownError'", ERROR, about=("error_class",)

@@ -16,6 +16,7 @@ NAMES = (
 # What calls have whether or not they fail; for the others, all calls are the whole.
 WITH_CALLS = ("tool", "service", "service_version", "model", "agent", "environment", "provider", "mcp_server")
 HALF = 0.5
+NEARLY = 0.95  # of the errors of two values, so that they are one fact by two names
 ORDER = (
     "At equal traffic: the errors that come from failing more (or less) often than before, not from more or fewer "
     "calls. Only what is statistically clear is listed."
@@ -31,15 +32,41 @@ ALL = (VOLUME, *ACTS, "mcp_server", "category", "attribution", "fingerprint", "p
 def rows(page: Page, by: Sequence[str], verdict: str) -> pl.DataFrame:
     """The values of these dimensions that clearly changed in the same way as the whole, at equal traffic; most first.
 
-    `verdict` is that on the whole: where it is not clear, there is nothing to explain. What has the same errors as an
-    earlier row is the same fact by another name.
+    `verdict` is that on the whole: where it is not clear, there is nothing to explain. `also` names the values of other
+    dimensions that are nearly the same events, as a service and its agent: one fact by several names.
     """
     answer = page.ask("changes", measure="errors", limit="200", by=",".join(by)).pick(*NAMES)
     clear = pl.col("verdict") == (verdict if verdict in ("worse", "better") else "")
     same_way = pl.col("rate") * (1 if verdict == "worse" else -1) > 0
     found = answer.filter(pl.col("dimension") != VOLUME, pl.col("value").is_not_null(), clear, same_way)
-    told = pl.struct("a_errors", "b_errors")
-    return found.filter(told.is_first_distinct())
+    return _facts(page, found)
+
+
+def _facts(page: Page, found: pl.DataFrame) -> pl.DataFrame:
+    """The rows, each fact once under the name that comes first; the other names of it are its `also`."""
+    facts: list[dict[str, Any]] = []
+    for row in found.iter_rows(named=True):
+        same = next((fact for fact in facts if _alike(fact, row) and _same_events(page, fact, row)), None)
+        if same is None:
+            facts.append({**row, "also": []})
+        else:
+            same["also"].append(subject(row))
+    return pl.DataFrame(facts, schema={**found.schema, "also": pl.List(pl.String)})
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two values have nearly as many errors, before and now."""
+    pairs = [(one[name] or 0, other[name] or 0) for name in ("a_errors", "b_errors")]
+    near = all(min(pair) >= NEARLY * max(pair) for pair in pairs)
+    return near and one["dimension"] != other["dimension"]
+
+
+def _same_events(page: Page, one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether nearly all errors of either value are errors of the other: of now, or of before if there are none."""
+    both = page.ask("breakdown", previous="true", **{row["dimension"]: escaped(row["value"]) for row in (one, other)})
+    told = both.first()
+    name, own = ("errors", "b_errors") if one["b_errors"] else ("previous_errors", "a_errors")
+    return (told.get(name) or 0) >= NEARLY * max(one[own] or 0, other[own] or 0)
 
 
 def most(found: pl.DataFrame, whole: float) -> str:
@@ -108,7 +135,8 @@ def listed(page: Page, found: pl.DataFrame, *, limit: int = components.FULL_WIDT
         how = f"new, {errors}" if row["state"] == "new" else f"{words.count(row['a_errors'])} → {errors}"
         rated = row["dimension"] in WITH_CALLS and not page.filters.of_failures
         failed = f" of {words.plural(row['b_calls'], 'call')}" if rated else ""
-        facts = f"{part} · {how}{failed}"
+        also = "".join(f" · also {words.plain(name, 40)}" for name in row["also"])
+        facts = f"{part} · {how}{failed}{also}"
         to = "group" if row["dimension"] == "fingerprint" else "errors"
         about = {row["dimension"]: row["value"]}
         if row["dimension"] == "service_version":

@@ -197,11 +197,10 @@ def link(page: Page, to: str, label: str, **about: str | None) -> None:
 
 
 def row(
-    page: Page, to: str, subject: str, facts: str, *, before: str = "", limit: int = FULL_WIDTH, **about: str | None
+    page: Page, to: str, subject: str, facts: str, *, limit: int = FULL_WIDTH, **about: str | None
 ) -> None:
     """One row of a short list: its subject as a link (agent text, shortened), and facts about it (Markdown)."""
-    head = f":gray[{before}] \u2002" if before else ""
-    link(page, to, f"{head}**{words.plain(subject, limit)}** \u2002 :gray[{facts}]", **about)
+    link(page, to, f"**{words.plain(subject, limit)}** \u2002 :gray[{facts}]", **about)
 
 
 def sidebar(current: str) -> None:
@@ -313,7 +312,9 @@ def versions(page: Page) -> Callable[[], pl.DataFrame]:
 
 
 def all_versions(page: Page) -> Callable[[], pl.DataFrame]:
-    """The same with the versions that made no call in the range, of services that made one; `calls` of those is 0."""
+    """The same with the versions that made no call in the range but one before it, of services that made one in it;
+    `calls` of those is 0.
+    """
     asking = page.later("breakdown", by=VERSION, limit=client.MOST)
     always = page.later_all("breakdown", VERSIONS_EVER, EVER_S)
     columns = ("service", "service_version", "first_seen", "last_seen")
@@ -322,6 +323,7 @@ def all_versions(page: Page) -> Callable[[], pl.DataFrame]:
         here, ever = asking().pick(*columns, "calls"), always().pick(*columns)
         own = ever.join(here, on="service", how="semi", nulls_equal=True)
         gone = own.join(here, on=["service", "service_version"], how="anti", nulls_equal=True)
+        gone = gone.filter(pl.col("first_seen") < page.filters.span(page.now)[1])
         rows = pl.concat([here, gone.with_columns(calls=pl.lit(0).cast(here.schema["calls"]))], how="vertical_relaxed")
         return frames.since_ever(rows, ever)
 

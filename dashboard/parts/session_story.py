@@ -116,7 +116,7 @@ def _steps(page: Page, rows: pl.DataFrame) -> dict[str, Any] | None:
     )
     columns = {
         "order": tables.number("call", width=45), "time": tables.when("time", page, day=False),
-        "tool": tables.text("tool", 125), "result": tables.text("outcome", 170),
+        "tool": tables.text("tool", 125), "result": tables.text("outcome", 175),
         "duration_ms": tables.text("took", 65),
     }  # fmt: skip
     return tables.table(page, shown, columns, key="steps", alt_text="The events in order.", select=True, rows_shown=14)

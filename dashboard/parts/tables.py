@@ -12,6 +12,10 @@ from dashboard.parts import words
 
 ROW_HEIGHT = 32
 ROWS_SHOWN = 12
+PADDING_PX = 16  # of a cell, left and right
+MAY_LAST = {"lasting", "not_known_yet"}
+SIZES = {"small": 75, "medium": 200, "large": 400}  # pixels, as Streamlit has them
+SMALL_PX = {"text": 130, "number": 62}  # widest columns on a phone
 
 
 def table(
@@ -20,6 +24,7 @@ def table(
 ) -> dict[str, Any] | None:  # fmt: skip
     """Shows a table of these columns, those in `wide` only in wide windows; returns the whole selected row.
 
+    Texts are cut to the width of their columns. In narrow windows, lasting errors are a range instead of two columns.
     While a row is selected the table does not change, because Streamlit remembers row numbers, not rows.
     """
     key = f"{key}-{page.asked}"
@@ -32,9 +37,14 @@ def table(
     selecting: dict[str, Any] = {"on_select": "rerun", "selection_mode": "single-row"} if select else {}
     if page.narrow:
         columns = {name: column for name, column in columns.items() if name not in wide}
-    shown, configs = _with_share_words(rows, columns)
+    drawn = rows
+    if page.narrow and columns.keys() >= MAY_LAST:
+        columns, drawn = _as_range(columns, rows)
+    if page.small:
+        columns = {name: _smaller(column) for name, column in columns.items()}
+    shown, configs = _with_share_words(drawn, columns)
     st.dataframe(
-        shown,
+        shown.with_columns(_fitted(shown[name], one["width"]) for name, one in configs.items() if _is_cut(one)),
         column_config=configs,
         hide_index=True,
         row_height=ROW_HEIGHT,
@@ -51,6 +61,30 @@ def held(page: Page, key: str) -> pl.DataFrame | None:
     """The rows that a table with a selection shows; None if nothing is selected."""
     key = f"{key}-{page.asked}"
     return st.session_state.get(f"{key}-held") if _chosen(key) is not None else None
+
+
+def _as_range(columns: Mapping[str, Any], rows: pl.DataFrame) -> tuple[dict[str, Any], pl.DataFrame]:
+    """The columns and rows with lasting errors as a range, so that a 0 is not taken for good news."""
+    said = [words.may_last(*counts) for counts in rows.select("lasting", "not_known_yet").iter_rows()]
+    kept = {name: column for name, column in columns.items() if name != "not_known_yet"}
+    kept["lasting"] = text("lasting", 75, words.HELP["lasting errors"])
+    return kept, rows.with_columns(lasting=pl.Series(said, dtype=pl.String))
+
+
+def _smaller(column: Mapping[str, Any]) -> dict[str, Any]:
+    """A column as wide as a phone has room for."""
+    most = SMALL_PX.get(column["type_config"]["type"], column["width"])
+    width = SIZES.get(column["width"], column["width"])
+    return {**column, "width": most if width is None else min(width, most) if most else width}
+
+
+def _is_cut(column: Mapping[str, Any]) -> bool:
+    return column["type_config"]["type"] == "text" and isinstance(column["width"], int)
+
+
+def _fitted(texts: pl.Series, width: int) -> pl.Series:
+    cut = [None if one is None else words.fitted(one, width - PADDING_PX) for one in texts]
+    return pl.Series(texts.name, cut, dtype=pl.String)
 
 
 def _with_share_words(rows: pl.DataFrame, columns: Mapping[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
@@ -104,10 +138,10 @@ def rate() -> Any:
     return text("error rate", 130, words.HELP["error rate"])
 
 
-def strip() -> Any:
+def strip(width: int | None = None) -> Any:
     """A column of sessions' last calls as small bars (see `frames.strips`)."""
     said = "ok is low, cancelled, denied or unknown half, error full height"
-    return st.column_config.BarChartColumn("last 60 calls", help=said, y_min=0, y_max=4)
+    return st.column_config.BarChartColumn("last 60 calls", help=said, y_min=0, y_max=4, width=width)
 
 
 def trend(label: str) -> Any:

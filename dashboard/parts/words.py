@@ -1,11 +1,14 @@
 """Texts for people: help texts, and numbers, durations, ages and untrusted text in readable form. No Streamlit here."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import accumulate
 
 NEAR = 0.05  # largest share of a length that rounding may change: an hour and a half is 90 min, not 2 h
-BAR = 6  # characters of a bar of text
+WIDTHS = {"iljI|.,:;'! ": 4.0, 'ftr()[]-/"': 5.0, "mwMW@%…": 11.5}  # pixels of characters in a table
+UPPER_PX, USUAL_PX = 8.5, 7.5
 UNCERTAIN_BELOW = 20  # calls; a rate of fewer is marked as uncertain
 
 HELP: Mapping[str, str] = {
@@ -116,7 +119,7 @@ CLASSIFIED: Mapping[str, str] = {
 }  # fmt: skip
 # What was said about retrying against what was seen, by the API's verdict.
 RETRIED: Mapping[str, str] = {
-    "seldom_works": "says retry, seldom works ✕", "often_works": "says do not retry, often works ✕",
+    "seldom_works": "✕ says retry, seldom works", "often_works": "✕ says do not retry, often works",
     "agrees": "agrees", "unclear": "unclear",
 }  # fmt: skip
 # What a rule's value is measured on, where that is not calls.
@@ -156,13 +159,9 @@ def lasting(certain: float | None, not_known: float | None, errors: float | None
     return said if short else f"{said} of {plural(errors, 'error')}"
 
 
-def two_tone(certain: float | None, not_known: float | None, errors: float | None) -> str:
-    """The same as a bar of text: dark, light, and what is left."""
-    if not errors:
-        return ""
-    dark = -(-BAR * (certain or 0) // errors)  # rounded up, so that what there is shows
-    light = -(-BAR * ((certain or 0) + (not_known or 0)) // errors) - dark
-    return ("█" * int(dark) + "▒" * int(light)).ljust(BAR, "▁")
+def may_last(certain: float | None, not_known: float | None) -> str:
+    """How many errors last, as a range where some are not known yet: `27`, `0 to 14`."""
+    return f"{count(certain)} to {count((certain or 0) + not_known)}" if not_known else count(certain)
 
 
 def plural(number: float | None, one: str) -> str:
@@ -322,6 +321,17 @@ def span(length: timedelta | float) -> str:
 def clip(text: str, limit: int) -> str:
     """At most `limit` characters of text, with `…` if it was cut."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def fitted(text: str, px: float) -> str:
+    """As much of the text as a cell of a table has room for, with `…` if it was cut: browsers cut without a sign."""
+    ends = list(accumulate(map(_px, text), initial=0.0))
+    return text if ends[-1] <= px else text[: max(bisect_right(ends, px - _px("…")) - 1, 0)].rstrip() + "…"
+
+
+def _px(sign: str) -> float:
+    """About the width of a character in a table, in the widest of the fonts that systems have."""
+    return next((px for signs, px in WIDTHS.items() if sign in signs), UPPER_PX if sign.isupper() else USUAL_PX)
 
 
 _PUNCTUATION = re.compile(r"""([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~])""")

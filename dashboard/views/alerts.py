@@ -361,8 +361,8 @@ def _rules(page: Page, rules: pl.DataFrame) -> None:
         "name": tables.text("rule", 190),
         "state": tables.text("state", "small"),
         "measure": tables.text("measure"),
-        "value_text": tables.text("value now", "small"),
-        "condition_text": tables.text("fires at", 230),
+        "value_text": tables.text("value now", 130),
+        "condition_text": tables.text("fires at", 220),
         "window": tables.text("window", "small"),
         "severity": tables.text("severity", "small"),
     }

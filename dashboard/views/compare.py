@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import polars as pl
 import streamlit as st
@@ -116,15 +117,22 @@ def _choose(name: str, label: str, values: Sequence[str], usual: str) -> str:
 
 def _verdicts(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
     measures = OF_FAILURES if page.filters.of_failures else MEASURES
-    rows = page.ask("compare", measure=",".join(measures), **asked).pick(*COLUMNS)
+    rows = page.ask("compare", measure=",".join((*measures, "not_known_yet")), **asked).pick(*COLUMNS)
     of = f" of {words.plain(unescaped(asked['service']) or NO_VALUE, 60)}" if "service" in asked else ""
     st.markdown(f"**{words.plain(sides[0], 60)}** → **{words.plain(sides[1], 60)}**{of}")
     said = {row["measure"]: row for row in rows.iter_rows(named=True)}
     for measure, label in measures.items():
         row = said.get(measure)
         if row and (row["a_whole"] or row["b_whole"]):
-            st.markdown(f"{label}: {sentences.compared(row['verdict'], row['sentence'])}")
+            open_ = _not_known(said.get("not_known_yet")) if measure == "lasting_rate" else ""
+            st.markdown(f"{label}: {sentences.compared(row['verdict'], row['sentence'])}{open_}")
     components.sampled(page)
+
+
+def _not_known(row: Mapping[str, Any] | None) -> str:
+    """How many errors of each side are in no share of lasting ones, if there are any."""
+    open_ = [words.count(row[f"{side}_part"] or 0) for side in "ab"] if row else []
+    return f"; not known yet: {' → '.join(open_)}" if {*open_} - {"0"} else ""
 
 
 def _tools(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
@@ -173,7 +181,7 @@ def _classes(page: Page, asked: dict[str, str], sides: tuple[str, str]) -> None:
         only=only.otherwise(pl.lit("")),
     )
     columns = {
-        "error_class": tables.text("class", 170),
+        "error_class": tables.text("class", 175),
         "a_part": tables.number(
             "A" if page.narrow else f"A: {words.clip(sides[0], 24)}", width=50 if page.narrow else "small"
         ),

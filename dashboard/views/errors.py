@@ -93,8 +93,8 @@ _LASTING = {
 def _listed(page: Page, shown: pl.DataFrame, state: str, order: str) -> None:
     columns = {
         "state": tables.text("state", 65),
-        "error_class": tables.text("class", 160),
-        "template": tables.text("message", 210 if page.narrow else 225),
+        "error_class": tables.text("class", 175),
+        "template": tables.text("message", 210),
         "tool": tables.text("tool", 125),
         "trend": tables.trend("trend"),
         "events": tables.number("events", width=50),

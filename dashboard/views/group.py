@@ -208,7 +208,7 @@ def _sessions(page: Page) -> None:
     shown = mine.join(whole, on=["session", "service"], how="left", nulls_equal=True, maintain_order="left")
     shown = shown.with_columns(frames.strips(shown))
     columns = {
-        "session": tables.text("session", 220),
+        "session": tables.text("session", 180 if page.narrow else 300),
         "service": tables.text("service", 150),
         "calls": tables.number("of this group"),
         "first_seen": tables.when("first of them", page),

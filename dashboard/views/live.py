@@ -38,9 +38,9 @@ def body(page: Page) -> None:
             "time": tables.when("time", page, day=not page.narrow),
             "outcome": tables.text("outcome", 80),
             "shown_tool": tables.text("tool", 130),
-            name: tables.text(title, 165),
+            name: tables.text(title, 175),
             "service": tables.text("service", 120),
-            "session": tables.text("session", 140),
+            "session": tables.text("session", 130),
             "message": tables.text("message", 240 if page.narrow else 265),
         }
         shown = rows.with_columns(

@@ -104,8 +104,7 @@ def _fix_first(page: Page) -> None:
     for tool, *lasting, rate, rated in rows.iter_rows():
         facts = words.lasting(*lasting, short=True)
         facts += "" if page.filters.of_failures else f" · {words.rate_of(rate, rated)} failed"
-        bar = words.two_tone(*lasting)
-        components.row(page, "tool", tool, facts, before=bar, limit=components.HALF_WIDTH, tool=tool)
+        components.row(page, "tool", tool, facts, limit=components.HALF_WIDTH, tool=tool)
     if rows.is_empty() and failed:
         components.quiet("No error of a tool has a session, so that nobody knows which of them last.")
         components.link(page, "tools", "Tools by their error rates →")

@@ -230,20 +230,20 @@ def _table(page: Page) -> None:
         frames.rates(rows, "observed", "recovery_rate", "rated"),
     )
     columns = {
-        "error_class": tables.text("class", 170),
-        "said_words": tables.text("said", 85, words.HELP["retryable, declared"]),
-        "observed": tables.text("observed recovery", 125, help=words.HELP["retryable, observed"]),
-        "finding": tables.text("finding", 190, words.HELP["said and seen"]),
-        "disagreement": tables.number("against", "Errors that contradict what was said.", width=60),
-        "errors": tables.number("errors", width=60),
-        "retried": tables.number("again", "Those that were tried again within 30 minutes.", width=60),
-        "lasting": tables.number("lasting", words.HELP["lasting errors"], width=60),
+        "error_class": tables.text("class", 167),
+        "said_words": tables.text("said", 100, words.HELP["retryable, declared"]),
+        "observed": tables.text("observed recovery", 115, help=words.HELP["retryable, observed"]),
+        "finding": tables.text("finding", 200, words.HELP["said and seen"]),
+        "disagreement": tables.number("against", "Errors that contradict what was said.", width=55),
+        "errors": tables.number("errors", width=50),
+        "retried": tables.number("again", "Those that were tried again within 30 minutes.", width=50),
+        "lasting": tables.number("lasting", words.HELP["lasting errors"], width=55),
         "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"], width=95),
         "identical_retries": tables.number("identical", width=65),
         "again": tables.text("median time", 85),
     }
     picked = tables.table(page, shown, columns, key="retries", alt_text="Recovery by class.", select=True,
-                          wide=("said_words", "errors", "retried", "disagreement", "lasting", "not_known_yet",
+                          wide=("said_words", "errors", "retried", "disagreement",
                                 "identical_retries", "again"))  # fmt: skip
     if picked:
         components.link(
@@ -259,7 +259,7 @@ def _tools(page: Page) -> None:
     for tool, *lasting, rate, rated in rows.iter_rows():
         recovered = f"recovered {words.rate_of(rate, rated)}" if rated else "none tried again"
         facts = f"{words.lasting(*lasting)} · {recovered}"
-        components.row(page, "tool", tool, facts, before=words.two_tone(*lasting), tool=tool)
+        components.row(page, "tool", tool, facts, tool=tool)
     if answer.cut:
         components.link(page, "tools", "All tools →")
 

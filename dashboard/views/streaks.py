@@ -116,7 +116,7 @@ def _stopped(page: Page, rows: pl.DataFrame, by: str, limit: int) -> None:
             "sessions", f"Only where one would have been stopped. A session with more than one {by} stands in each row."
         ),
         "interrupted": tables.number("stopped"),
-        "again": tables.text("recovered by themselves", 170),
+        "again": tables.text("recovered" if page.small else "recovered by themselves", 170),
         "not_known_yet": tables.number("not known yet", "Sessions in which such a streak is still open.", width=110),
         "mistakes_saved": tables.number("failed calls saved", width=130),
     }
@@ -181,7 +181,8 @@ def _list(page: Page, asked: dict[str, str], none: str) -> None:
         facts = f"{words.count(row['length'])} in a row{where} · {row['state']}{stopped} · {since}"
         started = row["started"].isoformat()
         about = {"session": row["session"], "service": row.get("service") or "", "started": started}
-        components.row(page, "streak", row["session"], facts, **about, scope=asked["scope"], kind=asked["kind"])
+        components.row(page, "streak", row["session"], facts, limit=components.HALF_WIDTH, **about,
+                       scope=asked["scope"], kind=asked["kind"])  # fmt: skip
     if rows.is_empty():
         components.quiet(none)
     elif answer.cut:

@@ -171,7 +171,8 @@ def _streaks(page: Page) -> None:
         since = words.age(row["started"], page.now, page.zone)
         about = {"session": row["session"], "service": row.get("service") or "", "scope": "tool"}
         facts = f"{words.count(row['length'])} in a row · {row['state']} · {since}"
-        components.row(page, "streak", row["session"], facts, **about, started=row["started"].isoformat())
+        about["started"] = row["started"].isoformat()
+        components.row(page, "streak", row["session"], facts, limit=components.HALF_WIDTH, **about)
     if rows.is_empty():
         components.quiet("No two mistakes in a row with this tool.")
         return

@@ -56,13 +56,13 @@ def tools(page: Page) -> pl.DataFrame:
 def _table(page: Page, rows: pl.DataFrame) -> None:
     columns = {
         "tool": tables.text("tool", 180),
-        "calls": tables.number("calls"),
-        "errors": tables.number("errors"),
+        "calls": tables.number("calls", width=60),
+        "errors": tables.number("errors", width=60),
         **_rate_columns(page),
-        "lasting": tables.number("lasting", words.HELP["lasting errors"]),
-        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"]),
+        "lasting": tables.number("lasting", words.HELP["lasting errors"], width=60),
+        "not_known_yet": tables.number("not known yet", words.HELP["lasting errors"], width=95),
         "cancelled": tables.number("cancelled"),
-        "denied": tables.number("denied"),
+        "denied": tables.number("denied", width=60),
         **({"unknown": tables.number("unknown", words.HELP["unknown"])} if rows["unknown"].sum() else {}),
         "p50": tables.text("p50", "small"),
         "p95": tables.text("p95", "small"),
@@ -71,7 +71,7 @@ def _table(page: Page, rows: pl.DataFrame) -> None:
     worst = rows.row(0, named=True)
     text = f"First: {worst['tool']}, {words.lasting(*(worst[name] for name in components.LASTING))}."
     picked = tables.table(page, rows.with_columns(times), columns, key="tools", alt_text=text, select=True,
-                          wide=("error_rate", "not_known_yet", "cancelled", "denied", "unknown", "p50",
+                          wide=("error_rate", "cancelled", "denied", "unknown", "p50",
                                 "p95"))  # fmt: skip
     if picked:
         components.link(page, "tool", f"Open {words.plain(picked['tool'], 60)} →", tool=picked["tool"])
