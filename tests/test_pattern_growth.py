@@ -141,6 +141,5 @@ def test_an_exception_is_a_pattern() -> None:
 
 
 def test_a_pattern_that_tries_every_start_anew_is_found() -> None:
-    assert list(grows(re.compile(r"\w+-\w+:"), "search"))
-    assert list(grows(re.compile(rb"[ab]*c"), "search"))
+    assert list(grows(re.compile(r"\{+[^{}]*\}+"), "search"))
     assert not list(grows(re.compile(r"\w{1,20}:"), "search"))
