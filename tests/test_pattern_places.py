@@ -21,8 +21,8 @@ MADE = {
     "collector/recognise/readers.py:_glob",
     "collector/recognise/readers.py:_placeholders",
     "collector/recognise/readers.py:reader",
+    "collector/recognise/readings.py:patterns",
     "collector/recognise/sources.py:_name_pattern",
-    "collector/recognise/sources.py:patterns",
     "collector/sanitise/csv.py:__init__",  # of signs of ours
     "collector/sanitise/find.py:__init__",
     "collector/sanitise/keyed.py:_pattern",
