@@ -19,6 +19,7 @@ LAYERS = (
         "priority",
         "recent",
         "seldom",
+        "table_checks",
         "tables",
         "telemetry",
         "threads",

@@ -136,29 +136,29 @@ def test_examples_of_a_users_rules_are_run(tmp_path: Path) -> None:
     with pytest.raises(TableError) as error:
         check_cuts(Sanitiser(load_rules(own)), [own])
     assert error.value.mistakes == (
-        "rule 'acme-key': field 'examples': number 2 must be cut, but is not",
-        "rule 'acme-key': field 'counter_examples': 'acme_z9y8x7w6v5u4' must not be cut by this rule, but is",
+        "rule 'acme-key': examples: number 2 must be cut, but is not",
+        "rule 'acme-key': counter_examples: 'acme_z9y8x7w6v5u4' must not be cut by this rule, but is",
     )
 
 
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"', "rule 'x': field 'pattern': must be given"),
-        ('[[rule]]\nid = "X_1"\ntitle = "t"\nfamily = "token"\npattern = "abc"', "rule 'X_1': field 'id'"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"', "rule 'x': pattern: must be given"),
+        ('[[rule]]\nid = "X_1"\ntitle = "t"\nfamily = "token"\npattern = "abc"', "rule 'X_1': id"),
         (
             '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "tokens"\npattern = "abc"',
-            "field 'family': 'tokens' is not one of token",
+            "family: 'tokens' is not one of token",
         ),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "(a+)+b"', "not linear"),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a(?=b)"', "no look-around"),
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a*"', "matches the empty text"),
-        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a["', "field 'pattern'"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "a["', "pattern"),
         (
             '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\ncheck = ["strange"]',
-            "field 'check': 'strange'",
+            "check: 'strange'",
         ),
-        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "keyed"', "field 'words'"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "keyed"', "words"),
         (
             '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "keyed"\nwords = ["schlüssel"]',
             "'schlüssel': only letters a to z",
@@ -171,14 +171,14 @@ def test_examples_of_a_users_rules_are_run(tmp_path: Path) -> None:
         ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "kä+"', "write (?:ä|ö)"),
         (
             '[[rule]]\nid = "home"\ntitle = "t"\nfamily = "token"\npattern = "abc"',
-            "rule 'home': field 'family': must stay",
+            "rule 'home': family: must stay",
         ),
-        ('[[rule]]\nid = "x"\ntitle = 3\nfamily = "keyed"\nwords = "a"', "field 'words': 'a' is not a list of strings"),
+        ('[[rule]]\nid = "x"\ntitle = 3\nfamily = "keyed"\nwords = "a"', "words: must be a list of texts, not 'a'"),
         (
             '[[rule]]\nid = "x"\ntitle = "t"\nfamily = "token"\npattern = "abc"\nkeyword = ["a"]',
-            "field 'keyword': not known",
+            "keyword: is not known",
         ),
-        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "command"\npattern = "abc"\nvalue = "all"', "field 'value': 'all'"),
+        ('[[rule]]\nid = "x"\ntitle = "t"\nfamily = "command"\npattern = "abc"\nvalue = "all"', "value: 'all'"),
         ("[allow]\nvalues = 3", "[allow]"),
         ("[rules]", "'rules' is not known"),
         (

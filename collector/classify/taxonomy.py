@@ -119,7 +119,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
     """The table in `raw` (parsed TOML), and its mistakes; usable only if there are none."""
-    mistakes = [f"{part}: unknown; expected one of {', '.join(PARTS)}" for part in raw if part not in PARTS]
+    mistakes = [f"{part}: is not known; known are {', '.join(PARTS)}" for part in raw if part not in PARTS]
     written = raw.get("classes", {})
     rows = [typed(ErrorClass, written[name], f"classes.{name}", mistakes, name=name) for name in written]
     classes = {row.name: row for row in rows if row is not None}
@@ -161,21 +161,21 @@ def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
 def typed(kind: type[Row], fields: Any, place: str, mistakes: list[str], **given: Any) -> Row | None:
     """`fields` as a `kind`; or None, with unknown, missing and mistyped fields added to `mistakes`."""
     if not isinstance(fields, dict):
-        mistakes.append(f"{place}: expected a table, got {fields!r}")
+        mistakes.append(f"{place}: must be a table, not {fields!r}")
         return None
     fields = {**fields, **given}
     before = len(mistakes)
     known = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for name, value in fields.items():
         if name not in known:
-            mistakes.append(f"{place}: field '{name}': unknown; expected one of {', '.join(known)}")
+            mistakes.append(f"{place}: {name}: is not known; known are {', '.join(known)}")
             continue
         try:
             msgspec.convert(value, known[name].type)
         except msgspec.ValidationError as error:
-            mistakes.append(f"{place}: field '{name}': {error}; got {value!r}")
+            mistakes.append(f"{place}: {name}: {error}; got {value!r}")
     missing = (name for name, field in known.items() if field.required and name not in fields)
-    mistakes += [f"{place}: field '{name}': missing" for name in missing]
+    mistakes += [f"{place}: {name}: is missing" for name in missing]
     return msgspec.convert(fields, kind) if len(mistakes) == before else None
 
 
@@ -184,16 +184,16 @@ def _contradictions(row: ErrorClass, classes: Mapping[str, ErrorClass]) -> Itera
     if not row.name.endswith("Error"):
         yield "the name must end in Error"
     if row.retryable != (row.recovery in RETRYABLE):
-        yield f"field 'retryable': {row.retryable} contradicts recovery '{row.recovery}'"
+        yield f"retryable: {row.retryable} contradicts recovery '{row.recovery}'"
     if row.mistake and (row.attribution != "model" or row.category == "state"):
-        yield f"field 'mistake': only the model's errors may be, and none of state; got {row.attribution}"
+        yield f"mistake: only the model's errors may be, and none of state; got {row.attribution}"
     overriding = (name for over in row.overrides.values() for name in over.gives_way_to or ())
     for name in (*row.gives_way_to, *overriding):
         if not [*_members((name,), classes)]:
-            yield f"field 'gives_way_to': no class, category or domain is named '{name}'"
+            yield f"gives_way_to: no class, category or domain is named '{name}'"
     for name in row.becomes.values():
         if name not in classes:
-            yield f"field 'becomes': no class is named '{name}'"
+            yield f"becomes: no class is named '{name}'"
 
 
 def _messages(raw: Any, classes: Mapping[str, ErrorClass], mistakes: list[str]) -> Iterator[MessageRow]:
@@ -203,9 +203,9 @@ def _messages(raw: Any, classes: Mapping[str, ErrorClass], mistakes: list[str]) 
         if row is None:
             continue
         if row.error_class not in classes:
-            mistakes.append(f"messages[{number}]: field 'class': no class is named '{row.error_class}'")
+            mistakes.append(f"messages[{number}]: class: no class is named '{row.error_class}'")
         if not row.examples:
-            mistakes.append(f"messages[{number}]: field 'examples': needs at least one text that must match")
+            mistakes.append(f"messages[{number}]: examples: needs at least one text that must match")
         yield row
 
 
@@ -222,7 +222,7 @@ def unusable_patterns(rows: Iterable[MessageRow]) -> Iterator[str]:
             try:
                 automaton([(number, pattern)])
             except hyperscan.error as error:
-                yield f"messages[{number}]: field 'match': {pattern!r} is no Hyperscan pattern: {error}"
+                yield f"messages[{number}]: match: {pattern!r} is no Hyperscan pattern: {error}"
 
 
 def _index(pairs: Iterable[tuple[Any, str]], field: str, mistakes: list[str]) -> dict[Any, str]:
@@ -230,7 +230,7 @@ def _index(pairs: Iterable[tuple[Any, str]], field: str, mistakes: list[str]) ->
     index: dict[Any, str] = {}
     for word, name in pairs:
         if index.setdefault(word, name) != name:
-            mistakes.append(f"classes.{name}: field '{field}': {word!r} already means {index[word]}")
+            mistakes.append(f"classes.{name}: {field}: {word!r} already means {index[word]}")
     return index
 
 

@@ -8,6 +8,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from collector.columns import COLUMNS
+from collector.table_checks import (
+    ANY,
+    BOOL,
+    INT,
+    ROWS,
+    TABLE,
+    TEXT,
+    TEXTS,
+    TWINS,
+    holds,
+    missing_fields,
+    wrong_fields,
+    wrong_words,
+)
 
 OPERATIONS = ("tool", "model", "agent", "link", "drop")
 ABOVE_CALLS = ("model", "agent")  # operations whose output is what a model said
@@ -20,17 +34,6 @@ EVIDENCE_LISTS = ("flags", "failed", "says", "decisions", "errors", "exits", "st
 EVIDENCE_SWITCHES = ("status", "exceptions", "silence", "worded")
 EVIDENCE_PATTERNS = ("exit_header", "error_output", "denied_output", "cancelled_output", "preamble")
 EVIDENCE_GLOBS = ("denied", "cancelled", "wrappers")
-
-TEXTS, TWINS, TEXT, BOOL, INT, TABLE, ROWS, ANY = (
-    "list of texts",
-    "list of a role and columns, or of such lists",
-    "text",
-    "true or false",
-    "integer",
-    "table",
-    "list of tables",
-    "any",
-)
 
 TABLE_FIELDS = {
     "id": TEXT,
@@ -102,6 +105,7 @@ EXAMPLE_FIELDS = {
     "start_ns": INT,
     "severity": INT,
 }
+ONE_OF = {"as": ("log",), "outcome": OUTCOMES, "told_policy": POLICIES}
 COLUMNS_WITH_KEYS = COLUMNS.keys() - {
     "received_ns",
     "event_id",
@@ -135,22 +139,18 @@ def mistakes_in(table: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _table(table: Mapping[str, Any], name: str) -> Iterator[str]:
-    wrong = list(_fields(table, TABLE_FIELDS, ""))
+    wrong = list(wrong_fields(table, TABLE_FIELDS, ""))
     yield from wrong
-    for needed in ("id", "title"):
-        if needed not in table:
-            yield f"{needed}: is missing"
+    yield from missing_fields(table, ("id", "title"), "")
     if table.get("id", name) != name:
         yield f"id: {table['id']!r} must be the file's name, {name!r}"
-    if table.get("told", "amend") not in POLICIES:
-        yield f"told: {table['told']!r} is not one of {', '.join(POLICIES)}"
+    yield from wrong_words([table.get("told", "amend")], POLICIES, "told")
     if wrong:
         return
-    yield from _fields(table.get("match", {}), MATCH_FIELDS, "match: ")
+    yield from wrong_fields(table.get("match", {}), MATCH_FIELDS, "match: ")
+    yield from wrong_words(table.get("coverage", {}), MARKS, "coverage")
     for mark, value in table.get("coverage", {}).items():
-        if mark not in MARKS:
-            yield f"coverage: {mark!r} is not one of {', '.join(MARKS)}"
-        elif not isinstance(value, (bool, str)):
+        if not isinstance(value, (bool, str)):
             yield f"coverage: {mark}: must be true, false or the setting that turns it on, not {value!r}"
     yield from _columns(table.get("fields", {}), "fields: ")
     yield from _evidence(table.get("outcome", {}), "outcome: ")
@@ -158,31 +158,12 @@ def _table(table: Mapping[str, Any], name: str) -> Iterator[str]:
         yield from _row(row, f"records {number} ({row.get('name', row.get('where', ''))}): ")
 
 
-def _fields(table: Mapping[str, Any], allowed: Mapping[str, str], place: str) -> Iterator[str]:
-    for field, value in table.items():
-        if field not in allowed:
-            yield f"{place}{field}: is not known; known are {', '.join(allowed)}"
-        elif not _is(value, allowed[field]):
-            yield f"{place}{field}: must be a {allowed[field]}, not {value!r}"
-
-
-def _is(value: Any, kind: str) -> bool:
-    if kind == TEXTS:
-        return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
-    if kind == TWINS:
-        return _is(value, TEXTS) or (isinstance(value, list) and all(_is(one, TEXTS) for one in value))
-    if kind == ROWS:
-        return isinstance(value, list) and all(isinstance(one, dict) for one in value)
-    return {TEXT: isinstance(value, str), BOOL: isinstance(value, bool), INT: type(value) is int,
-            TABLE: isinstance(value, dict), ANY: True}[kind]  # fmt: skip
-
-
 def _columns(fields: Mapping[str, Any], place: str) -> Iterator[str]:
     for column, keys in fields.items():
         if column not in COLUMNS_WITH_KEYS:
             columns = ", ".join(sorted(COLUMNS_WITH_KEYS))
             yield f"{place}{column}: is not a column that a table can fill; those are {columns}"
-        elif not isinstance(keys, str) and not _is(keys, TEXTS):
+        elif not isinstance(keys, str) and not holds(keys, TEXTS):
             yield f"{place}{column}: must be a key or a list of keys, not {keys!r}"
 
 
@@ -196,7 +177,7 @@ def _evidence(evidence: Mapping[str, Any], place: str) -> Iterator[str]:
                 f"{place}{name}: is not a kind of evidence; those are "
                 + ", ".join((*EVIDENCE_SWITCHES, "shapes", *EVIDENCE_LISTS, *EVIDENCE_PATTERNS, *EVIDENCE_GLOBS))
             )
-        elif value is not False and not _is(value, TEXTS):
+        elif value is not False and not holds(value, TEXTS):
             yield f"{place}{name}: must be a list of texts, not {value!r}"
         elif name in EVIDENCE_PATTERNS and value:
             yield from (
@@ -215,7 +196,7 @@ def _pattern_mistake(name: str, text: str) -> str:
 
 
 def _row(row: Mapping[str, Any], place: str) -> Iterator[str]:
-    wrong = list(_fields(row, ROW_FIELDS, place))
+    wrong = list(wrong_fields(row, ROW_FIELDS, place))
     yield from wrong
     if wrong:
         return
@@ -223,22 +204,17 @@ def _row(row: Mapping[str, Any], place: str) -> Iterator[str]:
     if not signals or not set([signals] if isinstance(signals, str) else signals) <= set(SIGNALS):
         yield f"{place}signal: must be one or several of {', '.join(SIGNALS)}, not {signals!r}"
     names = row.get("name", [])
-    if not isinstance(names, str) and not _is(names, TEXTS):
+    if not isinstance(names, str) and not holds(names, TEXTS):
         yield f"{place}name: must be a name or a list of names, not {names!r}"
     operation = row.get("operation")
-    if row.get("as", "log") != "log":
-        yield f"{place}as: {row['as']!r} is not 'log'"
-    if "as" not in row and operation not in OPERATIONS:
-        yield f"{place}operation: {operation!r} is not one of {', '.join(OPERATIONS)}"
-    if row.get("outcome", "ok") not in OUTCOMES:
-        yield f"{place}outcome: {row['outcome']!r} is not one of {', '.join(OUTCOMES)}"
-    if row.get("told_policy", "amend") not in POLICIES:
-        yield f"{place}told_policy: {row['told_policy']!r} is not one of {', '.join(POLICIES)}"
-    for key in row.get("keys", ()):
-        if key not in KEY_RULES:
-            yield f"{place}keys: {key!r} is not one of {', '.join(KEY_RULES)}"
+    if "as" not in row:
+        yield from wrong_words([operation], OPERATIONS, f"{place}operation")
+    for field, allowed in ONE_OF.items():
+        if field in row:
+            yield from wrong_words([row[field]], allowed, f"{place}{field}")
+    yield from wrong_words(row.get("keys", ()), KEY_RULES, f"{place}keys")
     for key, value in row.get("where", {}).items():
-        if not isinstance(value, (bool, str)) and not _is(value, TEXTS):
+        if not isinstance(value, (bool, str)) and not holds(value, TEXTS):
             yield f"{place}where: {key}: must be true, false, a text or a list of texts, not {value!r}"
     yield from _columns(row.get("fields", {}), f"{place}fields: ")
     yield from _evidence(row.get("evidence", {}), f"{place}evidence: ")
@@ -264,6 +240,6 @@ def _example(text: str, place: str, allowed: Mapping[str, str]) -> Iterator[str]
         yield f"{place}{text[:60]!r} is not JSON: {error}"
         return
     if isinstance(given, dict):
-        yield from _fields(given, allowed, place)
+        yield from wrong_fields(given, allowed, place)
     else:
         yield f"{place}{text[:60]!r} must be a JSON object"

@@ -19,6 +19,7 @@ import hyperscan
 
 from collector.patterns import database
 from collector.sanitise.plausible import CHECKS
+from collector.table_checks import TEXT, TEXTS, missing_fields, wrong_fields, wrong_words
 from collector.tables import TableError, load_toml, schemas
 
 FAMILIES = ("token", "structure", "command", "keyed", "personal", "allow")
@@ -28,18 +29,10 @@ READERS = (
     *("word", "attached", "pair", "quoted", "cookie", "authorization", "pem", "pem-end", "lines", "lines-after"),
 )
 _ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_FIELDS: dict[str, type] = {
-    "id": str,
-    "title": str,
-    "family": str,
-    "pattern": str,
-    "value": str,
-    "words": list,
-    "keywords": list,
-    "check": list,
-    "examples": list,
-    "counter_examples": list,
-}
+_NEEDED = ("id", "title", "family")
+_FIELDS = dict.fromkeys((*_NEEDED, "pattern", "value"), TEXT) | dict.fromkeys(
+    ("words", "keywords", "check", "examples", "counter_examples"), TEXTS
+)
 _NESTED_REPEAT = re.compile(r"(?<!\\)[+*}]\)(?:[+*]|\{\d+,)")
 _ONE_OF_BYTES = re.compile(r"\[[^\]]*[^\x00-\x7f]|[^\x00-\x7f][*+?{]")  # texts are UTF-8
 _BOUNDED = re.compile(r"\{(\d+),(\d+)\}")
@@ -82,7 +75,7 @@ def load_rules(*paths: str | Path) -> tuple[Rule, ...]:
         moved = [rule.id for rule in own if rule.id in personal and rule.family != "personal"]
         if moved:
             remedy = "must stay 'personal', as in the built-in rule; a rule of another family needs another id"
-            raise TableError(str(place), [f"rule {name!r}: field 'family': {remedy}" for name in moved])
+            raise TableError(str(place), [f"rule {name!r}: family: {remedy}" for name in moved])
         rules |= {rule.id: rule for rule in own}
     return tuple(rules.values())
 
@@ -125,7 +118,7 @@ def _load(place: Path | Traversable, *, built_in: bool) -> list[Rule]:
             fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}
             rules.append(Rule(**fields, own=not built_in))
     doubled = sorted({rule.id for rule in rules if sum(other.id == rule.id for other in rules) > 1})
-    mistakes += [f"rule {name!r}: field 'id': used more than once; every rule needs its own" for name in doubled]
+    mistakes += [f"rule {name!r}: id: used more than once; every rule needs its own" for name in doubled]
     allow = data.get("allow", {})
     if (
         not isinstance(allow, dict)
@@ -153,51 +146,47 @@ def _strings(value: object) -> bool:
 
 
 def _mistakes(row: dict[str, Any], built_in: bool) -> Iterator[str]:
-    for name, value in row.items():
-        kind = _FIELDS.get(name)
-        if kind is None:
-            yield f"field {name!r}: not known; known are {', '.join(_FIELDS)}"
-        elif not (isinstance(value, str) if kind is str else _strings(value)):
-            yield f"field {name!r}: {value!r} is not {'a string' if kind is str else 'a list of strings'}"
-    if any(not isinstance(row.get(name), str) for name in ("id", "title", "family")):
-        yield "fields 'id', 'title' and 'family' must be given"
+    wrong = [*wrong_fields(row, _FIELDS, ""), *missing_fields(row, _NEEDED, "")]
+    if wrong:
+        yield from wrong
         return
     if not _ID.fullmatch(row["id"]):
-        yield f"field 'id': {row['id']!r} must be words of small letters and digits joined by '-'"
-    if row["family"] not in FAMILIES[:-1]:
-        yield f"field 'family': {row['family']!r} is not one of {', '.join(FAMILIES[:-1])}"
-    if row.get("value", "") not in READERS:
-        yield f"field 'value': {row['value']!r} is not one of {', '.join(READERS[1:])}"
-    for name in row.get("check", ()):
-        if name not in CHECKS:
-            yield f"field 'check': {name!r} is not one of {', '.join(CHECKS)}"
+        yield f"id: {row['id']!r} must be words of small letters and digits joined by '-'"
+    yield from wrong_words([row["family"]], FAMILIES[:-1], "family")
+    if "value" in row:
+        yield from wrong_words([row["value"]], READERS[1:], "value")
+    yield from wrong_words(row.get("check", ()), CHECKS, "check")
     for word in row.get("words", ()):
         if not word.isascii():
-            yield f"field 'words': {word!r}: only letters a to z are taken for a key; write a pattern of family 'token'"
+            yield f"words: {word!r}: only letters a to z are taken for a key; write a pattern of family 'token'"
     if row["family"] in ("token", "structure", "command"):
         yield from _pattern_mistakes(row.get("pattern", ""), built_in)
     elif row["family"] == "keyed":
-        if not row.get("words"):
-            yield "field 'words': give at least one word that names a value"
-        if (check := row.get("check")) and (len(check) > 1 or check[0] not in PROOFS):
-            yield f"field 'check': {check!r} is not one of {', '.join(PROOFS)}: what the value of a key must be"
+        yield from _keyed_mistakes(row)
+
+
+def _keyed_mistakes(row: dict[str, Any]) -> Iterator[str]:
+    if not row.get("words"):
+        yield "words: give at least one word that names a value"
+    if (check := row.get("check")) and (len(check) > 1 or check[0] not in PROOFS):
+        yield f"check: {check!r} is not one of {', '.join(PROOFS)}: what the value of a key must be"
 
 
 def _pattern_mistakes(pattern: str, built_in: bool) -> Iterator[str]:
     if not pattern:
-        yield "field 'pattern': must be given"
+        yield "pattern: must be given"
         return
     if _ONE_OF_BYTES.search(pattern):
         remedy = "which is several bytes, in [] or repeated: write (?:ä|ö) and (?:ä){2}"
-        yield f"field 'pattern': {pattern!r} has a letter beyond ASCII, {remedy}"
+        yield f"pattern: {pattern!r} has a letter beyond ASCII, {remedy}"
     if not built_in and _NESTED_REPEAT.search(pattern):
-        yield f"field 'pattern': {pattern!r} repeats a repeated group, which is not linear; write the group once"
+        yield f"pattern: {pattern!r} repeats a repeated group, which is not linear; write the group once"
     try:
         if re.compile(pattern.encode()).match(b""):
-            yield f"field 'pattern': {pattern!r} matches the empty text; name what it must begin with"
+            yield f"pattern: {pattern!r} matches the empty text; name what it must begin with"
         if not built_in:  # 250 compilations cost 0.7 s at every start; tests compile the built-in ones
             compile_patterns((shortest(pattern),), (hyperscan.HS_FLAG_SOM_LEFTMOST,))
     except re.error as error:
-        yield f"field 'pattern': {pattern!r}: {error}"
+        yield f"pattern: {pattern!r}: {error}"
     except hyperscan.HyperscanError as error:
-        yield f"field 'pattern': {pattern!r}: {error} (hyperscan takes no look-around and no back-references)"
+        yield f"pattern: {pattern!r}: {error} (hyperscan takes no look-around and no back-references)"

@@ -196,9 +196,7 @@ def link(page: Page, to: str, label: str, **about: str | None) -> None:
     st.page_link(f"views/{to}.py", label=label, query_params=filters.query())
 
 
-def row(
-    page: Page, to: str, subject: str, facts: str, *, limit: int = FULL_WIDTH, **about: str | None
-) -> None:
+def row(page: Page, to: str, subject: str, facts: str, *, limit: int = FULL_WIDTH, **about: str | None) -> None:
     """One row of a short list: its subject as a link (agent text, shortened), and facts about it (Markdown)."""
     link(page, to, f"**{words.plain(subject, limit)}** \u2002 :gray[{facts}]", **about)
 
