@@ -50,7 +50,6 @@ def test_help_imports_nothing_that_only_a_collector_needs() -> None:
     assert imported.isdisjoint((*FOUNDATIONS, *RARELY_USED))
 
 
-@pytest.mark.deep
 def test_a_second_start_costs_a_few_times_its_libraries(
     start_collector: Callable[..., RunningCollector],
     reference: float,

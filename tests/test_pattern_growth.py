@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 METHODS = ("fullmatch", "match", "search", "finditer", "findall", "sub", "subn", "split")
 SHORT, LONG = 1_000, 4_000
 LINEAR = 9  # times as long for four times the text; a pattern that tries every start anew needs sixteen times
-UNNOTICED_S = 0.03
+UNNOTICED_S = 0.008
 
 # What is short: why its text is never long.
 SHORT_TEXTS = {

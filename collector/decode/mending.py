@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 LEVELS = 256  # of brackets: MAX_DEPTH attribute values take three each, and Python's parser takes 300
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)  # an unclosed string is one token, to the end
 
 
 def shallow(text: bytes) -> bytes:
