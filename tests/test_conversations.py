@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,16 +18,11 @@ from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.store import Store
 from collector.recognise.identify import LIKELY, UNIQUE, uniqueness
 from tests.doors import NOW, spans, taken
+from tests.memory import Memory, commit
+from tests.recorded import emptied
 
 S = 1_000_000_000
 START = NOW - 600 * S
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = Store.open("duckdb://:memory:")
-    yield opened
-    opened.close()
 
 
 def as_batch(records: Sequence[dict[str, Any]]) -> Batch:
@@ -61,41 +56,58 @@ def conversation(first: int, ids: Sequence[str], **more: Any) -> list[dict[str, 
     return [request(first + n, ids[:n], one, **more) for n, one in enumerate([*ids, ""])]
 
 
-def sessions(store: Store, groups: Sequence[Sequence[Batch]], *, restarts: bool = False) -> dict[str, str]:
-    """The session of each call, after committing these groups."""
-    correlator = Correlator(Lookup(store), fresh=True)
+def sessions(
+    groups: Sequence[Sequence[Batch]], engine: Memory | Store | None = None, *, restarts: bool = False
+) -> dict[str, str]:
+    """The session of each call, after committing these groups to an empty engine, by default one in memory."""
+    engine = engine or Memory()
+    lookup = Lookup(engine) if isinstance(engine, Store) else engine
+    correlator = Correlator(lookup, fresh=True)
     for group in groups:
-        changes = correlator.plan(group)
-        store.write(changes)
-        correlator.learn(changes)
+        commit(engine, [group], correlator)
         if restarts:
-            correlator = Correlator(Lookup(store), fresh=False)
-    rows = store.rows("select call_id, session from events where operation = 'tool'")
-    assert not [one for one, count in Counter(row["call_id"] for row in rows).items() if count > 1]
-    return {row["call_id"]: row["session"].lstrip("0") for row in rows}
+            correlator = Correlator(lookup, fresh=False)
+    rows = engine.rows("from events") if isinstance(engine, Store) else engine.rows()
+    calls = [row for row in rows if row["operation"] == "tool"]
+    assert not [one for one, count in Counter(row["call_id"] for row in calls).items() if count > 1]
+    return {row["call_id"]: row["session"].lstrip("0") for row in calls}
 
 
 IDS = ["toolu_01A09q90qw90lq917835lq9a", "call_9f8e7d6c5b4a", "call_s1_03"]
 
 
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A correlator that remembers nothing and looks everything up."""
+    monkeypatch.setattr(correlate, "TRACES_REMEMBERED", 0)
+    monkeypatch.setattr(module, "TRACES_REMEMBERED", 0)
+    monkeypatch.setattr(module, "KEYS_REMEMBERED", 0)
+
+
 @pytest.mark.parametrize("how", ["remembers", "forgets", "restarts"])
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::3])
 def test_requests_that_retell_each_others_calls_are_one_session_in_any_order(
-    store: Store, order: tuple[int, ...], how: str, monkeypatch: pytest.MonkeyPatch
+    how: str, request: pytest.FixtureRequest
 ) -> None:
     if how == "forgets":
-        monkeypatch.setattr(correlate, "TRACES_REMEMBERED", 0)
-        monkeypatch.setattr(module, "TRACES_REMEMBERED", 0)
-        monkeypatch.setattr(module, "KEYS_REMEMBERED", 0)
+        request.getfixturevalue("forgetful")
+    batches = [as_batch([piece]) for piece in conversation(1, IDS)]
+    for order in itertools.permutations(batches):
+        found = sessions([[batch] for batch in order], restarts=how == "restarts")
+        assert found == dict.fromkeys(IDS, "1"), [batches.index(batch) for batch in order]
+
+
+@pytest.mark.usefixtures("forgetful")
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 2, 0)])
+def test_what_the_correlator_forgot_or_never_knew_is_found_in_duckdb(store: Store, order: tuple[int, ...]) -> None:
     pieces = conversation(1, IDS)
-    found = sessions(store, [[as_batch([pieces[place]])] for place in order], restarts=how == "restarts")
-    assert found == dict.fromkeys(IDS, "1")
+    groups = [[as_batch([pieces[place]])] for place in order]
+    assert sessions(groups, emptied(store), restarts=True) == dict.fromkeys(IDS, "1")
 
 
-def test_two_conversations_in_one_request_stay_two(store: Store) -> None:
+def test_two_conversations_in_one_request_stay_two() -> None:
     others = [one.replace("9", "8") + "x7" for one in IDS]
     both = [one for pair in zip(conversation(1, IDS), conversation(11, others), strict=True) for one in pair]
-    assert sessions(store, [[as_batch(both)]]) == dict.fromkeys(IDS, "1") | dict.fromkeys(others, "b")
+    assert sessions([[as_batch(both)]]) == dict.fromkeys(IDS, "1") | dict.fromkeys(others, "b")
 
 
 @pytest.mark.parametrize("ids", [["call_0", "call_1"], ["0", "1"], ["read", "read"], ["read_0", "read_1"],
@@ -126,13 +138,13 @@ def test_ids_that_may_be_given_again_chain_only_below_the_same_words() -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_session_that_is_told_is_that_of_its_conversation(store: Store, reverse: bool) -> None:
+def test_a_session_that_is_told_is_that_of_its_conversation(reverse: bool) -> None:
     agent = {"traceId": "2", "spanId": "aa", "name": "invoke_agent", "startTimeUnixNano": str(START),
              "endTimeUnixNano": str(START + S), "attributes": {"gen_ai.operation.name": "invoke_agent",
                                                           "gen_ai.conversation.id": "told"}}  # fmt: skip
     told = [*conversation(1, IDS), agent]
     batches = [as_batch([one]) for one in (told[::-1] if reverse else told)]
-    assert sessions(store, [[batch] for batch in batches]) == dict.fromkeys(IDS, "told")
+    assert sessions([[batch] for batch in batches]) == dict.fromkeys(IDS, "told")
 
 
 def test_only_the_newest_calls_of_a_long_conversation_are_looked_up() -> None:
@@ -148,20 +160,20 @@ def test_without_content_there_is_no_chain() -> None:
     assert as_batch([bare]).retold == []
 
 
-def test_what_goes_on_in_parallel_from_one_history_is_one_session(store: Store) -> None:
+def test_what_goes_on_in_parallel_from_one_history_is_one_session() -> None:
     root = [request(1, [], IDS[0])]
     forks = [request(2, [IDS[0]], IDS[1]), request(3, [IDS[0]], IDS[2]), request(4, [IDS[0], IDS[1]])]
     forks.append(request(5, [IDS[0], IDS[2]]))
-    assert sessions(store, [[as_batch([one])] for one in (*forks[::-1], *root)]) == dict.fromkeys(IDS, "1")
+    assert sessions([[as_batch([one])] for one in (*forks[::-1], *root)]) == dict.fromkeys(IDS, "1")
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_call_in_a_trace_of_its_own_is_the_one_that_its_conversation_tells(store: Store, reverse: bool) -> None:
+def test_a_call_in_a_trace_of_its_own_is_the_one_that_its_conversation_tells(reverse: bool) -> None:
     """An own loop around an instrumented client, with spans of its own for its tools."""
     own = {"traceId": "77", "spanId": "77", "name": "execute_tool read", "status": 2, "status_message": "no such file",
            "startTimeUnixNano": str(START + S + S // 2), "endTimeUnixNano": str(START + S + S // 2 + 1),
            "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read",
                           "gen_ai.tool.call.id": IDS[0]}}  # fmt: skip
     told = [*conversation(1, IDS), own]
-    found = sessions(store, [[as_batch([one])] for one in (told[::-1] if reverse else told)])
+    found = sessions([[as_batch([one])] for one in (told[::-1] if reverse else told)])
     assert found == dict.fromkeys(IDS, "1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,12 @@ from collector.query.filters import BY_NAME, BadParameter, Term, terms_of_rule
 from collector.query.groups import Mark, mark
 from tests.recorded import DAY, HOUR, MINUTE, NOW, Event, failed, holding, measure
 from tests.recorded import event as well
+from tests.search import EXAMPLES
 
 SILENT = ("roo-code",)
 START = NOW - 6 * HOUR
+LIVELY = (2, 3)  # seeds of which every measure changes
+LOOKED_AT = max(4, EXAMPLES // 5)  # evaluations of a history
 
 
 def lively(seed: int, count: int = 240) -> list[Event]:
@@ -69,21 +72,18 @@ def marked(store: Store) -> Store:
 
 
 def plain(
-    store: Store, name: str, where: Any, by: list[str], grid: Evaluations, window_ns: int
+    store: Store, cases: Sequence[Case], at_ns: int, window_ns: int, events: Sequence[Event]
 ) -> list[dict[Labels, Sample]]:
-    """The slow reference: the live measure at each evaluation, on what was stored until then.
+    """The slow reference: the live measures at one evaluation, on what was stored until then.
 
     `silent` with `recovered` reads the chains that the store keeps, which reflect only the present.
     """
-    found = []
-    events = store.rows("from events order by time_ns")
-    for number in range(grid.count):
-        now_ns = grid.at(number)
-        if name == "silent" and where:
-            holding(store, [one for one in events if one["time_ns"] < now_ns])
-        samples = measure(store, name, where, by, now_ns - window_ns, now_ns, failure_only=SILENT)
-        found.append({labels_of(one.labels): one for one in samples})
-    return found
+    if any(name == "silent" and where for name, where, _ in cases):
+        holding(store, [one for one in events if one["time_ns"] < at_ns])
+    asked = [MeasureQuery(name, terms_of_rule(where), tuple(by), at_ns - window_ns, at_ns) for name, where, by in cases]
+    found = measure_all(store, asked, SILENT)
+    assert not [answer.error for answer in found.values() if answer.error]
+    return [{labels_of(one.labels): one for one in found[query].samples} for query in asked]
 
 
 def unfolded(past: History) -> list[dict[Labels, Sample]]:
@@ -97,7 +97,8 @@ def unfolded(past: History) -> list[dict[Labels, Sample]]:
     return found
 
 
-CASES: list[tuple[str, Any, list[str]]] = [
+Case = tuple[str, Any, list[str]]
+CASES: list[Case] = [
     *((name, {}, by) for name in MEASURES for by in ([], ["service"], ["session", "tool"])),
     ("errors", {"recovered": True}, []),
     *((name, {"recovered": False}, by) for name in MEASURES for by in ([], ["service"])),
@@ -112,20 +113,38 @@ CASES: list[tuple[str, Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "where", "by"), CASES, ids=[f"{n} {w} {b}" for n, w, b in CASES])
-def test_history_is_what_was_measured_then(store: Store, name: str, where: Any, by: list[str]) -> None:
-    seed = CASES.index((name, where, by))
+# Those that few statements answer for one evaluation, and those for which the store must end there.
+ENDING = [case for case in CASES if case[0] == "silent" and case[1]]
+ALIKE = [
+    ([], {}),
+    (["service"], {}),
+    (["session", "tool"], {}),
+    ([], {"recovered": False}),
+    (["service"], {"recovered": False}),
+]
+GROUPS = [[case for case in CASES if (case[2], case[1]) == one and case not in ENDING] for one in ALIKE]
+GROUPS += [[case for case in CASES if (case[2], case[1]) not in ALIKE and case not in ENDING], ENDING]
+
+
+@pytest.mark.parametrize("seed", LIVELY)
+@pytest.mark.parametrize("cases", GROUPS, ids=lambda cases: f"{cases[0]} …")
+def test_history_is_what_was_measured_then(store: Store, cases: list[Case], seed: int) -> None:
     marked(holding(store, lively(seed)))
-    window_ns = (47 * MINUTE + 13, 2 * HOUR)[seed % 2]
+    window_ns = (47 * MINUTE + 13, 2 * HOUR)[LIVELY.index(seed)]
     grid = Evaluations(START, 13 * MINUTE + 7, 27)
-    expected = plain(store, name, where, by, grid, window_ns)
-    found = unfolded(history(store, name, where, by, grid, window_ns, failure_only=SILENT))
-    values = {(labels, one.value, one.calls) for samples in expected for labels, one in samples.items()}
-    assert len(values) > len({labels for labels, _, _ in values}), "traffic in which nothing happens shows nothing"
-    for ours, theirs in zip(found, expected, strict=True):
-        assert {labels: (one.value, one.calls) for labels, one in ours.items()} == {
-            labels: (one.value and pytest.approx(one.value), one.calls) for labels, one in theirs.items()
-        }
+    found = [
+        unfolded(history(store, name, where, by, grid, window_ns, failure_only=SILENT)) for name, where, by in cases
+    ]
+    for case, samples in zip(cases, found, strict=True):
+        values = {(labels, one.value, one.calls) for then in samples for labels, one in then.items()}
+        assert len(values) > len({labels for labels, _, _ in values}), f"nothing happens to {case}"
+    events = store.rows("from events order by time_ns")
+    for number in random.Random(seed).sample(range(grid.count), min(grid.count, LOOKED_AT)):
+        expected = plain(store, cases, grid.at(number), window_ns, events)
+        for case, ours, theirs in zip(cases, found, expected, strict=True):
+            assert {labels: (one.value, one.calls) for labels, one in ours[number].items()} == {
+                labels: (one.value and pytest.approx(one.value), one.calls) for labels, one in theirs.items()
+            }, (case, number)
 
 
 class Keeping:
@@ -156,7 +175,7 @@ def test_many_questions_at_once_are_answered_as_each_alone(store: Store, room: b
         for name, where, by in CASES
     }
     found = measure_all(keeping, asked, SILENT)
-    for one, about in asked.items():
+    for one, about in random.Random(room).sample(sorted(asked.items(), key=str), min(len(asked), 2 * EXAMPLES)):
         alone = measure(store, *about, one.start_ns, one.end_ns, failure_only=SILENT)
         assert sorted(map(str, found[one].samples)) == sorted(map(str, alone)), one
     assert Counter(keeping.kept) == (dict.fromkeys(RELATIONS, 2) if room else {})
