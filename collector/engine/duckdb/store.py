@@ -240,15 +240,18 @@ class Store(Reader):
         The engine keeps in memory what it knows of every row group that it wrote, but of a file that it opens only what
         it needs. For the writer's thread. There is a next time, if others are busy with it.
         """
-        if self.path is None or self._added < MOST_ADDED or not self._keeping.acquire(blocking=False):
+        if self.path is None or self._added < MOST_ADDED:
             return False
-        try:
-            with self._executing, self._connection.closed(MOMENT_S):
-                pass
-        except Busy:
-            return False
-        finally:
-            self._keeping.release()
+        with self._executing:
+            if not self._keeping.acquire(blocking=False):
+                return False
+            try:
+                with self._connection.closed(MOMENT_S):
+                    pass
+            except Busy:
+                return False
+            finally:
+                self._keeping.release()
         self._added = 0
         return True
 
