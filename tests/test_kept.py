@@ -215,7 +215,7 @@ def test_a_target_that_only_a_message_names_does_not_part_an_error_from_its_retr
 
 def test_a_made_up_month_kept_up_equals_the_plain_reading(tmp_path: Path) -> None:
     url = f"duckdb:///{tmp_path / 'month.duckdb'}"
-    bulk(url, 5_000, 3, NOW)
+    bulk(url, 2_000, 3, NOW)
     store = Store.open(url)
     assert store.behind() == 0
     compared(store, ALL_SETS)
@@ -374,17 +374,17 @@ def test_a_long_session_takes_time_in_proportion_to_its_length(store: Store, by:
             store.rows(OVER_EVENTS[by], EVER.params())
 
     took = []
-    for calls in (20_000, 80_000):
+    for calls in (10_000, 40_000):
         endless(store, calls, fails, counted="case when range % 1000 = 0 then 1 end")
         took.append(cpu_seconds(once, tries=2))
     assert took[1] < 8 * took[0]
 
 
 def test_a_keeper_that_is_closed_ends_within_a_turn_and_another_does_what_is_left(store: Store) -> None:
-    endless(store, 600_000, "range % 2 = 0")
+    endless(store, 300_000, "range % 2 = 0")
     keeper = Keeper(store)
     keeper.start()
-    time.sleep(0.3)
+    time.sleep(0.1)
     began = time.monotonic()
     keeper.close()
     assert time.monotonic() - began < 2

@@ -78,14 +78,14 @@ def test_storms_are_found_among_more_errors_than_the_engine_handles_at_once(stor
     holding(store, [])
     store.execute(f"""insert into events
         (event_id, time_ns, received_ns, service, session, operation, outcome, error_class)
-      select range, {NOW} - (hash(range) % 40_000)::bigint * {SECOND}, {NOW}, 'bulk', 's' || range % 97,
+      select range, {NOW} - (hash(range) % 17_000)::bigint * {SECOND}, {NOW}, 'bulk', 's' || range % 97,
         'model', 'error', 'Class' || range % 3
-      from range(300_000)""")
+      from range(130_000)""")
     for _ in store.rebuild():
         pass
     events = store.rows("select error_class, outcome, time_ns, event_id, service, session from events")
     found = [tuple(row[name] for name in STORM) for row in storms(EVER, 2 * SECOND, 12, limit=100_000).rows(store)]
-    assert len(found) > 1000
+    assert len(found) > 400
     assert sorted(found) == expected_storms(events, 2 * SECOND, 12)
 
 
@@ -231,7 +231,7 @@ def test_recovery_by_attempt_and_time_is_told_class_by_class(store: Store) -> No
         assert (row["recovered"], row["retried"]) == tuple(map(sum, zip(*each, strict=True)))
 
 
-def test_the_medians_of_millions_of_repaired_errors_need_little_memory(tmp_path: Path) -> None:
+def test_the_medians_of_more_than_a_million_repaired_errors_need_little_memory(tmp_path: Path) -> None:
     url = f"duckdb:///{tmp_path}/many.duckdb"
     store = Store.open(url)
     with store.transaction() as cursor:
@@ -240,11 +240,11 @@ def test_the_medians_of_millions_of_repaired_errors_need_little_memory(tmp_path:
             select i as event_id, i * 1000000 as time_ns, 'error' as outcome, 'T' as error_class, 'gen-ai' as source,
               's' as session, true as retried, true as repaired, false as identical_retry, 1 as attempts,
               1 + i % 2 as seconds
-            from range(4000000) as numbers(i)"""
+            from range(1500000) as numbers(i)"""
         )
     store.close()
-    store = Store.open(url, SETTINGS | {"memory_limit": "64MB", "temp_directory": ""})
+    store = Store.open(url, SETTINGS | {"memory_limit": "40MB", "temp_directory": ""})
     for by in ([], ["error_class"]):
         [row] = retries(Selection(0, NOW), by).rows(store)
-        assert (row["recovered"], row["median_attempts"], row["median_seconds"]) == (4_000_000, 1, 1.5)
+        assert (row["recovered"], row["median_attempts"], row["median_seconds"]) == (1_500_000, 1, 1.5)
     store.close()
