@@ -11,7 +11,7 @@ import pytest
 
 from collector.batch import Batch
 from collector.columns import Report
-from tests.doors import NOW, spans, stored, taken
+from tests.doors import NOW, logs, spans, stored, taken
 
 AGENT = {"gen_ai.conversation.id": "S"}
 
@@ -409,3 +409,19 @@ def test_results_of_equal_calls_that_later_requests_tell_again_stay_with_theirs(
     rows = in_any_order([failed, asked_again(1, 0.05), ran_bare(2, 0.2), asked_again(2, 0.215)])
     calls = sorted((row["time_ns"], row["outcome"], row["call_id"]) for row in rows if row["operation"] == "tool")
     assert [call[1:] for call in calls] == [("error", ids[0]), ("ok", ids[1])]
+
+
+@pytest.mark.parametrize(("path", "moment", "events"), [("/a", 1, 1), ("/b", 1, 2), ("/a", 700, 2)])
+def test_a_log_record_beside_a_span_without_an_id_is_of_the_same_call(path: str, moment: int, events: int) -> None:
+    """A plug-in that tells each call twice gives both the same trace, tool and arguments."""
+    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read", "error.type": "FileNotFoundError"}
+    span = {"name": "execute_tool read", "attributes": told | {"gen_ai.tool.call.arguments": '{"path": "/a"}'}}
+    log = {
+        "timeUnixNano": str(NOW + moment * 10**9),
+        "traceId": "a".rjust(32, "0"),
+        "spanId": "c".rjust(16, "0"),
+        "attributes": told | {"gen_ai.tool.call.arguments": f'{{"path": "{path}"}}'},
+    }
+    batches = taken(spans(span), "traces"), taken(logs(log))
+    assert len(stored(batches[:1], batches[1:])) == events
+    assert len(stored(batches[1:], batches[:1])) == events
