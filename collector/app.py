@@ -60,7 +60,7 @@ def main() -> int:
 
 def run(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT. Raises StoreError, TableError or OSError if it cannot start."""
-    os.umask(0o077)  # store, journal, key, backups and archive are for this user alone
+    os.umask(0o077)  # store, journal, key, backups and exports are for this user alone
     for place in (settings.http, settings.grpc):
         _check_free(place)
     made = pipeline_of(settings)

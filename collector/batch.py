@@ -58,4 +58,4 @@ class Receipt:
     warning: str
     failed: int
     rejected: int
-    told_ns: dict[int, int] = field(default_factory=dict)  # not in a journal of an earlier version
+    told_ns: dict[int, int] = field(default_factory=dict)

@@ -249,7 +249,7 @@ def rebuild(*, store: Annotated[str | None, Parameter(help=STORE)] = None) -> in
     settings = _settings(store=store)
     from collector.commands.rebuild import rebuild
 
-    say(f"{plural(rebuild(settings.store, settings.archive), 'session')} recomputed in {settings.store}")
+    say(f"{plural(rebuild(settings.store), 'session')} recomputed in {settings.store}")
     return 0
 
 
@@ -263,12 +263,9 @@ def backup(
     ] = None,
 ) -> int:
     """Copy the whole store, also while a collector is writing to it. The copy is a store file too."""
-    from collector.commands.backup import backup, left_out
+    from collector.commands.backup import backup
 
-    copy = backup(_settings(store=store), place)
-    say(f"the store is in {copy}")
-    if missing := left_out(copy):
-        say(missing)
+    say(f"the store is in {backup(_settings(store=store), place)}")
     return 0
 
 

@@ -26,7 +26,6 @@ ALERTS_DDL = schemas().joinpath("alerts.sql").read_text(encoding="utf-8")
 INGEST_DDL = schemas().joinpath("ingest.sql").read_text(encoding="utf-8")
 GROUPS_DDL = schemas().joinpath("groups.sql").read_text(encoding="utf-8")
 KEPT_DDL = schemas().joinpath("kept.sql").read_text(encoding="utf-8")
-ARCHIVE_DDL = schemas().joinpath("archive.sql").read_text(encoding="utf-8")
 TABLES = tables_of(EVENTS_DDL + INGEST_DDL + KEPT_DDL)
 
 # Columns that the store adds when a report becomes an event, and that are internal.

@@ -177,13 +177,12 @@ async def _close_doors(http: Server, serving: asyncio.Task[None], grpc: grpc_aio
 def store_of(settings: Settings) -> Store:
     """The store that the settings name, opened. Raises StoreError."""
     limited = {**SETTINGS, "memory_limit": f"{settings.memory}B"}
-    return Store.open(settings.store, limited, settings.dimensions, settings.archive)
+    return Store.open(settings.store, limited, settings.dimensions)
 
 
 def retention_of(settings: Settings) -> Retention:
-    """What is kept for how long, and where."""
-    age_ns, after_ns = int(settings.retention * 1e9), int(settings.archive_after * 1e9)
-    return Retention(age_ns, settings.retention_size, settings.archive, after_ns)
+    """What is kept for how long, and where it is written before it goes."""
+    return Retention(int(settings.retention * 1e9), settings.retention_size, settings.retention_export)
 
 
 def _application(

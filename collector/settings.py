@@ -228,9 +228,10 @@ class Settings:
     tables: Path | None = _setting(None, folder, "folder with a taxonomy.toml, redactions.toml or sources/ of your own")
     memory: int = _setting(200_000_000, memory, "most memory for DuckDB, beside the collector's own")
     retention: float = _setting(30 * 86_400.0, duration, "how long events are kept")
-    retention_size: int = _setting(0, size, "largest size of the store and its archive; 0: no limit")
-    archive: Path | None = _setting(None, new_folder, "folder for older events, as Parquet files")
-    archive_after: float = _setting(7 * 86_400.0, duration, "age at which events are moved there, 2d or more")
+    retention_size: int = _setting(0, size, "largest size of the store; 0: no limit")
+    retention_export: Path | None = _setting(
+        None, new_folder, "folder for days, as Parquet files, before they are removed"
+    )
     dimensions: tuple[str, ...] = _setting(
         (), dimensions, "up to eight attributes of your own to filter and break down by"
     )
@@ -410,8 +411,6 @@ def _disagreements(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("retention",), "write 1h or more, such as 30d (m: minutes); what is older goes"
     if 0 < settings.retention_size < 1_000_000:
         yield ("retention_size",), "write 1MB or more, such as 20GB, or 0 for no limit; what does not fit is deleted"
-    if settings.archive_after < 2 * 86_400:
-        yield ("archive_after",), "write 2d or more; until a day has passed, events still change"
     for one, other in (("http", "grpc"), ("http", "dashboard"), ("grpc", "dashboard")):
         if getattr(settings, one) == getattr(settings, other) and getattr(settings, one).port:
             yield (one, other), "one address for both doors; write a port of its own for each"

@@ -11,6 +11,9 @@ create table if not exists events (
   service_version    varchar,
   service_instance   varchar,
   environment        varchar,
+  project            varchar,           -- whose it is, from the ingest token; null: tokens name no projects yet
+  repository         varchar,           -- the code base a coding agent worked in; null: nothing tells it yet
+  provenance         varchar,           -- telemetry, transcript, both; null: telemetry, as nothing else is taken yet
   agent              varchar,
   model              varchar,           -- of a tool call, the model that asked for it
   model_from         varchar,           -- record, request, session: how the model is known (collector/engine/duckdb/sql/models.sql)

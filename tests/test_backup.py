@@ -124,19 +124,6 @@ def test_a_copy_does_not_lack_what_a_killed_collector_answered(tmp_path: Path) -
     assert (ran.returncode, "start the collector once, then try again" in ran.stderr) == (2, True), ran.stderr
 
 
-def test_neither_a_copied_store_nor_its_copy_is_brought_up_to_date(tmp_path: Path) -> None:
-    path, copy = tmp_path / 'a "name".duckdb', tmp_path / 'a "copy".duckdb'
-    Store.open(f"duckdb:///{path}").close()
-    with duckdb.connect(path) as older:
-        older.execute("update meta set value = '8' where name = 'schema_version'; drop table archived")
-    ran = misstep("backup", copy, cwd=tmp_path, settings={"STORE": f"duckdb:///{path}"})
-    assert ran.returncode == 0, ran.stderr
-    for file in (path, copy):
-        with duckdb.connect(file, read_only=True) as opened:
-            version = "select value from meta where name = 'schema_version'"
-            assert opened.execute(version).fetchall() == [("8",)]
-
-
 @pytest.mark.parametrize("table", ["events (id integer)", "meta (name varchar, value varchar)", "meta (id integer)"])
 def test_databases_of_other_programs_are_left_alone(tmp_path: Path, table: str) -> None:
     path = tmp_path / "theirs.duckdb"

@@ -85,20 +85,6 @@ def test_the_session_of_a_trace_is_what_the_first_that_began_names(
     assert [(one["session"], one["session_source"]) for one in found] == [("the agent's", "trace")]
 
 
-def test_a_store_of_an_earlier_version_does_not_know_when_its_sessions_were_named(tmp_path: Path) -> None:
-    url = f"duckdb:///{tmp_path}/m.duckdb"
-    old = Store.open(url)
-    store_all(old, [[batch(span(), sessions={"t1": "a sub-agent's"})]])
-    old.execute("alter table trace_session drop column named_ns")
-    old.execute("update meta set value = '15' where name = 'schema_version'")
-    old.close()
-    again = Store.open(url)
-    better = batch(sessions={"t1": "the agent's"}, named_ns={"t1": NOW})
-    [found] = store_all(again, [[better]], Correlator(Lookup(again), fresh=False))
-    assert found["session"] == "the agent's"
-    again.close()
-
-
 def test_an_event_has_one_id_whenever_its_session_comes(store: Store) -> None:
     """Calls of one instant are ordered by it."""
     link = {"t1": "S"}
@@ -451,19 +437,6 @@ def test_a_store_of_the_first_version_learns_to_hold_senders(tmp_path: Path) -> 
     again = Store.open(url)
     store_all(again, [[senders(1, "cn")]])
     assert len(again.rows("select * from seen")) == 1
-    again.close()
-
-
-def test_a_store_of_an_earlier_version_learns_which_reports_are_orphans(tmp_path: Path) -> None:
-    url = f"duckdb:///{tmp_path}/m.duckdb"
-    old = Store.open(url)
-    waits = {"outcome": None, "_strength": 0}
-    store_all(old, [[batch(span(**waits), report(call_id="c2", trace_id="t2", error_class=None, **waits))]])
-    old.execute("alter table reports drop column orphan")
-    old.execute("update meta set value = '11' where name = 'schema_version'")
-    old.close()
-    again = Store.open(url)
-    assert again.rows("select orphan from reports order by all") == [{"orphan": "t1"}, {"orphan": None}]
     again.close()
 
 

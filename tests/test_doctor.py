@@ -146,7 +146,7 @@ def of_another_program(path: Path) -> None:
         (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(9000)), "is not a DuckDB file", "move it away"),
         (lambda path: os.truncate(path, 5000), "seems to be damaged", "put a backup in its place"),
         (lambda path: path.write_bytes(path.read_bytes()[:12288] + bytes(1 << 20)), "seems to be damaged", "a backup"),
-        (newer, "was written by a later Misstep", "use that version"),
+        (newer, "has the tables of another version", "use the version that wrote it"),
         (of_another_program, "is no store of Misstep", "move it away"),
     ],
 )

@@ -6,7 +6,6 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -278,49 +277,6 @@ def test_only_what_hours_can_tell_is_read_from_them(
 def test_words_in_messages_are_looked_up_in_events(store: Store) -> None:
     holding(store, [failed(n, message="odd" if n < 9 else "other") for n in range(1, 300, 7)])
     assert breakdown(Selection(NOW - DAY, NOW, text="odd"), []).rows(store)[0]["calls"] == 2
-
-
-def test_a_store_of_before_groups_were_counted_computes_hours_and_streaks_anew(tmp_path: Path) -> None:
-    url = f"duckdb:///{tmp_path}/m.duckdb"
-    first = Store.open(url)
-    holding(first, [failed(n) for n in range(1, 300, 7)])
-    streaks = first.rows("select * from kept_streaks order by all")
-    hours = first.rows("select * from hourly order by all")
-    first.execute("alter table hourly drop column fingerprint")
-    first.execute("drop table hourly_sessions")
-    first.execute("update meta set value = '8' where name = 'schema_version'")
-    first.close()
-    again = Store.open(url)
-    assert again.rows("from hourly") == [] != hours
-    while again.keep_up():
-        pass
-    assert again.rows("select * from kept_streaks order by all") == streaks != []
-    while again.count_hours():
-        pass
-    assert again.rows("select * from hourly order by all") == hours
-    again.close()
-
-
-def test_a_store_of_before_chains_were_counted_counts_them_anew(tmp_path: Path) -> None:
-    url = f"duckdb:///{tmp_path}/m.duckdb"
-    first = Store.open(url)
-    holding(first, [failed(n, session="s") for n in range(1, 300, 7)])
-    asked = retries(Selection(NOW - DAY, NOW), ["tool"])
-    answer, counts = asked.rows(first), first.rows("select * from hourly_chains order by all")
-    first.execute("drop table hourly_chains")
-    first.execute("drop table stale_chains")
-    first.execute("update meta set value = '16' where name = 'schema_version'")
-    first.close()
-    again = Store.open(url)
-    assert again.rows("from hourly_chains") == [] != counts
-    while again.keep_up():  # newer steps leave the chains to the keeper
-        pass
-    assert asked.rows(again) == answer
-    while again.count_hours():
-        pass
-    assert again.rows("select * from hourly_chains order by all") == counts
-    assert asked.rows(again) == answer
-    again.close()
 
 
 def test_a_rebuild_that_ends_half_way_leaves_no_hour_with_some_of_its_chains(store: Store) -> None:

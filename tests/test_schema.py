@@ -4,26 +4,50 @@ from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
+
+import duckdb
+import pytest
 
 from collector import columns
-from collector.engine.duckdb.schema import MIGRATIONS, SCHEMA_VERSION
+from collector.engine.duckdb.copy import copy_closed
+from collector.errors import StoreError
+from collector.engine.duckdb.schema import SCHEMA_VERSION
 from collector.engine.duckdb.store import Store
 
-TABLES_OF = {22: "acb7e9eb399525b7"}
+TABLES_OF = {1: "17c72b80c0901787"}
 
 
-def test_tables_that_change_need_a_version_and_a_step() -> None:
-    """Else a store of yesterday lacks a column. Comments and white space may change."""
+def test_tables_that_change_need_a_version() -> None:
+    """Else a store of yesterday is opened, and lacks a column. Comments and white space may change."""
     ddl = (text for name, text in sorted(vars(columns).items()) if name.endswith("_DDL"))
     bare = " ".join(re.sub(r"--.*", "", " ".join(ddl)).split())
     assert {SCHEMA_VERSION: hashlib.sha256(bare.encode()).hexdigest()[:16]} == TABLES_OF
-    assert len(MIGRATIONS) == SCHEMA_VERSION
 
 
-def test_a_new_store_has_the_tables_that_every_step_leads_to(store: Store) -> None:
-    made = "select sql from duckdb_tables() where not internal union select sql from duckdb_indexes() order by sql"
-    with store.transaction() as cursor:
-        new = cursor.execute(made).fetchall()
-        for step in MIGRATIONS[1:]:
-            step(cursor)
-        assert cursor.execute(made).fetchall() == new
+@pytest.mark.parametrize("version", ["0", "2", "23", "x", ""])
+def test_a_store_of_another_version_is_refused_in_one_line_and_stays_as_it_is(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "m.duckdb"
+    Store.open(f"duckdb:///{path}").close()
+    with duckdb.connect(path) as engine:
+        engine.execute("update meta set value = ? where name = 'schema_version'", [version])
+    before = path.read_bytes()
+    said = (
+        f"{path} has the tables of another version of Misstep (schema {version}, this one reads {SCHEMA_VERSION} only)"
+    )
+    for refused in (Store.open, lambda url: copy_closed(url, tmp_path / "copy.duckdb", lambda *_: None)):
+        with pytest.raises(StoreError, match=re.escape(said)) as error:
+            refused(f"duckdb:///{path}")
+        assert "\n" not in str(error.value)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_store_that_is_opened_again_has_the_same_tables(tmp_path: Path) -> None:
+    made = "select sql from duckdb_tables() where not internal order by sql"
+    found = []
+    for _ in range(2):
+        store = Store.open(f"duckdb:///{tmp_path}/m.duckdb")
+        found.append((store.rows(made), store.rows("from meta order by all")))
+        store.close()
+    assert found[0] == found[1]

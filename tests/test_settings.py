@@ -61,7 +61,9 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
 def test_nothing_in_the_file_is_not_set(tmp_path: Path) -> None:
     file = tmp_path / "misstep.toml"
     file.write_text(
-        "\n".join(f'{name} = ""' for name in ("archive", "tables", "store", "http", "retention", "query_token"))
+        "\n".join(
+            f'{name} = ""' for name in ("retention_export", "tables", "store", "http", "retention", "query_token")
+        )
     )
     assert load({}, {}, file) == Settings()
 
@@ -191,14 +193,14 @@ def test_addresses_need_a_port(text: str) -> None:
 def test_what_does_not_go_together_is_reported_with_the_rest_and_where_it_was_written() -> None:
     environ = {"MISSTEP_RETENTION": "10m", "MISSTEP_LOG": "xml", "MISSTEP_FORWARD_HEADERS": "abc", "MISSTEP_QUEUE": "0"}
     with pytest.raises(SettingsError) as error:
-        load({"archive_after": "1h", "store": ""}, environ)
+        load({"retention_size": "1kB", "store": ""}, environ)
     lines = str(error.value).splitlines()
     for line, piece in (
         ("environment: retention = '10m'", "write 1h or more"),
         ("environment: log = 'xml'", "write one of auto, json, text"),
         ("environment: forward_headers = ***", "entry 1: write name=value"),
         ("environment: queue = '0'", "write more than 0"),
-        ("command line: archive_after = '1h'", "write 2d or more"),
+        ("command line: retention_size = '1kB'", "write 1MB or more"),
         ("command line: store = ''", "write a value, or leave it out"),
     ):
         assert [one for one in lines if one.startswith(line) and piece in one], line
@@ -261,9 +263,9 @@ def test_a_tilde_is_the_home_of_the_user(tmp_path: Path, monkeypatch: pytest.Mon
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(tmp_path)
-    names = ("rules", "archive", "tables")
+    names = ("rules", "retention_export", "tables")
     settings = load({}, {"MISSTEP_TABLES": "~", **{f"MISSTEP_{name.upper()}": f"~/{name}" for name in names[:2]}})
-    assert [getattr(settings, name) for name in names] == [home / "rules", home / "archive", home]
+    assert [getattr(settings, name) for name in names] == [home / "rules", home / "retention_export", home]
     Store.open("duckdb:///~/x/y.duckdb").close()
     assert path_of("duckdb:///~/x/y.duckdb") == home / "x/y.duckdb"
     assert (home / "x/y.duckdb").exists()

@@ -68,7 +68,6 @@ class Apply:
             self.done, self.rows = 0, self._store.count("reports") + self._store.count("events")
             yield from self._slices("reports")
             yield from self._slices("events")
-            yield from self._archived()
             between = self.changed
             yield from self._names()
             if self.changed > between:
@@ -93,18 +92,6 @@ class Apply:
             self.done += len(rows)
             after_ns = until
             yield
-
-    def _archived(self) -> Iterator[None]:
-        for file in rewrite.archived_files(self._store):
-            before = self.changed
-            for rows in rewrite.archived_slices(self._store, file):
-                cut = [clean for row in rows if (clean := self._row(row)) is not row]
-                rewrite.set_aside(self._store, cut)
-                self.changed += len(cut)
-                self.done += len(rows)
-                yield
-            if self.changed > before:
-                rewrite.rewrite_archived(self._store, file)
 
     def _row(self, row: Report) -> Report:
         if "report" not in row:

@@ -51,7 +51,6 @@ ROWS = Schema(
         "exact": Schema(type=OpenAPIType.BOOLEAN),
         "from": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
         "to": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),
-        "missing_events": Schema(type=OpenAPIType.INTEGER),
         "next": Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL]),
         "after": TEXT,
         "newest": Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.DATE_TIME),

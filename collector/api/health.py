@@ -68,7 +68,6 @@ def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
         with suppress(Unavailable):
             for part, size in sizes(path).items():
                 telemetry.STORE_BYTES.labels(part).set(size)
-            telemetry.STORE_BYTES.labels("archive").set(request.app.state.store.archived()["bytes"])
     return Response(generate_latest(telemetry.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
@@ -107,7 +106,7 @@ def health(request: Request[Any, Any, Any]) -> dict[str, Any]:
         "redactions": {sample.labels["rule"]: int(sample.value) for sample in _samples(telemetry.REDACTED, "_total")},
         "forward": _forward(request.app.state.forward),
         "store": _store(store.path),
-        "archive": store.archived(),
+        "not_exported": store.not_exported,
     }
 
 

@@ -60,12 +60,6 @@ class Holds(Reads, Protocol):
 
     rebuilding: bool
 
-    @property
-    def missing_events(self) -> int: ...
-
-    @property
-    def in_doubt(self) -> bool: ...
-
 
 class Settles(Protocol):
     """The part of the writer that answers need."""
@@ -139,7 +133,6 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     arrow = wants_arrow(request.headers.get("accept", ""))
     statement = endpoint.ask(asked.selection, asked.options)
     kept = not statement.of_kept or (not store.rebuilding and state.keeper.settle(SETTLE_SECONDS))
-    kept = kept and not store.in_doubt
     tag = _tag(store, endpoint, asked, statement, arrow=arrow)
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept"}
     if tag in request.headers.get("if-none-match", ""):
@@ -147,7 +140,7 @@ def _answer(endpoint: Endpoint, request: HttpRequest) -> Response[bytes]:
     answer = _answer_to(endpoint, asked, statement, state, arrow=arrow, kept=kept)
     if (place := answer.headers.get("Location")) and request.scope["raw_path"].endswith(b"/"):
         answer.headers["Location"] = f"../{place}"
-    if not kept or store.missing_events:  # known only now: a query may find a file damaged
+    if not kept:
         return answer  # without a tag: the same request runs the query again
     if answer.status_code in (None, 200):
         answer.headers |= headers
@@ -277,11 +270,9 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
 
     def work() -> Response[bytes]:
         seconds, limit = state.get("query_seconds", QUERY_SECONDS), asked.options["limit"]
-        sure = not state.store.in_doubt
         outcome, rows = answer_sql(state.store, asked.selection, sql, limit, arrow=arrow, seconds=seconds)
         if arrow:
             return Response(rows, media_type=ARROW)
-        missing = state.store.missing_events
         return json_answer(
             {
                 "rows": msgspec.Raw(rows),
@@ -289,8 +280,7 @@ async def ask_sql(request: HttpRequest) -> Response[bytes]:
                 "from": rfc3339(asked.selection.start_ns),
                 "to": rfc3339(asked.selection.end_ns),
                 "truncated": outcome.truncated,
-                "exact": sure and not missing,
-                **({"missing_events": missing} if missing else {}),
+                "exact": True,
             }
         )
 
@@ -309,16 +299,13 @@ def _gone(endpoint: Endpoint, store: Holds, asked: ParsedQuery) -> Response[byte
 
 def _page(store: Holds, asked: ParsedQuery, statement: Answer, rows: list[Row], kept: bool) -> dict[str, Any]:
     shown = rows[: statement.limit]
-    missing = store.missing_events
     body: dict[str, Any] = {
         "rows": [_present(row, statement, asked) for row in shown],
         "from": rfc3339(asked.selection.start_ns),
         "to": rfc3339(asked.selection.end_ns),
         "truncated": len(rows) > statement.limit,
-        "exact": kept and not missing,
+        "exact": kept,
     }
-    if missing:
-        body["missing_events"] = missing
     if not any(_rests_on(row) for row in shown) and (newest := newest_ns(store)) is not None:
         body["newest"] = rfc3339(newest)
     return body

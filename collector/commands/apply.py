@@ -24,7 +24,7 @@ def apply(settings: Settings) -> dict[str, Any]:
     """
     existing(settings.store)
     try:
-        store = Store.open(settings.store, archive=settings.archive)
+        store = Store.open(settings.store)
     except StoreInUse:
         return _shown(_by_collector(settings))
     try:

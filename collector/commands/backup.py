@@ -13,11 +13,10 @@ import httpx
 from collector.commands.client import check, check_store, collector, followed
 from collector.commands.naming import naming
 from collector.commands.progress import progress
-from collector.engine.duckdb.copy import archived_files, copy_closed
+from collector.engine.duckdb.copy import copy_closed
 from collector.engine.duckdb.open import path_of
 from collector.errors import StoreInUse
 from collector.journal.journal import check_stored
-from collector.plural import plural
 from collector.settings import Settings, without_user
 
 
@@ -38,15 +37,6 @@ def backup(settings: Settings, place: Path) -> Path:
     finally:
         part.unlink(missing_ok=True)
     return place
-
-
-def left_out(copy: Path) -> str:
-    """A sentence about the archived events that the copy lists but does not contain; empty if there are none."""
-    files = archived_files(copy)
-    folders = ", ".join(sorted({str(file.parent.parent) for file, _ in files}))
-    events = sum(events for _, events in files)
-    counted, named = plural(events, "archived event"), plural(len(files), "Parquet file")
-    return f"{counted} not in it: copy {folders} too ({named})" if files else ""
 
 
 def _write(settings: Settings, part: Path, place: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,9 +10,7 @@ from typing import Any
 import httpx
 
 from collector.engine.duckdb.open import file_id, path_of
-from collector.plural import plural
 from collector.settings import without_user
-from collector.visible import say
 
 TIMEOUT_S = 60
 POLL_S = 0.3
@@ -77,13 +74,6 @@ def check(answer: httpx.Response) -> None:
     if not answer.is_success:
         place = f"{answer.url.scheme}://{answer.url.netloc.decode()}"
         raise OSError(f"the collector at {place} answered {answer.status_code}: {said(answer)}")
-
-
-def say_missing(events: int) -> None:
-    """Says on standard error how many archived events an answer lacks, if it lacks any."""
-    if events:
-        remedy = "put the files back, the collector's log names the first"
-        say(f"misstep: {plural(events, 'archived event')} missing: {remedy}", file=sys.stderr)
 
 
 def said(answer: httpx.Response) -> str:

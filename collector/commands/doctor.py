@@ -185,9 +185,9 @@ def _health(health: Mapping[str, Any]) -> Iterator[Check]:
     else:
         dropped = ", ".join(f"{reason} {count:,}" for reason, count in health["dropped"].items()) or "none"
         yield Check("ok", f"{counted}, {health['duplicate']:,} duplicate, dropped: {dropped}")
-    if missing := health["archive"]["missing_events"]:
-        said = f"archive: {missing:,} of {plural(health['archive']['events'], 'event')} missing"
-        yield Check("warn", said, "put the files back: the collector's log names the first")
+    if why := health.get("not_exported"):
+        failed, _, remedy = why.partition(": ")
+        yield Check("warn", f"retention: nothing old is removed, {failed}", remedy)
 
 
 def _sources(rows: list[dict[str, Any]], now: datetime) -> Iterator[Check]:

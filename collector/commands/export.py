@@ -18,7 +18,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from collector.columns import COLUMNS
-from collector.commands.client import ARROW, check, collector, filters, say_missing
+from collector.commands.client import ARROW, check, collector, filters
 from collector.commands.naming import naming
 from collector.commands.progress import progress
 from collector.query.queries import token as position
@@ -80,7 +80,6 @@ def _fixed(client: httpx.Client, chosen: Sequence[tuple[str, str]]) -> list[tupl
     answer = client.get("/api/v1/events", params=httpx.QueryParams([*chosen, ("limit", "1")]))
     check(answer)
     fixed = msgspec.json.decode(answer.content, type=JsonPage)
-    say_missing(fixed.missing_events)
     times = {"from": fixed.start}
     if dict(chosen).get("to", "now") != "now":
         times["to"] = fixed.to
@@ -111,7 +110,6 @@ class JsonPage(msgspec.Struct):
     next: str | None
     to: str
     start: str = msgspec.field(name="from")
-    missing_events: int = 0
 
 
 def lines(body: bytes) -> tuple[list[msgspec.Raw], str]:

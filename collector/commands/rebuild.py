@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from collector.commands.progress import progress
 from collector.engine.duckdb.open import existing
 from collector.engine.duckdb.store import Store
 
 
-def rebuild(url: str, archive: Path | None = None) -> int:
+def rebuild(url: str) -> int:
     """Recomputes streaks, retry chains and counts in a store that no collector has open.
 
     Returns the number of sessions. Raises StoreError, and OSError if there is no store.
     """
     existing(url)
-    store = Store.open(url, archive=archive)
+    store = Store.open(url)
     try:
         return rebuilt(store)
     finally:

@@ -38,7 +38,7 @@ def store_refused(settings: Settings) -> Stored:
     OSError if there is no store or it cannot be written.
     """
     path = existing(settings.store)
-    store = Store.open(settings.store, dimensions=settings.dimensions, archive=settings.archive)
+    store = Store.open(settings.store, dimensions=settings.dimensions)
     columns.add_dimensions(store.dimensions)
     aside = Aside(path)
     left, kept, stored = aside.batches(), [], Stored()

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from collector.commands.client import check, collector, filters, say_missing
+from collector.commands.client import check, collector, filters
 from collector.visible import say
 from dashboard.parts.spreadsheet import inert
 
@@ -20,19 +20,17 @@ class Found(msgspec.Struct):
     rows: list[msgspec.Raw]
     columns: list[str]
     truncated: bool
-    missing_events: int = 0
 
 
 def sql(url: str, statement: str, where: Sequence[str], form: str, token: str = "") -> str:
-    """The rows, with the values of the API's JSON, as a table, csv or jsonl; says on standard error if there are more,
-    or events are missing. Raises OSError if the collector does not answer or refuses.
+    """The rows, with the values of the API's JSON, as a table, csv or jsonl; says on standard error if there are more.
+    Raises OSError if the collector does not answer or refuses.
     """
     params = httpx.QueryParams(tuple(filters(where)))
     with collector(url, token) as client:
         answer = client.post("/api/v1/sql", params=params, json={"sql": statement})
     check(answer)
     found = msgspec.json.decode(answer.content, type=Found)
-    say_missing(found.missing_events)
     if found.truncated:
         said = f"misstep: there are more rows than these {len(found.rows)}; --limit gives more, 10,000 at most"
         say(said, file=sys.stderr)

@@ -25,6 +25,8 @@ def body(page: Page) -> None:
         said = page.ask_all("health", max_age=2.0).first()
         dropped = components.as_json(said.get("dropped")) or {}
         (st.markdown if sentences.even(said) else st.error)(sentences.account(said, dropped))
+        if why := said.get("not_exported"):
+            st.warning(f"Old events are kept, because they could not be exported: {words.plain(why)}.")
         components.figures(page, _figures(said))
     if not said:
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from collector.engine.duckdb.open import DATABASE, SETTINGS, attach_as, connect, unopened
-from collector.engine.duckdb.schema import POSITION, version_of
+from collector.engine.duckdb.schema import POSITION, has_tables
 from collector.errors import StoreError, Unavailable
 
 COPY = "copy"  # by which statements refer to the new file, whose own name may be any
@@ -39,7 +39,7 @@ def discard(copy: Path) -> None:
 
 
 def copy_closed(url: str, into: Path, check: Callable[[Path | None, int], None]) -> None:
-    """Copies a store that nobody has open, of whatever version, which it keeps; DuckDB's log is written into its file.
+    """Copies a store that nobody has open; DuckDB's log is written into its file.
 
     `check` gets its file and its position in the journal, and may refuse. Raises StoreError.
     """
@@ -49,24 +49,13 @@ def copy_closed(url: str, into: Path, check: Callable[[Path | None, int], None])
         copy(cursor, into)
 
 
-def archived_files(copy: Path) -> list[tuple[Path, int]]:
-    """The Parquet files that a copy lists, with the number of events in each."""
-    with _unchanged(f"duckdb:///{copy.absolute()}") as (cursor, _):
-        if not cursor.execute("select 1 from duckdb_tables() where table_name = 'archived'").fetchone():
-            return []  # of a version without an archive
-        return [
-            (Path(file), events)
-            for file, events in cursor.execute("from (select file, events from archived)").fetchall()
-        ]
-
-
 @contextmanager
 def _unchanged(url: str) -> Iterator[tuple[duckdb.DuckDBPyConnection, Path | None]]:
-    """A cursor of a store as it is, of whatever version, and its file."""
+    """A cursor of a store as it is, and its file."""
     connection, path = connect(url, SETTINGS)
     try:
         with connection.cursor() as cursor:
-            if not version_of(cursor, path):
+            if not has_tables(cursor, path):
                 raise StoreError(f"{path} is empty: name the file of a store")
             yield cursor, path
     except (duckdb.Error, Unavailable) as error:

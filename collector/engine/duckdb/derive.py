@@ -8,10 +8,9 @@ why). `count_hours` recounts whole hours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
@@ -30,7 +29,6 @@ HOURS = (*COUNTED, "stale_hours")
 OF_SESSIONS = ("kept_streaks", "kept_chains", "kept_newest", "hourly_chains", "stale_chains")
 KEPT = (*OF_SESSIONS, *HOURS)
 MOST_HOURS = 12  # per transaction
-IN_DOUBT = "in_doubt"  # in `meta`: archived files of whose events these tables may have too few, or too many
 
 FIRSTS = [name for name in TABLES["kept_streaks"] if name.startswith("first_") and name != "first_event_id"]
 NO_DIMENSIONS = ("event_id", "time_ns", "retryable_declared")
@@ -132,12 +130,9 @@ def model_calls(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None
                 _run(cursor, statement, given)
 
 
-def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, missing: Set[Path]) -> int:
+def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None) -> int:
     """Updates up to `most` changed sessions, or those of `part`, whose calls have their models, in one transaction;
-    returns how many.
-
-    Notes those of the `missing` archived files that may have events of them. Leaves temporary tables on the cursor,
-    which must be the caller's own.
+    returns how many. Leaves temporary tables on the cursor, which must be the caller's own.
     """
     given: dict[str, Any] = {"window": WINDOW_NS, "idle": IDLE_NS, "patience": PATIENCE, "hour": HOUR}
     first, last, until, most = part or (0, MAX_NS, MAX_NS, most)
@@ -156,28 +151,19 @@ def compute(cursor: duckdb.DuckDBPyConnection, most: int, part: Slice | None, mi
             given |= {"low_ns": low or 0, "high_ns": until, "newest_ns": newest}
             for statement in _statements("keep"):
                 _run(cursor, statement, given)
-            since = min(changed, low or changed)
             if _newest_gone(cursor):
                 cursor.execute(NEWEST_OF_ALL)
-                since = 0
-            _doubt_since(cursor, missing, since)
     return int(taken)
 
 
-def count_hours(cursor: duckdb.DuckDBPyConnection, missing: Set[Path]) -> int:
-    """Recounts past hours in which something changed, in one transaction; returns how many.
-
-    Notes those of the `missing` archived files that may have events of them.
-    """
+def count_hours(cursor: duckdb.DuckDBPyConnection) -> int:
+    """Recounts past hours in which something changed, in one transaction; returns how many."""
     with all_or_nothing(cursor):
-        hours = _recount(cursor, "count")
-        if hours:
-            _doubt_since(cursor, missing, min(hours))
-        return len(hours) + len(_recount(cursor, "count_chains"))
+        return _recount(cursor, "count") + _recount(cursor, "count_chains")
 
 
-def _recount(cursor: duckdb.DuckDBPyConnection, name: str) -> list[int]:
-    """Recounts the hours that the first statement of sql/<name>.sql chooses; returns them."""
+def _recount(cursor: duckdb.DuckDBPyConnection, name: str) -> int:
+    """Recounts the hours that the first statement of sql/<name>.sql chooses; returns how many."""
     choose, *count = _statements(name)
     _run(cursor, choose, {"hour": HOUR, "window": WINDOW_NS})
     hours = [hour for (hour,) in cursor.execute("select time_ns from counted_hours").fetchall()]
@@ -185,7 +171,7 @@ def _recount(cursor: duckdb.DuckDBPyConnection, name: str) -> list[int]:
         given = {"hour": HOUR, "hours": hours, "low_ns": min(hours), "high_ns": max(hours) + HOUR}
         for statement in count:
             _run(cursor, statement, given)
-    return hours
+    return len(hours)
 
 
 def whole_hours(
@@ -219,39 +205,13 @@ def _newest_gone(cursor: duckdb.DuckDBPyConnection) -> bool:
     return bool(gone)
 
 
-def doubt(cursor: duckdb.DuckDBPyConnection, files: Iterable[Path | str]) -> None:
-    """Notes archived files of whose events the derived tables may have too few or too many, in the transaction that
-    makes it so.
-    """
-    cursor.execute(
-        "insert into meta (select $name, unnest($files::varchar[])) except from meta",
-        {"name": IN_DOUBT, "files": list(map(str, files))},
-    )
-
-
-def _doubt_since(cursor: duckdb.DuckDBPyConnection, missing: Set[Path], since_ns: int) -> None:
-    """The same for those of the missing files that may have events of this time or later."""
-    if missing:  # an event ends at most an hour after it is received
-        late = cursor.execute("select file from archived where received_ns >= ?", [since_ns - HOUR]).fetchall()
-        doubt(cursor, missing & {Path(file) for (file,) in late})
-
-
-def forget(cursor: duckdb.DuckDBPyConnection, missing: Set[Path] = frozenset()) -> None:
-    """Empties the derived tables and notes every session and hour as changed, so that all is computed again from all
-    events but those of the `missing` archived files, and these files.
-    """
-    cursor.execute("delete from meta where name = ?", [IN_DOUBT])
-    doubt(cursor, missing)
+def forget(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Empties the derived tables and notes every session and hour as changed, so that all is computed again."""
     for table in (*OF_SESSIONS, "changed"):
         cursor.execute(f"delete from {table}")
     cursor.execute(
         "insert into changed (service, session, time_ns) select service, session, min(time_ns) from events group by all"
     )
-    forget_hours(cursor)
-
-
-def forget_hours(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Removes the hourly counts and notes every hour as changed."""
     for table in HOURS:
         cursor.execute(f"delete from {table}")
     cursor.execute("insert into stale_hours select distinct time_ns - time_ns % ? from events", [HOUR])

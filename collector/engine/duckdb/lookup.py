@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import msgspec
 
@@ -103,7 +102,7 @@ class Lookup:
     """What `correlate` and `twins` ask of the store."""
 
     def __init__(self, store: Reader) -> None:
-        self._rows = partial(store.rows, archived=False)  # archived events never change
+        self._rows = store.rows
 
     def known_requests(self, identities: Sequence[bytes]) -> set[bytes]:
         """The request identities among these that are stored."""

@@ -1,4 +1,4 @@
-"""What the writer does between transactions: removes or archives old events, shrinks the file, and opens it anew."""
+"""What the writer does between transactions: removes old events, shrinks the file, and opens it anew."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import structlog
 
 from collector import telemetry
 from collector.engine import UPKEEP_EVERY_S
-from collector.engine.duckdb.archive import sweep
 from collector.engine.duckdb.connection import Busy
 from collector.engine.duckdb.retention import Retention
 from collector.engine.duckdb.store import Store
@@ -31,7 +30,7 @@ class Upkeep:
         clock: Callable[[], int] = time.time_ns,
         noted: Callable[[], None] = lambda: None,
     ) -> None:
-        """`noted` is called whenever events were removed, or are there again."""
+        """`noted` is called whenever events were removed."""
         self._store = store
         self._retention = retention
         self._clock = clock
@@ -52,22 +51,19 @@ class Upkeep:
         store, kept, clock, done = self._store, self._retention, self._clock, self._done
         believed = self._believed(now)
         old = believed and now - self._pruned >= PRUNE_EVERY_S
-        gone, pruned = 0, False
+        gone = 0
         if old:
             self._pruned = now
-            removed = done("old events could not be removed", lambda: store.prune(clock(), kept.age_ns))
-            gone, pruned = removed or 0, removed is not None
+            gone = done("old events could not be removed", lambda: store.prune(clock(), kept.age_ns, kept.export)) or 0
             self._removed(gone, "older than MISSTEP_RETENTION")
         if most := kept.most_bytes:
-            beyond = done("old events could not be removed to make room", lambda: store.fit(clock(), most)) or 0
+            beyond = (
+                done("old events could not be removed to make room", lambda: store.fit(clock(), most, kept.export)) or 0
+            )
             self._removed(beyond, "the store was near MISSTEP_RETENTION_SIZE")
             gone += beyond
-        if done("streaks and counts could not be computed anew", store.resolve_doubts) or gone:
+        if gone or store.not_exported:  # of several days some may be gone
             self._noted()
-        if believed and (folder := kept.archive):
-            if pruned:  # else they are still listed
-                done("old files could not be removed from the archive", lambda: sweep(folder, clock() - kept.age_ns))
-            done("old events could not be archived", lambda: store.move(folder, clock() - kept.archive_after_ns))
         failed = "the store file could not be rewritten to free disk space"
         if old and done(failed, lambda: store.give_back(kept.most_bytes)):
             log.info("the store file was rewritten to free disk space")

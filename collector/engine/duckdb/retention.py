@@ -19,12 +19,11 @@ LEAST_NS = HOUR // 6  # for this long identities are kept, however many there ar
 
 
 class Retention(NamedTuple):
-    """How long events are kept, how many bytes they may take (0: any), and where and when they are archived."""
+    """How long events are kept, how many bytes they may take (0: any), and the folder for those that go."""
 
     age_ns: int
     most_bytes: int = 0
-    archive: Path | None = None
-    archive_after_ns: int = 0
+    export: Path | None = None
 
 
 class Space(NamedTuple):

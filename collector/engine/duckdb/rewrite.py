@@ -4,10 +4,9 @@ which is due from then on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from collector.columns import Report
-from collector.engine.duckdb import archive
 from collector.engine.duckdb.derive import KEPT
 from collector.engine.duckdb.open import DATABASE
 from collector.engine.duckdb.store import Store, owe
@@ -20,7 +19,6 @@ def slice_end(store: Store, table: str, after_ns: int, rows: int) -> int | None:
         f"select max(received_ns) as n from"
         f" (select received_ns from {table} where received_ns > $after order by received_ns limit $rows)",
         {"after": after_ns, "rows": rows},
-        archived=False,
     )
     end: int | None = found[0]["n"]
     return end
@@ -30,7 +28,7 @@ def slice_rows(store: Store, table: str, after_ns: int, until_ns: int) -> list[R
     """The rows received after `after_ns` and up to the other time."""
     between = {"after": after_ns, "until": until_ns}
     taken = f"select * from {table} where received_ns > $after and received_ns <= $until"
-    return store.rows(taken, between, archived=False)
+    return store.rows(taken, between)
 
 
 def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report], after_ns: int, until_ns: int) -> None:
@@ -51,8 +49,8 @@ def rewrite(store: Store, table: str, ids: Sequence[int], rows: Sequence[Report]
 
 
 def text_columns(store: Store) -> list[tuple[str, str]]:
-    """Tables with their columns of text, but for `events`, `reports`, what names files, and what is computed anew
-    from the events (`Store.rewrite_file`).
+    """Tables with their columns of text, but for `events`, `reports`, `meta`, and what is computed anew from the events
+    (`Store.rewrite_file`).
     """
     found = store.rows(
         "select table_name, column_name from duckdb_columns()"
@@ -60,7 +58,7 @@ def text_columns(store: Store) -> list[tuple[str, str]]:
         " and schema_name = 'main' and database_name = $database"
         " and table_name in (select table_name from duckdb_tables())"
         " and not list_contains($others, table_name) order by all",
-        {"database": DATABASE, "others": ["events", "reports", "meta", "archived", "changed", *KEPT]},
+        {"database": DATABASE, "others": ["events", "reports", "meta", "changed", *KEPT]},
     )
     return [(row["table_name"], row["column_name"]) for row in found]
 
@@ -87,29 +85,3 @@ def replace_text(store: Store, table: str, column: str, old: str, new: str) -> N
             {"old": old, "new": new},
         )
         cursor.execute(f"delete from {table} where {column}::varchar = $old", {"old": old})
-
-
-def archived_files(store: Store) -> list[str]:
-    """The Parquet files of the store."""
-    return [row["file"] for row in store.rows("select file from archived order by file")]
-
-
-def archived_slices(store: Store, file: str) -> Iterator[list[Report]]:
-    """The events of a file; other writes may happen between two slices."""
-    with store.transaction() as cursor:
-        archive.begin_anew(cursor)
-    yield from archive.slices(store, file)
-
-
-def set_aside(store: Store, rows: Sequence[Report]) -> None:
-    """Notes events that will replace those with the same ids in the file that is being rewritten."""
-    with store.transaction() as cursor:
-        insert(cursor, "anew", rows, like="events")
-
-
-def rewrite_archived(store: Store, file: str) -> None:
-    """Rewrites a file with the events that were noted, and removes the old one."""
-    with store.transaction() as cursor:
-        owe(cursor)
-        archive.put_in_place(cursor, file)
-    store.see_archived()

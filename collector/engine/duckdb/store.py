@@ -10,7 +10,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,19 @@ import duckdb
 
 from collector.columns import EVENT_COLUMNS, Report
 from collector.correlate.changes import Changes
-from collector.engine.duckdb.archive import drop_files, follow, take_out, view, write_oldest
 from collector.engine.duckdb.arrow import ArrowColumns, columns_of
 from collector.engine.duckdb.connection import Busy, Connection, all_or_nothing
 from collector.engine.duckdb.copy import copy, discard
-from collector.engine.duckdb.derive import IN_DOUBT, Slice, compute, count_hours, forget, model_calls, slices
+from collector.engine.duckdb.derive import Slice, compute, count_hours, forget, model_calls, slices
+from collector.engine.duckdb.export import NotExported, ends_of_days, export
 from collector.engine.duckdb.lookup import Lookup
 from collector.engine.duckdb.open import DATABASE, SETTINGS, connect, unopened
-from collector.engine.duckdb.read import Reader, bound, stamps
+from collector.engine.duckdb.read import Reader, bound
 from collector.engine.duckdb.retention import FULL, ROOM, Space, drop, oldest_hours
-from collector.engine.duckdb.schema import POSITION, add_column, migrate
+from collector.engine.duckdb.schema import POSITION, add_column, make_tables
 from collector.engine.duckdb.write import put
 from collector.errors import CalledOff, Unavailable
+from collector.times import DAY
 
 OWED = "rewrite_file"  # in `meta` while the file still contains what was cut from its rows
 
@@ -48,7 +49,7 @@ class Store(Reader):
     """One database file. Reading and `execute` are for any thread, `write` and `prune` for one only."""
 
     def __init__(self, connection: Connection, path: Path | None) -> None:
-        super().__init__(connection, view)
+        super().__init__(connection)
         self.path = path
         self.dimensions: tuple[str, ...] = ()  # columns for MISSTEP_DIMENSIONS, also those no longer set
         self._executing = threading.Lock()
@@ -56,7 +57,7 @@ class Store(Reader):
         self._versions = count()
         self._keeping = threading.Lock()
         self._copying = threading.RLock()  # the name of the new file is known to all cursors; taken before the others
-        self._doubted = "", False  # what `in_doubt` said at which version
+        self.not_exported = ""  # why old events could not be exported and so were kept, at the last try
         self._interrupted = False
         self._added = 0  # events since the file was opened
         self._unlogged = False  # the log went, and what was in it may not be in the file
@@ -73,29 +74,22 @@ class Store(Reader):
         url: str,
         settings: Mapping[str, str] = SETTINGS,
         dimensions: Sequence[str] = (),
-        archive: Path | None = None,
     ) -> Store:
         """Opens or creates the database of `duckdb:///relative`, `duckdb:////absolute` or `duckdb://:memory:`.
 
-        Its Parquet files are those in the folder `archive`; those that are not there are where they were written.
-        Raises StoreError where the file is locked, damaged, not ours or of a later version.
+        Raises StoreError where the file is locked, damaged, not ours or of another version.
         """
         connection, path = connect(url, settings)
         store = cls(connection, path)
         try:
             with store.transaction() as cursor:
-                migrate(cursor, path)
-                if archive:
-                    follow(cursor, archive)
+                make_tables(cursor, path)
             known = {row["column_name"] for row in store.rows("describe events")}
             for name in dimensions:
                 if name not in known:
                     with store.transaction() as cursor:
                         add_column(cursor, name)
             store.dimensions = tuple(sorted(known.union(dimensions) - EVENT_COLUMNS))
-            store.see_archived()
-            with suppress(Unavailable):  # the first to find a file damaged; upkeep tries again
-                store.resolve_doubts()
         except (duckdb.Error, Unavailable) as error:
             connection.close()
             raise unopened(path, error) from None
@@ -217,17 +211,16 @@ class Store(Reader):
         return True
 
     def give_back(self, most_bytes: int = 0) -> bool:
-        """Rewrites the file if most of it is empty, or if that makes it fit into `most_bytes` with the Parquet files;
-        whether it did.
+        """Rewrites the file if most of it is empty, or if that makes it fit into `most_bytes`; whether it did.
 
         For the writer's thread, which is blocked meanwhile. Reading goes on.
         """
         if self.path is None:
             return False
-        space, archived = self.space(), self._archived_bytes()
+        space = self.space()
         empty = space.file > max(LEAST_REWRITTEN, 2 * space.used)
-        fits = space.used + archived <= FULL * most_bytes
-        if not (empty or (fits and 0 < most_bytes < space.file + archived)):
+        fits = space.used <= FULL * most_bytes
+        if not (empty or (fits and 0 < most_bytes < space.file)):
             return False
         if shutil.disk_usage(self.path.resolve().parent).free < space.used:
             return False
@@ -283,21 +276,18 @@ class Store(Reader):
         """Updates streaks, retry chains and the like for up to `most` changed sessions, or for `part` while nobody
         writes; returns the number of sessions. From any thread.
         """
-        with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen):
+        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
             with self._writing:
                 model_calls(cursor, most, part)
-            done = compute(cursor, most, part, seen.missing)
+            done = compute(cursor, most, part)
         if done:
             self._changed()
         return done
 
     def count_hours(self) -> int:
         """Recounts some of the hours in which something changed; returns how many. From any thread."""
-        with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen):
-            done = count_hours(cursor, seen.missing)
-        if done and seen.missing:  # they may be in doubt now
-            self._changed()
-        return done
+        with self._keeping, self._cursor(KEEP_UP_S) as cursor:
+            return count_hours(cursor)
 
     def rebuild(self) -> Iterator[int]:
         """Recomputes all derived tables from scratch; yields how many sessions are left to do."""
@@ -319,41 +309,9 @@ class Store(Reader):
             self._changed()
 
     def _forget(self) -> None:
-        with self._keeping, self._seeing(KEEP_UP_S) as (cursor, seen), all_or_nothing(cursor):
-            forget(cursor, seen.missing)
+        with self._keeping, self._cursor(KEEP_UP_S) as cursor, all_or_nothing(cursor):
+            forget(cursor)
         self._changed()
-
-    def _in_doubt(self) -> set[Path]:
-        asked = "select value from meta where name = $name"
-        return {Path(row["value"]) for row in self.rows(asked, {"name": IN_DOUBT}, archived=False)}
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether derived tables were computed without archived events, or still contain some that are gone."""
-        version, doubted = self._doubted
-        if version != self.version:  # which every answer asks, so that it reads no table again
-            version = self.version
-            doubted = bool(self._in_doubt())
-            self._doubted = version, doubted
-        return doubted
-
-    def resolve_doubts(self) -> bool:
-        """Has all derived tables computed anew if that makes them right about a file in doubt; whether it did.
-
-        A file that is still missing stays in doubt.
-        """
-        found = self._in_doubt()
-        if not found:
-            return False
-        if self._view.stale():
-            self.see_archived()
-        with self._connection.cursor() as cursor:  # what can be opened may still be damaged inside
-            while self._damaged_file(cursor, found):
-                pass
-        if found <= self._view.missing:
-            return False
-        self._forget()
-        return True
 
     def behind(self) -> int:
         """The number of sessions that changed since `keep_up` last updated them."""
@@ -371,7 +329,7 @@ class Store(Reader):
     def position(self) -> int:
         """The position in the journal of the last batch that is stored."""
         asked = "select value from meta where name = $name"
-        return int(self.rows(asked, {"name": POSITION}, archived=False)[0]["value"])
+        return int(self.rows(asked, {"name": POSITION})[0]["value"])
 
     def check_file(self) -> None:
         """Raises Unavailable if the file is no longer the one that was opened."""
@@ -384,91 +342,64 @@ class Store(Reader):
             for row in self.rows("select reason, sum(records) as records from accounting group by reason")
         }
 
-    def prune(self, now_ns: int, retention_ns: int) -> int:
+    def prune(self, now_ns: int, retention_ns: int, folder: Path | None = None) -> int:
         """Removes what is older than the retention, and identities older than a day. Returns the number of events
-        removed. What was computed of them may be in doubt then.
+        removed.
+
+        With a folder, events go in whole UTC days, each day after it was written there. Raises NotExported.
         """
         before_ns = now_ns - retention_ns
         with self.transaction() as cursor:
-            gone = drop(cursor, now_ns, before_ns)
-            dropped = drop_files(cursor, before_ns)
-        self._remove(dropped.files)
-        return gone + dropped.events
+            gone = drop(cursor, now_ns, 0 if folder else before_ns)
+        if folder is None:
+            return gone
+        with self._connection.use() as cursor:
+            ends = list(ends_of_days(cursor, before_ns // DAY * DAY))
+        for end_ns in ends:
+            with self._exporting(), self.transaction() as cursor:
+                export(cursor, folder, end_ns)
+                gone += drop(cursor, now_ns, end_ns)
+        return gone
 
-    def move(self, folder: Path, before_ns: int) -> int:
-        """Moves the oldest events received before a time into a Parquet file, of one whole day or of the most that a
-        file may have; how many.
+    def fit(self, now_ns: int, most_bytes: int, folder: Path | None = None) -> int:
+        """Removes the oldest whole hours where all fills nearly `most_bytes`, and gives the space back; with a folder,
+        after they were written there.
 
-        What is asked finds them there. To be called from the thread that writes. Raises Unavailable while queries run
-        on, and where a folder that had files has none: what a disk that is not mounted would hide.
+        Returns how many events went. To be called from the thread that writes. Raises Unavailable while queries run on,
+        and NotExported.
         """
-        had = [file for file in self._view.files if folder.absolute() in file.parents]
-        if had and not stamps(had):
-            raise Unavailable(f"none of the {len(had)} files in {folder} is there: is the disk mounted?", 60)
-        with self._connection.use() as connection:
-            moving = write_oldest(connection, folder, before_ns)
-        if moving is None:
+        used = self.space().used
+        if self.path is None or used <= FULL * most_bytes:
             return 0
-        with self._undisturbed() as connection:
-            take_out(connection, moving)
-        return moving.events
+        with self._exporting(), self._undisturbed() as connection:
+            # A running query would keep removed rows in the file, and the next turn would remove more.
+            before_ns = oldest_hours(connection, 1 - ROOM * most_bytes / used, now_ns)
+            if folder:
+                for end_ns in ends_of_days(connection, before_ns):
+                    export(connection, folder, end_ns)
+            gone = drop(connection, now_ns, before_ns)
+        if self.space().used > FULL * most_bytes:  # a few rows left in each row group can keep a small file full
+            self._copy_file()
+        return gone
+
+    @contextmanager
+    def _exporting(self) -> Iterator[None]:
+        """Notes why events could not be exported, for Health; forgets it once they could."""
+        try:
+            yield
+        except NotExported as error:
+            self.not_exported = str(error)
+            raise
+        self.not_exported = ""
 
     @contextmanager
     def _undisturbed(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A transaction while nobody reads, so that the space is freed at once and the next query sees the present
-        files.
-        """
+        """A transaction while nobody reads, so that the space is freed at once."""
         with self._executing, self._keeping, self._connection.alone(PATIENCE_S) as connection:
             with all_or_nothing(connection):
                 yield connection
-                seen = view(connection, self._left_out)
-            self._view = seen
             connection.execute("checkpoint")
         self._changed()
-
-    def see_archived(self) -> None:
-        """Lets every query from now on see the Parquet files that belong to the store."""
-        with self._connection.cursor() as cursor:
-            self._view = view(cursor, self._left_out)
-
-    def _remove(self, files: Sequence[Path]) -> None:
-        if files:
-            self.see_archived()
-            for file in files:
-                with suppress(OSError):  # `sweep` tries again
-                    file.unlink()
-
-    def archived(self) -> dict[str, int]:
-        """The number of the store's Parquet files, their events and bytes, and the number of missing events."""
-        [found] = self.rows(
-            "select count(*) as files, coalesce(sum(events), 0)::bigint as events,"
-            " coalesce(sum(bytes), 0)::bigint as bytes from archived"
-        )
-        return found | {"missing_events": self.missing_events}
-
-    def _archived_bytes(self) -> int:
-        return self.archived()["bytes"]
-
-    def fit(self, now_ns: int, most_bytes: int) -> int:
-        """Removes the oldest files and whole hours where all fills nearly `most_bytes`, and gives the space back.
-
-        Returns how many events went. To be called from the thread that writes. Raises Unavailable while queries run on.
-        """
-        used = self.space().used
-        if self.path is None or used + self._archived_bytes() <= FULL * most_bytes:
-            return 0
-        dropped = 0
-        for row in self.rows("select received_ns, bytes from archived order by received_ns"):
-            if used + self._archived_bytes() > ROOM * most_bytes:
-                dropped += self.prune(now_ns, now_ns - row["received_ns"] - 1)
-        if used + self._archived_bytes() <= FULL * most_bytes:
-            return dropped
-        with self._undisturbed() as connection:
-            # A running query would keep removed rows in the file, and the next turn would remove more.
-            gone = drop(connection, now_ns, oldest_hours(connection, 1 - ROOM * most_bytes / used, now_ns))
-        if self.space().used > FULL * most_bytes:  # a few rows left in each row group can keep a small file full
-            self._copy_file()
-        return dropped + gone
 
     def space(self) -> Space:
         """The size of the file, and the bytes in use."""
