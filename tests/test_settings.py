@@ -127,7 +127,7 @@ def test_one_port_for_both_doors_is_refused() -> None:
         ("ALLOWED_HOSTS", "a.internal,collector.internal:4318", "write names alone"),
         ("ALLOWED_HOSTS", "https://collector.internal", "write names alone"),
         ("ALLOWED_HOSTS", "[::2]:4318", "write names alone"),
-        ("ARCHIVE", __file__, "this is no folder"),
+        ("RETENTION_EXPORT", __file__, "this is no folder"),
         ("FORWARD_QUEUE", "0", "write more than 0"),
         ("HTTP", "http://127.0.0.1:4318", "write host:port"),
     ],
@@ -193,14 +193,14 @@ def test_addresses_need_a_port(text: str) -> None:
 def test_what_does_not_go_together_is_reported_with_the_rest_and_where_it_was_written() -> None:
     environ = {"MISSTEP_RETENTION": "10m", "MISSTEP_LOG": "xml", "MISSTEP_FORWARD_HEADERS": "abc", "MISSTEP_QUEUE": "0"}
     with pytest.raises(SettingsError) as error:
-        load({"retention_size": "1kB", "store": ""}, environ)
+        load({"retention_size": "5000", "store": ""}, environ)
     lines = str(error.value).splitlines()
     for line, piece in (
         ("environment: retention = '10m'", "write 1h or more"),
         ("environment: log = 'xml'", "write one of auto, json, text"),
         ("environment: forward_headers = ***", "entry 1: write name=value"),
         ("environment: queue = '0'", "write more than 0"),
-        ("command line: retention_size = '1kB'", "write 1MB or more"),
+        ("command line: retention_size = '5000'", "write 1MB or more"),
         ("command line: store = ''", "write a value, or leave it out"),
     ):
         assert [one for one in lines if one.startswith(line) and piece in one], line
