@@ -11,9 +11,9 @@ import pytest
 
 from collector import columns
 from collector.engine.duckdb.copy import copy_closed
-from collector.errors import StoreError
 from collector.engine.duckdb.schema import SCHEMA_VERSION
 from collector.engine.duckdb.store import Store
+from collector.errors import StoreError
 
 TABLES_OF = {1: "17c72b80c0901787"}
 

@@ -20,7 +20,7 @@ from nanoarrow.ipc import StreamWriter
 from collector.engine.duckdb.connection import Connection, all_or_nothing, used
 from collector.engine.duckdb.derive import whole_hours
 from collector.engine.whole_hours import Edge, WholeHours
-from collector.errors import CalledOff, QueryTimeout, QueryTooLarge, Unavailable
+from collector.errors import CalledOff, QueryTimeout, QueryTooLarge
 
 
 class Running(Protocol):
