@@ -428,18 +428,6 @@ def test_random_service_names_do_not_grow_the_table(store: Store) -> None:
     assert [row["service"] for row in store.rows("select service from seen")] == ["s0"]
 
 
-def test_a_store_of_the_first_version_learns_to_hold_senders(tmp_path: Path) -> None:
-    url = f"duckdb:///{tmp_path}/m.duckdb"
-    old = Store.open(url)
-    old.execute("drop table seen")
-    old.execute("update meta set value = '1'")
-    old.close()
-    again = Store.open(url)
-    store_all(again, [[senders(1, "cn")]])
-    assert len(again.rows("select * from seen")) == 1
-    again.close()
-
-
 def test_keys_need_a_session_that_is_more_than_a_guess() -> None:
     assert len(keys_of(report())) == 1
     assert len(keys_of(span(session="t1", session_source="trace_id"))) == 3
