@@ -224,7 +224,7 @@ def test_a_table_whose_example_comes_out_wrong(tmp_path: Path) -> None:
     path.write_text(rule % "a1b2c3d4e5f6")
     assert "ok    tables: those in own are sound" in misstep("doctor", cwd=tmp_path, settings=settings).stdout
     path.write_text(rule % "short")
-    said = "own/redactions.toml: rule 'acme-key': field 'examples': number 1 must be cut, but is not"
+    said = "own/redactions.toml: rule 'acme-key': examples: number 1 must be cut, but is not"
     assert f"fail  tables: {said}" in misstep("doctor", cwd=tmp_path, settings=settings).stdout
     assert [one.name for one in tmp_path.iterdir()] == ["own"]
     started = misstep("collector", cwd=tmp_path, settings=settings)

@@ -22,10 +22,10 @@ def check_cuts(sanitiser: Sanitiser, paths: Iterable[Path]) -> None:
 
 
 def _wrong(sanitiser: Sanitiser, rule: Rule) -> Iterator[str]:
-    place = f"rule {rule.id!r}: field"
+    place = f"rule {rule.id!r}:"
     for number, text in enumerate(rule.examples, 1):
         if not sanitiser.scrub(text)[1]:
-            yield f"{place} 'examples': number {number} must be cut, but is not"  # not shown: it may be a secret
+            yield f"{place} examples: number {number} must be cut, but is not"  # not shown: it may be a secret
     for text in rule.counter_examples:
         if rule.id in sanitiser.scrub(text)[1]:
-            yield f"{place} 'counter_examples': {text[:SHOWN]!r} must not be cut by this rule, but is"
+            yield f"{place} counter_examples: {text[:SHOWN]!r} must not be cut by this rule, but is"
