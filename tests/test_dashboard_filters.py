@@ -266,7 +266,7 @@ def test_a_link_with_times_that_stay_has_no_relative_one(start: str, end: str, s
 
 
 def test_a_column_of_ones_own_is_a_filter() -> None:
-    code = "from dashboard import filters; print(filters.parse({'prompt.version': '7,!8', 'team': 'x'}).api())"
+    code = "from dashboard.data import filters; print(filters.parse({'prompt.version': '7,!8', 'team': 'x'}).api())"
     environ = launch.environment(os.environ, dimensions=("team", "prompt.version"))
     said = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True).stdout
     assert "'team': 'x', 'prompt.version': '7,!8'" in said

@@ -31,6 +31,7 @@ MADE_UP = settings(
 )
 
 
+@pytest.mark.process  # statements of the SQL door have one each
 def test_what_is_described_is_what_is_answered() -> None:
     store = Store.open("duckdb://:memory:")
     holding(store, events())

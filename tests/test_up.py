@@ -188,7 +188,7 @@ def test_sign_in_is_found_where_streamlit_looks_for_it(tmp_path: Path, text: str
 
 def said_to_be_wanted(folder: Path, home: Path, **environ: str) -> str:
     """Whether a dashboard that is started in the folder has people sign in."""
-    asked = [sys.executable, "-c", "from dashboard import signin; print(signin.wanted())"]
+    asked = [sys.executable, "-c", "from dashboard.access import sign_in; print(sign_in.wanted())"]
     elsewhere = {**os.environ, "HOME": str(home), **environ}
     done = subprocess.run(asked, cwd=folder, env=elsewhere, capture_output=True, text=True, check=True)
     return done.stdout.split()[-1]
