@@ -183,7 +183,7 @@ def test_the_overview_says_how_many_errors_may_still_be_repaired(
     assert metric(app, "Lasting errors") == "1"
     assert "2 not known yet" in captions(app)
     labels = [link.proto.label for link in app.get("page_link")]
-    assert any("██▒▒▒▒" in label and "1 lasting · 2 not known yet" in label for label in labels), labels
+    assert any("1 lasting · 2 not known yet" in label for label in labels), labels
 
 
 def test_a_filter_of_the_link_is_a_filter_of_the_page(busy: RunningCollector, open_app: Callable[..., AppTest]) -> None:
@@ -650,7 +650,7 @@ def test_verdicts_are_the_apis(coder: RunningCollector, open_app: Callable[..., 
     assert [said.partition("Most of it: ")[2] for said in verdicts] == ["tool \\= apply\\_diff on version \\= 3\\.2."]
     assert "At equal traffic · errors before → now" in captions(app)
     [row] = [each.proto.label for each in app.get("page_link") if "**tool \\= apply\\_diff**" in each.proto.label]
-    assert re.search(r":gray\[[\d,]+ more · [\d,]+ → [\d,]+ of [\d,]+ calls\]$", row), row
+    assert re.search(r":gray\[[\d,]+ more · [\d,]+ → [\d,]+ of [\d,]+ calls( · also .*)?\]$", row), row
     app = open_app(coder.url, "changes", from_="-24h")
     check(app, "What changed")
     volume = coder.get("/api/v1/changes", **{"from": "-24h"}, measure="errors")["rows"]
@@ -1107,7 +1107,7 @@ def test_what_a_list_leaves_out_or_cuts_is_told(collector: RunningCollector, ope
     assert f"{words.rate(1.0)} of all" in captions(app)
     app = open_app(collector.url, "sessions")
     check(app, "Sessions")
-    assert {*app.dataframe[0].value["session"]} == {"0b0e6f3a-7d0c-4c1e-…"}
+    assert {*app.dataframe[0].value["session"]} <= {*sessions}
     [chosen] = [each.proto for each in app.get("page_link") if each.proto.label.startswith("Worst:")]
     assert dict(parse_qsl(chosen.query_string))["session"] in sessions
     app = open_app(collector.url, "streaks")

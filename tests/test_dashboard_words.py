@@ -213,16 +213,6 @@ def test_what_lasts_and_what_is_not_known_yet_stand_apart() -> None:
     assert words.may_last(3, 0) == words.may_last(3, None) == "3"
 
 
-def test_what_a_cell_has_no_room_for_ends_with_a_sign() -> None:
-    session = "01a21a1e-2699-7643-9ad0-7e5e3220b361"
-    assert words.fitted(session, 149) == "01a21a1e-2699-7643-…"
-    assert words.fitted(session, 300) == session
-    assert words.fitted("iiiiiiiiii", 40) == "iiiiiiiiii"
-    assert words.fitted("WWWWWWWWWW", 40) == "WW…"
-    assert words.fitted("any", 0) == "…"
-    assert words.fitted("", 0) == ""
-
-
 MARKDOWN = re.compile(r"(?<!\\)[!\"#$%&'()*+,\-./:;<=>?@\[\]^_`{|}~]")
 
 

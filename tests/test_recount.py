@@ -13,7 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from collector.times import iso_ns
-from dashboard.parts import sentences, tables, words
+from dashboard.parts import sentences, words
 from tests.conftest import RunningCollector
 from tests.recorded import Event
 from tests.reference import expected_chains, expected_costs, expected_streaks, session_of
@@ -114,11 +114,6 @@ def table(app: AppTest, *columns: str) -> list[dict[str, Any]]:
     return [{name: None if cell != cell else cell for name, cell in row.items()} for row in rows]
 
 
-def fitted(text: str | None, width: int) -> str | None:
-    """A text as a column of this width shows it."""
-    return None if text is None else words.fitted(text, width - tables.PADDING_PX)
-
-
 def test_overview(
     recorded: RunningCollector, events: list[Event], silent: frozenset[str], open_app: Callable[..., AppTest]
 ) -> None:
@@ -194,10 +189,7 @@ def test_tool(
 def test_errors(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
     app = open_app(recorded.url, "errors", **LONG_AGO)
     named = ("error_class", "template", "tool")
-    told = [
-        {**one} | {name: fitted(one.get(name), width) for name, width in zip(named, (175, 210, 125), strict=True)}
-        for one in events if "fingerprint" in one
-    ]  # fmt: skip
+    told = [one for one in events if "fingerprint" in one]
     groups = Counter(tuple(map(one.get, named)) for one in told)
     rows = table(app, *named, "events", "sessions")
     shown = [tuple(map(row.get, named)) for row in rows]
@@ -222,7 +214,7 @@ def test_sessions(recorded: RunningCollector, events: list[Event], open_app: Cal
     by_session: dict[Any, list[Event]] = {}
     for one in events:
         if "session" in one:
-            by_session.setdefault((fitted(one.get("service"), 115), fitted(one["session"], 165)), []).append(one)
+            by_session.setdefault((one.get("service"), one["session"]), []).append(one)
     assert {(row["service"], row["session"]) for row in rows} == by_session.keys()
     for row in rows:
         mine = by_session[row["service"], row["session"]]
@@ -299,7 +291,7 @@ def test_costs(recorded: RunningCollector, events: list[Event], open_app: Callab
 def test_sources(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
     rows = table(open_app(recorded.url, "sources", **LONG_AGO), "source", "service", "events", "errors")
     told = {(row["source"], row["service"]): (row["events"], row["errors"]) for row in rows}
-    senders = [(fitted(one["source"], 95), fitted(one.get("service"), 125)) for one in events]
+    senders = [(one["source"], one.get("service")) for one in events]
     for key in {*senders}:
         mine = [one for one, sender in zip(events, senders, strict=True) if sender == key]
         assert told.pop(key) == (len(mine), len(of(mine, outcome="error")))

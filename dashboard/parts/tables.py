@@ -12,7 +12,6 @@ from dashboard.parts import words
 
 ROW_HEIGHT = 32
 ROWS_SHOWN = 12
-PADDING_PX = 16  # of a cell, left and right
 MAY_LAST = {"lasting", "not_known_yet"}
 SIZES = {"small": 75, "medium": 200, "large": 400}  # pixels, as Streamlit has them
 SMALL_PX = {"text": 130, "number": 62}  # widest columns on a phone
@@ -24,7 +23,7 @@ def table(
 ) -> dict[str, Any] | None:  # fmt: skip
     """Shows a table of these columns, those in `wide` only in wide windows; returns the whole selected row.
 
-    Texts are cut to the width of their columns. In narrow windows, lasting errors are a range instead of two columns.
+    In narrow windows, lasting errors are a range instead of two columns.
     While a row is selected the table does not change, because Streamlit remembers row numbers, not rows.
     """
     key = f"{key}-{page.asked}"
@@ -44,7 +43,7 @@ def table(
         columns = {name: _smaller(column) for name, column in columns.items()}
     shown, configs = _with_share_words(drawn, columns)
     st.dataframe(
-        shown.with_columns(_fitted(shown[name], one["width"]) for name, one in configs.items() if _is_cut(one)),
+        shown,
         column_config=configs,
         hide_index=True,
         row_height=ROW_HEIGHT,
@@ -76,15 +75,6 @@ def _smaller(column: Mapping[str, Any]) -> dict[str, Any]:
     most = SMALL_PX.get(column["type_config"]["type"], column["width"])
     width = SIZES.get(column["width"], column["width"])
     return {**column, "width": most if width is None else min(width, most) if most else width}
-
-
-def _is_cut(column: Mapping[str, Any]) -> bool:
-    return column["type_config"]["type"] == "text" and isinstance(column["width"], int)
-
-
-def _fitted(texts: pl.Series, width: int) -> pl.Series:
-    cut = [None if one is None else words.fitted(one, width - PADDING_PX) for one in texts]
-    return pl.Series(texts.name, cut, dtype=pl.String)
 
 
 def _with_share_words(rows: pl.DataFrame, columns: Mapping[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:

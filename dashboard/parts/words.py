@@ -1,14 +1,10 @@
 """Texts for people: help texts, and numbers, durations, ages and untrusted text in readable form. No Streamlit here."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import accumulate
 
 NEAR = 0.05  # largest share of a length that rounding may change: an hour and a half is 90 min, not 2 h
-WIDTHS = {"iljI|.,:;'! ": 4.0, 'ftr()[]-/"': 5.0, "mwMW@%…": 11.5}  # pixels of characters in a table
-UPPER_PX, USUAL_PX = 8.5, 7.5
 UNCERTAIN_BELOW = 20  # calls; a rate of fewer is marked as uncertain
 
 HELP: Mapping[str, str] = {
@@ -321,17 +317,6 @@ def span(length: timedelta | float) -> str:
 def clip(text: str, limit: int) -> str:
     """At most `limit` characters of text, with `…` if it was cut."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
-
-
-def fitted(text: str, px: float) -> str:
-    """As much of the text as a cell of a table has room for, with `…` if it was cut: browsers cut without a sign."""
-    ends = list(accumulate(map(_px, text), initial=0.0))
-    return text if ends[-1] <= px else text[: max(bisect_right(ends, px - _px("…")) - 1, 0)].rstrip() + "…"
-
-
-def _px(sign: str) -> float:
-    """About the width of a character in a table, in the widest of the fonts that systems have."""
-    return next((px for signs, px in WIDTHS.items() if sign in signs), UPPER_PX if sign.isupper() else USUAL_PX)
 
 
 _PUNCTUATION = re.compile(r"""([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~])""")
