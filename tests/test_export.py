@@ -182,7 +182,7 @@ def test_an_export_below_nohup_goes_on(filled: RunningCollector, tmp_path: Path)
 
 def test_what_goes_to_a_pipe_is_the_events_alone(filled: RunningCollector) -> None:
     arguments = ("export", "--format", "csv", "--output", "/dev/stdout", "--from", "-1h")
-    done = misstep(*arguments, cwd=filled.folder, settings={"COLLECTOR_URL": filled.url})
+    done = misstep(*arguments, cwd=filled.folder, settings={"COLLECTOR_URL": filled.url}, fresh=True)
     assert (len(done.stdout.splitlines()), done.stderr) == (26, "25 events in /dev/stdout\n")
 
 
