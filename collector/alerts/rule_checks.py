@@ -128,7 +128,9 @@ def _conditions_meaning(raw: dict[str, Any]) -> Iterator[tuple[Place, str]]:
 
 
 def _labels_meaning(raw: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-    telling = {"event_severity" if name == "severity" else name for name in raw.get("by", ())} | {*raw.get("by", ())}
+    telling = {*raw.get("by", ())}
+    if "severity" in telling:
+        telling.add("event_severity")  # what messages call it: their own severity is the rule's
     for name in raw.get("labels", ()):
         if name in ("alertname", "severity"):
             yield ("labels", name), "is set by Misstep; choose another name"

@@ -102,9 +102,10 @@ def _names_a_table(maps: Iterable[Mapping[str, Any]]) -> bool:
 def _nodes(node: Any) -> Iterable[Any]:
     """Everything in a tree of JSON."""
     yield node
-    children = node.values() if isinstance(node, dict) else node
-    if isinstance(node, (dict, list)):
-        for child in children:
+    if isinstance(node, dict):
+        node = list(node.values())
+    if isinstance(node, list):
+        for child in node:
             yield from _nodes(child)
 
 

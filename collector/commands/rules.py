@@ -16,8 +16,6 @@ from collector.plural import plural
 from collector.visible import say
 
 SHOWN_FIRINGS = 5
-
-
 YAML = {"Content-Type": "application/yaml"}
 
 

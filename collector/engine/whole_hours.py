@@ -29,6 +29,12 @@ class Edge(NamedTuple):
     last: bool
 
 
+def between(start: str, until: str, *, of_chains: bool = False) -> tuple[str, str]:
+    """The two parameters as SQL, of times that are parameters (`$start_ns`) or numbers in SQL."""
+    low, high = WholeHours(start.removeprefix("$"), until.removeprefix("$"), of_chains).names()
+    return f"${low}", f"${high}"
+
+
 def edges(hours: WholeHours) -> dict[str, Edge]:
     """The two parameters of whole hours, to be found when a statement runs."""
     low, high = hours.names()

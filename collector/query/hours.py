@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from collector.engine.duckdb.derive import COUNTED, FACTS
-from collector.engine.whole_hours import WholeHours
+from collector.engine.whole_hours import between
 from collector.query.filters import Selection
 from collector.query.retries import relation
 from collector.query.statement import load
@@ -92,13 +92,13 @@ def ever(until: str = str(MAX_NS)) -> Counts:
 def _hours(table: str, start: str, until: str, facts: Mapping[str, str]) -> str:
     names = ", ".join(COUNTED[table])
     alone = table == OF_SESSIONS
-    low, high = WholeHours(start.removeprefix("$"), until.removeprefix("$")).names()
+    low, high = between(start, until)
     return load("hours").format(
         table=table,
         start=start,
         until=until,
-        low=f"${low}",
-        high=f"${high}",
+        low=low,
+        high=high,
         names=f"{names}, event_id" if alone else names,
         counted=f"{names}, null as event_id" if alone else names,
         left_out="session is null" if alone else "false",

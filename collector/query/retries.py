@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from collector.engine.duckdb.derive import CHAINS, COUNTED
-from collector.engine.whole_hours import WholeHours
+from collector.engine.whole_hours import between
 from collector.query.filters import Selection, own_dimensions
 from collector.query.quantiles import at_place, ranked
 from collector.query.statement import Statement, load, order_by, rates, share, wilson
@@ -148,7 +148,7 @@ def counted(selection: Selection, names: Sequence[str]) -> str:
       from ({chains(selection, *names)})"""
     if selection.text or not {*wanted} <= {*COUNTED["hourly"]}:
         return single
-    low, high = WholeHours(selection.start.removeprefix("$"), selection.until.removeprefix("$"), of_chains=True).names()
+    low, high = between(selection.start, selection.until, of_chains=True)
     return load("hourly_chains").format(
         names=listed,
         counts=", ".join(CHAINS),
@@ -156,8 +156,8 @@ def counted(selection: Selection, names: Sequence[str]) -> str:
         window=WINDOW_NS,
         idle=IDLE_NS,
         hour=HOUR,
-        low=f"${low}",
-        high=f"${high}",
+        low=low,
+        high=high,
         start=selection.start,
         until=selection.until,
     )

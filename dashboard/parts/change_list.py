@@ -83,7 +83,7 @@ def most(found: pl.DataFrame, whole: float) -> str:
     first = (tools if leads else found).row(0, named=True)
     part = "Most of it" if abs(first["rate"]) >= half else "What stands out"
     named = f"{part}: {words.plain(subject(first), 80)}"
-    brought = found.filter(pl.col("dimension") == "service_version", pl.col("rate").abs() >= half)
+    brought = _versions(found, half)
     if brought.is_empty() or first["dimension"] == "service_version":
         return named
     return f"{named} on {words.plain(subject(brought.row(0, named=True)), 40)}"
@@ -91,10 +91,15 @@ def most(found: pl.DataFrame, whole: float) -> str:
 
 def version(found: pl.DataFrame, whole: float) -> str | None:
     """The version that `most` names, if it names one."""
-    brought = found.filter(pl.col("dimension") == "service_version", pl.col("rate").abs() >= HALF * abs(whole))
+    brought = _versions(found, HALF * abs(whole))
     if found.height and found["dimension"][0] == "service_version":
         brought = found
     return str(brought["value"][0]) if brought.height else None
+
+
+def _versions(found: pl.DataFrame, least: float) -> pl.DataFrame:
+    """The versions that account for at least so many errors of the change."""
+    return found.filter(pl.col("dimension") == "service_version", pl.col("rate").abs() >= least)
 
 
 def nothing(verdict: str) -> str:

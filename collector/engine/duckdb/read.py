@@ -7,11 +7,9 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from itertools import groupby
-from operator import attrgetter
 from typing import IO, Any, Protocol
 
 import duckdb
@@ -106,14 +104,15 @@ def bound(cursor: duckdb.DuckDBPyConnection, sql: str, params: Mapping[str, Any]
 
 
 def _found(
-    cursor: duckdb.DuckDBPyConnection, hours: Iterable[WholeHours], given: Mapping[str, Any]
+    cursor: duckdb.DuckDBPyConnection, hours: Collection[WholeHours], given: Mapping[str, Any]
 ) -> dict[WholeHours, tuple[int, int]]:
     """First and last moment of the counted run of each."""
     found: dict[WholeHours, tuple[int, int]] = {}
-    for of_chains, alike in groupby(sorted(hours, key=attrgetter("of_chains")), attrgetter("of_chains")):
-        wanted = list(alike)
-        spans = [(int(given.get(each.start, each.start)), int(given.get(each.until, each.until))) for each in wanted]
-        found |= zip(wanted, whole_hours(cursor, spans, chains=of_chains), strict=True)
+    for of_chains in (False, True):
+        alike = [each for each in hours if each.of_chains == of_chains]
+        spans = [(int(given.get(each.start, each.start)), int(given.get(each.until, each.until))) for each in alike]
+        if alike:
+            found |= zip(alike, whole_hours(cursor, spans, chains=of_chains), strict=True)
     return found
 
 
