@@ -26,7 +26,8 @@ from collector.recognise.sources import load_sources
 from collector.sanitise.examples import check_cuts
 from collector.sanitise.redactions import Rule, load_rules
 from collector.sanitise.sanitise import Sanitiser
-from collector.settings import Address, Settings, SettingsError, load
+from collector.setting_values import Address
+from collector.settings import Settings, SettingsError, load
 from collector.streams import open_streams
 from collector.tables import TableError
 from collector.telemetry import Scrub, configure_logging

@@ -6,24 +6,22 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from collector.api.reserved import reserved
+from collector.cli_options import RULES, STORE, End, Filters, Start, To, sanitiser_from, settings_from
+from collector.cli_rules import rules_app
+from collector.cli_sanitise import sanitise_app
 from collector.errors import Mistaken, StoreError, Unavailable
 from collector.plural import plural
-from collector.settings import Settings, SettingsError, check_dashboard, load, without_proxy
+from collector.settings import SettingsError, check_dashboard, without_proxy
 from collector.streams import in_utf8, open_streams
 from collector.tables import TableError
 from collector.visible import say
 from dashboard import launch
-
-if TYPE_CHECKING:
-    from collector.sanitise.sanitise import Sanitiser
 
 
 def _version() -> str:
@@ -39,28 +37,8 @@ app = App(
     version=_version,
     help_format="plaintext",
 )
-rules_app = App(name="rules", help="Check, test and try alert rules.")
-sanitise_app = App(name="sanitise", help="Check and apply the rules that remove secrets.")
 app.command(rules_app)
 app.command(sanitise_app)
-
-To = Annotated[
-    str | None,
-    Parameter(help="URL of the collector to send to; default MISSTEP_COLLECTOR_URL, else http://127.0.0.1:4318."),
-]
-STORE = "The store, which no collector may have open; default MISSTEP_STORE, else duckdb:///data/misstep.duckdb."
-RULES = "A file of alert rules; default MISSTEP_RULES, else alerts.yaml."
-RuleFile = Annotated[Path, Parameter(help="A file of alert rules.")]
-Filters = Annotated[str, Parameter(help="Filters of the query API, such as tool=apply_diff or outcome=error.")]
-Start = Annotated[
-    str,
-    Parameter(
-        name="--from", allow_leading_hyphen=True, help="Start of the range: RFC 3339, or relative to now, such as -7d."
-    ),
-]
-End = Annotated[
-    str, Parameter(name="--to", allow_leading_hyphen=True, help="End of the range, exclusive: written like its start.")
-]
 
 ADDRESS_SPACE = 5 << 28  # with less, no store can be opened on two cores; with an empty one it uses 1.4 GiB
 
@@ -94,19 +72,6 @@ def _end(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
-def _settings(**flags: str | None) -> Settings:
-    return load(flags, os.environ, reserved=reserved)
-
-
-def _settings_for_rules(**flags: str | None) -> Settings:
-    """The settings; afterwards, rules may name the user's own dimensions."""
-    from collector.query.filters import add_dimensions
-
-    settings = _settings(**flags)
-    add_dimensions(settings.dimensions)
-    return settings
-
-
 def _check_address_space() -> None:
     """Raises OSError where the collector could not start: libraries would end it without a word."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -126,7 +91,7 @@ def up() -> int:
     """
     from collector.commands.up import up
 
-    return up(_settings())
+    return up(settings_from())
 
 
 @app.command
@@ -149,7 +114,7 @@ def collector(
 ) -> None:
     """Start the collector: it receives and stores events, answers queries and sends alerts."""
     given = {"http": http, "grpc": grpc, "store": store, "rules": rules}
-    _settings(**given)  # reports mistakes now, under the names of the flags
+    settings_from(**given)  # reports mistakes now, under the names of the flags
     _check_address_space()
     flags = {f"MISSTEP_{name.upper()}": value for name, value in given.items() if value is not None}
     # A new process: without the 8 MiB that parsing arguments takes, which this one would hold as long as it runs.
@@ -167,7 +132,7 @@ def dashboard(
     """Start the dashboard for a collector."""
     from collector.commands.up import environment
 
-    settings = _settings(collector_url=collector)
+    settings = settings_from(collector_url=collector)
     check_dashboard(settings, signs_in=launch.sign_in_works())
     place = settings.dashboard
     say(f"Dashboard  {place.url}")
@@ -195,7 +160,7 @@ def replay(
     store: Annotated[str | None, Parameter(help=f"Only for --refused. {STORE}")] = None,
 ) -> int:
     """Send recorded requests to a collector."""
-    settings = _settings(collector_url=to, store=store)
+    settings = settings_from(collector_url=to, store=store)
     if refused:
         from collector.commands.refused import store_refused
 
@@ -231,7 +196,7 @@ def demo(
     store: Annotated[str | None, Parameter(help=f"Only for --bulk. {STORE}")] = None,
 ) -> int:
     """Send a day of realistic traffic from a few agents, through the OpenTelemetry SDK."""
-    settings = _settings(collector_url=to, store=store)
+    settings = settings_from(collector_url=to, store=store)
     if bulk > 0:
         from collector.commands.bulk import bulk as fill
 
@@ -246,7 +211,7 @@ def demo(
 @app.command
 def rebuild(*, store: Annotated[str | None, Parameter(help=STORE)] = None) -> int:
     """Recompute streaks, retries and counts, which are stored beside the events."""
-    settings = _settings(store=store)
+    settings = settings_from(store=store)
     from collector.commands.rebuild import rebuild
 
     say(f"{plural(rebuild(settings.store), 'session')} recomputed in {settings.store}")
@@ -265,7 +230,7 @@ def backup(
     """Copy the whole store, also while a collector is writing to it. The copy is a store file too."""
     from collector.commands.backup import backup
 
-    say(f"the store is in {backup(_settings(store=store), place)}")
+    say(f"the store is in {backup(settings_from(store=store), place)}")
     return 0
 
 
@@ -280,7 +245,7 @@ def doctor(
     from collector.commands.agent import examine_agent
     from collector.commands.doctor import examine
 
-    findings = list(examine_agent(_settings(), agent) if agent else examine(os.environ))
+    findings = list(examine_agent(settings_from(), agent) if agent else examine(os.environ))
     say("\n".join(map(str, findings)))
     return 1 if any(finding.state == "fail" for finding in findings) else 0
 
@@ -317,8 +282,8 @@ def connect(
     """
     from collector.commands import connect as command
 
-    settings = _settings(collector_url=url)
-    sanitiser = _sanitiser(settings)
+    settings = settings_from(collector_url=url)
+    sanitiser = sanitiser_from(settings)
     token = next(iter(settings.ingest_tokens), "")
 
     def clean(line: str) -> str:
@@ -341,7 +306,7 @@ def export(
 
     They come from the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
     """
-    settings = _settings()
+    settings = settings_from()
     from collector.commands.export import export
 
     path = output or Path(f"events.{format}")
@@ -364,7 +329,7 @@ def sql(
 
     It is answered by the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
     """
-    settings = _settings()
+    settings = settings_from()
     from collector.commands.sql import sql
 
     if format != "table":  # for programs
@@ -374,159 +339,3 @@ def sql(
     shows = say if format == "table" or sys.stdout.isatty() else print
     shows(found)
     return 0
-
-
-@rules_app.command(name="check")
-def rules_check(file: RuleFile) -> int:
-    """Report every mistake in a file of alert rules."""
-    from collector.alerts.rulefile import load_rules
-
-    _settings_for_rules()
-    found = load_rules(file)
-    counted = f"{plural(len(found.rules), 'rule')}, {plural(len(found.receivers), 'receiver')}"
-    say(f"{file}: {counted}, no mistakes")
-    return 0
-
-
-Since = Annotated[
-    str, Parameter(allow_leading_hyphen=True, help="How far to go back in the stored events, such as 12h or 7d.")
-]
-Step = Annotated[str, Parameter(help="Time between two evaluations, such as 15s or 1m.")]
-
-
-@rules_app.command(name="backtest")
-def rules_backtest(file: RuleFile, *, since: Since = "7d", step: Step = "1m") -> int:
-    """Show when rules would have fired on stored events, and how often they would have paged.
-
-    The events are those of the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
-    """
-    from collector.commands.rules import backtested
-
-    return _try_rules(file, "backtest", backtested, since, step)
-
-
-@rules_app.command(name="suggest")
-def rules_suggest(
-    file: RuleFile,
-    *,
-    pages: Annotated[str, Parameter(help="Most pages that each rule may have sent per week.")] = "1",
-    since: Since = "7d",
-    step: Step = "1m",
-) -> int:
-    """Suggest the most sensitive threshold of each rule that would not have paged too often.
-
-    The events are those of the collector at MISSTEP_COLLECTOR_URL, by default http://127.0.0.1:4318.
-    """
-    from collector.commands.rules import suggested
-
-    return _try_rules(file, "suggest", suggested, since, step, pages=pages)
-
-
-def _try_rules(
-    file: Path, what: str, describe: Callable[[dict[str, Any]], str], since: str, step: str, **params: str
-) -> int:
-    from collector.commands.rules import try_rules
-    from collector.query.filters import BadParameter, duration_ns
-
-    for name, length in (("--since", since.removeprefix("-")), ("--step", step)):
-        try:
-            duration_ns(name, length)
-        except BadParameter as error:
-            raise OSError(f"{name} = {length!r}: {error}") from None
-    settings = _settings_for_rules()
-    asked = {"from": f"-{since.removeprefix('-')}", "step": step, **params}
-    rows = list(try_rules(file, what, settings.collector_url, settings.query_token, **asked))
-    say("\n".join(map(describe, rows)))
-    return 0
-
-
-@rules_app.command(name="test")
-def rules_test(file: RuleFile) -> int:
-    """Run the tests in a file of alert rules."""
-    from collector.alerts.rulefile import load_rules
-    from collector.alerts.trying.ruletest import failures
-
-    _settings_for_rules()
-    found = load_rules(file)
-    failed = list(failures(found))
-    say("\n".join([*failed, f"{file}: {plural(len(found.tests), 'test')}, {len(failed)} failed"]))
-    return 1 if failed else 0
-
-
-@rules_app.command(name="notify-test")
-def rules_notify_test(
-    receiver: Annotated[str, Parameter(help="Name of the receiver in the rule file.")],
-    *,
-    rules: Annotated[str | None, Parameter(help=RULES)] = None,
-) -> int:
-    """Send a test message to a receiver that the rule file defines."""
-    from collector.commands.rules import notify_test
-
-    return notify_test(_settings_for_rules(rules=rules).rules, receiver)
-
-
-@sanitise_app.command(name="filter")
-def sanitise_filter() -> int:
-    """Read JSON values from standard input, one per line; write them without secrets, in the same order."""
-    from collector.commands.sanitise import filter_lines
-
-    in_utf8()
-    for line in filter_lines(sys.stdin, _sanitiser(_settings())):
-        print(line, flush=True)
-    return 0
-
-
-@sanitise_app.command(name="check")
-def sanitise_check(file: Annotated[Path, Parameter(help="A text file.")]) -> int:
-    """Report what would be removed from a file and by which rule, without printing it."""
-    from collector.commands.sanitise import check_lines
-
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        found = list(check_lines(lines, _sanitiser(_settings())))
-    for cut in found:
-        say(f"{file}:{cut.line}:{cut.column}: {cut.rule}: {cut.title}, {plural(cut.length, 'character')}")
-    say(f"{file}: {plural(len(found), 'place')} would be cut" if found else f"{file}: nothing would be cut")
-    return 1 if found else 0
-
-
-@sanitise_app.command(name="fingerprint")
-def sanitise_fingerprint() -> int:
-    """Read a secret from standard input; print the hash in its redaction marks, by which stored events are found."""
-    from collector.hash_key import hash_key, key_file
-    from collector.sanitise.sanitise import fingerprint
-
-    settings = _settings()
-    key = key_file(settings)
-    if not settings.hash_key and not (key and key.exists()):
-        raise OSError(f"there is no key at {key}, by which marks were made: name their store with MISSTEP_STORE")
-    secret = sys.stdin.buffer.readline().rstrip(b"\r\n")
-    if not secret:
-        raise OSError("no secret came from standard input")
-    say(fingerprint(hash_key(settings), secret))
-    return 0
-
-
-@sanitise_app.command(name="apply")
-def sanitise_apply() -> int:
-    """Apply the present rules to everything that is stored, and rewrite the store without what they remove.
-
-    The store is MISSTEP_STORE, by default duckdb:///data/misstep.duckdb. The
-    collector that has it open, at MISSTEP_COLLECTOR_URL, does the work if it runs.
-    """
-    from collector.commands.apply import apply
-
-    done = apply(_settings())
-    for rule, count in done.get("redactions", {}).items():
-        say(f"{rule}: {count}")
-    say(f"{plural(done['changed'], 'row')} changed")
-    if done["state"] == "failed":
-        say("misstep: it failed; the collector's log says why. The changes so far are kept.", file=sys.stderr)
-    return 1 if done["state"] == "failed" else 0
-
-
-def _sanitiser(settings: Settings) -> Sanitiser:
-    """The sanitiser that a collector with these settings would use."""
-    from collector.hash_key import sanitiser_of
-    from collector.sanitise.redactions import load_rules
-
-    return sanitiser_of(settings, load_rules(*settings.own("redactions.toml")))

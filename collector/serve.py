@@ -30,7 +30,8 @@ from collector.api.alert_routes import ALERT_ROUTES
 from collector.api.apply import APPLY_ROUTES, Applying
 from collector.api.backup import BACKUP_ROUTES, Backups
 from collector.api.health import HEALTH_ROUTES, health
-from collector.api.routes import api_routes, exception_handlers, guard_query
+from collector.api.refusals import exception_handlers
+from collector.api.routes import api_routes, guard_query
 from collector.api.trial_routes import TRIAL_ROUTES
 from collector.columns import add_dimensions
 from collector.engine.duckdb.derive_loop import Keeper
@@ -51,7 +52,8 @@ from collector.receive.http import INGEST_ROUTES, door_errors
 from collector.receive.intake import Intake
 from collector.receive.room import Room
 from collector.receive.workers import Readers
-from collector.settings import LOOPBACK, Address, Settings
+from collector.setting_values import Address
+from collector.settings import LOOPBACK, Settings
 from collector.telemetry import Scrub
 
 if TYPE_CHECKING:

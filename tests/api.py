@@ -10,7 +10,8 @@ from litestar.datastructures import State
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from collector.api.routes import api_routes, exception_handlers
+from collector.api.refusals import exception_handlers
+from collector.api.routes import api_routes
 from collector.classify.classify import load_taxonomy
 from collector.engine.duckdb.store import Store
 from collector.settings import Settings

@@ -7,7 +7,8 @@ import pytest
 from collector.access import check_caller, check_host, check_token
 from collector.errors import Rejected
 from collector.serve import allowed_hosts
-from collector.settings import Address, Settings
+from collector.setting_values import Address
+from collector.settings import Settings
 
 
 def test_no_token_is_asked_where_none_is_set() -> None:

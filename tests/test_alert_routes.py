@@ -20,8 +20,8 @@ from collector.alerts.engine import Engine
 from collector.alerts.rulefile import RuleBook
 from collector.alerts.rules import SEVERITIES
 from collector.api.alert_routes import ALERT_ROUTES
+from collector.api.refusals import exception_handlers
 from collector.api.representations import ARROW
-from collector.api.routes import exception_handlers
 from collector.engine.duckdb.store import Store
 from collector.measures.all import measure_all
 from collector.times import iso_ns

@@ -18,7 +18,8 @@ from collector.batch import Body, Receipt
 from collector.errors import Unavailable, grpc_code
 from collector.receive import grpc as door
 from collector.receive.delivery import PIECE, Delivery
-from collector.settings import Address, Settings
+from collector.setting_values import Address
+from collector.settings import Settings
 from tests.conftest import free_port
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"

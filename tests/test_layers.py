@@ -25,6 +25,7 @@ LAYERS = (
         "threads",
         "times",
     ),
+    ("setting_values",),
     ("access", "columns", "settings", "streak_rules", "switches"),
     ("batch",),
     ("decode",),

@@ -13,17 +13,8 @@ from collector.engine.duckdb.open import path_of
 from collector.engine.duckdb.store import Store
 from collector.errors import StoreError
 from collector.serve import store_of
-from collector.settings import (
-    Address,
-    Settings,
-    SettingsError,
-    address,
-    check_dashboard,
-    duration,
-    load,
-    size,
-    without_proxy,
-)
+from collector.setting_values import Address, address, duration, size
+from collector.settings import Settings, SettingsError, check_dashboard, load, without_proxy
 
 
 def test_defaults_need_nothing(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from collector.commands.up import greeting
-from collector.settings import Address, load
+from collector.setting_values import Address
+from collector.settings import load
 from dashboard import launch, start
 from tests.conftest import APP, EVER, MISSTEP, free_port, wait_until
 

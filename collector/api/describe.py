@@ -71,6 +71,8 @@ REFUSALS = {
 
 
 EVERYWHERE = ("400", "401", "403")
+ALWAYS_REFUSED = (*EVERYWHERE, "503")  # of addresses that run a query
+REFUSED_BODY: Mapping[str, Sequence[str]] = {"mark": ("413", "415"), "sql": ("413", "415", "429")}  # by key of BODIES
 # Refusals of addresses of which nothing but the handler describes them.
 ALSO_REFUSED: Mapping[str, Sequence[str]] = {
     "post /api/v1/silences": ("415",),
@@ -90,6 +92,7 @@ BODIES: Mapping[str, Mapping[str, str]] = {
     "mark": {"state": "resolved", "note": "the tool's path was wrong"},
     "sql": {"sql": "select tool, count(*) as n from events group by all order by n desc"},
 }
+REQUIRED: Mapping[str, list[str]] = {"sql": ["sql"]}  # fields of bodies that must be there
 # Example bodies for addresses of which nothing but the handler describes the body.
 TAKEN_AS_IS: Mapping[str, Mapping[str, Any]] = {
     "post /v1/events": {
@@ -112,40 +115,47 @@ def operation(
 
     `body` is a key of `BODIES`, `answers` a key of `ANSWERS`; `tagged` answers have an ETag.
     """
-    row = ANSWERS.get(answers)
-    whole = row if one or row is None else {"rows": [row], **RANGE_SHOWN, "truncated": False, "exact": True}
-    shown: dict[str, Example | Reference] | None = {"example": Example(value=whole)} if whole else None
-    without = {"409", "413", "415", "429"} if not body else {"409", "429"} if body != "sql" else {"409"}
-    without |= set() if one else {"404"}
-    places = {parameter.name for parameter in takes}
+    named = {parameter.name for parameter in takes}
     described = [_parameter(parameter) for parameter in takes]
     if filters:
-        described += [_parameter(parameter) for parameter in RANGE]
-        described += [_filter(dimension) for dimension in BY_NAME.values() if dimension.name not in places]
+        described += map(_parameter, RANGE)
+        described += [_filter(dimension) for name, dimension in BY_NAME.items() if name not in named]
+    responses = {"200": _answer(one, ANSWERS.get(answers)), **_refusals(one, body)}
+    if tagged and not body:
+        responses["304"] = OpenAPIResponse("Nothing has been written since the answer with this ETag")
+    taken = _body(BODIES[body], required=REQUIRED.get(body)) if body else None
 
     @dataclass
     class Described(Operation):
         def __post_init__(self) -> None:
             self.parameters = list(described)
-            answer = OpenAPIResponse(
-                description=f"The {one}" if one else "The rows, and whether there are more",
-                content={
-                    "application/json": OpenAPIMediaType(schema=ROW if one else ROWS, examples=shown),
-                    ARROW: OpenAPIMediaType(),
-                },
-            )
-            refusals = {
-                status: OpenAPIResponse(text, content={"application/json": OpenAPIMediaType(schema=PROBLEM)})
-                for status, text in REFUSALS.items()
-                if status not in without
-            }
-            self.responses = {"200": answer, **refusals}
-            if body:
-                self.request_body = _body(BODIES[body], required=[body] if body == "sql" else [])
-            elif tagged:
-                self.responses["304"] = OpenAPIResponse("Nothing has been written since the answer with this ETag")
+            self.responses = dict(responses)
+            self.request_body = taken
 
     return Described
+
+
+def _answer(one: str, row: Any) -> OpenAPIResponse:
+    """An answer of one object, or of rows; `row` is the example of either."""
+    if row is not None and not one:
+        row = {"rows": [row], **RANGE_SHOWN, "truncated": False, "exact": True}
+    examples: dict[str, Example | Reference] | None = {"example": Example(value=row)} if row else None
+    return OpenAPIResponse(
+        description=f"The {one}" if one else "The rows, and whether there are more",
+        content={
+            "application/json": OpenAPIMediaType(schema=ROW if one else ROWS, examples=examples),
+            ARROW: OpenAPIMediaType(),
+        },
+    )
+
+
+def _refusals(one: str, body: str) -> dict[str, OpenAPIResponse]:
+    """What an address may refuse with."""
+    possible = [*ALWAYS_REFUSED, *REFUSED_BODY.get(body, ())]
+    if one:
+        possible.append("404")
+    content = {"application/json": OpenAPIMediaType(schema=PROBLEM)}
+    return {status: OpenAPIResponse(REFUSALS[status], content=content) for status in sorted(possible)}
 
 
 def taking(media_type: str, example: object, takes: Sequence[Parameter] = ()) -> type[Operation]:
@@ -194,40 +204,46 @@ def _shown(value: Any) -> dict[str, Any]:
     return {"examples": {"example": {"value": value}}}
 
 
-def _body(example: Mapping[str, str], required: list[str]) -> RequestBody:
+def _body(example: Mapping[str, str], required: list[str] | None) -> RequestBody:
     schema = Schema(
         type=OpenAPIType.OBJECT,
         properties=dict.fromkeys(example, TEXT),
-        required=required or None,
+        required=required,
         additional_properties=False,
     )
     shown = OpenAPIMediaType(schema=schema, examples={"example": Example(value=dict(example))})
     return RequestBody({"application/json": shown}, required=True)
 
 
-def _parameter(one: Parameter) -> OpenAPIParameter:
-    plain = Schema(type=OpenAPIType.STRING, enum=list(one.choices) or None, default=one.default or None)
-    match one.kind:
-        case "number":
-            plain = Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=MOST_ROWS, default=one.default)
-        case "duration":
-            plain = Schema(type=OpenAPIType.STRING, pattern=WHOLE, default=one.example if one.default else None)
-        case "words":
-            either = "|".join(re.escape(word) for word in one.choices)
-            plain = Schema(type=OpenAPIType.STRING, pattern=f"^({either})(,({either}))*$" if either else None)
-        case "id":
-            plain = Schema(type=OpenAPIType.STRING, pattern="^[0-9]{1,20}$")
-        case "flag":
-            plain = Schema(type=OpenAPIType.BOOLEAN, default=one.default)
-    listed = f"; any of {', '.join(one.choices)}, comma-separated" if one.kind == "words" and one.choices else ""
+def _parameter(parameter: Parameter) -> OpenAPIParameter:
+    text, example = parameter.text, parameter.example
+    if parameter.kind == "words" and parameter.choices:
+        text += f"; any of {', '.join(parameter.choices)}, comma-separated"
     return OpenAPIParameter(
-        name=one.name,
-        param_in="path" if one.path else "query",
-        description=one.text + listed,
-        required=one.path,
-        schema=plain,
-        examples={"example": Example(value=msgspec.json.decode(one.example) if one.kind in TYPED else one.example)},
+        name=parameter.name,
+        param_in="path" if parameter.path else "query",
+        description=text,
+        required=parameter.path,
+        schema=_schema(parameter),
+        examples={"example": Example(value=msgspec.json.decode(example) if parameter.kind in TYPED else example)},
     )
+
+
+def _schema(parameter: Parameter) -> Schema:
+    match parameter.kind:
+        case "number":
+            return Schema(type=OpenAPIType.INTEGER, minimum=1, maximum=MOST_ROWS, default=parameter.default)
+        case "duration":
+            usual = parameter.example if parameter.default else None
+            return Schema(type=OpenAPIType.STRING, pattern=WHOLE, default=usual)
+        case "words":
+            either = "|".join(map(re.escape, parameter.choices))
+            return Schema(type=OpenAPIType.STRING, pattern=f"^({either})(,({either}))*$" if either else None)
+        case "id":
+            return Schema(type=OpenAPIType.STRING, pattern="^[0-9]{1,20}$")
+        case "flag":
+            return Schema(type=OpenAPIType.BOOLEAN, default=parameter.default)
+    return Schema(type=OpenAPIType.STRING, enum=list(parameter.choices) or None, default=parameter.default or None)
 
 
 def _filter(dimension: Dimension) -> OpenAPIParameter:

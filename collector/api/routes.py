@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
@@ -22,10 +22,9 @@ import structlog
 from litestar import Request, Response, get, patch, post
 from litestar.connection import ASGIConnection
 from litestar.datastructures import State
-from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
-from litestar.types import ControllerRouterHandler, ExceptionHandlersMap
+from litestar.types import ControllerRouterHandler
 
 from collector.access import check_caller, check_json
 from collector.api import classes
@@ -36,8 +35,8 @@ from collector.api.representations import ARROW, json_answer, list_answer, read_
 from collector.api.sql_queries import answer_sql
 from collector.engine import Reads
 from collector.engine.duckdb.read import CALL_OFF, CallOff
-from collector.errors import CalledOff, QueryTimeout, Rejected, Unavailable
-from collector.query.filters import BadParameter, whole_number
+from collector.errors import Rejected
+from collector.query.filters import whole_number
 from collector.query.groups import Mark, mark
 from collector.query.queries import last_silence, newest_ns, redirected
 from collector.query.statement import Answer, Row
@@ -337,68 +336,3 @@ def _parsed(text: str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-
-
-def _refusal(
-    request: HttpRequest, error: Mapping[str, Any], status: int, headers: Mapping[str, str] | None = None
-) -> Response[bytes]:
-    """An error answer; what it repeats of the request is sanitised."""
-    scrub = request.app.state.scrub
-    clean = {name: scrub(value) if isinstance(value, str) else value for name, value in error.items()}
-    return json_answer({"error": clean}, status, headers)
-
-
-def _bad_parameter(request: HttpRequest, error: BadParameter) -> Response[bytes]:
-    return _refusal(
-        request,
-        {
-            "parameter": error.parameter,
-            "value": error.value,
-            "message": error.message,
-            "allowed": list(error.allowed),
-        },
-        400,
-    )
-
-
-def _rejected(request: HttpRequest, error: Rejected) -> Response[bytes]:
-    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-    return _refusal(request, {"message": str(error)}, error.status, headers)
-
-
-def _unavailable(request: HttpRequest, error: Unavailable) -> Response[bytes]:
-    message = f"{error}: narrow the range, lower the limit, or ask for fewer measures"
-    message = message if isinstance(error, QueryTimeout) else str(error)
-    return _refusal(request, {"message": message}, error.status, {"Retry-After": str(max(1, round(error.retry_after)))})
-
-
-def _http(request: HttpRequest, error: HTTPException) -> Response[bytes]:
-    message, path = error.detail, request.url.path  # sanitised before it is cut: no rule matches half a secret
-    if error.status_code == 404:
-        message = f"there is nothing at {path}; /openapi.json describes every address"
-    elif error.status_code == 405:
-        message = f"{request.method} is not allowed at {path}, only {(error.headers or {}).get('allow', 'others')}"
-    elif error.status_code == 413:
-        message = f"the body is larger than what is read at {path}: send less"
-    return _refusal(request, {"message": message}, error.status_code, error.headers)
-
-
-def _called_off(request: HttpRequest, _: CalledOff) -> Response[bytes]:
-    return _refusal(request, {"message": "the client went away"}, 499)  # for logs and proxies: no client reads it
-
-
-def _unexpected(request: HttpRequest, error: Exception) -> Response[bytes]:
-    log.error("a request failed", path=request.url.path, exc_info=error)
-    return _refusal(request, {"message": "this is a defect of Misstep: its log has the reason"}, 500)
-
-
-def exception_handlers() -> ExceptionHandlersMap:
-    """How every error of a route is answered: `{"error": {"message", …}}`."""
-    return {
-        BadParameter: _bad_parameter,
-        Rejected: _rejected,
-        Unavailable: _unavailable,
-        CalledOff: _called_off,
-        HTTPException: _http,
-        Exception: _unexpected,
-    }

@@ -25,7 +25,8 @@ from collector.decode.answers import REJECTED, RESPONSES
 from collector.decode.otlp import JSON, PROTOBUF, TOP_KEYS, media_type
 from collector.errors import Rejected, Unavailable, grpc_code, where
 from collector.receive.encoding import decompress
-from collector.settings import Address, Settings
+from collector.setting_values import Address
+from collector.settings import Settings
 
 PATHS = "post to /v1/logs, /v1/traces, /v1/metrics or /v1/events"
 INLINE_BYTES = 64 << 10  # a compressed body up to this size is not worth a thread

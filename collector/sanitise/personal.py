@@ -13,7 +13,7 @@ from typing import NamedTuple
 from collector.sanitise.keyed import Span, closing
 from collector.sanitise.plausible import MARK, WORDS, placeholder
 from collector.sanitise.redactions import Rule
-from collector.settings import PERSONAL_KINDS
+from collector.setting_values import PERSONAL_KINDS
 
 _ACCOUNTS = "|".join(map(re.escape, WORDS["shared_account"]))
 _SYSTEM = re.compile(rf"(?i)(?:{_ACCOUNTS}|x+|\.+|.*\.(?:html?|php|[tj]sx?|vue|py|css))".encode())

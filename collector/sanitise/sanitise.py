@@ -25,7 +25,7 @@ from collector.sanitise.personal import Personal
 from collector.sanitise.prefilter import Gate, Verdict
 from collector.sanitise.redactions import Rule
 from collector.sanitise.walk import Walk
-from collector.settings import personal_kinds
+from collector.setting_values import personal_kinds
 
 LIMIT = 64 * 1024
 SEARCH_S = 20  # CPU seconds spent on one body: 64 MiB with a secret in each line would take minutes
