@@ -1,12 +1,14 @@
-"""Writes docs/modules.md: every module with the first sentence of its docstring. `make modules` runs it."""
+"""Writes docs/modules.md: every module with what its docstring says first. `make modules` runs it."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "modules.md"
+NAMED = 4  # so many words before a colon say enough
 INTRODUCTION = """\
 # Modules
 
@@ -30,9 +32,13 @@ def _folder(folder: Path) -> str:
 
 
 def _sentence(path: Path) -> str:
-    """The first paragraph of a module's docstring."""
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return " ".join(text.partition("\n\n")[0].split())
+    """The first sentence of a module's docstring; of a long one, what stands before its colon or semicolon."""
+    text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split())
+    if not text:
+        return ""
+    sentence = re.split(r"\.(?: |$)|; ", text)[0]
+    head = sentence.partition(": ")[0]
+    return f"{head if len(head.split()) >= NAMED else sentence}."
 
 
 if __name__ == "__main__":
