@@ -18,3 +18,8 @@ FIRST = "overview"
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "tool": ("tool",), "group": ("fingerprint",), "session": ("session", "service"), "streak": ("session", "service"),
 }  # fmt: skip
+
+
+def address(name: str) -> str:
+    """Where a page is, relative to the dashboard's own address."""
+    return "./" if name == FIRST else f"./{name}"

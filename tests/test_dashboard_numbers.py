@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.data.filters import NO_VALUE
 from dashboard.parts import sentences, words
 from tests.conftest import RunningCollector, misstep
+from tests.shown import tables
 from tests.traffic import storm, two_versions
 
 Row = Mapping[str, Any]
@@ -173,19 +174,24 @@ def test_the_numbers_of_every_table_are_the_apis(
     path: str,
     params: dict[str, Any],
 ) -> None:
-    app = open_app(full.url, page, from_="-7d", **subject(full, page))
-    [table] = [table.value for table in app.dataframe if set(columns) <= set(table.value.columns)]
+    app = open_app(full.url, page, from_="-7d", rows="200", **subject(full, page))
     told = rows(full, path, **params)
     if path == "streaks/limits":
         told = [row for row in told if row["mistake_limit"] == 3 and row["interrupted"]]
-    shown = [
-        tuple(None if cell != cell else cell for cell in row) for row in table[list(columns)].itertuples(index=False)
-    ]
+    shown = [tuple(row[name] for name in columns) for row in cells(app, *columns)]
     expected = [tuple(row[name] for name in columns) for row in told]
     if page == "streaks":
         expected = [(NO_VALUE if row[0] is None else row[0], *row[1:]) for row in expected]
     assert shown
     assert same(shown) == same(expected)
+
+
+def cells(app: AppTest, *columns: str) -> list[dict[str, Any]]:
+    """The rows of the one table with these columns."""
+    links = [each for each in tables(app) if {*columns} <= {*each.columns}]
+    frames = [each.value for each in app.dataframe if {*columns} <= {*each.value.columns}]
+    [found] = [each.rows for each in links] + [each.to_dict("records") for each in frames]
+    return [{name: None if cell != cell else cell for name, cell in row.items()} for row in found]
 
 
 def same(cells: list[tuple[Any, ...]]) -> list[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 from zoneinfo import ZoneInfo
 
 import httpx
@@ -34,6 +34,7 @@ from dashboard.page import WIDTH, Page, same_clock, same_clocks
 from dashboard.parts import components, sentences, tables, words
 from tests.conftest import APP, RunningCollector, free_port, largest_file, misstep, wait_until
 from tests.doors import cline, logs, spans
+from tests.shown import table
 from tests.traffic import storm, two_versions
 
 PAGES = ["errors", "tools", "sessions", "retries", "streaks", "compare", "alerts", "sources", "health", "live"]
@@ -1107,9 +1108,9 @@ def test_what_a_list_leaves_out_or_cuts_is_told(collector: RunningCollector, ope
     assert f"{words.rate(1.0)} of all" in captions(app)
     app = open_app(collector.url, "sessions")
     check(app, "Sessions")
-    assert {*app.dataframe[0].value["session"]} <= {*sessions}
-    [chosen] = [each.proto for each in app.get("page_link") if each.proto.label.startswith("Worst:")]
-    assert dict(parse_qsl(chosen.query_string))["session"] in sessions
+    listed = table(app, "session", "worst_streak")
+    assert {*listed["session"]} <= {*sessions}
+    assert [dict(parse_qsl(urlsplit(link).query))["session"] for link in listed.links] == listed["session"]
     app = open_app(collector.url, "streaks")
     check(app, "Streaks")
     [limits] = [each for each in app.dataframe if "interrupted" in each.value.columns]

@@ -17,6 +17,7 @@ from dashboard.parts import sentences, words
 from tests.conftest import RunningCollector
 from tests.recorded import Event
 from tests.reference import expected_chains, expected_costs, expected_streaks, session_of
+from tests.shown import tables
 from tests.test_recordings import FOLDER, export
 
 # Agents that tell of their calls in different ways: logs, spans, both; with and without sessions, models, arguments.
@@ -109,9 +110,10 @@ def links(app: AppTest) -> list[str]:
 
 def table(app: AppTest, *columns: str) -> list[dict[str, Any]]:
     """The rows of the one table that has these columns; cells that are not there are None."""
-    [found] = [each.value for each in app.dataframe if {*columns} <= {*each.value.columns}]
-    rows = found[list(columns)].to_dict("records")
-    return [{name: None if cell != cell else cell for name, cell in row.items()} for row in rows]
+    links = [each for each in tables(app) if {*columns} <= {*each.columns}]
+    frames = [each.value for each in app.dataframe if {*columns} <= {*each.value.columns}]
+    [found] = [each.rows for each in links] + [each.to_dict("records") for each in frames]
+    return [{name: None if row[name] != row[name] else row[name] for name in columns} for row in found]
 
 
 def test_overview(
@@ -208,7 +210,7 @@ def test_errors(recorded: RunningCollector, events: list[Event], open_app: Calla
 
 def test_sessions(recorded: RunningCollector, events: list[Event], open_app: Callable[..., AppTest]) -> None:
     rows = table(
-        open_app(recorded.url, "sessions", **LONG_AGO),
+        open_app(recorded.url, "sessions", rows="200", **LONG_AGO),
         "session", "service", "calls", "errors", "worst_streak", "lasting", "not_known_yet",
     )  # fmt: skip
     by_session: dict[Any, list[Event]] = {}

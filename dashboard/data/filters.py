@@ -38,8 +38,9 @@ CHOICES: Mapping[str, frozenset[str]] = {
 }
 NUMBERS = frozenset({"fingerprint", "status_code"})
 VIEW_KEYS = (
-    "by", "sort", "limit", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
+    "by", "sort", "page", "rows", "limit", "tz", "refresh", "a", "b", "event", "started", "scope", "kind", "state",
 )  # fmt: skip
+OF_TABLE = ("sort", "page", "rows")  # what the link says of a page's main table; of others as `name.sort`
 
 # Dimensions that calls that went well have no value of.
 OF_FAILURES = frozenset({
@@ -49,6 +50,7 @@ OF_FAILURES = frozenset({
 NO_VALUE = "(none)"  # how people read the empty value
 EVER = "1970-01-01T00:00:00Z"  # the start of a range of all that there is
 
+_NAMED = re.compile(rf"[a-z]{{1,20}}\.(?:{'|'.join(OF_TABLE)})")
 _PART = re.compile(r"(\d{1,6})(ms|[smhdw])")
 _RELATIVE = re.compile(rf"-(?:{_PART.pattern})+")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -185,7 +187,8 @@ class Filters:
     def showing(self, **view: str) -> "Filters":
         """These filters with changes to the view's state; an empty value removes a key."""
         merged = dict(self.view) | view
-        return replace(self, view=tuple((key, merged[key]) for key in VIEW_KEYS if merged.get(key)))
+        keys = (*VIEW_KEYS, *sorted(key for key in merged if _NAMED.fullmatch(key)))
+        return replace(self, view=tuple((key, merged[key]) for key in keys if merged.get(key)))
 
     def carried(self, *left: str) -> "Filters":
         """What links to other pages keep: range, conditions (without the dimensions `left`), text, reader settings."""
@@ -232,7 +235,7 @@ def parse(query: Mapping[str, str]) -> Filters:
     for name, value in query.items():
         if name in DIMENSIONS and (condition := _condition(name, value)):
             conditions.append(condition)
-        elif name in VIEW_KEYS and value:
+        elif value and (name in VIEW_KEYS or _NAMED.fullmatch(name)):
             view[name] = value
         elif name in {"from", "to"} and (time := _time(value)):
             times[name] = time

@@ -13,6 +13,7 @@ import polars as pl
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dashboard import menu
 from dashboard.charts import colours
 from dashboard.charts.axes import Picture, tight
 from dashboard.data import client, frames
@@ -20,7 +21,7 @@ from dashboard.data.client import Collector, Problem
 from dashboard.data.filters import DIMENSIONS, Filters, rfc3339
 from dashboard.menu import MENU, SUBJECTS
 from dashboard.page import BARS, LATE, Page, collector, every
-from dashboard.parts import filter_bar, sentences, words
+from dashboard.parts import filter_bar, sentences, share, words
 
 SIDE_BY_SIDE = 6  # options of a switch that fit beside each other in a narrow window
 LASTING = ("lasting", "not_known_yet", "errors")  # what is told of errors that no later attempt repaired
@@ -187,13 +188,22 @@ def period(filters: Filters) -> str:
 
 def link(page: Page, to: str, label: str, **about: str | None) -> None:
     """A real link to another page that keeps the filters and sets those of `about`; the label is Markdown."""
+    st.page_link(f"views/{to}.py", label=label, query_params=_leading(page, about).query())
+
+
+def address(page: Page, to: str, **about: str | None) -> str:
+    """Where such a link leads, for rows of a table: relative to the dashboard's own address."""
+    return share.address(menu.address(to), _leading(page, about))
+
+
+def _leading(page: Page, about: Mapping[str, str | None]) -> Filters:
     filters = page.filters.carried(*SUBJECTS.get(page.name, ()))
     for name, value in about.items():
         if name in DIMENSIONS:
             filters = filters.set(name, [value] if value is not None else [])
         else:
             filters = filters.showing(**{name: value or ""})
-    st.page_link(f"views/{to}.py", label=label, query_params=filters.query())
+    return filters
 
 
 def row(page: Page, to: str, subject: str, facts: str, *, limit: int = FULL_WIDTH, **about: str | None) -> None:

@@ -333,15 +333,20 @@ _TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _BLANK = " \u115f\u1160\u2800\u3164\uffa0"  # no control characters, and yet nothing is drawn
 
 
-def plain(text: str | None, limit: int = 200) -> str:
-    """Agent text that is safe in a Streamlit label: every Markdown character escaped, one line, cut to `limit`.
+def line(text: str, limit: int = 200) -> str:
+    """Agent text on one line, cut to `limit`, without characters that turn the direction of what follows.
 
     Text of which nothing can be seen is quoted, with codes in place of its characters.
     """
+    said = clip(" ".join(_TURNING.sub("", text).split()), limit)
+    seen = any(sign.isprintable() and sign not in _BLANK for sign in said)
+    return said if seen else clip(ascii(text[:limit]), limit)
+
+
+def plain(text: str | None, limit: int = 200) -> str:
+    """Agent text that is safe in a Streamlit label: as from `line`, with every Markdown character escaped."""
     if not text:
         return NONE
-    line = clip(" ".join(_TURNING.sub("", text).split()), limit)
-    if not any(sign.isprintable() and sign not in _BLANK for sign in line):
-        line = clip(ascii(text[:limit]), limit)
-    safe = _PUNCTUATION.sub(r"\\\1", _LATE.sub(rf"\g<0>{_JOINER}", line))
-    return f"\u2068{safe}\u2069" if _LEFTWARD.search(line) else safe
+    said = line(text, limit)
+    safe = _PUNCTUATION.sub(r"\\\1", _LATE.sub(rf"\g<0>{_JOINER}", said))
+    return f"\u2068{safe}\u2069" if _LEFTWARD.search(said) else safe
