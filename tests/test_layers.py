@@ -29,7 +29,7 @@ LAYERS = (
     ("access", "columns", "settings", "streak_rules", "switches"),
     ("batch",),
     ("decode",),
-    ("classify", "recognise", "sanitise"),
+    ("classify", "lessons", "recognise", "sanitise"),
     ("pipeline",),
     ("correlate",),
     ("engine",),

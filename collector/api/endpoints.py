@@ -14,6 +14,7 @@ from collector.query.compare import compare
 from collector.query.costs import costs
 from collector.query.filters import Selection
 from collector.query.groups import groups
+from collector.query.lessons import find
 from collector.query.queries import (
     Complete,
     add_remedies,
@@ -171,6 +172,16 @@ ENDPOINTS = (
         "/sessions/{session:path}", "The events of one session in order",
         (take.SESSION, take.CURSOR_OF_SESSION, take.ALL),
         lambda s, o: session_events(s, o["session"], o["limit"], o["cursor"]), since=EVER, more=next_of_session,
+    ),
+    Endpoint(
+        "/lessons", "Recurring mistakes that a sentence, a permission or a setting would prevent, with their evidence",
+        (take.LESSON_STATE, take.sort_by("-sessions"), take.LIMIT),
+        lambda s, o: find(s, state=o["state"], sort=o["sort"], limit=o["limit"]), since="-60d",
+    ),
+    Endpoint(
+        "/lessons/{id:str}", "One lesson",
+        (take.LESSON,),
+        lambda s, o: find(s, id=o["id"]), since="-60d", one="lesson",
     ),
     Endpoint(
         "/sources", "Senders, and the facts that each leaves out",

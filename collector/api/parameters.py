@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
-from collector.query import changes, groups
+from collector.query import changes, groups, lessons
 from collector.query.breakdowns import COUNTS, MEASURES
 from collector.query.compare import COMPARED
 from collector.query.filters import BY_NAME, BadParameter, Selection, duration_ns, select, whole_number
@@ -146,6 +146,8 @@ GROUP_STATE = Parameter("state", "choice", "only groups in this state", "new", N
 DIMENSION = Parameter("dimension", "choice", "dimension whose values are listed", "tool", path=True, dimensions=True)
 EVENT_ID = Parameter("event_id", "id", "id of the event", "42", path=True)
 FINGERPRINT = Parameter("fingerprint", "id", "fingerprint of the group", "42", path=True)
+LESSON_STATE = Parameter("state", "choice", "only lessons in this state", "proposed", None, lessons.STATES)
+LESSON = Parameter("id", "text", "id of the lesson", "7f3a92c1", path=True)
 SESSION = Parameter(
     "session", "text", "session key; add service=… if two services use the same key", "task-7", path=True
 )

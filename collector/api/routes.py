@@ -47,7 +47,7 @@ QUERIES = ThreadPoolExecutor(4, "query")  # more would only compete for the same
 # Longest wait of streaks and retries for the keeper. Under a load that needs longer, they do not wait at all.
 SETTLE_SECONDS = 0.5
 IDS = ("event_id", "fingerprint", "params_hash", "first_event_id", "last_event_id", "newest_event_id")
-JSON_COLUMNS = ("params", "attributes")
+JSON_COLUMNS = ("params", "attributes", "gates", "examples")
 
 log = structlog.get_logger()
 

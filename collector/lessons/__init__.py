@@ -1,0 +1,1 @@
+"""Recurring mistakes that a sentence, a permission or a setting would prevent, with their evidence."""

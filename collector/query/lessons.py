@@ -1,0 +1,205 @@
+"""Lessons: what a sentence, a permission or a setting would prevent, found in the calls of the range.
+
+Two rounds of questions: the failed calls with what followed them, and, for the shapes that occur often enough, how
+often they were tried. `collector/lessons/` decides; nothing here is estimated by a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+from collector.engine import Reads
+from collector.engine.duckdb.arrow import arrow_stream
+from collector.lessons.call import Call, Failure, failure
+from collector.lessons.candidates import Candidate, candidates, shape_of_command
+from collector.lessons.gates import Attempts, Evidence, Scope, gates, refusal
+from collector.lessons.kinds import Lessons, lessons
+from collector.lessons.shapes import path
+from collector.query.filters import Selection
+from collector.query.statement import Row, arranged, load, order_by
+from collector.streak_rules import LAST
+
+MOST_FAILURES = 20_000  # the newest; a mistake that recurs is among them
+MOST_FOLLOWING = 8
+MOST_CANDIDATES = 200
+MOST_EXAMPLES = 3
+EXAMPLE_CHARS = 200
+
+TYPES = {
+    "id": "varchar", "kind": "varchar", "state": "varchar", "text": "varchar", "firm": "varchar", "place": "varchar",
+    "scope": "varchar", "shape": "varchar", "tool": "varchar", "agents": "varchar", "models": "varchar",
+    "calls": "bigint", "sessions": "bigint", "scope_sessions": "bigint", "session_share": "double", "days": "bigint",
+    "first_seen": "bigint", "last_seen": "bigint", "attempts": "bigint", "rate": "double", "low": "double",
+    "high": "double", "strength": "varchar", "seconds": "double", "tokens": "bigint", "cost_usd": "double",
+    "next": "varchar", "next_sessions": "bigint", "recovered_sessions": "bigint", "refused_by": "varchar",
+    "gates": "json", "examples": "json",
+}  # fmt: skip
+STATES = ("proposed", "refused")
+TIMES = ("first_seen", "last_seen")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The lessons of a selection as an answer of the query API."""
+
+    selection: Selection
+    state: str | None = None
+    id: str | None = None
+    sort: Sequence[str] = ()
+    limit: int = 100
+    times: tuple[str, ...] = TIMES
+    of_kept: bool = False
+    of_clock: bool = False
+
+    def rows(self, store: Reads, timeout_s: float = 30) -> list[Row]:
+        """Up to `limit` + 1 rows: the additional one shows that there are more."""
+        found = [_row(one) for one in evidence(store, self.selection, timeout_s)]
+        wanted = [row for row in found if self._wants(row)]
+        return arranged(wanted, self.sort)[: self.limit + 1]
+
+    def arrow(self, store: Reads, timeout_s: float = 30) -> bytes:
+        """Up to `limit` rows as an Arrow IPC stream."""
+        types = TYPES | dict.fromkeys(TIMES, "timestamp")
+        return arrow_stream(self.rows(store, timeout_s)[: self.limit], types)
+
+    def _wants(self, row: Row) -> bool:
+        return (self.id is None or row["id"] == self.id) and (self.state is None or row["state"] == self.state)
+
+
+def find(
+    selection: Selection, *, state: str | None = None, id: str | None = None, sort: Sequence[str] = (), limit: int = 100
+) -> Found:
+    """Lessons and, with their reason, candidates that a gate refused. Raises BadParameter for an unknown column."""
+    order_by(sort, TYPES)
+    return Found(selection, state, id, sort, limit)
+
+
+def evidence(store: Reads, selection: Selection, timeout_s: float = 30) -> list[Evidence]:
+    """Each candidate that is not rare, with what the gates look at; the most failed calls first."""
+    table = lessons()
+    failures = [failure(row) for row in _failed_calls(store, selection, table, timeout_s)]
+    found = [one for one in candidates(failures, table) if len(one.sessions) > 1][:MOST_CANDIDATES]
+    if not found:
+        return []
+    attempts = _attempts(store, selection, found, table, timeout_s)
+    scopes, oldest = _scopes(store, selection, timeout_s)
+    return [Evidence(one, scopes[one.scope], attempts[one.id], oldest, selection.end_ns) for one in found]
+
+
+def _failed_calls(store: Reads, selection: Selection, table: Lessons, timeout_s: float) -> list[Row]:
+    sql = load("failed_calls").format(
+        where=selection.where(),
+        start=selection.start,
+        until=selection.until,
+        last=LAST,
+        most=MOST_FOLLOWING,
+        rows=MOST_FAILURES,
+    )
+    return store.rows(sql, selection.params() | {"classes": table.classes}, timeout_s=timeout_s)
+
+
+def _attempts(
+    store: Reads, selection: Selection, found: Sequence[Candidate], table: Lessons, timeout_s: float
+) -> Mapping[str, Attempts]:
+    """How often each candidate's shape was tried in its scope."""
+    shapes = [one for one in found if one.kind.of == "command"]
+    programs = sorted({one.shape.split()[-1] for one in shapes} | {one.shape.split()[0] for one in shapes})
+    asked = {
+        "tools": sorted({one.tool for one in found if one.kind.of in ("tool", "parameter")}),
+        "servers": sorted({one.shape for one in found if one.kind.of == "server"}),
+        "targets": sorted({each.call.target for one in found for each in one.failures if each.call.target}),
+        "programs": "|".join(re.escape(program) for program in programs) or "^$",
+    }
+    rows = store.rows(
+        load("attempts").format(where=selection.about_call().where()), selection.params() | asked, timeout_s=timeout_s
+    )
+    failure_only = frozenset(selection.failure_only)
+    return {one.id: _tried(one, rows, table, failure_only) for one in found}
+
+
+def _tried(one: Candidate, rows: Iterable[Row], table: Lessons, failure_only: frozenset[str]) -> Attempts:
+    same = [row for row in rows if row["scope"] == one.scope and _is_attempt(one, row, table)]
+    rated = any(row["source"] not in failure_only for row in same)
+    return Attempts(max(sum(row["calls"] for row in same), len(one.failures)), rated)
+
+
+def _is_attempt(one: Candidate, row: Row, table: Lessons) -> bool:
+    call = Call(row["tool"] or "", "", row["tool_kind"], row["target"])
+    match one.kind.of:
+        case "command":
+            return shape_of_command(call, table) == one.shape
+        case "path":
+            return bool(call.target) and path(call.target or "", one.scope) == one.shape
+        case "server":
+            return bool(row["mcp_server"] == one.shape)
+        case "host":
+            return call.target in {each.call.target for each in one.failures}
+    return call.tool == one.tool
+
+
+def _scopes(store: Reads, selection: Selection, timeout_s: float) -> tuple[Mapping[str, Scope], int]:
+    """Every scope, and the time of the oldest call."""
+    sql = load("lesson_scopes").format(where=selection.about_call().where(), until=selection.until)
+    rows = store.rows(sql, selection.params(), timeout_s=timeout_s)
+    sessions: dict[str, list[int]] = {}
+    models: dict[str, list[tuple[int, str, int]]] = {}
+    for row in rows:
+        if row["model"] is None:
+            sessions.setdefault(row["scope"], [0, 0, 0])[row["third"]] = row["sessions"]
+        else:
+            models.setdefault(row["scope"], []).append((row["newest"], row["model"], row["sessions"]))
+    newest = {
+        name: tuple((model, count) for _, model, count in sorted(found, reverse=True)) for name, found in models.items()
+    }
+    scopes = {name: Scope((one[0], one[1], one[2]), newest.get(name, ())) for name, one in sessions.items()}
+    return scopes, min((row["oldest"] for row in rows), default=selection.start_ns)
+
+
+def _row(found: Evidence) -> Row:
+    one, tried = found.candidate, gates(found)
+    refused = refusal(tried)
+    low, high = found.interval or (None, None)
+    money = [each.cost_usd for each in one.failures if each.cost_usd is not None]
+    return {
+        "id": one.id, "kind": one.kind.kind, "state": "refused" if refused else "proposed", "text": one.text,
+        "firm": one.firm or None, "place": one.kind.place, "scope": one.scope, "shape": one.shape,
+        "tool": one.tool, "agents": _listed(each.source for each in one.failures),
+        "models": _listed(each.model for each in one.failures), "calls": len(one.failures),
+        "sessions": len(one.sessions), "scope_sessions": sum(found.scope.sessions), "session_share": found.share,
+        "days": one.days, "first_seen": min(each.time_ns for each in one.failures),
+        "last_seen": max(each.time_ns for each in one.failures), "attempts": found.attempts.calls, "rate": found.rate,
+        "low": low, "high": high, "strength": found.strength, "seconds": found.seconds, "tokens": found.tokens,
+        "cost_usd": sum(money) if money else None, "next": one.next[0] if one.next else None,
+        "next_sessions": one.next[1] if one.next else 0, "recovered_sessions": len(one.recovered),
+        "refused_by": refused.gate if refused else None, "gates": _json([asdict(gate) for gate in tried]),
+        "examples": _json([_example(each) for each in _spread(one)]),
+    }  # fmt: skip
+
+
+def _spread(one: Candidate) -> list[Failure]:
+    """The newest failed call of each of a few sessions."""
+    newest = {each.session: each for each in sorted(one.failures, key=lambda each: each.time_ns)}
+    return sorted(newest.values(), key=lambda each: -each.time_ns)[:MOST_EXAMPLES]
+
+
+def _example(one: Failure) -> Mapping[str, Any]:
+    return {
+        "event_id": str(one.event_id), "session": one.session, "tool": one.call.tool,
+        "target": (one.call.target or "")[:EXAMPLE_CHARS] or None,
+        "message": (one.message or "")[:EXAMPLE_CHARS] or None,
+    }  # fmt: skip
+
+
+def _listed(names: Iterable[str | None]) -> str | None:
+    """The names with the most frequent first, None if there is none."""
+    return ", ".join(name for name, _ in Counter(name for name in names if name).most_common()) or None
+
+
+def _json(value: Sequence[Mapping[str, Any]]) -> str:
+    return msgspec.json.encode(value).decode()
