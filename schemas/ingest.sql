@@ -1,5 +1,5 @@
 -- Tables by which the writer stores each request and each call exactly once. `requests`, `keys`, `reports`, `waiting`, `twins`,
--- `trace_session`, `conversation_keys` and `conversations` are kept for 24 hours, all but `requests` in limited number (docs/decisions/0017), `redirects` as long as the
+-- `trace_session`, `conversation_keys` and `conversations` are kept for 24 hours, all but `requests` in limited number (docs/decisions/0003), `redirects` as long as the
 -- events.
 
 -- The identity of every stored request: the same bytes sent again add nothing.
