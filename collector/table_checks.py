@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 # What a field may hold, as a mistake says it.
 TEXT = "a text"
@@ -15,14 +15,54 @@ ROWS = "a list of tables"
 TWINS = "a list of a role and columns, or of such lists"
 ANY = "anything"
 
+Kind = TypeVar("Kind")
 
-def wrong_fields(table: Mapping[str, Any], allowed: Mapping[str, str], place: str) -> Iterator[str]:
-    """Each field that is not known, or does not hold what it may; `place` says where the table is."""
+
+def _list_of(value: Any, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(holds, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _are_texts(value: Any) -> bool:
+    return _list_of(value, _is_text)
+
+
+HOLDS: Mapping[str, Callable[[Any], bool]] = {
+    TEXT: lambda value: isinstance(value, str),
+    BOOL: lambda value: isinstance(value, bool),
+    TABLE: lambda value: isinstance(value, dict),
+    TEXTS: _are_texts,
+    ROWS: lambda value: _list_of(value, lambda row: isinstance(row, dict)),
+    TWINS: lambda value: _are_texts(value) or _list_of(value, _are_texts),
+    INT: lambda value: type(value) is int,
+    ANY: lambda value: True,
+}
+
+
+def holds(value: Any, kind: str) -> bool:
+    """Whether a value is of a kind."""
+    return HOLDS[kind](value)
+
+
+def _misfit(value: Any, kind: Any) -> str:
+    return "" if holds(value, kind) else f"must be {kind}, not {value!r}"
+
+
+def wrong_fields(
+    table: Mapping[str, Any], allowed: Mapping[str, Kind], place: str, misfit: Callable[[Any, Kind], str] = _misfit
+) -> Iterator[str]:
+    """Each field that is not known, or does not hold what it may; `place` says where the table is.
+
+    `misfit` says why a value is not of a kind; "" if it is.
+    """
     for field, value in table.items():
         if field not in allowed:
             yield f"{place}{field}: is not known; known are {', '.join(allowed)}"
-        elif not holds(value, allowed[field]):
-            yield f"{place}{field}: must be {allowed[field]}, not {value!r}"
+        elif why := misfit(value, allowed[field]):
+            yield f"{place}{field}: {why}"
 
 
 def missing_fields(table: Mapping[str, Any], needed: Iterable[str], place: str) -> Iterator[str]:
@@ -33,16 +73,3 @@ def missing_fields(table: Mapping[str, Any], needed: Iterable[str], place: str) 
 def wrong_words(words: Iterable[Any], allowed: Collection[str], place: str) -> Iterator[str]:
     """Each word that is none of the allowed ones; `place` ends with the field."""
     yield from (f"{place}: {word!r} is not one of {', '.join(allowed)}" for word in words if word not in allowed)
-
-
-def holds(value: Any, kind: str) -> bool:
-    """Whether a value is of a kind."""
-    if kind == TEXTS:
-        return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
-    if kind == ROWS:
-        return isinstance(value, list) and all(isinstance(item, dict) for item in value)
-    if kind == TWINS:
-        return holds(value, TEXTS) or (isinstance(value, list) and all(holds(item, TEXTS) for item in value))
-    if kind == INT:
-        return type(value) is int
-    return kind == ANY or isinstance(value, {TEXT: str, BOOL: bool, TABLE: dict}[kind])

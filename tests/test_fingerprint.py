@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.classify.template import extract
 from collector.classify.template.fingerprint import TEMPLATE_CHARS, fingerprint, template
 from collector.classify.template.strip import LAYERS, undressed
 from collector.tables import load_toml, schemas
@@ -137,6 +138,20 @@ def test_dress(row: dict[str, Any]) -> None:
         assert undressed(message) == left
     for message in row.get("stays", ()):
         assert undressed(message) == message
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for table in ("opening", "frame", "echo", "inside", "mask") for row in extract.TABLE[table]],
+    ids=lambda row: row["pattern"][:40],
+)
+def test_steps_to_the_error_of_a_message(row: dict[str, Any]) -> None:
+    step = extract.Step(row["words"], extract.substitution(row["pattern"], row["becomes"]))
+    assert row["examples"]
+    for message, left in row["examples"].items():
+        assert extract.applied([step], message) == left
+    for message in row["stays"]:
+        assert extract.applied([step], message) == message
 
 
 def test_dress_in_layers_and_colours() -> None:

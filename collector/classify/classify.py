@@ -8,7 +8,7 @@ stall ingest.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -75,6 +75,11 @@ class Evidence(NamedTuple):
     text: str | None = None
     ran: bool | None = True  # of a tool that runs commands: whether one ran; None: nothing tells
 
+    @property
+    def unrun(self) -> bool:
+        """Whether it is of a tool that runs commands, and nothing tells that one ran."""
+        return self.tool_kind == "command" and not self.ran
+
 
 def _bounded(evidence: Evidence) -> Evidence:
     text, reported, kind = evidence.text, evidence.reported, evidence.tool_kind
@@ -92,6 +97,9 @@ class Match(NamedTuple):
     name: str
     by: str
     sure: bool
+
+
+NO_MATCH = Match("", "none", sure=False)
 
 
 class Taxonomy:
@@ -117,49 +125,68 @@ class Taxonomy:
         here = self.in_place(found.name, evidence)
         if found.by == "reported" and found.sure and here == found.name:
             return here, "reported"
+        if shown := self._finer(found, evidence):
+            return self.in_place(shown, evidence), "message"
+        if not found.name:
+            return self._usual(evidence)
+        return here, "alias" if found.by == "reported" and here != found.name else found.by
+
+    def _finer(self, found: Match, evidence: Evidence) -> str:
+        """The class that the text shows, where the one found gives way to it; "" otherwise."""
         finer = self._table.gives_way.get(found.name, frozenset())
         finer = self._table.gives_way_in.get((found.name, evidence.source), finer)
-        unrun = evidence.tool_kind == "command" and not evidence.ran
-        # Cline's errorType contains the text itself.
-        words = evidence.text or ("" if found.name or unrun else evidence.reported) or ""
-        # What programs print is not looked for where none ran.
-        place = evidence._replace(tool_kind=None) if unrun else evidence
-        told = self._shown(words, place) if finer or not found.sure else ""
-        if told and (told in finer or not found.sure):
-            return self.in_place(told, evidence), "message"
-        if found.name:
-            return here, found.by if here == found.name or found.by != "reported" else "alias"
-        if unrun and evidence.operation == "tool":
+        if found.sure and not finer:
+            return ""
+        words, place = evidence.text or "", evidence
+        if evidence.unrun:  # what programs print is not looked for where none ran
+            place = evidence._replace(tool_kind=None)
+        elif not words and not found.name:  # Cline's errorType contains the text itself
+            words = evidence.reported or ""
+        shown = self._shown(words, place)
+        return shown if shown in finer or not found.sure else ""
+
+    def _usual(self, evidence: Evidence) -> tuple[str, str]:
+        """The class of an error of which neither name nor text says more: what usually fails in such a tool."""
+        if evidence.operation != "tool":
+            return UNKNOWN, "none"
+        if evidence.unrun:
             return self._refused(evidence), "shape"
-        usual = self._table.kinds.get(evidence.tool_kind or "") if evidence.operation == "tool" else None
+        usual = self._table.kinds.get(evidence.tool_kind or "")
         return (usual, "shape") if usual else (UNKNOWN, "none")
 
     def _refused(self, evidence: Evidence) -> str:
         """The class of a call of a command tool of which nothing says that a command ran."""
         refused = self._table.refused
-        raised = evidence.reported if evidence.ran is False else None
-        known = next((refused[word] for form in _forms(raised or "") if (word := key(form)) in refused), "")
-        return known or refused[""]
+        if evidence.ran is False and evidence.reported:
+            for form in _forms(evidence.reported):
+                if name := refused.get(key(form)):
+                    return name
+        return refused[""]
 
     def _surest(self, evidence: Evidence) -> Match:
         """The class by name, shape or status code, whichever is first; otherwise that of a generic name, if any."""
         reported, status_code = evidence.reported, evidence.status_code
         if reported and len(reported) == 3 and reported.isdecimal():  # error.type may be an HTTP status
             status_code, reported = status_code or int(reported), None
-        named = self._named(reported, evidence) if reported else Match("", "none", sure=False)
+        named = self._named(reported, evidence) if reported else NO_MATCH
         if named.sure:
             return named
-        for flag in evidence.shape:
-            word = flag.rpartition("#")[2]  # "detail#_validationError": a flag inside a field
-            shaped = self._table.shapes.get(word) or self._table.shapes.get(word.partition(":")[0])
-            if shaped:
-                return Match(shaped, "shape", sure=True)
-        if status_code is not None:
-            table, place = self._table, (evidence.operation, status_code)
-            told = table.status_of.get(place) or table.status.get(status_code)
-            if told:
-                return Match(told, "status", sure=True)
+        if shaped := self._shaped(evidence.shape):
+            return Match(shaped, "shape", sure=True)
+        if status_code is not None and (stated := self._stated(evidence.operation, status_code)):
+            return Match(stated, "status", sure=True)
         return named
+
+    def _shaped(self, flags: Iterable[str]) -> str | None:
+        shapes = self._table.shapes
+        for flag in flags:
+            word = flag.rpartition("#")[2]  # "detail#_validationError": a flag inside a field
+            if shaped := shapes.get(word) or shapes.get(word.partition(":")[0]):
+                return shaped
+        return None
+
+    def _stated(self, operation: str, status_code: int) -> str | None:
+        return self._table.status_of.get((operation, status_code)) or self._table.status.get(status_code)
 
     def _named(self, reported: str, place: Evidence) -> Match:
         """The class that a reported name means; not sure if the name is generic."""
@@ -171,10 +198,10 @@ class Taxonomy:
                 return Match(own, "alias", sure=True)
             known, generic = table.aliases.get(word, ""), word in table.generic
             if generic and known == UNKNOWN:  # says nothing: the text or the kind of the tool decides
-                return Match("", "none", sure=False)
+                return NO_MATCH
             if known or generic:
                 return Match(known, "reported" if reported == known else "alias", sure=not generic)
-        return Match("", "none", sure=False)
+        return NO_MATCH
 
     def _shown(self, text: str, place: Evidence) -> str:
         """The class that a text shows, or "": a class name at its beginning, unless a message row is more specific."""

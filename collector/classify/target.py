@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 TARGET_CHARS = 200  # enough to recognise a command or a query again
 READ_CHARS = 4096  # searched for secrets before it is cut: half a secret would not be recognised
@@ -90,14 +90,18 @@ def target_from_params(params: object) -> str | None:
     if not isinstance(params, Mapping):
         return _patched((params,))
     for key, name in _ranked(tuple(params)):
-        value = params[name]
-        if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
-            value = " ".join(value) if key in ("command", "cmd") else value[0]
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        if isinstance(value, str) and value.strip():
-            return value.strip()[:READ_CHARS]
+        if value := _as_target(key, params[name]):
+            return value[:READ_CHARS]
     return _patched(params.values())
+
+
+def _as_target(key: str, value: object) -> str:
+    """The value of an argument as a target; "" if it is none."""
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        value = " ".join(value) if key in ("command", "cmd") else value[0]
+    if type(value) is int:
+        return str(value)
+    return value.strip() if isinstance(value, str) else ""
 
 
 def command_in(params: object) -> bool | None:
@@ -134,14 +138,21 @@ def _ranked(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """
     found = _cached.get(names)
     if found is None:
-        short = [name for name in names if isinstance(name, str) and len(name) <= LONGEST_KEY]
-        bare = ((name.replace("_", "").replace("-", "").lower(), name) for name in short)
-        found = tuple(sorted((one for one in bare if one[0] in RANKS), key=lambda one: RANKS[one[0]]))
-        if len(names) == len(short) <= MOST_NAMES:
+        found = tuple(sorted(_targets(names), key=lambda target: RANKS[target[0]]))
+        if len(names) <= MOST_NAMES and all(isinstance(name, str) and len(name) <= LONGEST_KEY for name in names):
             if len(_cached) >= REMEMBERED:
                 _cached.clear()
             _cached[names] = found
     return found
+
+
+def _targets(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The argument names that identify a target, each behind its key."""
+    for name in names:
+        if isinstance(name, str) and len(name) <= LONGEST_KEY:
+            key = name.replace("_", "").replace("-", "").lower()
+            if key in RANKS:
+                yield key, name
 
 
 def extract_target(message: str) -> str | None:

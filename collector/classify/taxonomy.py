@@ -5,13 +5,15 @@ The head of `schemas/taxonomy.toml` explains the fields, `classify.py` the order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, TypeVar
 
 import hyperscan
 import msgspec
 
 from collector.patterns import database
+from collector.table_checks import missing_fields, wrong_fields
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 Recovery = Literal["retry", "fix_and_retry", "needs_user", "none"]
@@ -120,42 +122,56 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def build(raw: Mapping[str, Any]) -> tuple[Table, list[str]]:
     """The table in `raw` (parsed TOML), and its mistakes; usable only if there are none."""
     mistakes = [f"{part}: is not known; known are {', '.join(PARTS)}" for part in raw if part not in PARTS]
-    written = raw.get("classes", {})
-    rows = [typed(ErrorClass, written[name], f"classes.{name}", mistakes, name=name) for name in written]
-    classes = {row.name: row for row in rows if row is not None}
-    if UNKNOWN not in classes:
-        mistakes.append(f"classes.{UNKNOWN}: missing; lay your own file over the built-in one")
-    every = list(classes.values())
-    for row in every:
-        mistakes += [f"classes.{row.name}: {mistake}" for mistake in _contradictions(row, classes)]
-    kinds = raw.get("kinds", {})
-    mistakes += [f"kinds.{kind}: no class is named '{name}'" for kind, name in kinds.items() if name not in classes]
-    refused = {"": UNKNOWN, **raw.get("refused", {})}
-    mistakes += [f"refused.{word}: no class is named '{name}'" for word, name in refused.items() if name not in classes]
-    aliases = ((key(name), row.name) for row in every for name in (row.name, *row.aliases))
-    aliases_of = (((of, key(name)), row.name) for row in every for of in row.aliases_of for name in row.aliases_of[of])
-    status_of = (((of, code), row.name) for row in every for of in row.status_of for code in row.status_of[of])
+    classes = _classes(raw.get("classes", {}), mistakes)
+    kinds, refused = raw.get("kinds", {}), {"": UNKNOWN, **raw.get("refused", {})}
+    _check_names("kinds", kinds, classes, mistakes)
+    _check_names("refused", refused, classes, mistakes)
+    rows = list(classes.values())
+    overrides = [(row, source, override) for row in rows for source, override in row.overrides.items()]
     table = Table(
         classes=classes,
         messages=tuple(_messages(raw.get("messages", []), classes, mistakes)),
-        generic=frozenset(key(name) for name in raw.get("generic", [])),
+        generic=frozenset(map(key, raw.get("generic", []))),
         kinds=kinds,
         refused={key(word): name for word, name in refused.items()},
-        aliases=_index(aliases, "aliases", mistakes),
-        aliases_of=_index(aliases_of, "aliases_of", mistakes),
-        shapes=_index(((flag, row.name) for row in every for flag in row.shapes), "shapes", mistakes),
-        status=_index(((code, row.name) for row in every for code in row.status), "status", mistakes),
-        status_of=_index(status_of, "status_of", mistakes),
-        gives_way={row.name: frozenset(_members(row.gives_way_to, classes)) - {row.name} for row in every},
+        aliases=_index("aliases", rows, lambda row: map(key, (row.name, *row.aliases)), mistakes),
+        aliases_of=_index("aliases_of", rows, _aliases_of, mistakes),
+        shapes=_index("shapes", rows, lambda row: row.shapes, mistakes),
+        status=_index("status", rows, lambda row: row.status, mistakes),
+        status_of=_index("status_of", rows, _status_of, mistakes),
+        gives_way={row.name: _others(row, row.gives_way_to, classes) for row in rows},
         gives_way_in={
-            (row.name, source): frozenset(_members(over.gives_way_to, classes)) - {row.name}
-            for row in every
-            for source, over in row.overrides.items()
-            if over.gives_way_to is not None
+            (row.name, source): _others(row, override.gives_way_to, classes)
+            for row, source, override in overrides
+            if override.gives_way_to is not None
         },
-        meant_by={(row.name, source): _meant(row, over) for row in every for source, over in row.overrides.items()},
+        meant_by={(row.name, source): _meant(row, override) for row, source, override in overrides},
     )
     return table, mistakes
+
+
+def _classes(written: Mapping[str, Any], mistakes: list[str]) -> dict[str, ErrorClass]:
+    rows = [typed(ErrorClass, fields, f"classes.{name}", mistakes, name=name) for name, fields in written.items()]
+    classes = {row.name: row for row in rows if row is not None}
+    if UNKNOWN not in classes:
+        mistakes.append(f"classes.{UNKNOWN}: missing; lay your own file over the built-in one")
+    for row in classes.values():
+        mistakes.extend(f"classes.{row.name}: {mistake}" for mistake in _contradictions(row, classes))
+    return classes
+
+
+def _check_names(part: str, names: Mapping[str, str], classes: Mapping[str, ErrorClass], mistakes: list[str]) -> None:
+    mistakes.extend(f"{part}.{word}: no class is named '{name}'" for word, name in names.items() if name not in classes)
+
+
+def _aliases_of(row: ErrorClass) -> Iterator[tuple[str, str]]:
+    for of, names in row.aliases_of.items():
+        yield from ((of, key(name)) for name in names)
+
+
+def _status_of(row: ErrorClass) -> Iterator[tuple[str, int]]:
+    for of, codes in row.status_of.items():
+        yield from ((of, code) for code in codes)
 
 
 def typed(kind: type[Row], fields: Any, place: str, mistakes: list[str], **given: Any) -> Row | None:
@@ -164,19 +180,20 @@ def typed(kind: type[Row], fields: Any, place: str, mistakes: list[str], **given
         mistakes.append(f"{place}: must be a table, not {fields!r}")
         return None
     fields = {**fields, **given}
-    before = len(mistakes)
     known = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    for name, value in fields.items():
-        if name not in known:
-            mistakes.append(f"{place}: {name}: is not known; known are {', '.join(known)}")
-            continue
-        try:
-            msgspec.convert(value, known[name].type)
-        except msgspec.ValidationError as error:
-            mistakes.append(f"{place}: {name}: {error}; got {value!r}")
-    missing = (name for name, field in known.items() if field.required and name not in fields)
-    mistakes += [f"{place}: {name}: is missing" for name in missing]
-    return msgspec.convert(fields, kind) if len(mistakes) == before else None
+    needed = [name for name, field in known.items() if field.required]
+    types = {name: field.type for name, field in known.items()}
+    wrong = [*wrong_fields(fields, types, f"{place}: ", _misfit), *missing_fields(fields, needed, f"{place}: ")]
+    mistakes += wrong
+    return None if wrong else msgspec.convert(fields, kind)
+
+
+def _misfit(value: Any, kind: Any) -> str:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        return f"{error}; got {value!r}"
+    return ""
 
 
 def _contradictions(row: ErrorClass, classes: Mapping[str, ErrorClass]) -> Iterator[str]:
@@ -187,9 +204,9 @@ def _contradictions(row: ErrorClass, classes: Mapping[str, ErrorClass]) -> Itera
         yield f"retryable: {row.retryable} contradicts recovery '{row.recovery}'"
     if row.mistake and (row.attribution != "model" or row.category == "state"):
         yield f"mistake: only the model's errors may be, and none of state; got {row.attribution}"
-    overriding = (name for over in row.overrides.values() for name in over.gives_way_to or ())
-    for name in (*row.gives_way_to, *overriding):
-        if not [*_members((name,), classes)]:
+    yielding = [row.gives_way_to, *(override.gives_way_to or () for override in row.overrides.values())]
+    for name in chain.from_iterable(yielding):
+        if not _members((name,), classes):
             yield f"gives_way_to: no class, category or domain is named '{name}'"
     for name in row.becomes.values():
         if name not in classes:
@@ -225,19 +242,28 @@ def unusable_patterns(rows: Iterable[MessageRow]) -> Iterator[str]:
                 yield f"messages[{number}]: match: {pattern!r} is no Hyperscan pattern: {error}"
 
 
-def _index(pairs: Iterable[tuple[Any, str]], field: str, mistakes: list[str]) -> dict[Any, str]:
-    """Word -> class. A word that means two classes is a mistake."""
+def _index(
+    field: str, rows: Iterable[ErrorClass], words: Callable[[ErrorClass], Iterable[Any]], mistakes: list[str]
+) -> dict[Any, str]:
+    """The class of each of the rows' words. A word that means two classes is a mistake."""
     index: dict[Any, str] = {}
-    for word, name in pairs:
-        if index.setdefault(word, name) != name:
-            mistakes.append(f"classes.{name}: {field}: {word!r} already means {index[word]}")
+    for row in rows:
+        for word in words(row):
+            first = index.setdefault(word, row.name)
+            if first != row.name:
+                mistakes.append(f"classes.{row.name}: {field}: {word!r} already means {first}")
     return index
 
 
-def _members(names: Iterable[str], classes: Mapping[str, ErrorClass]) -> Iterator[str]:
+def _members(names: Iterable[str], classes: Mapping[str, ErrorClass]) -> frozenset[str]:
     """The classes whose name, category or domain is among these."""
     wanted = set(names)
-    return (row.name for row in classes.values() if wanted & {row.name, row.category, row.domain})
+    return frozenset(row.name for row in classes.values() if wanted & {row.name, row.category, row.domain})
+
+
+def _others(row: ErrorClass, names: Iterable[str], classes: Mapping[str, ErrorClass]) -> frozenset[str]:
+    """The other classes among these."""
+    return _members(names, classes) - {row.name}
 
 
 def _meant(row: ErrorClass, override: Override) -> ErrorClass:

@@ -1,79 +1,28 @@
 """Extracts the error from a message: without frames, echoes and objects around it, and with names masked.
 
-Each step first looks for a word that its pattern needs, so that most messages skip most steps.
+What a pattern alone can do is a row of `schemas/templates.toml`. Each step first looks for a word that its pattern
+needs, so that most messages skip most steps.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from typing import NamedTuple
 
 from collector.classify.template.strip import undressed
 from collector.tables import load_toml, schemas
 
-# A traceback up to the line that names the exception; frames below one; source with a caret below it.
-PYTHON_FRAMES = re.compile(
-    r"(?:Traceback \(most recent call last\):|^[ \t]*File \"[^\"\n]*\", line \d.*)\s*\n(?:[ \t].*\n|\s*\n)*",
-    re.MULTILINE,
-)
-FRAMES = re.compile(r"(?:\r?\n[ \t]+at .*)+|(?:\r?\n- (?:/|[A-Z]:\\).*)+")
-TWICE = re.compile(r"\A([^\n]{8,400})\n+\w*Error: \1")  # a stack begins with the message
-ECHO = re.compile(r"\n[ \t│>]*\d+[ \t]*[|│].*|\n[ \t│]{2,}\d+: .*")  # a line of source, after its number
-CARET = re.compile(r"\n.*\n[ \t|]*[\^~]+[ \t]*(?=\n|$)")
-
-# The input that a shell, an edit tool or a database repeats; the id of the request.
-GIVEN = re.compile(r"(?<=\bString: )(?s:.+)|(?<=\bCommand: )(?:(?!\bCommand: ).)+(?=\n)|(?<=match for edit:\n)(?s:.+)")
-SQL = re.compile(
-    r"\bLINE \d+: .*|\bin scope (?=SELECT |WITH )[^\n]+?(?=\. \([A-Z]|\s*\(version |\Z)"
-    r"|\[(?:SQL|parameters): .*"
-    r"|(?<=, SQL: )(?i:select|insert|update|delete|with|create|alter|drop)\b[^\n]*(?=\)\s*\Z)"
-    r"|\b(?:SELECT|INSERT INTO|DELETE FROM|UPDATE \w+ SET)\b [^\"'`)\n]{3,400}"
-)
 WRAPPED = re.compile(r"\A<(?!html)(\w+)>(.*)</\1>\s*\Z", re.DOTALL)
-# A separate line with a circumstance in one word: `Location: EU`.
-CIRCUMSTANCE = re.compile(
-    r"(?<=\n)([ \t]*(?!Code|Status|Error|Reason|Exit)[A-Z][\w ]{1,20}: +)(?!\w+(?:Error|Exception)\b|\d+\b)"
-    r"[\w.:@/+-]{1,80}(?=\r?\n|\Z)"
-)
-USAGE = re.compile(r"\Ausage: (?s:.*?)\n(?=\S+: error: )")
-HINT = re.compile(
-    r"(?<=[\w.;,!])\s+(?:Did you (?:mean|forget):? [^?\n]{1,200}\?|HINT: [^\n]+|DETAIL: +Failing row [^\n]+)"
-)
-REPOSITORY = re.compile(
-    r"(?<![\w/:.@-])(?:[\w.-]{1,40}@)?[a-zA-Z][\w.-]{1,80}:(?!//)[\w./~-]{1,200}\.git(?![\w.])"
-)  # host:path.git
-# A shell, with or without its line number.
-SHELL = re.compile(
-    r"(?<![^\n])(?:(?:/[\w/]*/)?(?:ba|z|da)?sh: (?:-c: )?(?:(?:\w+ )?\d+: *)?|(?:\(eval\)|zsh):\d+: )(?=\S)"
-)
-REQUEST = re.compile(r",? \(?request[ _-]id:? ?[\w:-]+\)?|\ARequest req_\w+: ", re.IGNORECASE)
-# Words of which a pattern needs one, the pattern, and what stays of its matches, in this order.
-MASKS = (
-    (("LINE ", "[SQL", ", SQL: ", "SELECT ", "INSERT ", "DELETE ", "UPDATE "), SQL, "<sql>"),
-    (("Did you", "HINT: ", "DETAIL: "), HINT, ""),
-    ((".git",), REPOSITORY, "<url>"),
-    (("equest",), REQUEST, ""),
-    (("sh: ", "(eval):", "zsh:"), SHELL, "bash: line 1: "),
-)
 # pydantic: any number of fields with the same error are one error.
 FIELDS = re.compile(r"\A((?s:.{0,300}?)\b)\d+ (validation error)s? for [^\n]+\n")
 FIELD = re.compile(r"^ {2,}(\S[^\n]*? \[type=\w+)", re.MULTILINE)
-NAMES_BELOW = re.compile(r"(?<=:\n)(?:[\w.-]{1,60}\n){1,40}")  # each on a line of its own
 # A first line that says more than what follows: `error: …`, `fatal: …`.
-TOLD_FIRST = re.compile(r"(?i:error|fatal|err|failed|failure)(?:\[\w+\])?: .{16,}")
-
-NPM = re.compile(r"^npm (?:ERR!|error) ?(?:[45]\d\d )?", re.MULTILINE)
-
-# An answer that a client quotes: `<HttpError 404 when requesting … returned "…">`, `HTTP response body: {…}`.
-GIVEN_BACK = re.compile(
-    r"\A(?s:.{0,4000}?)(?:\breturned \"(?=[^\"\n]+ [^\"\n]+ )([^\"\n]{8,})\"(?s:.*)"
-    r"|\b(?:HTTP response body|[Rr]esponse content|[Rr]esponse body):\s*(?:b')?(?=\{)"
-    r"|\b[Ss]erver responded with:\s*(?=\{[^\n]{0,200}?[\"'](?:error|message|detail|reason)[\"']))"
-)
+SAYS_MORE = re.compile(r"(?i:error|fatal|err|failed|failure)(?:\[\w+\])?: .{16,}")
 QUOTED = re.compile(r"[\s>]*([\"'])(?=[^\n]+ [^\n]+ )((?:(?!\1)[^\n]|(?<=\w)'(?=\w)){12,})\1[\s.>]*\Z")
 
-# An error inside a JSON or Python object, at the start or after a status, not among arguments; the title of a page.
+# An error inside a JSON or Python object, at the start or after a status, not among arguments.
 OBJECT = re.compile(
     r"((?:(?!(?<!INVALID_)argument|input|param|kwarg|call|value|text)[^{\n]){0,160})(?<![.!] \[)\{.{0,200}?"
     r"[\"'](?:error|message|e?(?:rr)?(?:or)?_?msg|error_?message|detail|reason)[\"']\s?:\s?([\"'])((?:(?!\2)[^\\]|\\.){1,2000})",
@@ -83,16 +32,11 @@ CODE = re.compile(r"[a-z]+(?:_[a-z]+)+")  # of an error: no name to be replaced
 BARE_STATUS = re.compile(r"[45]\d\d\s")
 # A nested error message.
 INNER = re.compile(r"[\[{][^\[]{0,300}?\"message\": ?\"([^\"]{10,400})\"(?s:.*)")
-# A list of issues of a validator, printed on several lines: the first tells what kind of mistake it is.
-ISSUES = re.compile(r"(?:\w+: )?\[\s+\{(?s:.{0,600}?)\"message\":\s?\"((?:[^\"\\]|\\.){4,300})\"")
-STRUCT = re.compile(r"\[\{(?:\w+:[^{}]{0,200} )?Message:(\w+ [^{}]{1,400})\}(?s:.*)")  # as Go prints it
-# Sentences among the values of an object without a known error field; an error in XML.
+# Sentences among the values of an object without a known error field.
 SENTENCE = re.compile(r"(?<![\w\\])\"((?:[^\"\\\s]|\\.){1,100}(?:\s+(?:[^\"\\\s]|\\.){1,100}){2,60})\"(?!\s?:)")
-TAGGED = re.compile(r"<(?i:Code)>([\w.]{1,80})</.{0,200}?<(?i:Message)>(.{1,500}?)</(?i:Message)>", re.DOTALL)
 STATUS = re.compile(r"[\"'](?:code|status|status_?code)[\"']\s?:\s?(\d{3}|-32\d{3})\b", re.IGNORECASE)
 EXIT = re.compile(r"[\"']exit_?code[\"']\s?:\s?(-?\d{1,5})\b", re.IGNORECASE)
 ESCAPED = re.compile(r"\\([\"'\\])")
-PAGE = re.compile(r"<(?:!doctype|html)\b.{0,100}?<title>(.{1,200}?)</title>", re.DOTALL | re.IGNORECASE)
 
 # Words of a line that reports an error (TELLS), and of one whose error is on the lines after it (LEADS_ON).
 TELLS = re.compile(
@@ -113,9 +57,9 @@ LEADS_ON = re.compile(
 
 # The subject of a message, repeated at its end.
 ASIDE = re.compile(r"(?<=[.}]) \([\w.:/ -]{1,60}\)\s*\Z")
-# Only names after the last colon (LAST); words before the colon after which they are the reason (TOLD_WHY).
+# Only names after the last colon (LAST); words before the colon after which they are the reason (BEFORE_REASON).
 LAST = re.compile(r"(?![a-z]*(?:err|fail|invalid|unavail|timeout)|[a-z]+ed\b)[a-z_][\w-]+(?:, ?[\w.-]+)*[.!]?")
-TOLD_WHY = re.compile(
+BEFORE_REASON = re.compile(
     r"(?:ed|[Ee]rrors?|[Ee]xception|[Ff]ailure|[Rr]easons?|[Ss]tatus|[Cc]ode|[Ss]tate|[Cc]ause|[Tt]ype"
     r"|[Rr]esult|[Mm]essage|[Ff]atal)\Z"
 )
@@ -149,122 +93,169 @@ def _names() -> tuple[list[tuple[str, str]], dict[str, list[int]]]:
     """Pattern and kind of each row of `schemas/names.toml`; by word, the rows to try for it."""
     table = load_toml(schemas() / "names.toml")
     rows: list[tuple[str, str]] = [(DATE, "time")]
-    told = {word: [0] for month in MONTHS for word in (month, f"[{month}")}
+    by_word = {word: [0] for month in MONTHS for word in (month, f"[{month}")}
     for row in table["name"]:
         pattern, words = row["pattern"], row["words"].split()
         for part, text in table["parts"].items():
             pattern = pattern.replace(f"{{{part}}}", text)
-        of_each = "{WORD}" in pattern
+        if "{WORD}" not in pattern:
+            rows.append((pattern, row["is"]))
+            _add(by_word, words, len(rows) - 1)
+            continue
         for word in words:
-            if of_each or word is words[0]:
-                # The character set comes first, with the look-behind after it: such a pattern is searched faster.
-                alone = rf"[{word[0].upper()}{word[0]}]{word[1:]}(?<![\w</.-].{{{len(word)}}})s?"
-                rows.append((pattern.replace("{WORD}", alone), row["is"]))
-            for form in (word, f"{word}s") if of_each else (word,):
-                told.setdefault(form, []).append(len(rows) - 1)
-    return rows, told
+            # The character set comes first, with the look-behind after it: such a pattern is searched faster.
+            alone = rf"[{word[0].upper()}{word[0]}]{word[1:]}(?<![\w</.-].{{{len(word)}}})s?"
+            rows.append((pattern.replace("{WORD}", alone), row["is"]))
+            _add(by_word, (word, f"{word}s"), len(rows) - 1)
+    return rows, by_word
 
 
-NAMES, TOLD = _names()
-TELLING = frozenset(TOLD)
+def _add(by_word: dict[str, list[int]], words: Iterable[str], row: int) -> None:
+    for word in words:
+        by_word.setdefault(word, []).append(row)
+
+
+NAMES, BY_WORD = _names()
+KNOWN_WORDS = frozenset(BY_WORD)
 
 
 @cache
 def _replace(row: int) -> Callable[[str], str]:
     """Replaces matches of a row by its placeholder; the pattern is compiled when a message first needs it."""
     pattern, kind = NAMES[row]
-    placeholder, compiled = f"<{kind}>", re.compile(pattern)
-    if not pattern.startswith(r"(\A"):
-        return partial(compiled.sub, lambda found: found[1] + placeholder)
+    return substitution(pattern, rf"\1<{kind}>")
 
-    def at_the_start(text: str) -> str:  # `sub` would try every position
+
+def substitution(pattern: str, becomes: str) -> Callable[[str], str]:
+    """Replaces the matches of a pattern; one that begins with \\A is tried only at the start, not at every position."""
+    compiled = re.compile(pattern)
+    if not pattern.startswith((r"\A", r"(\A")):
+        return partial(compiled.sub, becomes)
+
+    def at_the_start(text: str) -> str:
         found = compiled.match(text)
-        return f"{found[1]}{placeholder}{text[found.end() :]}" if found else text
+        return found.expand(becomes) + text[found.end() :] if found else text
 
     return at_the_start
 
 
+class Step(NamedTuple):
+    """A row of `schemas/templates.toml`."""
+
+    words: Sequence[str]  # without any of which there is nothing to replace
+    replace: Callable[[str], str]
+
+
+TABLE = load_toml(schemas() / "templates.toml")
+OPENING, FRAME, ECHO, INSIDE, MASK = (
+    [Step(row["words"], substitution(row["pattern"], row["becomes"])) for row in TABLE[name]]
+    for name in ("opening", "frame", "echo", "inside", "mask")
+)
+
+
+def applied(steps: Iterable[Step], text: str) -> str:
+    """The text after the steps of a table."""
+    for words, replace in steps:
+        for word in words:
+            if word in text:
+                text = replace(text)
+                break
+    return text
+
+
 def essence(message: str) -> str:
     """The error of the message alone, with placeholders for repeated input; white space stays."""
-    text = message
-    if text.startswith("<") and (found := WRAPPED.match(text)):
-        text = found[2]
-    if '"message":' in text and (found := ISSUES.match(text)):
-        text = found[1]
-    if "npm " in text:
-        text = NPM.sub("", text)
-    if "validation error" in text and (found := FIELDS.match(text)) and (kinds := FIELD.findall(text)):
-        text = f"{found[1]}{found[2]}: {'; '.join(sorted(set(kinds)))}]"
-    if "ConnectionPool(" in text:
-        text = text.replace("HTTPSConnectionPool(", "HTTPConnectionPool(")
-    if "\n" in text:
-        text = NAMES_BELOW.sub("<name>\n", text)
-        text = CIRCUMSTANCE.sub(r"\1<name>", USAGE.sub("", _without_frames(text)))
-    if "String: " in text or "Command: " in text or "for edit:" in text:
-        text = GIVEN.sub("<str>", text)
-    if 'eturned "' in text or "esponse body:" in text or "esponse content:" in text or "responded with:" in text:
-        text = GIVEN_BACK.sub(r"\1", text)
-    if "{" in text and (found := OBJECT.match(text)):
-        status = STATUS.search(text, found.end(1))
-        number = f"code {status[1]} " if status and status[1] not in found[1] else ""
-        said = found[3].replace("_", " ") if CODE.fullmatch(found[3]) and " " in found[1] else found[3]
-        front = f"code {found[1]}" if BARE_STATUS.fullmatch(found[1]) and said[0].islower() else found[1]
-        text = front + number + ESCAPED.sub(r"\1", said)
-        if '"message":' in text:
-            text = INNER.sub(r"\1", text)
-    elif text.startswith(("{", "[{")):
-        text = _sentences(text)
-    if " Message:" in text:
-        text = STRUCT.sub(r"\1", text)
-    if "essage>" in text and (found := TAGGED.search(text)):
-        text = f"{found[1]}: {found[2]}"
-    if "<title>" in text and (found := PAGE.search(text)):
-        text = text[: found.start()] + found[1]
-    if "\n" in text:
-        first = text.lstrip().partition("\n")[0]
-        text = first if TOLD_FIRST.match(first) and not LEADS_ON.search(first) else text
-    text = undressed(text)
+    text = _fields_as_one(applied(OPENING, message))
+    text = applied(ECHO, _without_frames(text))
+    text = _out_of_object(text)
+    text = undressed(_first_line(applied(INSIDE, text)))
     if text.startswith(('"', "'")) and (found := QUOTED.match(text)):
         text = found[2]
     return _masked(text)
+
+
+def _fields_as_one(text: str) -> str:
+    """pydantic's list of fields as the kinds of errors in it, each once."""
+    found = FIELDS.match(text) if "validation error" in text else None
+    if found is None:
+        return text
+    kinds = sorted(set(FIELD.findall(text)))
+    return f"{found[1]}{found[2]}: {'; '.join(kinds)}]" if kinds else text
+
+
+def _out_of_object(text: str) -> str:
+    """The error inside a JSON or Python object."""
+    if "{" in text and (found := OBJECT.match(text)):
+        return _error_of(found)
+    return _sentences(text) if text.startswith(("{", "[{")) else text
+
+
+def _error_of(found: re.Match[str]) -> str:
+    """What stands before an object, its status and its error."""
+    front, said, text = found[1], found[3], found.string
+    if CODE.fullmatch(said) and " " in front:
+        said = said.replace("_", " ")
+    status = STATUS.search(text, found.end(1))
+    number = f"code {status[1]} " if status and status[1] not in front else ""
+    if BARE_STATUS.fullmatch(front) and said[0].islower():
+        front = f"code {front}"
+    text = front + number + ESCAPED.sub(r"\1", said)
+    return INNER.sub(r"\1", text) if '"message":' in text else text
+
+
+def _first_line(text: str) -> str:
+    """The first line alone where it says more than what follows: `error: …`, `fatal: …`."""
+    if "\n" not in text:
+        return text
+    first = text.lstrip().partition("\n")[0]
+    return first if SAYS_MORE.match(first) and not LEADS_ON.search(first) else text
 
 
 def _masked(text: str) -> str:
     """The error of a text without anything around it, with placeholders."""
     if not text.isascii():
         text = _narrow(text)
-    for words, pattern, rest in MASKS:
-        if any(map(text.__contains__, words)):
-            text = pattern.sub(rest, text)
+    text = applied(MASK, text)
     if "\n" in text:
         text = _headline(text)
-    if telling := TELLING.intersection(text.lower().split()):
-        for row in sorted({row for word in telling for row in TOLD[word]}):
-            text = _replace(row)(text)
-    text = ASIDE.sub(" (<name>)", text)
-    head, colon, last = text.rpartition(": ")
+    return _name_after_colon(ASIDE.sub(" (<name>)", _without_known_names(text)))
+
+
+def _without_known_names(text: str) -> str:
+    """Names replaced by the rows of `schemas/names.toml` for the words of this text."""
+    words = KNOWN_WORDS.intersection(text.lower().split())
+    for row in sorted({row for word in words for row in BY_WORD[word]}):
+        text = _replace(row)(text)
+    return text
+
+
+def _name_after_colon(text: str) -> str:
+    """Names alone after the last colon are masked, unless they are the reason; a code there is the error."""
+    head, _, last = text.rpartition(": ")
     if head.endswith((" error", " Error", "rror occurred")) and CODE.fullmatch(last):
         return last
-    if colon and " " in head and LAST.fullmatch(last) and not TOLD_WHY.search(head, max(0, len(head) - 12)):
-        text = f"{head}: <name>"
+    if " " in head and LAST.fullmatch(last) and not BEFORE_REASON.search(head, max(0, len(head) - 12)):
+        return f"{head}: <name>"
     return text
 
 
 def _headline(text: str) -> str:
     """The first line that reports an error; all lines if it leads on to the next one, or if none does."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    told = next((line for line in lines if " " in line.strip() and TELLS.search(line) and not BANNER.match(line)), None)
-    return text if told is None or LEADS_ON.search(told) else undressed(told)
+    for line in text.splitlines():
+        if " " in line.strip() and TELLS.search(line) and not BANNER.match(line):
+            return text if LEADS_ON.search(line) else undressed(line)
+    return text
 
 
 def _sentences(text: str) -> str:
     """The exit code or status of an object and the sentences among its values; the object itself if it has none."""
-    found = [ESCAPED.sub(r"\1", one.replace("\\n", "\n")) for one in SENTENCE.findall(text[:2048])]
-    if not found:
+    sentences = [sentence.replace("\\n", "\n") for sentence in SENTENCE.findall(text[:2048])]
+    if not sentences:
         return text
-    code, said = EXIT.search(text) or STATUS.search(text), ". ".join(found)
+    said = ". ".join(ESCAPED.sub(r"\1", sentence) for sentence in sentences)
     if inner := WRAPPED.match(said):
         said = inner[2]
+    code = EXIT.search(text) or STATUS.search(text)
     return (f"code {code[1]} " if code else "") + _without_frames(said)
 
 
@@ -277,13 +268,4 @@ def _narrow(text: str) -> str:
 
 
 def _without_frames(text: str) -> str:
-    text = text.partition("\n\ngoroutine ")[0]
-    if '", line ' in text:
-        text = PYTHON_FRAMES.sub("", text)
-    if "|" in text or "│" in text or ":   " in text:
-        text = ECHO.sub("", text)
-    if "^" in text:
-        text = CARET.sub("", text)
-    if "at " in text or "\n- " in text:
-        text = TWICE.sub(r"\1", FRAMES.sub("", text))
-    return text
+    return applied(FRAME, text) if "\n" in text else text
