@@ -20,7 +20,8 @@ class Rejected(Exception):
     """The same input always fails; the sender must not retry.
 
     `status` is the HTTP status: 400 malformed, 401 no token, 403 wrong token, 404 no such path, 405 no such
-    method, 409 not in the present state, 413 too large, 415 unknown content type or encoding.
+    method, 409 not in the present state, 412 changed meanwhile, 413 too large, 415 unknown content type or encoding,
+    428 made from what is not said.
     """
 
     def __init__(self, message: str, status: int = 400) -> None:

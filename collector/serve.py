@@ -32,6 +32,7 @@ from collector.api.backup import BACKUP_ROUTES, Backups
 from collector.api.health import HEALTH_ROUTES, health
 from collector.api.refusals import exception_handlers
 from collector.api.routes import api_routes, guard_query
+from collector.api.rule_routes import RULE_ROUTES
 from collector.api.trial_routes import TRIAL_ROUTES
 from collector.columns import add_dimensions
 from collector.engine.duckdb.derive_loop import Keeper
@@ -217,7 +218,7 @@ def _application(
             *api_routes(),
             Router(
                 "/",
-                route_handlers=[health, *ALERT_ROUTES, *TRIAL_ROUTES, *APPLY_ROUTES, *BACKUP_ROUTES],
+                route_handlers=[health, *ALERT_ROUTES, *RULE_ROUTES, *TRIAL_ROUTES, *APPLY_ROUTES, *BACKUP_ROUTES],
                 guards=[guard_query],
             ),
         ],

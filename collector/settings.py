@@ -71,6 +71,12 @@ class Settings:
     )
     ingest_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow sending; none: no token is required")
     query_tokens: tuple[str, ...] = _setting((), tokens, "tokens that allow queries; none: no token is required")
+    alerts_tokens: tuple[str, ...] = _setting(
+        (), tokens, "tokens that allow changing alert rules and receivers; none: only from this machine without tokens"
+    )
+    receiver_hosts: tuple[str, ...] = _setting(
+        (), hosts, "hosts that receivers added through the API may name although they are not public"
+    )
     open: bool = _setting(False, boolean, "allow listening beyond loopback without tokens or sign-in")
     allowed_hosts: tuple[str, ...] = _setting(
         (), hosts, "further names allowed in the Host header without a token or sign-in"
@@ -103,6 +109,7 @@ class Settings:
         "http://127.0.0.1:4318", endpoint, "the collector that the dashboard and the commands use"
     )
     query_token: str = _setting("", token, "the token that the dashboard and the commands send with queries")
+    alerts_token: str = _setting("", token, "the token that the dashboard sends when it changes rules and receivers")
     dashboard_url: str = _setting("", endpoint, "the dashboard's address, for links in notifications")
     otlp_url: str = _setting(
         "", endpoint, "the collector's address as agents reach it, shown to people; else collector_url"

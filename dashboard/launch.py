@@ -92,17 +92,18 @@ def environment(
     dimensions: Iterable[str] = (),
     otlp: str = "",
     hosts: Iterable[str] = (),
+    alerts: str = "",
 ) -> dict[str, str]:
     """`environ` with the dashboard's settings; empty ones leave the environment as it is. Raises OSError as `signs_in`.
 
     `collector` is the address of the query API, `token` the query token, `trace` the link template of a tracing
     system, `dimensions` the user's own columns, `otlp` the address that agents send to, if not `collector`, `hosts`
-    further names by which people open the dashboard.
+    further names by which people open the dashboard, `alerts` the token that changes rules.
     """
     given = {
         "MISSTEP_COLLECTOR_URL": collector, "MISSTEP_QUERY_TOKEN": token, "MISSTEP_TRACE_URL": trace,
         "MISSTEP_DIMENSIONS": ",".join(dimensions), "MISSTEP_OTLP_URL": otlp,
-        "MISSTEP_ALLOWED_HOSTS": ",".join(hosts), SIGN_IN: "true" if signs_in() else "",
+        "MISSTEP_ALLOWED_HOSTS": ",".join(hosts), "MISSTEP_ALERTS_TOKEN": alerts, SIGN_IN: "true" if signs_in() else "",
     }  # fmt: skip
     search = [str(HERE.parent), environ.get("PYTHONPATH", "")]
     python_path = {"PYTHONPATH": ":".join(part for part in search if part)}

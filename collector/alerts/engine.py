@@ -154,13 +154,17 @@ class Engine:
         loop = asyncio.get_running_loop()
         while not self._stop.is_set():
             started = loop.time()
-            async with self._evaluating:
-                for key, messages in in_batches(await asyncio.to_thread(self._evaluate_safely)).items():
-                    self._busy[key] = asyncio.create_task(self._deliver(key, messages))
+            await self.evaluate_now()
             try:
                 await asyncio.wait_for(self._stop.wait(), rest_after(loop.time() - started, self._interval_s))
             except TimeoutError:
                 continue
+
+    async def evaluate_now(self) -> None:
+        """Evaluates the rules as their file says now, and begins to send what is due."""
+        async with self._evaluating:
+            for key, messages in in_batches(await asyncio.to_thread(self._evaluate_safely)).items():
+                self._busy[key] = asyncio.create_task(self._deliver(key, messages))
 
     async def close(self) -> None:
         """Stops evaluating, and waits a while for running work; unsent messages are due after a restart."""

@@ -100,6 +100,15 @@ def parse_rules(
     return _build(data, document.lines, path, elsewhere)
 
 
+def read_values(text: str) -> Any:
+    """What the text of a rule file says, unchecked. Raises RuleError where it is no YAML that can be read."""
+    document = _Document()
+    values = document.read(text)
+    if document.mistakes:
+        raise RuleError("alerts.yaml", document.mistakes)
+    return values
+
+
 def _build(data: dict[str, Any], lines: dict[Place, int], path: str, elsewhere: Sequence[Receiver] = ()) -> RuleFile:
     own_names = tuple(data.get("receivers", {}))
     receivers = tuple(each for name in own_names for each in receivers_of(name, data["receivers"][name]))
@@ -157,7 +166,7 @@ class RuleBook:
         return (stat.st_mtime_ns, stat.st_size) if stat else None
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """Stops at once where a text has too many parts or nests too deeply; dates stay text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
@@ -216,7 +225,7 @@ class _Document:
             self.add((), f"is larger than {MAX_BYTES >> 10} KiB; rules are at most that")
             return None
         try:
-            loader = _Loader(text)
+            loader = Loader(text)
             node = loader.get_single_node()
             if node is None:
                 self.add((), "is empty; write rules: followed by a list")

@@ -62,9 +62,11 @@ REFUSALS = {
     "401": "A query token is needed",
     "403": "The token or the Host header is not allowed",
     "404": "There is nothing with this name or id",
-    "409": "There is no finished copy, or one is being made",
+    "409": "Not in the present state; the message says why",
+    "412": "The rule file has changed since it was read",
     "413": "The body is too large",
     "415": "The body is not application/json",
+    "428": "The header If-Match is missing",
     "429": "Another statement is running",
     "503": "The query took too long or needed too much memory: narrow the range, or lower the limit",
 }
@@ -73,10 +75,18 @@ REFUSALS = {
 EVERYWHERE = ("400", "401", "403")
 ALWAYS_REFUSED = (*EVERYWHERE, "503")  # of addresses that run a query
 REFUSED_BODY: Mapping[str, Sequence[str]] = {"mark": ("413", "415"), "sql": ("413", "415", "429")}  # by key of BODIES
+CHANGING = ("409", "412", "413", "415", "428")  # the rule file
 # Refusals of addresses of which nothing but the handler describes them.
 ALSO_REFUSED: Mapping[str, Sequence[str]] = {
     "post /api/v1/silences": ("415",),
     "delete /api/v1/silences/{id}": ("404",),
+    "get /api/v1/rules/{name}": ("404", "409"),
+    "post /api/v1/rules": CHANGING,
+    "put /api/v1/rules/{name}": ("404", *CHANGING),
+    "delete /api/v1/rules/{name}": ("404", "409", "412", "428"),
+    "get /api/v1/receivers": ("409",),
+    "post /api/v1/receivers": CHANGING,
+    "delete /api/v1/receivers/{name}": ("404", "409", "412", "428"),
     "post /api/v1/receivers/{name}/test": ("404", "415"),
     "post /api/v1/sanitise": ("415",),
     "post /api/v1/backup": ("409", "415"),

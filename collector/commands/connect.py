@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collector.connect import ledger
 from collector.connect.plan import Change, chosen, price, put, taken_out, targets
-from collector.connect.writing import write
+from collector.files import write
 from collector.switches import Agent, Connect, agents
 from collector.visible import say
 

@@ -67,6 +67,7 @@ def environment(settings: Settings, url: str, token: str) -> dict[str, str]:
         settings.dimensions,
         settings.otlp_url,
         settings.dashboard_hosts,
+        settings.alerts_token or next(iter(settings.alerts_tokens), ""),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from collector.connect.writing import write
+from collector.files import write
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from collector.connect.jsonc import Jsonc
 from collector.connect.ledger import Entry, Filed
 from collector.connect.shell import Profile, profile
 from collector.connect.toml import Toml
-from collector.connect.writing import read
+from collector.files import read
 from collector.settings import LOOPBACK
 from collector.switches import Agent, Connect, Place, Switch
 
